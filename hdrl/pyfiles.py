@@ -1,19 +1,24 @@
-"""Python files of users: an agent or a policy, given by its path.
+"""Python files of users: an agent, a policy or a setting, given by its path, and which of them may run.
 
 A file is compiled and run under a module name of its own; neither ``sys.path`` nor the folder of the file is touched.
+
+`run_file` is the only function that runs one. It runs what the user has named: on the command line, in a script, or in
+options of their own for a command that runs something. Results and models are data: `refuse_python` rejects what they
+name, until the user trusts them (``--trust``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hdrl.errors import MAX_SHOWN_PATH, DecisionError, HdrlError, readable, suggest
 from hdrl.files import read_text
@@ -26,8 +31,33 @@ NO_COLUMN = "no field of name "
 """How NumPy begins to say that an array has no such column."""
 
 
+TRUST = "--trust"
+"""The option by which a user lets the Python files run that results and models name."""
+
+
 class AgentError(HdrlError):
     """A file with an agent or a policy is wrong, or fails while it decides."""
+
+
+class UntrustedFile(HdrlError):
+    """Data names a Python file, which only the user may let run.
+
+    Parameters
+    ----------
+    where
+        The file or folder with the data.
+    name
+        The Python file, as written there.
+    instead
+        What the user can do other than to trust the data.
+    """
+
+    def __init__(self, where: str | Path, name: str, instead: str = "") -> None:
+        place, file = readable(str(where), MAX_SHOWN_PATH), readable(name, MAX_SHOWN_PATH)
+        known = f"{instead}, or {TRUST}" if instead else TRUST
+        super().__init__(
+            f"{place}: names the Python file {file}; hdrl runs no code that data name (if you know the file: {known})"
+        )
 
 
 def is_policy_file(name: str) -> bool:
@@ -54,16 +84,60 @@ def split_policy_file(name: str) -> tuple[str, str]:
     return (base + dot, suffix) if dot else (name, "")
 
 
-def run_file(path: Path) -> tuple[ModuleType, str]:
-    """Run a Python file; return the module that it makes, and the SHA-256 of its text.
+def refuse_python(data: Any, where: str | Path) -> None:
+    """Refuse data in which any text names a Python file.
+
+    Parameters
+    ----------
+    data
+        What a JSON file or the header of a model holds.
+    where
+        Name of the source for messages.
 
     Raises
+    ------
+    UntrustedFile
+        If a text does.
+    """
+    left = [data]
+    while left:
+        one = left.pop()
+        if isinstance(one, str) and _NAMES_PYTHON.search(one):
+            raise UntrustedFile(where, one)
+        if isinstance(one, Mapping):
+            left += [*one.keys(), *one.values()]
+        elif isinstance(one, (list, tuple)):
+            left += one
+
+
+# `run_file` takes no file without this suffix, so no text without it names one.
+_NAMES_PYTHON = re.compile(r"\.py($|\W)", re.IGNORECASE)
+
+
+def run_file(path: Path, *, trust: bool) -> tuple[ModuleType, str]:
+    """Run a Python file; return the module that it makes, and the SHA-256 of its text.
+
+    Parameters
+    ----------
+    path
+        The file; its name ends in ``.py``.
+    trust
+        Whether it may run: the user has named it, or trusts the data that name it.
+
+    Raises
+    ------
+    UntrustedFile
+        If it may not run.
     ------
     ReadError
         If it cannot be read.
     AgentError
         If it is no Python, or fails.
     """
+    if not trust:
+        raise UntrustedFile(path.parent, path.name)
+    if path.suffix != SUFFIX:
+        raise AgentError(f"{path}: is no Python file, expected a name that ends in {SUFFIX}")
     source = read_text(path)
     digest = hashlib.sha256(source.encode()).hexdigest()
     return _run_module(path, source, f"hdrl_agent_{digest[:16]}"), digest

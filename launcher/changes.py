@@ -25,8 +25,12 @@ def paths(files: dict[str, str | None]) -> list[str]:
     return [f"{key}={json.dumps(str(Path(path).absolute()))}" for key, path in files.items() if path is not None]
 
 
-def agent_changes(agent: str | None, options_file: str | Path, setting: str | None) -> list[str]:
+def agent_changes(
+    agent: str | None, options_file: str | Path, setting: str | None, *, trust: bool | None = None
+) -> list[str]:
     """Return the changes that make an agent, or a policy of the options' setting, that of the options.
+
+    What is trusted: as in `hdrl.experiment.run.inputs.read_options`.
 
     Raises
     ------
@@ -50,7 +54,7 @@ def agent_changes(agent: str | None, options_file: str | Path, setting: str | No
         return classic
     if agent in ALGORITHMS:
         return ["agent.file=null", f"learning.algorithm={agent}", "agent.type=LEARNING"]
-    options = read_options(options_file, setting=setting)
+    options = read_options(options_file, setting=setting, trust=trust)
     policies = find_setting(options.setting_name, options.folder).policies
     try:
         policies.read(agent)

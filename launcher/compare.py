@@ -14,6 +14,7 @@ import click
 
 from hdrl.errors import OptionsError
 from hdrl.launcher.errors import CleanErrors, OneLine
+from hdrl.launcher.trust import trust_option
 
 if TYPE_CHECKING:
     from hdrl.experiment.compare.comparison import CompareProgress, Comparison
@@ -57,6 +58,10 @@ WIDTH = 140
 )
 @click.option("--resume", is_flag=True, help="Continue what is in --out, without naming it again.")
 @click.option("--quiet", is_flag=True, help="Only print the verdict and the warnings.")
+@click.option(
+    "--agent", "agents", multiple=True, metavar="FILE", help="Agent file of a model that one has trained; repeatable."
+)
+@trust_option
 def compare(
     candidates: tuple[str, ...],
     n_workers: int | None,
@@ -66,6 +71,8 @@ def compare(
     protocol: str | None,
     resume: bool,
     quiet: bool,
+    trust: bool,
+    agents: tuple[str, ...],
     **asked: Any,
 ) -> None:
     """Compare CANDIDATEs on windows of workloads, with intervals, tests and warnings.
@@ -82,7 +89,8 @@ def compare(
     """  # noqa: D301 (click reads the backspace as "do not wrap")
     if protocol == "held-out" and not resume and not (candidates and _is_sweep(candidates[0])):
         asked["baseline"] = asked["baseline"] or "best"
-    sweep = _sweep(candidates, asked, out, resume=resume)
+    sweep = _sweep(candidates, asked, out, resume=resume, trust=trust)
+    sweep = sweep.trusting(agents, models=trust)
     folder = out if out is not None else _default_folder(sweep)
     if protocol == "held-out":
         from hdrl.experiment.compare.held_out import PROTOCOLS
@@ -146,7 +154,7 @@ def _default_folder(sweep: Sweep) -> Path:
     return default_folder(sweep.sha256(), datetime.now())
 
 
-def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *, resume: bool) -> Sweep:
+def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *, resume: bool, trust: bool) -> Sweep:
     """Return what the command line, and possibly a file, ask for."""
     from hdrl.experiment.run.inputs import make_sweep, read_sweep
 
@@ -154,17 +162,26 @@ def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *
     if resume:
         if out is None or candidates or changes:
             raise OptionsError("--resume takes --out DIR, but nothing that says what to compare: the folder holds that")
-        return read_sweep(out / "sweep.json")
+        _load(setting)
+        return read_sweep(out / "sweep.json", trust=trust)
     file = next(filter(_is_sweep, candidates), None)
     if file is not None and len(candidates) > 1:
         raise OptionsError(f"{file} is a sweep file, which stands alone; put other candidates into it")
     if file is not None:
-        return read_sweep(file, changes=changes, setting=setting)
+        return read_sweep(file, changes=changes, setting=setting, trust=trust or None)
     if not candidates:
         raise OptionsError("nothing to compare: name candidates, or a sweep file (see hdrl compare --help)")
     if "platform" not in changes:
         raise OptionsError("--platform is missing, expected for instance -p gaia, -p homogeneous:256 or a file")
     return make_sweep({"candidates": list(candidates), **changes}, where="compare", setting=setting)
+
+
+def _load(setting: str | None) -> None:
+    """Load the setting that the command line names, if any, so that a folder can name it."""
+    from hdrl.setting import find_setting
+
+    if setting is not None:
+        find_setting(setting)
 
 
 def _is_sweep(text: str) -> bool:

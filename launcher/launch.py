@@ -14,6 +14,7 @@ import click
 from hdrl.launcher.changes import LaunchError, agent_changes, changes_of, paths
 from hdrl.launcher.errors import CleanErrors, after_signal
 from hdrl.launcher.stopping import Stop
+from hdrl.launcher.trust import trust_option
 from hdrl.version import VERSION
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
 @click.option("--on", default="local", metavar="PLACE", help="Where workers live: local, ray, or ray:<address>.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option; VALUE is JSON or text.")
 @click.option("--quiet", is_flag=True, help="Only print the folder of the results.")
+@trust_option
 @click.version_option(VERSION, prog_name="hdrl-launch")
 def launch(
     arguments: tuple[str, ...],
@@ -65,6 +67,7 @@ def launch(
     *,
     hdeeprm_model: bool,
     quiet: bool,
+    trust: bool,
 ) -> None:
     """Run the experiment that the file OPTIONS describes.
 
@@ -91,19 +94,19 @@ def launch(
                 f"--resume {resume} already says which agent, options, jobs and folder; give nothing else"
             )
         changes += paths({"agent.output_model": outmodel})
-        options = resumed_options(resume, changes)
+        options = resumed_options(resume, changes, trust=trust)
     else:
         agent, options_file = _who_and_what(arguments, agent)
         if inmodel is not None and not Path(inmodel).is_file():
             raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
-        changes += agent_changes(agent, options_file, setting) + paths(
+        changes += agent_changes(agent, options_file, setting, trust=trust or None) + paths(
             {
                 "agent.input_model": inmodel,
                 "agent.output_model": outmodel,
                 "workload.custom": custom,
             }
         )
-        options = read_options(options_file, overrides=changes, setting=setting)
+        options = read_options(options_file, overrides=changes, setting=setting, trust=trust or None)
     _start_logging(options)
     _run(options, resume or out, quiet=quiet, resumes=resume is not None, on=on, hdeeprm_model=hdeeprm_model)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from hdrl.launcher.trust import trust_option
+
 
 @click.group()
 def model() -> None:
@@ -38,8 +40,16 @@ def average(models: tuple[str, ...], out: Path, *, force: bool) -> None:
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option of OPTIONS; repeatable.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+@trust_option
 def import_(
-    source: Path, options: Path, out: Path, activation: str | None, overrides: tuple[str, ...], *, force: bool
+    source: Path,
+    options: Path,
+    out: Path,
+    activation: str | None,
+    overrides: tuple[str, ...],
+    *,
+    force: bool,
+    trust: bool,
 ) -> None:
     """Make a model file of what Stable-Baselines3, RLlib or CleanRL saved in FILE.
 
@@ -49,5 +59,5 @@ def import_(
     from hdrl.experiment.run.inputs import read_options
     from hdrl.experiment.train.foreign import import_model
 
-    read = read_options(options, overrides=overrides)
+    read = read_options(options, overrides=overrides, trust=trust)
     click.echo(f"{out}: {import_model(source, read, out, activation=activation, force=force)}")

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from hdrl.launcher.trust import trust_option
 from hdrl.setting import BATCH
 
 
@@ -33,16 +34,27 @@ def schema(setting: str) -> None:
 @click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of what the options name.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option, as in hdrl-launch.")
 @click.option("--resolved", is_flag=True, help="Print the options with every default filled in.")
+@trust_option
 def check(
-    file: str, agent: str | None, custom: str | None, setting: str | None, overrides: tuple[str, ...], *, resolved: bool
+    file: str,
+    agent: str | None,
+    custom: str | None,
+    setting: str | None,
+    overrides: tuple[str, ...],
+    *,
+    resolved: bool,
+    trust: bool,
 ) -> None:
-    """Check the options in FILE and all that they name: what hdrl-launch would refuse, this refuses, in one line."""
+    """Check the options in FILE and all that they name: what hdrl-launch would refuse, this refuses, in one line.
+
+    It runs no Python file that FILE names without --trust.
+    """
     from hdrl.experiment import check_experiment, resolve_options
     from hdrl.experiment.run.inputs import read_options
     from hdrl.launcher.changes import agent_changes, paths
 
-    changes = [*overrides, *agent_changes(agent, file, setting), *paths({"workload.custom": custom})]
-    options_ = read_options(file, overrides=changes, setting=setting)
+    changes = [*overrides, *agent_changes(agent, file, setting, trust=trust), *paths({"workload.custom": custom})]
+    options_ = read_options(file, overrides=changes, setting=setting, trust=trust)
     if resolved:
         click.echo(json.dumps(resolve_options(options_).portable(), indent=2))
         return

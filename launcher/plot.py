@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hdrl.launcher.errors import CleanErrors
+from hdrl.launcher.trust import trust_option
 
 
 class PlotCommand(CleanErrors):
@@ -41,6 +42,7 @@ class PlotCommand(CleanErrors):
 @click.option("--by", help="What colours (gantt) or groups (groups) stand for.")
 @click.option("--of", help="Which number of the jobs (slowdown_cdf, groups), or which metric (comparison).")
 @click.option("--workload", metavar="FILE", help="Workload of the runs, to know the user, ... of each job.")
+@trust_option
 def plot(
     kind: str,
     runs: tuple[str, ...],
@@ -50,15 +52,20 @@ def plot(
     by: str | None,
     of: str | None,
     workload: str | None,
+    *,
+    trust: bool,
 ) -> None:
     """Draw a picture of each RUN, the folder of a run, a training or a comparison.
 
     Without --save it goes to <KIND>.png in the current folder.
     """
     from hdrl.report.drawing import plot as save_plot
+    from hdrl.report.runs import trust_folders
     from hdrl.setting import find_setting
 
     if setting is not None:
         find_setting(setting)
+    if trust:
+        trust_folders(runs)
     path = save_plot(kind, runs, out, names=names, by=by, of=of, workload=workload)
     click.echo(path)

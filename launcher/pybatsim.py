@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hdrl.errors import OptionsError
+from hdrl.launcher.trust import trust_option
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.options import Options
@@ -27,8 +28,16 @@ SHOWN = ("n_jobs", "n_finished", "makespan_s", "mean_wait_s", "mean_bounded_slow
 @click.option("--simulator", help="embedded or exact, instead of what the options say.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option, as in hdrl-launch.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results.")
+@trust_option
 def pybatsim(
-    scheduler: str, options_file: str, wishes: str, simulator: str | None, overrides: tuple[str, ...], out: Path
+    scheduler: str,
+    options_file: str,
+    wishes: str,
+    simulator: str | None,
+    overrides: tuple[str, ...],
+    out: Path,
+    *,
+    trust: bool,
 ) -> None:
     """Run the experiment OPTIONS with SCHEDULER in place of its policy.
 
@@ -40,7 +49,7 @@ def pybatsim(
     from hdrl.settings.batch.options import Options
     from hdrl.settings.batch.pybatsim import run_scheduler
 
-    options = read_options(options_file, overrides=overrides)
+    options = read_options(options_file, overrides=overrides, trust=trust or None)
     if not isinstance(options, Options):
         raise OptionsError(f"{options_file}: is of the setting {options.setting_name}; PyBatsim schedules batch jobs")
     asked = _read_wishes(wishes)

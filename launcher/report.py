@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from hdrl.launcher.errors import CleanErrors
+from hdrl.launcher.trust import trust_option
 
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,6 +28,7 @@ from hdrl.launcher.errors import CleanErrors
 @click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of a custom one.")
 @click.option("--question", metavar="TEXT", help="The question that the report answers, instead of a generated one.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+@trust_option
 def report(
     folders: tuple[str, ...],
     out: Path,
@@ -35,15 +37,19 @@ def report(
     question: str | None,
     *,
     force: bool,
+    trust: bool,
 ) -> None:
     """Write one HTML file with the verdict, tables and figures; it needs no other file and no network.
 
     Each RUN_OR_COMPARISON is the folder of a run, of an experiment with several runs, or of a comparison.
     """
     from hdrl.report.page import write_report
+    from hdrl.report.runs import trust_folders
     from hdrl.setting import find_setting
 
     if setting is not None:
         find_setting(setting)
+    if trust:
+        trust_folders(folders)
     file = write_report(folders, out, metric=metric, question=question, force=force)
     click.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB")

@@ -11,6 +11,7 @@ import click
 
 from hdrl.errors import OptionsError
 from hdrl.launcher.errors import CleanErrors
+from hdrl.launcher.trust import trust_option
 
 if TYPE_CHECKING:
     from hdrl.experiment.reproduce.reproduce import Reproduced
@@ -35,6 +36,7 @@ MOST_COLUMNS = 7
 )
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
 @click.option("--quiet", is_flag=True, help="Print the answer only.")
+@trust_option
 def reproduce(
     name: str | None,
     out: Path | None,
@@ -43,6 +45,7 @@ def reproduce(
     *,
     is_listing: bool,
     quiet: bool,
+    trust: bool,
 ) -> None:
     """Run the experiment NAME (or a folder with experiment.json) again.
 
@@ -63,6 +66,7 @@ def reproduce(
         traces=traces,
         n_workers=n_workers,
         message=None if quiet else lambda text: click.echo(text, err=True),
+        trust=trust,
     )
     if not quiet:
         _show_results(result, experiment.recipe.title)

@@ -192,7 +192,7 @@ def load_objective(text: str) -> OwnObjective:
     """
     file, name = _split(text)
     path = Path(file)
-    module, _ = run_file(path)
+    module, _ = run_file(path, trust=True)
     function = getattr(module, name, None)
     if not callable(function):
         known = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]

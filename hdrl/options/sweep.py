@@ -133,6 +133,8 @@ class Sweep(PlacedBlock):
     )
 
     _where: str = PrivateAttr(default="sweep")
+    _trusts_models: bool = PrivateAttr(default=False)
+    _agent_files: tuple[str, ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -166,6 +168,30 @@ class Sweep(PlacedBlock):
     def setting_name(self) -> str:
         """Name of the setting, or the path of the Python file that defines it."""
         raise NotImplementedError
+
+    @property
+    def trusts_models(self) -> bool:
+        """Whether the agent files may run that lie beside models."""
+        return self._trusts_models
+
+    @property
+    def agent_files(self) -> tuple[str, ...]:
+        """The agent files that the user has named for models."""
+        return self._agent_files
+
+    def trusting(self, agent_files: Sequence[str] = (), *, models: bool = True) -> Self:
+        """Return the same with agent files that may run for the models among the candidates.
+
+        Parameters
+        ----------
+        agent_files
+            Files that the user has named.
+        models
+            Whether those may run, too, that lie beside models.
+        """
+        copy = self.model_copy()
+        copy._agent_files, copy._trusts_models = tuple(agent_files), models  # noqa: SLF001 (its own class)
+        return copy
 
     def file_or_name(self, text: str) -> str | Path:
         """Return the path of a file, or the text itself where it can only be a name.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hdrl.experiment.run.inputs import SWEEP_FILE, sweep_in
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object, run_folders
+from hdrl.pyfiles import UntrustedFile
 from hdrl.setting import BATCH, Setting, find_setting
 
 
-def setting_of(folder: str | Path) -> Setting:
+def setting_of(folder: str | Path, *, trust: bool = False) -> Setting:
     """Return the setting of a folder of a run, a training or a comparison.
 
     Parameters
@@ -18,11 +19,15 @@ def setting_of(folder: str | Path) -> Setting:
     folder
         The folder; its options, its sweep or its provenance name its setting. One that names none is of batch jobs,
         as those of Batsim and of HDeepRM are.
+    trust
+        Whether the Python file of a setting may run that the folder names. Once it has run, it is not asked for again.
 
     Raises
     ------
     ReadError
         If a file of it is damaged.
+    UntrustedFile
+        If the folder names the Python file of a setting that may not run.
     HdrlError
         If there is no such setting.
     """
@@ -31,11 +36,35 @@ def setting_of(folder: str | Path) -> Setting:
     sweep, start = sweep_in(inside) if (inside / SWEEP_FILE).is_file() else ({}, inside)
     for said, base in ((read_object(inside / OPTIONS_FILE), inside), (sweep, start)):
         if isinstance(said.get("setting"), str):
-            return find_setting(said["setting"], base)
+            return _find(said["setting"], base, folder, trust=trust)
     name = read_object(inside / PROVENANCE_FILE).get("setting")
     if isinstance(name, str):
-        return find_setting(name, inside)
+        return _find(name, inside, folder, trust=trust)
     return find_setting(BATCH)
+
+
+def _find(name: str, base: Path, folder: Path, *, trust: bool) -> Setting:
+    try:
+        return find_setting(name, base, trust=trust)
+    except UntrustedFile:
+        raise UntrustedFile(folder, name, "--setting FILE with your own copy") from None
+
+
+def trust_folders(folders: Iterable[str | Path]) -> None:
+    """Let the Python files of settings run that folders of results name, on the word of the user.
+
+    Parameters
+    ----------
+    folders
+        The folders.
+
+    Raises
+    ------
+    HdrlError
+        If a folder cannot be read, or its setting is none.
+    """
+    for folder in folders:
+        setting_of(folder, trust=True)
 
 
 def main_file(setting: Setting) -> str:

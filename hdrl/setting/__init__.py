@@ -8,7 +8,7 @@ own is a Python file that defines ``SETTING``; it works wherever a name does. `P
 
 from hdrl.setting.claims import Place, Playable, ReproduceProtocol, without_models
 from hdrl.setting.environments import EnvironmentSpec, LoadPart, PlainEnvironment
-from hdrl.setting.known import BATCH, SETTINGS, SettingPlace, find_setting, place_of_setting
+from hdrl.setting.known import BATCH, SETTINGS, SettingPlace, find_setting, loaded_file, place_of_setting
 from hdrl.setting.policies import PlainPolicies, Policy, PolicyBook
 from hdrl.setting.questions import Message, PlainSetting, Progress, Setting
 from hdrl.trace.model import Load, Machine, Trace
@@ -34,6 +34,7 @@ __all__ = [
     "SettingPlace",
     "Trace",
     "find_setting",
+    "loaded_file",
     "place_of_setting",
     "without_models",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.files import expanded
-from hdrl.pyfiles import is_policy_file, run_file
+from hdrl.pyfiles import UntrustedFile, is_policy_file, run_file
 from hdrl.setting.questions import Setting
 
 BATCH = "batch"
@@ -75,7 +75,7 @@ class Settings:
 SETTINGS = Settings(_HOMES)
 
 
-def find_setting(text: str, folder: Path = Path()) -> Setting:
+def find_setting(text: str, folder: Path = Path(), *, trust: bool = True) -> Setting:
     """Return a setting by its name, or from the Python file of a user.
 
     Parameters
@@ -84,11 +84,15 @@ def find_setting(text: str, folder: Path = Path()) -> Setting:
         A name of `SETTINGS`, or the path of a file that defines ``SETTING``.
     folder
         Folder that a relative path starts from.
+    trust
+        Whether a file may run. Otherwise only files serve that have run in this process before, by their names.
 
     Raises
     ------
     UnknownName
         If there is no such setting.
+    UntrustedFile
+        If the file may not run.
     OptionsError
         If the file defines none.
     HdrlError
@@ -97,15 +101,28 @@ def find_setting(text: str, folder: Path = Path()) -> Setting:
     if not is_policy_file(text):
         return SETTINGS[text]
     path = (folder / expanded(text)).absolute()
-    if not path.is_file():
+    if not trust or not path.is_file():
         # Folders of results name the file without its place: one of that name may have been given before.
-        path = next((own for own in _OWN if own.name == path.name), path)
+        path = loaded_file(path) or path
     if path not in _OWN:
-        module, _ = run_file(path)
+        if not trust:
+            raise UntrustedFile(folder, text, f"--setting {path.name} with your own copy")
+        module, _ = run_file(path, trust=trust)
         if not hasattr(module, "SETTING"):
             raise OptionsError(f"{path}: defines no setting, expected SETTING = ...")
         _OWN[path] = module.SETTING
     return _OWN[path]
+
+
+def loaded_file(path: Path) -> Path | None:
+    """Return the file of that path or name whose setting has been loaded in this process; ``None`` if none has.
+
+    Parameters
+    ----------
+    path
+        The file that data names.
+    """
+    return path if path in _OWN else next((own for own in _OWN if own.name == path.name), None)
 
 
 _OWN: dict[Path, Setting] = {}

@@ -5,13 +5,16 @@ import json
 import math
 import os
 import signal
+import socket
+import struct
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from unittest.mock import Mock
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
@@ -23,7 +26,7 @@ from hdrl.experiment.locks import FolderLock, is_held, lock
 from hdrl.experiment.run.inputs import SWEEP_FILE
 from hdrl.launcher.main import cli
 from hdrl.launcher.stopping import Terminated
-from hdrl.launcher.watch import server_of
+from hdrl.launcher.watch import MOST_CONNECTIONS, PageServer, server_of
 from hdrl.report.live import is_finished, live_page
 from hdrl.setting import SETTINGS
 
@@ -49,20 +52,20 @@ def comparison(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[int]:
+def served(folder: Path) -> Iterator[PageServer]:
     with server_of(folder, 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield server.server_address[1]
+            yield server
         finally:
             server.shutdown()
             thread.join()
 
 
-def ask(port: int, path: str = "/", host: str | None = None) -> tuple[int, bool, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request("GET", path, headers={} if host is None else {"Host": host})
+def ask(server: PageServer, path: str | None = None, host: str | None = None) -> tuple[int, bool, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=20)
+    connection.request("GET", server.path if path is None else path, headers={} if host is None else {"Host": host})
     answer = connection.getresponse()
     status, page = answer.status, answer.read().decode()
     connection.close()
@@ -70,8 +73,8 @@ def ask(port: int, path: str = "/", host: str | None = None) -> tuple[int, bool,
 
 
 def test_a_training_is_shown_while_it_runs(training: Path):
-    with served(training) as port:
-        status, refresh, page = ask(port)
+    with served(training) as server:
+        status, refresh, page = ask(server)
         assert (status, refresh) == (200, True)
         assert "2 of 40 iterations are done." in page
         assert ">2</" in page  # a count has no decimals
@@ -79,17 +82,17 @@ def test_a_training_is_shown_while_it_runs(training: Path):
         assert "probability.void" not in page
         with (training / "training.csv").open("a") as file:
             file.write("3,48,0.125,0.3\n4,6")  # the last row is being written
-        assert "3 of 40 iterations are done." in ask(port)[2]
+        assert "3 of 40 iterations are done." in ask(server)[2]
 
 
 def test_a_page_comes_back_when_its_folder_does(training: Path):
-    with served(training) as port:
+    with served(training) as server:
         training.rename(training.parent / "away")
-        status, refresh, page = ask(port)
+        status, refresh, page = ask(server)
         assert (status, refresh) == (503, True)
         assert "learning: no such folder" in page
         (training.parent / "away").rename(training)
-        assert ask(port)[0] == 200
+        assert ask(server)[0] == 200
 
 
 def test_several_runs_are_finished_when_none_is_made_any_more(tmp_path: Path):
@@ -104,10 +107,78 @@ def test_several_runs_are_finished_when_none_is_made_any_more(tmp_path: Path):
 
 
 def test_others_get_nothing(training: Path):
-    with served(training) as port:
-        assert ask(port, "/training.csv")[0] == 404
-        assert ask(port, host=f"evil.example:{port}")[0] == 404
-        assert ask(port, host=f"localhost:{port}")[0] == 200
+    with served(training) as server:
+        assert ask(server, "/training.csv")[0] == 404
+        port = server.server_address[1]
+        assert ask(server, host=f"evil.example:{port}")[0] == 404
+        assert ask(server, host=f"localhost:{port}")[0] == 200
+
+
+def test_only_the_whole_address_shows_the_page(training: Path):
+    with served(training) as server, served(training) as other:
+        for path in ("/", server.path[:-1], f"{server.path}../", f"{server.path}x", other.path, "/é"):
+            assert ask(server, quote(path))[0] == 404, path
+        assert len(server.path) > 20
+        assert server.path != other.path
+        assert server.address == f"http://127.0.0.1:{server.server_address[1]}{server.path}"
+
+
+def test_idle_connections_are_few_and_end(training: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("hdrl.launcher.watch.REQUEST_S", 0.5)
+    before = threading.active_count()
+    with served(training) as server:
+        idle = [socket.create_connection(server.server_address) for _ in range(100)]
+        for number, one in enumerate(idle):
+            if number % 2:
+                with suppress(OSError):
+                    one.send(b"GET / HTTP/1.1\r\nX: ")
+        wait_until(lambda: ask_or_none(server) == 200)
+        assert threading.active_count() <= before + 1 + MOST_CONNECTIONS
+        for one in idle:
+            one.settimeout(5)
+            with suppress(ConnectionError):
+                while one.recv(1000):
+                    pass
+            one.close()
+
+
+def test_a_request_that_trickles_in_is_ended(training: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("hdrl.launcher.watch.REQUEST_S", 0.5)
+    with served(training) as server, socket.create_connection(server.server_address) as one:
+
+        def trickles() -> bool:
+            try:
+                one.send(b"G")
+            except OSError:
+                return False
+            return True
+
+        wait_until(lambda: not trickles())
+
+
+def test_a_reader_that_leaves_is_no_traceback(training: Path, capfd: pytest.CaptureFixture[str]):
+    with served(training) as server:
+        for _ in range(5):
+            with socket.create_connection(server.server_address) as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                one.send(f"GET {server.path} HTTP/1.1\r\nHost: localhost:1\r\n\r\n".encode())
+        assert ask(server)[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def ask_or_none(server: PageServer) -> int | None:
+    try:
+        return ask(server)[0]
+    except (OSError, http.client.HTTPException):
+        return None
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    for _ in range(100):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError("waited in vain")
 
 
 def test_a_comparison_is_shown_without_a_verdict(comparison: Path):
@@ -208,7 +279,7 @@ def test_looking_at_a_lock_keeps_nobody_from_it(training: Path):
 
 def test_ctrl_c_ends_it_and_is_no_error(training: Path, monkeypatch: pytest.MonkeyPatch):
     for stop, code in ((KeyboardInterrupt(), 0), (Terminated(signal.SIGTERM), 143)):
-        monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", Mock(side_effect=stop))
+        monkeypatch.setattr(PageServer, "serve_forever", Mock(side_effect=stop))
         done = CliRunner().invoke(cli, ["watch", str(training)], prog_name="hdrl")
         assert done.exit_code == code, stop
         assert ("error" in done.stderr) == (code != 0)

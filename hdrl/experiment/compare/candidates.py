@@ -37,6 +37,10 @@ class Candidate:
         Hash of each file.
     n_seeds
         How many seeds it is run with.
+    agent_files
+        Agent files that the user has named for models.
+    trust
+        Whether the agent file beside a model may run.
     """
 
     name: str
@@ -45,6 +49,8 @@ class Candidate:
     suffix: str = ""
     sha256: tuple[str, ...] = ()
     n_seeds: int = 1
+    agent_files: tuple[str, ...] = ()
+    trust: bool = False
 
     @property
     def is_model(self) -> bool:
@@ -76,7 +82,8 @@ class Candidate:
         if self.is_model:
             from hdrl.experiment.train.modeluse import Model
 
-            model = Model(self.files[seed % len(self.files)], setting=setting)
+            file = self.files[seed % len(self.files)]
+            model = Model(file, agent_files=self.agent_files, setting=setting, trust=self.trust)
             model.check_can_play()
             return ModelDecider(model, options)
         if self.is_file:
@@ -187,8 +194,8 @@ def _files(sweep: Sweep, label: str, text: str, suffix: str) -> list[Candidate]:
     if is_model and label:
         # The trainings of one method: the seeds of the candidate.
         n_seeds = len(paths) if len(paths) > 1 else sweep.seeds
-        return [_of_files(label, paths, "", n_seeds)]
-    return [_of_files(label or _label(path, paths) + suffix, [path], suffix, sweep.seeds) for path in paths]
+        return [_of_files(sweep, label, paths, "", n_seeds)]
+    return [_of_files(sweep, label or _label(path, paths) + suffix, [path], suffix, sweep.seeds) for path in paths]
 
 
 def _label(path: Path, paths: list[Path]) -> str:
@@ -196,13 +203,15 @@ def _label(path: Path, paths: list[Path]) -> str:
     return path.name if names.count(path.name) == 1 else f"{path.parent.name}/{path.name}"
 
 
-def _of_files(label: str, paths: list[Path], suffix: str, n_seeds: int) -> Candidate:
+def _of_files(sweep: Sweep, label: str, paths: list[Path], suffix: str, n_seeds: int) -> Candidate:
     return Candidate(
         label,
         files=tuple(str(path) for path in paths),
         suffix=suffix,
         sha256=_hashes(paths),
         n_seeds=n_seeds,
+        agent_files=sweep.agent_files,
+        trust=sweep.trusts_models,
     )
 
 

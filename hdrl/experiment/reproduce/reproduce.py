@@ -68,6 +68,7 @@ def reproduce(
     traces: Sequence[str | Path] = (),
     n_workers: int | None = None,
     message: Callable[[str], None] | None = None,
+    trust: bool = False,
 ) -> Reproduced:
     """Run an experiment and say what differs from the results that are claimed.
 
@@ -87,6 +88,8 @@ def reproduce(
         Processes for trainings and comparisons; by default one per core.
     message
         Gets a line of text at each new stage.
+    trust
+        Whether the Python files may run that the experiment names.
 
     Raises
     ------
@@ -95,7 +98,7 @@ def reproduce(
     """
     found = find_traces(experiment, trace_folders(traces))
     out = Path(out)
-    work = _Work(experiment, out, found, n_workers, message or quiet)
+    work = _Work(experiment, out, found, n_workers, message or quiet, trust)
     work.check()
     _claim(out, experiment)
     results = _KINDS[experiment.recipe.kind](work)
@@ -118,6 +121,7 @@ class _Work:
     traces: Mapping[str, Path]
     n_workers: int | None
     message: Callable[[str], None]
+    trust: bool
 
     def check(self) -> None:
         """Find mistakes in what the experiment names before anything is written."""
@@ -132,14 +136,14 @@ class _Work:
     def protocol(self) -> ReproduceProtocol:
         """Return the protocol of the experiment."""
         recipe = self.experiment.recipe
-        known, name = find_setting(recipe.setting).protocols, recipe.protocol or ""
+        known, name = find_setting(recipe.setting, trust=self.trust).protocols, recipe.protocol or ""
         if name not in known:
             raise UnknownName("protocol", name, known)
         return known[name]
 
     def options(self, file: str) -> OptionsFile:
         """Return options of the experiment, traces found."""
-        options = read_options(self.experiment.folder / file)
+        options = read_options(self.experiment.folder / file, trust=self.trust)
         changes: dict[str, Any] = {}
         if (trace := self.traces.get(getattr(options, options.workload_key))) is not None:
             changes[options.workload_key] = str(trace.absolute())
@@ -166,7 +170,7 @@ class _Work:
             changes["workloads"] = [self._workload(name) for name in data["workloads"]]
         if candidates and isinstance(data, Mapping):
             changes["candidates"] = [*data.get("candidates", []), *candidates]
-        return read_sweep(path, changes=changes)
+        return read_sweep(path, changes=changes, trust=self.trust)
 
     def _workload(self, name: str) -> str:
         beside = self.experiment.folder / name

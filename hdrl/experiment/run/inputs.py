@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import OptionsError, ReadError, UnknownName
-from hdrl.files import read_json, write_json
+from hdrl.files import expanded, read_json, write_json
 from hdrl.options.file import OptionsFile
 from hdrl.options.problems import shown
 from hdrl.options.reading import override, validated
 from hdrl.options.sweep import Sweep, from_here
-from hdrl.setting import BATCH, Setting, find_setting
+from hdrl.pyfiles import UntrustedFile, is_policy_file, refuse_python
+from hdrl.setting import BATCH, Setting, find_setting, loaded_file
 
 SETTING_KEY = "setting"
 
@@ -23,7 +24,24 @@ RESUME_FILE = "resume.json"
 """What was asked for, with the folder that its paths start from, which is a matter of this machine."""
 
 
-def setting_of(data: object, folder: Path, given: str | None = None) -> tuple[Setting, str]:
+RESOLVED_FILE = "options.resolved.json"
+"""The options of a run, every default filled in; it lies in the folder of its results."""
+
+_MARKS_OF_RESULTS = ("provenance.json", "manifest.json", "summary.json", "points.jsonl", RESUME_FILE, RESOLVED_FILE)
+
+
+def is_of_results(path: Path) -> bool:
+    """Tell whether a file lies in a folder of results: it is data, whoever made it, and lets no Python file run.
+
+    Parameters
+    ----------
+    path
+        An options or a sweep file.
+    """
+    return any(path.with_name(name).is_file() for name in _MARKS_OF_RESULTS)
+
+
+def setting_of(data: object, folder: Path, given: str | None = None, *, trust: bool = True) -> tuple[Setting, str]:
     """Return the setting that an options or a sweep file names, and what it calls it.
 
     Parameters
@@ -34,6 +52,8 @@ def setting_of(data: object, folder: Path, given: str | None = None) -> tuple[Se
         Folder that relative paths start from.
     given
         What the command line says instead; its paths start from the current folder.
+    trust
+        Whether a Python file may run that the data name. Without it, one serves that has run before.
 
     Raises
     ------
@@ -45,10 +65,12 @@ def setting_of(data: object, folder: Path, given: str | None = None) -> tuple[Se
     named = data.get(SETTING_KEY, BATCH) if isinstance(data, Mapping) else BATCH
     if not isinstance(named, str):
         raise OptionsError(f"{SETTING_KEY} is {shown(named)}, expected the name of a setting")
-    return find_setting(named, folder), named
+    return find_setting(named, folder, trust=trust), named
 
 
-def read_options(path: str | Path, *, overrides: Sequence[str] = (), setting: str | None = None) -> OptionsFile:
+def read_options(
+    path: str | Path, *, overrides: Sequence[str] = (), setting: str | None = None, trust: bool | None = None
+) -> OptionsFile:
     """Read an options file.
 
     Parameters
@@ -60,6 +82,8 @@ def read_options(path: str | Path, *, overrides: Sequence[str] = (), setting: st
         block of the agent, wherever the setting's files have it.
     setting
         The setting, instead of the one that the file names.
+    trust
+        Whether Python files may run that the file names; ``None``: unless it lies in a folder of results.
 
     Raises
     ------
@@ -67,9 +91,12 @@ def read_options(path: str | Path, *, overrides: Sequence[str] = (), setting: st
         If the file cannot be read or is no JSON.
     OptionsError
         If a key or value is wrong.
+    UntrustedFile
+        If it names a Python file that may not run.
     """
     path = Path(path)
-    return parse_options(read_json(path), where=str(path), folder=path.parent, overrides=overrides, setting=setting)
+    data, may_run = read_json(path), not is_of_results(path) if trust is None else trust
+    return parse_options(data, where=str(path), folder=path.parent, overrides=overrides, setting=setting, trust=may_run)
 
 
 def parse_options(
@@ -79,6 +106,7 @@ def parse_options(
     folder: str | Path = ".",
     overrides: Sequence[str] = (),
     setting: str | None = None,
+    trust: bool = True,
 ) -> OptionsFile:
     """Make options from what a JSON file holds.
 
@@ -94,12 +122,18 @@ def parse_options(
         Changes, see `read_options`.
     setting
         The setting, instead of the one that the data name.
+    trust
+        Whether Python files may run that the data name.
 
     Raises
     ------
     OptionsError
         If a key or value is wrong.
+    UntrustedFile
+        If the data name a Python file that may not run.
     """
+    if not trust:
+        setting = _without_python(data, where, Path(folder), setting)
     try:
         found, name = setting_of(data, Path(folder), setting)
     except (OptionsError, UnknownName) as error:
@@ -119,7 +153,25 @@ def parse_options(
     return options
 
 
-def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None, setting: str | None = None) -> Sweep:
+def _without_python(data: object, where: str, folder: Path, given: str | None) -> str | None:
+    """Return the setting to take instead of that of the data, if any; refuse data that name Python files."""
+    refuse_python({key: data[key] for key in data if key != SETTING_KEY} if isinstance(data, Mapping) else data, where)
+    named = data.get(SETTING_KEY) if isinstance(data, Mapping) else None
+    if given is not None or not isinstance(named, str) or not is_policy_file(named):
+        return given
+    known = loaded_file((folder / expanded(named)).absolute())
+    if known is None:
+        raise UntrustedFile(where, named, "--setting FILE with your own copy")
+    return str(known)
+
+
+def read_sweep(
+    path: str | Path,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    setting: str | None = None,
+    trust: bool | None = None,
+) -> Sweep:
     """Read a sweep file.
 
     Parameters
@@ -131,6 +183,9 @@ def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None, se
         them start from the current folder.
     setting
         The setting, instead of the one that the file names.
+    trust
+        Whether Python files may run that the file or a model names; ``None``: those of the file, unless it lies in a
+        folder of results.
 
     Raises
     ------
@@ -138,6 +193,8 @@ def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None, se
         If the file cannot be read or is no JSON.
     OptionsError
         If a key or value is wrong.
+    UntrustedFile
+        If it names a Python file that may not run.
     """
     path = Path(path)
     data, folder = read_json(path), path.parent
@@ -145,13 +202,16 @@ def read_sweep(path: str | Path, *, changes: Mapping[str, Any] | None = None, se
         raise OptionsError(f"{path}: expected an object that describes a comparison")
     if path.name == SWEEP_FILE and path.with_name(RESUME_FILE).is_file():
         data, folder = sweep_in(path.parent)
+    if not (not is_of_results(path) if trust is None else trust):
+        setting = _without_python(data, str(path), folder, setting)
     merged = dict(data)
     for key, value in (changes or {}).items():
         ours, theirs = from_here(key, value), data.get(key)
         if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
             ours = {**theirs, **ours}
         merged[key] = ours
-    return make_sweep(merged, where=str(path), folder=folder, setting=setting)
+    made = make_sweep(merged, where=str(path), folder=folder, setting=setting)
+    return made.trusting() if trust else made
 
 
 def write_sweep(folder: Path, sweep: Sweep) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from hdrl.errors import LearningError, OptionsError, ReadError
+from hdrl.errors import LearningError, OptionsError, ReadError, readable
 from hdrl.experiment.recognition import DIGITS, is_sketch
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.train.environments import Environment, environment_from
@@ -217,6 +217,31 @@ def _validated(schema: type[_Schema], data: object, path: str | Path, what: str)
         return schema.model_validate(data)
     except ValidationError as error:
         raise ReadError(path, f"is a damaged model file ({what}: {problem_of(schema, error, '')})") from None
+
+
+def check_same_file(choice: AgentChoice, checkpoint: Checkpoint, path: Path) -> None:
+    """Refuse an agent file that is not the one that a model was trained with.
+
+    Parameters
+    ----------
+    choice
+        The agent.
+    checkpoint
+        What the model file holds.
+    path
+        The model file, for messages.
+
+    Raises
+    ------
+    OptionsError
+        If the SHA-256 in the header is that of another file.
+    """
+    trained = checkpoint.notes.get("agent_sha256")
+    if choice.path is not None and trained and trained != choice.sha256:
+        raise OptionsError(
+            f"{choice.path}: is not the file that trained {path}: its SHA-256 begins with {choice.sha256[:12]}, "
+            f"expected {readable(trained[:12])}"
+        )
 
 
 def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Checkpoint | None]:

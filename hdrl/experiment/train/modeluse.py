@@ -6,16 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import LearningError, OptionsError, UnknownName
+from hdrl.errors import LearningError, OptionsError, UnknownName, readable
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.decisions import DecisionLog, write_lines
 from hdrl.experiment.train.environments import Environment
 from hdrl.experiment.train.learning import asked_for, make_agent, one_thread, require_torch, settings_of
 from hdrl.experiment.train.meaning import check_same_meaning
-from hdrl.experiment.train.modelfile import FILE, api_of, load_weights, read_checkpoint, read_model, spec_of
+from hdrl.experiment.train.modelfile import (
+    FILE,
+    api_of,
+    check_same_file,
+    load_weights,
+    read_checkpoint,
+    read_model,
+    spec_of,
+)
 from hdrl.experiment.train.world import World
 from hdrl.options.file import OptionsFile
-from hdrl.pyfiles import blamed
+from hdrl.pyfiles import TRUST, UntrustedFile, blamed, refuse_python
 from hdrl.setting import EnvironmentSpec, Load, Machine, Message, Setting, Trace, find_setting
 
 if TYPE_CHECKING:
@@ -33,8 +41,12 @@ class Model:
         The model file.
     agent_file
         The agent file of a user's own agent; ``None``: the agent is a built-in one.
+    agent_files
+        Instead of one: agent files, of which that one counts whose name the model file says.
     setting
         The setting that it decides in; batch jobs by default.
+    trust
+        Whether the agent file may run that the model file names and that lies beside it.
 
     Attributes
     ----------
@@ -52,21 +64,35 @@ class Model:
     ReadError
         If a file cannot be read.
     OptionsError
-        If the agent's file is missing, or is of another agent.
+        If the agent's file is missing, or is not the one that the model was trained with.
+    UntrustedFile
+        If the model needs an agent file that was not given.
     MissingExtra
         If torch is not installed.
     """
 
     def __init__(
-        self, path: str | Path, *, agent_file: str | Path | None = None, setting: Setting | None = None
+        self,
+        path: str | Path,
+        *,
+        agent_file: str | Path | None = None,
+        agent_files: Sequence[str | Path] = (),
+        setting: Setting | None = None,
+        trust: bool = False,
     ) -> None:
         require_torch()
         self.path = Path(path)
         self._checkpoint: Checkpoint = read_checkpoint(self.path)
         self.algorithm = self._checkpoint.algorithm
         self.trained_on: Mapping[str, Any] = self._checkpoint.notes.get("trained_on", {})
+        named = self.algorithm.removeprefix(FILE) if self.algorithm.startswith(FILE) else None
+        if agent_file is None and named is not None:
+            agent_file = next((file for file in agent_files if Path(file).name == named), None)
+            agent_file = agent_file or self._beside(named, trust=trust)
         self._choice = self._find_choice(agent_file)
         self._spec = spec_of(self._checkpoint, self.path, setting)
+        if not trust:
+            refuse_python(self._spec.arguments, self.path)
 
     @property
     def agent_state(self) -> Mapping[str, Any]:
@@ -170,20 +196,25 @@ class Model:
         load_weights(agent, checkpoint.agent, where, self._choice.path)
         return agent
 
+    def _beside(self, name: str, *, trust: bool) -> Path:
+        """Return the agent file beside the model, which the header names."""
+        beside = self.path.parent / name
+        if Path(name).name != name or not beside.is_file():
+            raise OptionsError(
+                f"{self.path}: is a model of the agent file {readable(name)}, expected it as the agent, or next to the "
+                f"model with {TRUST}"
+            )
+        if not trust:
+            raise UntrustedFile(self.path, name, "name it as the agent, --agent FILE in a comparison")
+        return beside
+
     def _find_choice(self, agent_file: str | Path | None) -> AgentChoice:
         if agent_file is not None:
             agent = load_agent(agent_file, _no_pair, takes_first=True)
             if agent.kind.value != api_of(self._checkpoint):
                 raise OptionsError(f"{self.path}: is a model of {self.algorithm}, not of {agent_file}")
+            check_same_file(agent, self._checkpoint, self.path)
             return agent
-        if self.algorithm.startswith(FILE):
-            name = self.algorithm.removeprefix(FILE)
-            beside = self.path.parent / name
-            if beside.is_file():
-                return self._find_choice(beside)
-            raise OptionsError(
-                f"{self.path}: is a model of the agent file {name}, expected it as the agent, or next to the model"
-            )
         from hdrl.agents import ALGORITHMS
 
         try:
@@ -200,6 +231,7 @@ def evaluate_model(
     *,
     seed: int = 0,
     agent_file: str | Path | None = None,
+    trust: bool = False,
 ) -> Trace:
     """Simulate the jobs of a workload with a learned model, which takes its best actions.
 
@@ -212,14 +244,16 @@ def evaluate_model(
     seed
         Seed of what is random in the environment.
     agent_file
-        The agent file of a user's own agent, unless it is next to the model file.
+        The agent file of a user's own agent.
+    trust
+        Whether the agent file may run that lies next to the model file.
 
     Raises
     ------
     HdrlError
         If a file cannot be read, or the model does not fit the platform.
     """
-    return Model(path, agent_file=agent_file).play(machine, load, seed=seed)
+    return Model(path, agent_file=agent_file, trust=trust).play(machine, load, seed=seed)
 
 
 def play_options(

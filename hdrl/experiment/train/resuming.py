@@ -42,7 +42,7 @@ def write_resume_file(folder: Path, options: OptionsFile) -> None:
     write_json(folder / RESUME_FILE, data)
 
 
-def resumed_options(folder: str | Path, overrides: Sequence[str] = ()) -> OptionsFile:
+def resumed_options(folder: str | Path, overrides: Sequence[str] = (), *, trust: bool = False) -> OptionsFile:
     """Return the options of a training to resume.
 
     Parameters
@@ -51,6 +51,8 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = ()) -> Option
         Folder of the training.
     overrides
         Changes such as ``"learning.iterations=200"``; only some are possible.
+    trust
+        Whether the Python files may run that the folder names: of the agent, the setting, the objective.
 
     Raises
     ------
@@ -58,6 +60,8 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = ()) -> Option
         If the folder is not that of a training.
     OptionsError
         If a change is wrong.
+    UntrustedFile
+        If the folder names a Python file that may not run.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -69,7 +73,9 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = ()) -> Option
         where, start, values = str(data["where"]), Path(data["folder"]), data["options"]
     except (KeyError, TypeError):
         raise ReadError(folder / RESUME_FILE, "must hold where, folder and options") from None
-    return parse_options(values, where=where, folder=start, overrides=overrides)
+    if not trust:
+        where = str(folder / RESUME_FILE)
+    return parse_options(values, where=where, folder=start, overrides=overrides, trust=trust)
 
 
 def read_resumed(path: Path, choice: AgentChoice) -> Checkpoint:

@@ -70,7 +70,7 @@ def read_own_model(path: Path, shape: tuple[int, ...], n_classes: int) -> Model:
     AgentError
         If the file fails.
     """
-    module, _ = run_file(path)
+    module, _ = run_file(path, trust=True)
     function = getattr(module, FUNCTION, None)
     if not callable(function):
         raise OptionsError(f"{path}: has no function {FUNCTION}(shape, n_classes)")

@@ -67,7 +67,7 @@ def load_policy(name: str) -> FilePolicy:
     """
     base, suffix = split_policy_file(name)
     path = Path(base)
-    module, _ = run_file(path)
+    module, _ = run_file(path, trust=True)
     policy = policy_of(module, path, suffix)
     if policy is None:
         raise AgentError(f"{path}: defines no policy, expected a function policy(view) or priority(job, now_s)")
