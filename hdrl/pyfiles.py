@@ -53,10 +53,11 @@ class UntrustedFile(HdrlError):
     """
 
     def __init__(self, where: str | Path, name: str, instead: str = "") -> None:
+        self.name, self.instead = name, instead
         place, file = readable(str(where), MAX_SHOWN_PATH), readable(name, MAX_SHOWN_PATH)
         known = f"{instead}, or {TRUST}" if instead else TRUST
         super().__init__(
-            f"{place}: names the Python file {file}; hdrl runs no code that data name (if you know the file: {known})"
+            f"{place}: names the Python file {file}, which hdrl runs only if you say so (if you know it: {known})"
         )
 
 
@@ -84,6 +85,26 @@ def split_policy_file(name: str) -> tuple[str, str]:
     return (base + dot, suffix) if dot else (name, "")
 
 
+def python_named(data: Any) -> str:
+    """Return the first text in data that names a Python file; empty if none does.
+
+    Parameters
+    ----------
+    data
+        What a JSON file or the header of a model holds.
+    """
+    left = [data]
+    while left:
+        one = left.pop()
+        if isinstance(one, str) and _NAMES_PYTHON.search(one):
+            return one
+        if isinstance(one, Mapping):
+            left += [*one.keys(), *one.values()]
+        elif isinstance(one, (list, tuple)):
+            left += one
+    return ""
+
+
 def refuse_python(data: Any, where: str | Path) -> None:
     """Refuse data in which any text names a Python file.
 
@@ -99,15 +120,19 @@ def refuse_python(data: Any, where: str | Path) -> None:
     UntrustedFile
         If a text does.
     """
-    left = [data]
-    while left:
-        one = left.pop()
-        if isinstance(one, str) and _NAMES_PYTHON.search(one):
-            raise UntrustedFile(where, one)
-        if isinstance(one, Mapping):
-            left += [*one.keys(), *one.values()]
-        elif isinstance(one, (list, tuple)):
-            left += one
+    if name := python_named(data):
+        raise UntrustedFile(where, name)
+
+
+def trust_words(data: Any) -> str:
+    """Return what a command needs in addition to go on with data: ``" --trust"`` if they name a Python file.
+
+    Parameters
+    ----------
+    data
+        What its folder says.
+    """
+    return f" {TRUST}" if python_named(data) else ""
 
 
 # `run_file` takes no file without this suffix, so no text without it names one.

@@ -15,6 +15,7 @@ import click
 from hdrl.errors import OptionsError
 from hdrl.launcher.errors import CleanErrors, OneLine
 from hdrl.launcher.trust import trust_option
+from hdrl.pyfiles import trust_words
 
 if TYPE_CHECKING:
     from hdrl.experiment.compare.comparison import CompareProgress, Comparison
@@ -116,7 +117,8 @@ def _compare(sweep: Sweep, folder: Path, n_workers: int | None, on: str, progres
     try:
         return run_comparison(sweep, out=folder, n_workers=n_workers, on=on, progress=progress)
     except KeyboardInterrupt:
-        click.echo(f"what finished is kept: hdrl compare --resume --out {folder}", err=True)
+        more = trust_words(sweep.portable())
+        click.echo(f"what finished is kept: hdrl compare --resume --out {folder}{more}", err=True)
         raise
 
 

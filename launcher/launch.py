@@ -15,6 +15,7 @@ from hdrl.launcher.changes import LaunchError, agent_changes, changes_of, paths
 from hdrl.launcher.errors import CleanErrors, after_signal
 from hdrl.launcher.stopping import Stop
 from hdrl.launcher.trust import trust_option
+from hdrl.pyfiles import trust_words
 from hdrl.version import VERSION
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool, 
     if training is not None and not training.is_complete:
         raise after_signal(
             "hdrl-launch",
-            f"interrupted after {training.n_iterations} iterations; hdrl-launch --resume {result.folder} continues",
+            f"interrupted after {training.n_iterations} iterations; "
+            f"hdrl-launch --resume {result.folder}{trust_words(options.portable())} continues",
             stop.number,
         )
     if quiet:

@@ -20,6 +20,7 @@ from hdrl.figures.figure import Run
 from hdrl.figures.folders import OPTIONS_FILE, read_object
 from hdrl.figures.logs import training_table
 from hdrl.figures.numbers import metric_words, number_words
+from hdrl.pyfiles import trust_words
 from hdrl.report.comparison import is_comparison
 from hdrl.report.drawing import figures_of
 from hdrl.report.page.charts import chart_of
@@ -91,7 +92,8 @@ def live_page(folder: str | Path) -> str:
     if is_finished(shown) or _has_runs(folder):
         return build_report([shown])
     if (shown / SWEEP_FILE).is_file():
-        again = f"hdrl compare --resume --out {folder}" if shown == folder else "the same command"
+        more = trust_words(read_object(shown / SWEEP_FILE))
+        again = f"hdrl compare --resume --out {folder}{more}" if shown == folder else "the same command"
         return _page_of_comparison(shown, str(shown.relative_to(folder.parent)), again)
     if (folder / OPTIONS_FILE).is_file() or (folder / TRAINING_FILE).is_file():
         return _page_of_training(folder)
@@ -141,7 +143,8 @@ def _page_of_training(folder: Path) -> str:
     table = Table("Latest values", "number", [Column("value")], rows)
     panels = [*(Panel(tab, parts) for tab, parts in charts.items()), Panel("Numbers", [table])]
     verdict = f"{n_done:,}{of} iterations are done."
-    certainty = _certainty("", f"hdrl-launch --resume {folder}", is_worked_on=is_worked_on)
+    more = trust_words(read_object(folder / OPTIONS_FILE))
+    certainty = _certainty("", f"hdrl-launch --resume {folder}{more}", is_worked_on=is_worked_on)
     findings = Findings(f"How far along is the training in {folder.name}?", verdict, certainty, ())
     return render(findings, [("folder", folder.name)], panels, {}, {})
 

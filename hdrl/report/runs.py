@@ -46,8 +46,8 @@ def setting_of(folder: str | Path, *, trust: bool = False) -> Setting:
 def _find(name: str, base: Path, folder: Path, *, trust: bool) -> Setting:
     try:
         return find_setting(name, base, trust=trust)
-    except UntrustedFile:
-        raise UntrustedFile(folder, name, "--setting FILE with your own copy") from None
+    except UntrustedFile as error:
+        raise UntrustedFile(folder, error.name, error.instead) from None
 
 
 def trust_folders(folders: Iterable[str | Path]) -> None:

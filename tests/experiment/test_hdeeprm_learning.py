@@ -105,7 +105,7 @@ def test_insights_and_decisions_are_written_where_they_are_asked_for(tmp_path: P
     assert f"INFO loss {float(losses[0]):.9g}\n" in told
     assert "DEBUG 0.000000 s: job 0 arrived, requested 5 s\n" in told
     assert "s: job 1 started on 1 units\n" in told
-    shorter = resumed_options(tmp_path / "out", ["runs=4"])
+    shorter = resumed_options(tmp_path / "out", ["runs=4"], trust=True)
     run_experiment(shorter, out=tmp_path / "out", resumes=True)
     train(tmp_path, worlds.REINFORCE, "runs=4", *extra, out="whole")
     for name in ("actions.log", "log_probs.log"):
@@ -134,13 +134,15 @@ def test_equal_seeds_give_equal_bytes_whatever_the_agent_draws_from(tmp_path: Pa
 def test_what_is_resumed_is_what_was_never_interrupted(tmp_path: Path):
     train(tmp_path, worlds.ACTOR_CRITIC, "runs=9", out="whole")
     train(tmp_path, worlds.ACTOR_CRITIC, "runs=4", out="parts")
-    longer = resumed_options(tmp_path / "parts", ["runs=9"])
+    longer = resumed_options(tmp_path / "parts", ["runs=9"], trust=True)
     run_experiment(longer, out=tmp_path / "parts", resumes=True)
     whole, parts = (worlds.repeatable_files(tmp_path / name) for name in ("whole", "parts"))
     assert not [name for name in whole if whole[name] != parts.get(name)]
     (tmp_path / "mine.py").write_text(worlds.ACTOR_CRITIC + "\n")
     with pytest.raises(HdrlError, match=r"mine.py: has changed since the training in .*parts began"):
-        run_experiment(resumed_options(tmp_path / "parts", ["runs=12"]), out=tmp_path / "parts", resumes=True)
+        run_experiment(
+            resumed_options(tmp_path / "parts", ["runs=12"], trust=True), out=tmp_path / "parts", resumes=True
+        )
 
 
 def test_checkpoints_of_the_loop_that_hdeeprms_agents_once_had_are_resumed(tmp_path: Path):
@@ -150,7 +152,7 @@ def test_checkpoints_of_the_loop_that_hdeeprms_agents_once_had_are_resumed(tmp_p
     checkpoint = load_checkpoint(path)
     older = {"n_episodes": 4, "random": checkpoint.training["learner"]["memory"]["random"]}
     save_checkpoint(path, dataclasses.replace(checkpoint, training={**checkpoint.training, "learner": older}))
-    run_experiment(resumed_options(tmp_path / "parts", ["runs=9"]), out=tmp_path / "parts", resumes=True)
+    run_experiment(resumed_options(tmp_path / "parts", ["runs=9"], trust=True), out=tmp_path / "parts", resumes=True)
     for name in ("model.pt", "training.csv", "episodes.csv", "probs.json"):
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
@@ -220,8 +222,13 @@ def test_a_model_needs_its_agent_file(tmp_path: Path):
         evaluate_model(model, platform, workload)
     given = evaluate_model(model, platform, workload, agent_file=tmp_path / "mine.py")
     (tmp_path / "out" / "mine.py").write_text(worlds.REINFORCE)
-    beside = evaluate_model(model, platform, workload)
+    with pytest.raises(HdrlError, match=r"model.pt: names the Python file mine.py, which hdrl runs only if you say so"):
+        evaluate_model(model, platform, workload)
+    beside = evaluate_model(model, platform, workload, trust=True)
     assert given.end_s == beside.end_s
+    (tmp_path / "out" / "mine.py").write_text(worlds.REINFORCE + "\n")
+    with pytest.raises(HdrlError, match=r"mine.py: is not the file that trained .*model.pt: its SHA-256 begins with"):
+        evaluate_model(model, platform, workload, trust=True)
 
 
 def test_options_of_both_versions_train(tmp_path: Path):

@@ -186,12 +186,13 @@ def test_a_signal_keeps_what_is_there_and_resume_goes_on(folder: Path, number: s
     assert process.returncode == 128 + number, stderr
     assert stdout == ""
     assert stderr.splitlines() == [
-        "what finished is kept: hdrl compare --resume --out out",
+        "what finished is kept: hdrl compare --resume --out out --trust",
         f"hdrl: error: {word}",
     ]
     n_kept = len(points.read_text().splitlines()) - 1
     assert 2 <= n_kept < 36
-    result = run("--resume", "--out", "out", "-j", "1")
+    assert "names the Python file slow.py" in run("--resume", "--out", "out", "-j", "1").stderr
+    result = run("--resume", "--out", "out", "-j", "1", "--trust")
     assert result.exit_code == 0, result.stderr
     assert f"out: continues, {n_kept} points are there" in result.stderr
     whole = run(*words[:-1], "whole")

@@ -13,6 +13,7 @@ from hdrl.experiment.run.inputs import RESUME_FILE, parse_options
 from hdrl.experiment.train.modelfile import read_checkpoint
 from hdrl.files import read_json, write_json
 from hdrl.options.file import OptionsFile
+from hdrl.pyfiles import UntrustedFile
 from hdrl.version import VERSION
 
 if TYPE_CHECKING:
@@ -73,9 +74,10 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = (), *, trust:
         where, start, values = str(data["where"]), Path(data["folder"]), data["options"]
     except (KeyError, TypeError):
         raise ReadError(folder / RESUME_FILE, "must hold where, folder and options") from None
-    if not trust:
-        where = str(folder / RESUME_FILE)
-    return parse_options(values, where=where, folder=start, overrides=overrides, trust=trust)
+    try:
+        return parse_options(values, where=where, folder=start, overrides=overrides, trust=trust)
+    except UntrustedFile as error:  # it is this folder that names it now
+        raise UntrustedFile(folder / RESUME_FILE, error.name, error.instead) from None
 
 
 def read_resumed(path: Path, choice: AgentChoice) -> Checkpoint:
