@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import io
 import json
@@ -333,6 +334,99 @@ def write_json(path: str | Path, value: object, *, indent: int | None = 2) -> No
     with atomic_write(path) as out:
         json.dump(value, out, indent=indent, allow_nan=False)
         out.write("\n")
+
+
+_MANY_LINKS = 40
+"""Symbolic links in a path beyond which the system gives up, too."""
+
+
+def _our_users() -> frozenset[int]:
+    """Return the users whose files this user has to trust: this one, root, and who root is outside of a container."""
+    return frozenset((0, os.geteuid(), Path("/").stat().st_uid))
+
+
+def why_changeable(found: os.stat_result) -> str:
+    """Return how users other than this one and root can change a file or folder; empty if they cannot.
+
+    Parameters
+    ----------
+    found
+        What the system says of it.
+    """
+    if not hasattr(os, "geteuid"):  # not POSIX
+        return ""
+    if found.st_uid not in _our_users():
+        return f"belongs to user {found.st_uid}"
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        return "is writable by everybody"
+    # A group with the number of its only user holds nobody else.
+    if found.st_mode & stat.S_IWGRP and not found.st_mode & stat.S_ISVTX and found.st_gid not in (0, found.st_uid):
+        return f"is writable by group {found.st_gid}"
+    return ""
+
+
+def why_unsafe(folder: Path) -> str:
+    """Return how users other than this one and root can change what a path leads to; empty if they cannot.
+
+    Every folder of the path counts, those included that symbolic links lead through.
+
+    Parameters
+    ----------
+    folder
+        The folder; those of its path that do not exist yet count as safe.
+    """
+    if not hasattr(os, "geteuid"):
+        return ""
+    left, seen, n_links = list(reversed(folder.absolute().parts)), Path(), 0
+    while left:
+        part = left.pop()
+        if part == "..":  # links before it have been followed
+            seen = seen.parent
+            continue
+        here = seen / part
+        try:
+            found = here.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        except OSError as error:
+            return f"{here} cannot be looked at ({error.strerror})"
+        if stat.S_ISLNK(found.st_mode):
+            n_links += 1
+            if n_links > _MANY_LINKS:
+                return f"{here} leads nowhere"
+            if found.st_uid not in _our_users():
+                return f"{here} belongs to user {found.st_uid}"
+            target = here.readlink()
+            left += reversed(target.parts)
+            seen = Path() if target.is_absolute() else seen
+            continue
+        if why := why_changeable(found):
+            return f"{here} {why}"
+        seen = here
+    return ""
+
+
+def read_own(path: Path) -> bytes:
+    """Return what is in a file that nobody but this user and root can have written.
+
+    Parameters
+    ----------
+    path
+        The file, no symbolic link. Nobody else may be able to put files into its folder, see `why_unsafe`.
+
+    Raises
+    ------
+    PermissionError
+        If it is no such file.
+    OSError
+        If it cannot be read.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or (hasattr(os, "geteuid") and found.st_uid not in _our_users()):
+            raise PermissionError(errno.EPERM, "is no file of this user", str(path))
+        return file.read()
 
 
 CACHE_VARIABLE = "HDRL_CACHE"

@@ -32,7 +32,7 @@ from hdrl.compiled.cache import CHOSEN_VARIABLE, SIMULATOR, announce_compiling
 from hdrl.compiled.intact import BARE_SUFFIX, writing
 from hdrl.compiled.ways import IS_FAST, NUMBA_VERSION
 from hdrl.errors import OutputError, SimulationError
-from hdrl.files import atomic_write_bytes
+from hdrl.files import atomic_write_bytes, read_own
 
 _LOG = logging.getLogger(__name__)
 
@@ -218,7 +218,7 @@ class BareEntry:
         name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         path = self._folder / f"{name}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}{BARE_SUFFIX}"
         try:
-            content = path.read_bytes()
+            content = read_own(path)
         except OSError:
             announce_compiling(self._folder, self._text)
             content = self._compiled(function, arguments).written()

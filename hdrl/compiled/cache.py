@@ -3,6 +3,9 @@
 Numba itself only looks at the file of the function that Python calls, and would run stale code after a change
 elsewhere. The folder lies in the user's folder for caches, so that every installation with the same sources finds it,
 else beside this package, else in a temporary one.
+
+What is in it runs as machine code. So it is used only where nobody but this user and root can have written it: every
+folder of its path and every file is looked at (`hdrl.files.why_unsafe`, `hdrl.files.read_own`).
 """
 
 from __future__ import annotations
@@ -13,16 +16,18 @@ import hashlib
 import logging
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
-from hdrl.compiled.intact import remove_damaged
-from hdrl.compiled.ways import JIT_DISABLED, NUMBA_VERSION, PLAIN_NUMBA
+from hdrl.compiled.intact import damaged_in, remove_damaged
+from hdrl.compiled.ways import IS_FAST, JIT_DISABLED, NUMBA_VERSION, PLAIN_NUMBA
 from hdrl.errors import ReadError
-from hdrl.files import user_folder
+from hdrl.files import user_folder, why_changeable, why_unsafe
 
 _HERE = Path(__file__).parent
 _LOG = logging.getLogger(__name__)
@@ -68,13 +73,46 @@ def cache_parents() -> list[Path]:
 
 def _is_writable(folder: Path) -> bool:
     try:
-        if folder.exists() and not folder.is_dir():
-            folder.unlink()
-        folder.mkdir(parents=True, exist_ok=True)
+        _make_private(folder)
         with tempfile.TemporaryFile(dir=folder):
             return True
     except OSError:
         return False
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder that only this user may enter; what another one could have put into it before is removed."""
+    for one in reversed([folder, *folder.parents]):
+        with contextlib.suppress(FileExistsError):
+            one.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        folder.unlink()
+    elif why_changeable(found) and found.st_uid == os.geteuid():
+        shutil.rmtree(folder)
+    else:
+        return
+    folder.mkdir(mode=0o700)
+
+
+def _is_shared(folder: Path) -> bool:
+    """Tell whether only root may change a folder, which holds sound code: in the image of a container, for instance."""
+    return IS_FAST and folder.is_dir() and not os.access(folder, os.W_OK) and not damaged_in(folder)
+
+
+@cache
+def _why_unsafe(parent: Path) -> str:
+    """Return why code in a folder cannot be trusted, and say so, once; empty if it can."""
+    why = why_unsafe(parent)
+    if why:
+        _LOG.warning(
+            "no compiled code is kept in %s, where others could replace it: %s. Take that right away, or name another "
+            "folder in %s",
+            parent,
+            why,
+            CHOSEN_VARIABLE,
+        )
+    return why
 
 
 def cache_folder(prefix: str, sources: Iterable[Path]) -> Path:
@@ -94,6 +132,10 @@ def cache_folder(prefix: str, sources: Iterable[Path]) -> Path:
     name = f"{prefix}-{source_hash(sources)}"
     parents = cache_parents()
     for parent in parents:
+        if _why_unsafe(parent.absolute()) or _is_foreign(parent / name):
+            continue
+        if _is_shared(parent / name):
+            return parent / name
         if _is_writable(parent / name):
             _remove_unused(parent, prefix, name)
             if remove_damaged(parent / name):
@@ -102,8 +144,20 @@ def cache_folder(prefix: str, sources: Iterable[Path]) -> Path:
                     stamp.unlink(missing_ok=True)
             return parent / name
     folder = _temporary_folder(parents) / name
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     return folder
+
+
+def _is_foreign(folder: Path) -> bool:
+    """Tell whether a folder of code belongs to another user: it may lie in one that all may fill, such as /tmp."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    is_other = hasattr(os, "geteuid") and found.st_uid not in (0, os.geteuid())
+    if is_other:
+        _LOG.warning("%s: no compiled code is taken from there, since it belongs to user %d", folder, found.st_uid)
+    return is_other
 
 
 def _remove_unused(parent: Path, prefix: str, name: str) -> None:
@@ -220,7 +274,8 @@ def compile_once(
     if folder not in _announcements.surprising:
         (message or _announcements.listener)(text)
     run()
-    stamp.touch()
+    with contextlib.suppress(PermissionError):  # a shared folder that only root may change
+        stamp.touch()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hdrl.errors import OutputError
-from hdrl.files import write_json
+from hdrl.files import read_own, write_json
 
 SUMS = "checksums.json"
 
@@ -30,7 +30,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 def _sums_in(folder: Path) -> dict[str, str]:
     try:
-        sums = json.loads((folder / SUMS).read_bytes())
+        sums = json.loads(read_own(folder / SUMS))
     except (OSError, ValueError):
         return {}
     return sums if isinstance(sums, dict) else {}
@@ -38,8 +38,8 @@ def _sums_in(folder: Path) -> dict[str, str]:
 
 def _sum_of(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:  # removed by another process, or a folder
+        return hashlib.sha256(read_own(path)).hexdigest()
+    except OSError:  # removed by another process, a folder, a link, or a file of another user
         return ""
 
 
@@ -62,9 +62,19 @@ def writing(folder: Path) -> Iterator[None]:
     ------
     None
         While the folder is this process's.
+
+    Raises
+    ------
+    OSError
+        If code cannot be written; not in a folder that this user may not change anyway.
     """
     with _locked(folder):
-        yield
+        try:
+            yield
+        except OSError:
+            if os.access(folder, os.W_OK):
+                raise
+            return  # a shared folder that only root may change
         with contextlib.suppress(OutputError):  # without checksums, the code is compiled again
             sums = {str(path.relative_to(folder)): _sum_of(path) for path in _files_in(folder)}
             write_json(folder / SUMS, sums)
@@ -87,8 +97,8 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def remove_damaged(folder: Path) -> bool:
-    """Remove compiled code that is not as it was written; return whether there was any.
+def damaged_in(folder: Path) -> set[str]:
+    """Return the functions whose compiled code is not as it was written, or not written by this user or root.
 
     Parameters
     ----------
@@ -98,12 +108,23 @@ def remove_damaged(folder: Path) -> bool:
     sums = _sums_in(folder)
     files = {str(path.relative_to(folder)): path for path in _files_in(folder)}
     names = files.keys() | sums.keys()
-    damaged = {_function_of(Path(name)) for name in names if _is_damaged(files.get(name), sums.get(name))}
+    return {_function_of(Path(name)) for name in names if _is_damaged(files.get(name), sums.get(name))}
+
+
+def remove_damaged(folder: Path) -> bool:
+    """Remove compiled code that is not as it was written; return whether there was any.
+
+    Parameters
+    ----------
+    folder
+        The folder of the cache.
+    """
+    damaged = damaged_in(folder)
     if damaged:
         if (folder / SUMS).is_dir():
             _remove(folder / SUMS)
         with writing(folder):
-            for path in files.values():
+            for path in _files_in(folder):
                 if _function_of(path) in damaged:
                     _remove(path)
     return bool(damaged)

@@ -16,6 +16,8 @@ from hdrl.compiled.bare import IS_TRIED
 from hdrl.compiled.cache import KEPT_S, announcing, cache_folder, cached_code, compile_once, source_hash
 from hdrl.compiled.jit import entry_in
 from hdrl.compiled.ways import IS_FAST, JIT_DISABLED
+from hdrl.files import write_json
+from hdrl.hashing import sha256_of_file
 from hdrl.launcher.main import cli
 
 
@@ -95,6 +97,136 @@ def test_where_nothing_can_be_written_it_says_so_and_cleans_up(tmp_path: Path):
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"no folder for compiled code can be written ({tmp_path}/file/below)")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+# ------------------------------------------------------------------ who can have written it
+
+
+@pytest.fixture
+def warned(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    cache._why_unsafe.cache_clear()
+    caplog.set_level(logging.WARNING)
+    return caplog
+
+
+@pytest.fixture
+def without_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No folder but the chosen one can be written, so that the temporary one follows."""
+    monkeypatch.setattr(cache, "_HERE", tmp_path / "file")
+    (tmp_path / "file").touch()
+
+
+POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no owners and permissions of POSIX")
+ROOT = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can give files to others")
+
+
+@POSIX
+@pytest.mark.parametrize("mode", [0o777, 0o770 | 0o002])
+def test_no_code_comes_from_where_everybody_writes(
+    parent: Path, warned: pytest.LogCaptureFixture, mode: int, tmp_path: Path
+):
+    planted = cache_folder("hdrl-test", [])
+    (planted / "planted.code").write_text("evil")
+    parent.chmod(mode)
+    cache._why_unsafe.cache_clear()
+    folders = {cache_folder("hdrl-test", []), cache_folder("hdrl-other", [])}
+    assert not [one for one in folders if tmp_path in one.parents]
+    assert all(one.stat().st_mode & 0o777 == 0o700 and not list(one.iterdir()) for one in folders)
+    said = [record.getMessage() for record in warned.records if "where others could replace it" in record.getMessage()]
+    assert len(said) == 1
+    assert said[0].startswith(
+        f"no compiled code is kept in {parent}, where others could replace it: {parent} is writable"
+    )
+
+
+@POSIX
+@pytest.mark.parametrize("above", [1, 2])
+def test_every_folder_above_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warned: object, above: int):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "a" / "b" / "c"))
+    folder = cache_folder("hdrl-test", [])
+    assert folder.parent == tmp_path / "a" / "b" / "c"
+    folder.parents[above].chmod(0o777)
+    cache._why_unsafe.cache_clear()
+    assert tmp_path not in cache_folder("hdrl-test", []).parents
+    folder.parents[above].chmod(0o1777)  # like /tmp: all may put files there, nobody may replace those of others
+    cache._why_unsafe.cache_clear()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "a" / "b" / "c"))
+    assert cache_folder("hdrl-test", []) == folder
+
+
+@POSIX
+def test_a_folder_that_others_could_fill_is_emptied(parent: Path, warned: object):
+    folder = cache_folder("hdrl-test", [])
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (folder / "planted.code").write_text("evil")
+    folder.chmod(0o777)
+    assert cache_folder("hdrl-test", []) == folder
+    assert not list(folder.iterdir())
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@POSIX
+def test_links_lead_to_no_code(parent: Path, tmp_path: Path, warned: object):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "planted.code").write_text("evil")
+    folder = cache_folder("hdrl-test", [])
+    folder.rmdir()
+    folder.symlink_to(elsewhere)
+    assert cache_folder("hdrl-test", []) == folder
+    assert not folder.is_symlink()
+    (folder / "it.code").symlink_to(elsewhere / "planted.code")
+    write_json(folder / "checksums.json", {"it.code": sha256_of_file(elsewhere / "planted.code")})
+    assert cache_folder("hdrl-test", []) == folder
+    assert not (folder / "it.code").is_symlink()
+
+
+@ROOT
+@pytest.mark.parametrize("name", [".", "it.code", "checksums.json"])
+def test_code_of_another_user_is_not_taken(parent: Path, name: str, warned: object):
+    folder = cache_folder("hdrl-test", [])
+    (folder / "it.code").write_bytes(b"it\nevil")
+    write_json(folder / "checksums.json", {"it.code": sha256_of_file(folder / "it.code")})
+    assert cache_folder("hdrl-test", []) == folder
+    assert (folder / "it.code").is_file()
+    os.chown(folder / name, 12345, 12345)
+    if name == ".":
+        assert cache_folder("hdrl-test", []) != folder
+    else:
+        assert cache_folder("hdrl-test", []) == folder
+        assert not (folder / "it.code").exists()
+
+
+@ROOT
+@pytest.mark.skipif(not IS_TRIED, reason="no bare code here")
+def test_code_is_looked_at_when_it_is_loaded(parent: Path):
+    folder = cache_folder("hdrl-test", [])
+    assert entry_in(folder)(double)(2) == 4
+    code = kept(folder, ".code")
+    os.chown(code, 12345, 12345)
+    told: list[str] = []
+    with announcing(told.append):
+        assert entry_in(folder)(double)(3) == 6
+    assert len(told) <= 1
+    assert code.stat().st_uid == 0, "it was compiled again"
+
+
+@ROOT
+def test_another_user_takes_what_root_has_compiled(parent: Path, warned: object):
+    """As in the image of a container: all may read, only root may write."""
+    folder = cache_folder("hdrl-test", [])
+    (folder / "stamp").touch()
+    for one in (folder, *folder.parents[:-1]):
+        if one.stat().st_mode & 0o005 != 0o005 and "pytest" in str(one):
+            one.chmod(0o755)
+    code = (
+        "import os\n"
+        "from hdrl.compiled.cache import cache_folder\n"
+        "os.setgroups([]); os.setgid(12345); os.setuid(12345)\n"
+        "print(cache_folder('hdrl-test', []))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == (str(folder), "")
 
 
 # ------------------------------------------------------------------ what is damaged

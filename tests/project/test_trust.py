@@ -243,8 +243,9 @@ def test_a_users_own_options_run_what_they_name(evil: Path, tmp_path: Path):
 
 
 def test_experiments_of_others_run_nothing(evil: Path, tmp_path: Path):
+    (evil / "evil.py").rename(evil / "of_a_recipe.py")  # a name that no setting of this process has had
     recipe = {"title": "t", "question": "q", "source": "s", "kind": "protocol", "protocol": "p"}
-    write(evil / "experiment.json", {**recipe, "setting": str(evil / "evil.py")})
+    write(evil / "experiment.json", {**recipe, "setting": str(evil / "of_a_recipe.py")})
     with pytest.raises(UntrustedFile):
         reproduce(read_experiment(evil), out=tmp_path / "out")
     assert not ran(evil)
