@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hdrl.errors import OptionsError
 from hdrl.options.sweep import Sweep, Windows
@@ -20,6 +21,9 @@ from hdrl.windows import (
     range_of_shares,
     side_by_side,
 )
+
+if TYPE_CHECKING:
+    from hdrl.experiment.compare.candidates import Candidate
 
 TEST, TRAIN = "test", "train"
 
@@ -138,6 +142,35 @@ def train_cases(sweep: Sweep, workloads: Sequence[Load], shares: tuple[float, fl
     return _cases(sweep, workloads, shares, TRAIN)
 
 
+MOST_POINTS = 5_000_000
+"""Simulations of a comparison; each takes some hundred bytes of memory and of disk."""
+
+
+def check_number(sweep: Sweep, n_cases: int, candidates: Sequence[Candidate]) -> None:
+    """Refuse a sweep whose windows, candidates and seeds multiply to more than can be simulated.
+
+    Parameters
+    ----------
+    sweep
+        The sweep.
+    n_cases
+        How many cases there are.
+    candidates
+        The candidates.
+
+    Raises
+    ------
+    OptionsError
+        If there are too many simulations.
+    """
+    n_points = n_cases * sum(one.n_seeds for one in candidates)
+    if n_points > MOST_POINTS:
+        raise OptionsError(
+            f"{sweep.where}: {n_cases:,} windows for {len(candidates):,} candidates with their seeds are {n_points:,} "
+            f"simulations, more than {MOST_POINTS:,}; take fewer of them"
+        )
+
+
 def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
     """Return the pairs of neighbouring windows of a workload that share jobs that count.
 
@@ -160,6 +193,12 @@ def _counting(case: Case) -> Places:
 
 
 def _cases(sweep: Sweep, workloads: Sequence[Load], shares: tuple[float, float], part: str) -> list[Case]:
+    n_generated = len(sweep.loads) * ((sweep.windows.count if sweep.windows is not None else None) or 1)
+    if n_generated > MOST_POINTS:
+        raise OptionsError(
+            f"{sweep.where}: {len(sweep.loads):,} loads with as many windows as windows.count says are {n_generated:,} "
+            f"sequences, more than {MOST_POINTS:,}; take fewer of them"
+        )
     cases: list[Case] = []
     for source, workload in enumerate(workloads):
         cases += _windows(sweep, workload, source, shares, part)

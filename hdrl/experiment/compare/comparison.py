@@ -18,7 +18,7 @@ import numpy as np
 from hdrl.distributed import check_place, default_workers, run_tasks
 from hdrl.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
-from hdrl.experiment.compare.cases import Case, read_loads, test_cases, train_cases
+from hdrl.experiment.compare.cases import Case, check_number, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.files import FILES, SUMMARY_FILE, Comparison, Rival, read_comparison, write_comparison
 from hdrl.experiment.compare.knowledge import (
@@ -203,6 +203,7 @@ def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
     workloads = read_loads(sweep, setting, machine)
     cases = test_cases(sweep, workloads)
     training = train_cases(sweep, workloads, shares) if shares is not None else []
+    check_number(sweep, len(cases) + len(training), [*candidates, *opponents])
     deciders = deciders_of_files([*candidates, *opponents], setting)
     asks = shares is not None or chosen is not None
     knowing = rival_groups(deciders, candidates, setting) if asks else {}

@@ -201,7 +201,8 @@ def _table(data: Any, where: str, path: Path) -> ValueTable:
     arrays = {key: _array([row.get(key) for row in rows], f"{where}: {key}", path) for key in _DIMENSIONS}
     actions, decisions, shares = (arrays[key] for key in ("actions", "decisions", "shares"))
     n_actions, n_steps = int(actions.max()) + 1, actions.shape[1]
-    is_whole = n_actions**n_steps == len(rows) <= MOST_SEQUENCES
+    is_small = n_actions <= len(rows) <= MOST_SEQUENCES and n_steps <= len(rows)
+    is_whole = is_small and n_actions**n_steps == len(rows)
     if not is_whole or not np.array_equal(actions, list(itertools.product(range(n_actions), repeat=n_steps))):
         raise ReadError(path, f"{where} has not one row for each sequence of actions, in ascending order")
     if decisions.shape != actions.shape or shares.shape[1] < 2 or arrays["draws"].shape[2] != shares.shape[1]:

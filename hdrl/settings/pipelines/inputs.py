@@ -15,7 +15,7 @@ from hdrl.seeding import stream
 from hdrl.settings.pipelines.generate import Model, generate
 from hdrl.settings.pipelines.load import PipelineLoad, Times
 from hdrl.settings.pipelines.options import GENERATED
-from hdrl.settings.pipelines.readers import PipelineSet, read_set
+from hdrl.settings.pipelines.readers import MAX_CONFIGURATIONS, PipelineSet, read_set
 from hdrl.settings.pipelines.releases import MAX_INSTANCES, Context, ends_us, release
 
 
@@ -93,7 +93,7 @@ def generated_load(
         How many instances there are to be, instead of a length; 0: as many as come.
     """
     found = generate(model, stream(seed, "pipelines"), f"{GENERATED}-{model.utilization:g}-{seed}")
-    periods = found.configurations()[0]
+    periods = found.configuration(0)
     if n_items > 0:
         length_us = int(n_items / sum(1 / period for period in periods)) + max(periods)
     load = load_of(found, [Context(periods, length_us)], times=times, name=found.name)
@@ -127,7 +127,18 @@ def generated_loads(
         Smallest share of the worst case that a kernel takes, see `hdrl.settings.pipelines.load.Times`.
     length_us
         How long instances of each are released; 0: one hyperperiod.
+
+    Raises
+    ------
+    WorkloadError
+        If there are too many, or the model cannot be followed.
     """
+    n_loads = n_sets * max(1, len(utilizations))
+    if n_loads > MAX_CONFIGURATIONS:
+        raise WorkloadError(
+            f"{n_sets:,} sets at {len(utilizations):,} utilisations are {n_loads:,} loads, more than "
+            f"{MAX_CONFIGURATIONS:,}; choose fewer"
+        )
     return [
         generated_load(replace(model, utilization=one), seed=number, times=Times(shortest, number), length_us=length_us)
         for number in range(seed, seed + n_sets)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,9 @@ TIME_UNITS: Mapping[str, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 LONGEST_S = 60
 """A kernel that takes longer is taken for a mistake about the unit."""
+
+MAX_CONFIGURATIONS = 20_000
+"""How many combinations of periods are taken one by one."""
 
 _PERIODS = re.compile(r"\s*([^=\s]+)\s*=\s*\[([^\[\]]*)\]\s*")
 _UNIT = re.compile(r"#\s*unit:\s*(\S+)\s*")
@@ -43,9 +47,41 @@ class PipelineSet:
     pipelines: tuple[Pipeline, ...]
     periods_us: tuple[tuple[int, ...], ...]
 
-    def configurations(self) -> list[tuple[int, ...]]:
-        """Return all combinations of periods; the last pipeline's changes fastest, as in rlschedsim."""
-        return list(itertools.product(*self.periods_us))
+    @property
+    def n_configurations(self) -> int:
+        """How many combinations of periods there are; the number may have many digits."""
+        return math.prod(map(len, self.periods_us))
+
+    def configuration(self, number: int) -> tuple[int, ...]:
+        """Return one combination of periods; the last pipeline's changes fastest, as in rlschedsim.
+
+        Parameters
+        ----------
+        number
+            Which one, from 0 to below `n_configurations`.
+        """
+        found = []
+        for choices in reversed(self.periods_us):
+            number, place = divmod(number, len(choices))
+            found.append(choices[place])
+        return tuple(reversed(found))
+
+    def configurations(self) -> Iterator[tuple[int, ...]]:
+        """Yield all combinations of periods in the order of their numbers.
+
+        Raises
+        ------
+        WorkloadError
+            If there are more than `MAX_CONFIGURATIONS`.
+        """
+        n = self.n_configurations
+        if n > MAX_CONFIGURATIONS:
+            shown = f"{n:,}" if n < 10**15 else f"about 1e{int(n.bit_length() * math.log10(2))}"
+            raise WorkloadError(
+                f"{self.name}: has {shown} combinations of periods, too many to take all (at most "
+                f"{MAX_CONFIGURATIONS:,}); choose one by load.configuration, or some by load.contexts"
+            )
+        return itertools.product(*self.periods_us)
 
 
 def read_graph(path: Path, unit: str = "s") -> Pipeline:

@@ -174,7 +174,7 @@ def _loads(text: str, sweep: PipelineSweep, machine: Units) -> list[PipelineLoad
         return _sets(options, machine)
     n = 1
     if sweep.configurations == "all" and not options.contexts and options.tour == "none":
-        n = len(_set(text, sweep.folder, options).configurations())
+        n = sum(1 for _ in _set(text, sweep.folder, options).configurations())
     if n == 1:
         return [_load(text, sweep.folder, options, machine)]
     chosen = [options.model_copy(update={"configuration": number}) for number in range(n)]
@@ -231,12 +231,10 @@ def _load(text: str, folder: Path, options: LoadOptions, machine: Units) -> Pipe
             for one in options.contexts
         ]
     else:
-        all_periods = found.configurations()
-        if options.configuration >= len(all_periods):
-            raise OptionsError(
-                f"{text}: load.configuration is {options.configuration}, expected 0 to {len(all_periods) - 1}"
-            )
-        contexts = [Context(all_periods[options.configuration], _length_us(options))]
+        n = found.n_configurations
+        if options.configuration >= n:
+            raise OptionsError(f"{text}: load.configuration is {options.configuration}, expected 0 to {n - 1}")
+        contexts = [Context(found.configuration(options.configuration), _length_us(options))]
     name = f"{found.name}@{options.tour}" if options.tour != "none" else ""
     return load_of(found, contexts, times=times, spread=options.spread, seed=options.seed, name=name)
 

@@ -188,7 +188,7 @@ def test_a_static_mapping_meets_every_deadline_of_the_shipped_sets(name: str):
 @needs_adas
 def test_without_fusion_somebody_must_miss():
     found = read_period_file(ADAS / "period1.stats")
-    fastest = PipelineLoad("x", found.pipelines, release(found.pipelines, [Context(found.configurations()[0])]))
+    fastest = PipelineLoad("x", found.pipelines, release(found.pipelines, [Context(found.configuration(0))]))
     assert unavoidable_misses(BOTH, fastest, is_fusing=False) >= 1
 
 

@@ -100,13 +100,14 @@ def test_period_files_of_rlschedsim():
     found = read_period_file(ADAS / "period2.stats")
     assert [one.name for one in found.pipelines] == ["dnn_reduced", "cnn", "dnn_reduced#2", "cnn#2"]
     assert found.periods_us[1] == (340_000, 510_000, 1_020_000)
-    configurations = found.configurations()
+    configurations = list(found.configurations())
+    assert configurations == [found.configuration(number) for number in range(found.n_configurations)]
     assert len(configurations) == 81
     assert configurations[1] == (850_000, 340_000, 850_000, 510_000)
     # The fastest configuration asks for more than two units unless kernels are fused.
     for file, needs in (("period1.stats", 2.16), ("period2.stats", 2.16)):
         fastest = read_period_file(ADAS / file)
-        load = PipelineLoad("x", fastest.pipelines, release(fastest.pipelines, [Context(fastest.configurations()[0])]))
+        load = PipelineLoad("x", fastest.pipelines, release(fastest.pipelines, [Context(fastest.configuration(0))]))
         machine = read_machine("1cpu+1gpu")
         assert round(load.offered(machine, is_fusing=False) * 2, 2) == needs
         assert load.offered(machine) < 0.56
@@ -312,7 +313,7 @@ def test_what_is_rare_is_found_by_rescaling():
 def test_generated_sets_need_what_they_should(shape: str, split: str):
     model = Model(n_pipelines=5, utilization=0.6, shape=shape, split=split, implicit_deadlines=False)
     found = generate(model, np.random.default_rng(4))
-    load = PipelineLoad("x", found.pipelines, release(found.pipelines, [Context(found.configurations()[0])]))
+    load = PipelineLoad("x", found.pipelines, release(found.pipelines, [Context(found.configuration(0))]))
     assert abs(load.offered(read_machine("1cpu+1gpu")) - 0.6) < 1e-3
     assert generate(model, np.random.default_rng(4)) == found
     for one in found.pipelines:
