@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from hdrl.files import atomic_write, read_text
 @contextlib.contextmanager
 def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[[Iterable[Any]], Any]]:
     """Write a CSV file so that it appears whole or not at all; floats have as many digits as they need.
+
+    Texts that begin like a formula get an apostrophe, which `read_table` and `read_records` take away again.
 
     Parameters
     ----------
@@ -32,8 +35,37 @@ def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[
     """
     with atomic_write(path) as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(columns)
-        yield writer.writerow
+
+        def write_row(cells: Iterable[Any]) -> Any:
+            return writer.writerow([_plain(cell) for cell in cells])
+
+        write_row(columns)
+        yield write_row
+
+
+def _plain(cell: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula, which names of others may look like."""
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r", "\n")  # the only end of a line that `csv` quotes whatever the version of Python
+    return text if _FORMULA.match(text) is None or _is_number(text) else f"'{text}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_written(cell: str) -> str:
+    """Return what `_plain` was given."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) is not None else cell
+
+
+_FORMULA = re.compile(r"'*[=+\-@\t\n]")
+"""How a cell begins that a spreadsheet may compute, or that was one before it got an apostrophe."""
 
 
 def csv_rows(path: str | Path, text: str) -> Iterator[tuple[int, list[str]]]:
@@ -71,7 +103,7 @@ def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
     ReadError
         If it cannot be read, or is no such table.
     """
-    header, *rows = [row for _, row in csv_rows(path, read_text(path))] or [[]]
+    header, *rows = [[_as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
     if header != list(columns) or any(len(row) != len(columns) for row in rows):
         raise ReadError(path, f"is no table of {', '.join(columns)}")
     return rows
@@ -85,5 +117,5 @@ def read_records(path: str | Path) -> list[dict[str, Any]]:
     ReadError
         If it cannot be read, or is no CSV.
     """
-    (_, names), *rows = list(csv_rows(path, read_text(path))) or [(1, [])]
-    return [dict(itertools.zip_longest(names, row[: len(names)])) for _, row in rows if row]
+    names, *rows = [[_as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
+    return [dict(itertools.zip_longest(names, row[: len(names)])) for row in rows if row]

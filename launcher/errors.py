@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+import pathlib
 import signal
+import sys
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -17,6 +21,10 @@ from hdrl.launcher.threads import one_blas_thread
 
 MAX_LINE = 1000
 """Characters of the longest line: somebody is to read it."""
+
+
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+"""Of these, those without a file name are about what is printed: a full disk behind ``> FILE``."""
 
 
 class OneLine(click.ClickException):
@@ -73,6 +81,12 @@ class CleanErrors(click.Command):
             return super().invoke(ctx)
 
 
+def _give_up_stdout() -> None:
+    """Let what is left to be printed go nowhere: Python would fail once more when it ends."""
+    with contextlib.suppress(OSError, ValueError), pathlib.Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
 @contextlib.contextmanager
 def one_line(program: str) -> Iterator[None]:
     """Turn what a user can cause into `OneLine`; errors of our own keep their traceback.
@@ -97,6 +111,9 @@ def one_line(program: str) -> Iterator[None]:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
         raise OneLine(program, f"{error.format_message()}{hint}") from None
     except OSError as error:
+        if error.filename is None and error.errno in _OUTPUT_ERRORS:
+            _give_up_stdout()
+            raise OneLine(program, f"the output cannot be written ({error.strerror})") from None
         if error.filename is None or error.errno is None:
             raise
         name = readable(str(error.filename), MAX_SHOWN_PATH)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hdrl.errors import OptionsError, UnknownName, suggest
+from hdrl.errors import OptionsError, UnknownName, quoted, suggest
 
 COMMANDS = ("hdrl", "hdrl-launch", "hdrl-batsim")
 TASK, EACH = "{task}", "{each}"
@@ -148,7 +148,7 @@ def sbatch_text(job: SlurmJob) -> str:
     lines = ["#!/bin/bash"]
     lines += [f"#SBATCH --{name}={value}" for name, value in directives.items()]
     lines += ["", "set -eo pipefail"]
-    lines += [f"module load {module}" for module in modules]
+    lines += [f"module load {shlex.quote(module)}" for module in modules]
     if job.venv is not None:
         lines.append(f"source {shlex.quote(str(job.venv / 'bin' / 'activate'))}")
     lines += [
@@ -185,6 +185,7 @@ def _directives(job: SlurmJob, site: Site) -> dict[str, str]:
 
 def _check(job: SlurmJob, site: Site, directives: dict[str, str]) -> None:
     _check_command(job)
+    _check_environment(job)
     # Whatever they come from: --directive replaces what other options and sites say.
     cpus, time, array = directives["cpus-per-task"], directives["time"], directives.get("array")
     most = math.inf if site.most_cpus is None else site.most_cpus
@@ -206,6 +207,14 @@ def _check(job: SlurmJob, site: Site, directives: dict[str, str]) -> None:
     for name in ("nodes", "ntasks"):
         if directives[name] != "1":
             raise OptionsError(f"{name} is {directives[name]}, expected 1: hdrl is one process, more would repeat it")
+
+
+def _check_environment(job: SlurmJob) -> None:
+    for module in job.modules or ():
+        if _WORD.fullmatch(module) is None or module.startswith("-"):
+            raise OptionsError(f"--module {quoted(module)}: no name of a module that can stand in a file for sbatch")
+    if job.venv is not None and not str(job.venv).isprintable():
+        raise OptionsError(f"--venv {quoted(str(job.venv))}: no path that can stand in a file for sbatch")
 
 
 def _check_command(job: SlurmJob) -> None:

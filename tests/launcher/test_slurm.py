@@ -119,3 +119,17 @@ def test_mistakes_are_one_line(words: list[str], problem: str):
     assert result.exit_code == 2
     assert len(result.output.splitlines()) == 1
     assert problem in result.output
+
+
+@pytest.mark.parametrize("module", ["a; rm -rf ~", "$(id)", "`id`", "a b", "a\nid", "-h", "a'b", "", "é"])
+def test_a_module_is_one_word(module: str):
+    done = CliRunner().invoke(cli, ["slurm", "--module", module, "--", "hdrl-launch", "classic", "options.json"])
+    assert done.exit_code != 0
+    assert "no name of a module" in done.stderr
+
+
+def test_modules_of_usual_names_are_loaded():
+    done = CliRunner().invoke(
+        cli, ["slurm", "--module", "python/3.11.6-gcc+x", "--", "hdrl-launch", "classic", "options.json"]
+    )
+    assert "module load python/3.11.6-gcc+x\n" in done.output

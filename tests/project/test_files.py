@@ -1,12 +1,13 @@
 """Finding, reading and writing files."""
 
+import csv
 import gzip
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from hdrl.csvfiles import read_records, read_table
+from hdrl.csvfiles import atomic_table, read_records, read_table
 from hdrl.errors import OptionsError, OutputError, ReadError
 from hdrl.files import atomic_write, atomic_write_bytes, find_file, read_json, read_text, write_json
 from hdrl.settings.batch.workload.swf import read_swf
@@ -53,6 +54,28 @@ def test_json_that_is_refused(tmp_path: Path, content: bytes, text: str):
     with pytest.raises(ReadError, match=text) as error:
         read_json(path)
     assert "\n" not in str(error.value)
+
+
+FORMULAS = ["=1+1", "@SUM(A1)", "+cmd|'/C calc'!A0", "-2+3", "\t=1", "\n=1", "'=1", "''+x", "-easy", "+easy"]
+PLAIN = ["fcfs+easy", "a=b", "", "'tis", "-1.5", "+2", "-inf", "1e-3", "nan", "'"]
+
+
+def test_no_cell_of_a_table_is_a_formula(tmp_path: Path):
+    path = tmp_path / "a.csv"
+    texts = [*FORMULAS, *PLAIN]
+    with atomic_table(path, ["=name", "n"]) as write_row:
+        for text in texts:
+            write_row([text, -1.5])
+    with path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["'=name", "n"]
+    assert [row[0] for row in rows] == [*(f"'{text}" for text in FORMULAS), *PLAIN]
+    assert {row[1] for row in rows} == {"-1.5"}
+    with atomic_table(tmp_path / "b.csv", ["name"]) as write_row:
+        write_row(["a\r=1"])
+    assert read_records(tmp_path / "b.csv") == [{"name": "a\n=1"}]
+    assert [row["=name"] for row in read_records(path)] == texts
+    assert [row[0] for row in read_table(path, ["=name", "n"])] == texts
 
 
 def test_damaged_compression(tmp_path: Path):

@@ -135,6 +135,12 @@ class _Numbers:
         return Cell(self._form.number(value), mark="best" if self._is_best[index] else "bad" if is_bad else "")
 
 
+def _versions(run: Run) -> Mapping[str, Any]:
+    """Return the versions of programs that a run was made with, as far as its provenance says so."""
+    found = told(run.provenance, "versions")
+    return found if isinstance(found, Mapping) else {}
+
+
 def _origins(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     rows: list[tuple[str, list[str]]] = [
         ("folder", [run.folder.resolve().name for run in runs]),
@@ -148,7 +154,7 @@ def _origins(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     rows += [
         (f"SHA-256 of the {what}", [_text(told(run.provenance, what, "sha256")) for run in runs]) for what in hashed
     ]
-    programs = sorted({name for run in runs for name in told(run.provenance, "versions") or ()})
+    programs = sorted({name for run in runs for name in _versions(run)})
     rows += [
         (f"version of {name}", [_text(told(run.provenance, "versions", name)) for run in runs]) for name in programs
     ]
