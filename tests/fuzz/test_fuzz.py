@@ -8,12 +8,18 @@ import itertools
 import os
 import random
 import shlex
+import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from hdrl.launcher.main import cli
+
+from . import areas
 from .areas import AREAS, Places
 from .judge import Finding
 from .mutations import MAX_UNPACKED_MIB
@@ -63,6 +69,66 @@ def search(name: str, n: int, case: Callable[[random.Random], Finding | None]) -
 def test_bad_inputs_end_in_one_line(area: str, places: Places):
     case, n = AREAS[area]
     search(area, n, lambda draw: case(places, draw))
+
+
+class Undamaged(Places):
+    """Good files only."""
+
+    def damaged(self, name: str, draw: random.Random) -> Path:
+        return super().damaged("", draw)
+
+    def damaged_folder(self, folder: Path, draw: random.Random) -> Path:
+        del draw
+        shutil.rmtree(self.bad, ignore_errors=True)
+        return Path(shutil.copytree(folder, self.bad))
+
+
+class Nth(random.Random):
+    """Draws the same place everywhere, so that each command of an area has its turn."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
+
+    def choice(self, seq: Sequence[Any]) -> Any:
+        return seq[self.place % len(seq)]
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        return self.place % (start if stop is None else stop)
+
+
+@pytest.fixture(scope="module")
+def undamaged(tmp_path_factory: pytest.TempPathFactory) -> Places:
+    return Undamaged(tmp_path_factory.mktemp("undamaged"))
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("area", AREAS)
+def test_what_is_damaged_was_good(area: str, undamaged: Places, monkeypatch: pytest.MonkeyPatch):
+    """An area whose commands refuse the good files, too, tries nothing but refusals."""
+    tried: dict[tuple[str, ...], str] = {}
+
+    def run(command: Sequence[str], out: Path | None = None) -> None:
+        del out
+        if tuple(command) not in tried:
+            ended = CliRunner().invoke(cli, list(command), prog_name="hdrl")
+            tried[tuple(command)] = "" if ended.exit_code == 0 else f"{shlex.join(command)}: {ended.output[-300:]}"
+
+    monkeypatch.setattr(areas, "judged", run)
+    monkeypatch.setattr(areas, "AGENTS", ["def priority(job, now_s):\n    return job.submit_s"])
+    case, _ = AREAS[area]
+    for place in range(MOST_COMMANDS):
+        before = len(tried)
+        case(undamaged, Nth(place))
+        if len(tried) == before:
+            break
+    problems = [problem for problem in tried.values() if problem]
+    assert tried
+    assert not problems, "\n".join(problems)
+
+
+MOST_COMMANDS = 20
+"""More than any area has."""
 
 
 @pytest.mark.parametrize("name", INTERRUPTED)

@@ -17,7 +17,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from hdrl.errors import ReadError, UnknownName
-from hdrl.files import expanded, read_json, user_folder
+from hdrl.files import expanded, read_json, user_folder, why_unsafe
 from hdrl.hashing import sha256_of_file
 from hdrl.options.block import Block
 from hdrl.options.reading import validated
@@ -198,7 +198,9 @@ def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
         Folders that come first.
     """
     named = os.environ.get(TRACES_VARIABLE, "").split(os.pathsep)
-    return [*(expanded(folder) for folder in (*given, *named) if str(folder)), user_folder("workloads")]
+    fetched = user_folder("workloads")
+    ours = [] if why_unsafe(fetched) else [fetched]  # where others cannot replace logs
+    return [*(expanded(folder) for folder in (*given, *named) if str(folder)), *ours]
 
 
 def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]:

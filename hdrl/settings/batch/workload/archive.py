@@ -19,7 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.errors import FetchError, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.files import UNPACKED_VARIABLE, atomic_write_bytes, max_unpacked_bytes, read_json, user_folder, write_json
+from hdrl.files import (
+    CACHE_VARIABLE,
+    UNPACKED_VARIABLE,
+    atomic_write_bytes,
+    max_unpacked_bytes,
+    read_json,
+    user_folder,
+    why_unsafe,
+    write_json,
+)
 from hdrl.hashing import sha256_of_file
 from hdrl.settings.batch.workload.download import Progress, discard, download, partial_file, require_requests
 from hdrl.settings.batch.workload.swf import read_swf
@@ -187,7 +196,10 @@ def fetch_log(
     require_requests()
     log = find_archive_log(name)
     url = f"{_checked_url(base_url)}/{log.path}"
-    target = (Path(folder) if folder is not None else fetch_folder()) / log.file
+    kept_in = Path(folder) if folder is not None else fetch_folder()
+    if folder is None and (why := why_unsafe(kept_in)):
+        raise FetchError(f"{kept_in}: others could replace logs there: {why}; name another folder in {CACHE_VARIABLE}")
+    target = kept_in / log.file
     expected = _expected(log, target)
     if target.is_file():
         found = _looked_at(log, target, expected)
