@@ -2,8 +2,8 @@
 
 The format: https://batsim.readthedocs.io/en/v4.2.0/input-workload.html. HDeepRM adds to each profile ``req_time`` (s),
 ``req_ops`` (flop), ``mem`` (per core; MiB here) and ``mem_bw`` (GB/s per core). The same keys in a job, and
-``user``, ``group``, ``executable``, ``queue``, ``partition`` and ``priority`` there, are ours: Batsim passes them on to
-the scheduler; a job's own value comes before its profile's.
+``user``, ``group``, ``executable``, ``queue``, ``partition`` (numbers or texts) and ``priority`` there, are ours: Batsim
+passes them on to the scheduler; a job's own value comes before its profile's.
 """
 
 from __future__ import annotations
@@ -14,15 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hdrl.errors import ReadError, WorkloadError, suggest
 from hdrl.files import read_json
 from hdrl.hashing import sha256_of_file
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim_profiles import ProfileReader, Step, checked_number, checked_whole, shown
-from hdrl.settings.batch.workload.build import MAX_INT32, NUMBER_FIELDS, read_only
+from hdrl.settings.batch.workload.build import MAX_INT32, NUMBER_FIELDS, is_plain_name, numbered, read_only
 from hdrl.settings.batch.workload.hdeeprm import reference_gflops
-from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, Workload
+from hdrl.settings.batch.workload.model import (
+    JOB_DTYPE,
+    NO_WALLTIME,
+    STEP_DTYPE,
+    UNKNOWN,
+    Workload,
+    in_batsims_order,
+)
 
 _REQUIRED_JOB_KEYS = ("id", "subtime", "res", "profile")
 NUMBER_KEYS = (*NUMBER_FIELDS, "priority")
@@ -92,9 +100,19 @@ class _JobReader:
             self.index_of_profile[name],
             checked_number(both.get("mem", 0.0), "mem", fail, low=0.0),
             checked_number(both.get("mem_bw", 0.0), "mem_bw", fail, low=0.0),
-            *(checked_whole(job.get(key, UNKNOWN), key, fail) for key in NUMBER_KEYS),
+            *(UNKNOWN for _ in NUMBER_FIELDS),
+            checked_whole(job.get("priority", UNKNOWN), "priority", fail),
             0,
         )
+
+    def names(self, ids: Sequence[str], jobs: Sequence[dict[str, Any]], key: str) -> NDArray[np.int32]:
+        """Return whose jobs they are (in which group, queue...), as numbers."""
+        names = [job.get(key, UNKNOWN) for job in jobs]
+        for job_id, name in zip(ids, names, strict=True):
+            if not is_plain_name(name) and not (isinstance(name, str) or (isinstance(name, int) and name > 1)):
+                problem = f"{key!r} is {shown(name)}, expected a whole number or text"
+                raise self.fail(f"job {job_id!r}", problem)
+        return numbered(names)
 
 
 def read_batsim_json(path: str | Path, *, source: str = "w0") -> Workload:
@@ -121,8 +139,20 @@ def read_batsim_json(path: str | Path, *, source: str = "w0") -> Workload:
     return workload_of_document(read_json(path), path, source)
 
 
-def workload_of_document(document: object, path: Path, source: str) -> Workload:
+def workload_of_document(document: object, path: Path, source: str, *, by_text: bool = True) -> Workload:
     """Return the workload that a document of Batsim describes.
+
+    Parameters
+    ----------
+    document
+        What the file holds.
+    path
+        The file.
+    source
+        What Batsim calls it.
+    by_text
+        Whether jobs of one date are submitted in the order of their ids as text, as Batsim does it; else in that of the
+        file.
 
     Raises
     ------
@@ -131,7 +161,7 @@ def workload_of_document(document: object, path: Path, source: str) -> Workload:
     WorkloadError
         If a job has a profile that the embedded simulator cannot run.
     """
-    return _workload(path, source, _checked(document, path))
+    return _workload(path, source, _checked(document, path), by_text=by_text)
 
 
 def _checked(document: object, path: Path) -> dict[str, Any]:
@@ -152,7 +182,7 @@ def _checked(document: object, path: Path) -> dict[str, Any]:
     return document
 
 
-def _workload(path: Path, source: str, document: dict[str, Any]) -> Workload:
+def _workload(path: Path, source: str, document: dict[str, Any], *, by_text: bool = True) -> Workload:
     described: dict[str, Any] = document["profiles"]
     jobs: list[dict[str, Any]] = document["jobs"]
     reader = _JobReader(path, source, described)
@@ -162,9 +192,11 @@ def _workload(path: Path, source: str, document: dict[str, Any]) -> Workload:
         twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
         raise ReadError(path, f"job {twice!r} appears twice")
     rows = np.array([reader.row(job_id, job) for job_id, job in zip(ids, jobs, strict=True)], dtype=JOB_DTYPE)
+    for key in NUMBER_FIELDS:
+        rows[key] = reader.names(ids, jobs, key)
     steps, first_step = _runnable(ProfileReader(path, described), rows, ids, list(described))
     others = {key: value for key, value in document.items() if key not in ("jobs", "profiles")}
-    return Workload(
+    workload = Workload(
         name=path.name.removesuffix(".gz").removesuffix(".json"),
         jobs=read_only(rows),
         job_ids=tuple(ids),
@@ -175,6 +207,7 @@ def _workload(path: Path, source: str, document: dict[str, Any]) -> Workload:
         origin={"file": path.name, "sha256": sha256_of_file(path)},
         extra={"jobs": jobs, "profiles": {source: described}, "files": {source: others}},
     )
+    return in_batsims_order(workload) if by_text else workload
 
 
 def _runnable(

@@ -69,7 +69,8 @@ class Workload:
     name
         Name of the workload, from its file or model.
     jobs
-        Array of `JOB_DTYPE`, in the order of the file, read-only.
+        Array of `JOB_DTYPE`, read-only. Jobs of one date are submitted in its order: that of the file, but for files of
+        Batsim, which goes by full id *as text* (``w0!10`` before ``w0!2``).
     job_ids
         Id of each job within its source, as text (Batsim's ``job_id`` without ``w0!``).
     steps, first_step
@@ -130,16 +131,11 @@ class Workload:
         return sha256_of(arrays, [self.job_ids, self.profile_names, self.sources])
 
     def submission_order(self) -> NDArray[np.int64]:
-        """Job indices in Batsim's order of submission: by date, then by full id *as text* (``w0!10`` before ``w0!2``).
+        """Job indices in the order of submission: by date, those of one date in the order of `jobs`.
 
         Jobs of different sources are submitted by different submitters; the order holds within each source.
         """
-        full = np.array(
-            [f"{self.sources[s]}!{i}" for s, i in zip(self.jobs["source"], self.job_ids, strict=True)], dtype=object
-        )
-        text_rank = np.empty(self.n_jobs, dtype=np.int64)
-        text_rank[sorted(range(self.n_jobs), key=full.__getitem__)] = np.arange(self.n_jobs)
-        return np.lexsort((text_rank, self.jobs["submit_s"])).astype(np.int64)
+        return np.argsort(self.jobs["submit_s"], kind="stable").astype(np.int64)
 
     def take(self, indices: NDArray[np.int64]) -> Workload:
         """Return a workload of some of the jobs; the profiles stay as they are.
@@ -181,11 +177,24 @@ class Workload:
             raise WorkloadError(
                 f"{self.name}: no window of {n_jobs} jobs from job {start} on: it has {self.n_jobs} jobs"
             )
-        order = np.argsort(self.jobs["submit_s"], kind="stable")
-        window = self.take(order[start : start + n_jobs])
+        window = self.take(self.submission_order()[start : start + n_jobs])
         jobs = window.jobs.copy()
         if shift:
             jobs["submit_s"] -= jobs["submit_s"].min()
         jobs.flags.writeable = False
         origin = {**self.origin, "window_start": start, "window_n_jobs": n_jobs}
         return replace(window, jobs=jobs, origin=origin)
+
+
+def in_batsims_order(workload: Workload) -> Workload:
+    """Return a workload of one source whose jobs are in Batsim's order: by date, then by id as text (10 before 2).
+
+    Parameters
+    ----------
+    workload
+        The workload.
+    """
+    dates_s, ids = workload.jobs["submit_s"].tolist(), workload.job_ids
+    order = sorted(range(workload.n_jobs), key=lambda job: (dates_s[job], ids[job]))
+    in_order = order == list(range(workload.n_jobs))
+    return workload if in_order else workload.take(np.array(order, dtype=np.int64))

@@ -125,7 +125,7 @@ def changed(**changes: object) -> dict:
         ({"jobs__1__id": "w1!3"}, "jobs[1]: 'id' is 'w1!3'"),
         ({"jobs__1__id": "abw0c"}, "jobs[1]: 'id' is 'abw0c'"),
         ({"jobs__1__id": "0"}, "job '0' appears twice"),
-        ({"jobs__1__user": "me"}, "'user' is 'me', expected a whole number"),
+        ({"jobs__1__user": ["me"]}, "'user' is ['me'], expected a whole number or text"),
         ({"profiles__c": 3}, "profile 'c': is 3, expected an object"),
         ({"profiles__c__cpu": -1}, "profile 'c': 'cpu' is -1"),
         ({"profiles__c__cpu": None}, "profile 'c': 'cpu' is None"),
