@@ -11,6 +11,7 @@ from typing import Any
 from hdrl.csvfiles import csv_rows
 from hdrl.errors import ReadError
 from hdrl.settings.gpu.load import GpuLoad, Speeds, new_jobs
+from hdrl.textnumbers import float_of
 
 Row = dict[str, Any]
 """A job as a reader gives it: ``arrival_s``, ``duration_s``, ``n_gpus``, and further columns of jobs by name."""
@@ -96,7 +97,7 @@ def number(value: str, what: str) -> float:
         The text, and what a job without it is called.
     """
     try:
-        found = float(value)
+        found = float_of(value)
     except ValueError:
         raise Faulty(f"jobs without {what}") from None
     if not math.isfinite(found):

@@ -37,6 +37,7 @@ from hdrl.settings.batch.simulation.trace import (
     JobState,
     Trace,
 )
+from hdrl.textnumbers import float_of, int_of
 
 WALL_CLOCK_COLUMNS = ("scheduling_time", "simulation_time")
 """Columns of out_schedule.csv that are never the same twice."""
@@ -286,14 +287,14 @@ class _Reader:
 
 
 def _finite(text: str) -> float:
-    value = float(text)
+    value = float_of(text)
     if not math.isfinite(value):
         raise ValueError(f"{text[:20]!r} is no finite number")
     return value
 
 
 def _whole(text: str) -> int:
-    value = int(text)
+    value = int_of(text)
     if abs(value) >= 2**31:
         raise ValueError(f"{text[:20]!r} is too large")
     return value

@@ -22,6 +22,7 @@ from hdrl.files import read_json, read_text
 from hdrl.settings.batch.simulation.outputs import JOB_COLUMNS
 from hdrl.settings.batch.simulation.texts import text_array
 from hdrl.settings.batch.simulation.trace import JobState, OverUtilization
+from hdrl.textnumbers import float_of
 
 _TEXT_COLUMNS = frozenset({"job_id", "workload_name", "profile", "final_state", "allocated_resources", "metadata"})
 _INTEGER_COLUMNS = frozenset({"requested_number_of_resources", "success"})
@@ -71,7 +72,7 @@ def _shown(text: str) -> str:
 
 
 def _finite(text: str) -> float:
-    value = float(text)
+    value = float_of(text)
     if not math.isfinite(value):
         raise ValueError(text)
     return value

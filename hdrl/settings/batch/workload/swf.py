@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hdrl.errors import OptionsError, ReadError
 from hdrl.files import atomic_write, open_bytes
 from hdrl.settings.batch.workload.build import MAX_VALUE
+from hdrl.textnumbers import float_of
 
 FloatArray = NDArray[np.float64]
 
@@ -210,7 +211,7 @@ def _what_is_wrong(line: str, error: ValueError) -> str:
         return f"{len(words)} fields, expected {len(SWF_FIELDS)}"
     for name, word in zip(SWF_FIELDS, words, strict=False):
         try:
-            float(word)
+            float_of(word)
         except ValueError:
             return f"{name} is {word[:40]!r}, expected a number"
     return f"cannot be parsed ({error})"
