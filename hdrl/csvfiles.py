@@ -36,8 +36,15 @@ def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[
         yield writer.writerow
 
 
-def csv_rows(path: str | Path, text: str) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Give the rows of a CSV file.
+
+    Parameters
+    ----------
+    path, text
+        The file, for messages, and what it holds.
+    delimiter
+        What stands between two cells.
 
     Yields
     ------
@@ -49,7 +56,7 @@ def csv_rows(path: str | Path, text: str) -> Iterator[tuple[int, list[str]]]:
     ReadError
         If a row is none, or a field is too long.
     """
-    reader = csv.reader(io.StringIO(text, newline=""))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         yield from ((reader.line_num, row) for row in reader)
     except csv.Error as error:
