@@ -56,7 +56,7 @@ def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tupl
     ReadError
         If a row is none, or a field is too long.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
     try:
         yield from ((reader.line_num, row) for row in reader)
     except csv.Error as error:

@@ -117,7 +117,7 @@ def cells_of(line: str) -> list[str]:
         The line.
     """
     try:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter_of(line)), [])]
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter_of(line), skipinitialspace=True), [])]
     except csv.Error:  # a field that is too long
         return []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -95,6 +96,9 @@ class Workload:
     requested_energy_j
         The energy that each core of a job needs as its user says, in joules, shape ``(n_jobs,)``; ``None`` where the
         workload does not say. Only policies that go by energies look at it (`policies.on_nodes_energy`).
+    not_simulated
+        Profiles that the embedded simulator cannot run, by index, and why; they have no steps. Batsim and the exact
+        engine run them.
     """
 
     name: str
@@ -111,6 +115,7 @@ class Workload:
     places: NDArray[np.int64] | None = None
     nodes: NDArray[np.int32] | None = None
     requested_energy_j: NDArray[np.float64] | None = None
+    not_simulated: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def n_jobs(self) -> int:
@@ -136,6 +141,19 @@ class Workload:
         Jobs of different sources are submitted by different submitters; the order holds within each source.
         """
         return np.argsort(self.jobs["submit_s"], kind="stable").astype(np.int64)
+
+    def check_simulated(self) -> None:
+        """Refuse jobs that the embedded simulator cannot run.
+
+        Raises
+        ------
+        WorkloadError
+            If there is one.
+        """
+        for profile, why in self.not_simulated.items():
+            users = np.flatnonzero(self.jobs["profile"] == profile)
+            if len(users):
+                raise WorkloadError(f"{why} (job {self.job_ids[users[0]]!r})")
 
     def take(self, indices: NDArray[np.int64]) -> Workload:
         """Return a workload of some of the jobs; the profiles stay as they are.
