@@ -68,8 +68,15 @@ _FORMULA = re.compile(r"'*[=+\-@\t\n]")
 """How a cell begins that a spreadsheet may compute, or that was one before it got an apostrophe."""
 
 
-def csv_rows(path: str | Path, text: str) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Give the rows of a CSV file.
+
+    Parameters
+    ----------
+    path, text
+        The file, for messages, and what it holds.
+    delimiter
+        What stands between two cells.
 
     Yields
     ------
@@ -81,7 +88,7 @@ def csv_rows(path: str | Path, text: str) -> Iterator[tuple[int, list[str]]]:
     ReadError
         If a row is none, or a field is too long.
     """
-    reader = csv.reader(io.StringIO(text, newline=""))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
     try:
         yield from ((reader.line_num, row) for row in reader)
     except csv.Error as error:

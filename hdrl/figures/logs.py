@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hdrl.errors import ReadError
 from hdrl.files import read_json, read_text
+from hdrl.textnumbers import float_of
 
 FloatArray = NDArray[np.float64]
 
@@ -121,7 +122,7 @@ def training_table(folder: str | Path, name: str = "training.csv") -> dict[str, 
         if len(row) != len(header):
             raise ReadError(path, f"{len(row)} fields, expected {len(header)}", line=index + 2)
         try:
-            numbers[index] = [float(text or "nan") for text in row]
+            numbers[index] = [float_of(text or "nan") for text in row]
         except ValueError:
             raise ReadError(path, "expected numbers", line=index + 2) from None
     return {column: numbers[:, position] for position, column in enumerate(header)}

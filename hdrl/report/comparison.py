@@ -23,6 +23,7 @@ from hdrl.figures.numbers import listed
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.options.problems import problem_of
 from hdrl.report.runs import setting_of
+from hdrl.textnumbers import float_of
 
 __all__ = ["ALL", "Compared", "is_comparison", "read_compared"]
 
@@ -144,7 +145,7 @@ class Compared:
         try:
             for row in read_records(path):
                 window = (row["workload"], row["window"])
-                values.setdefault(row["candidate"], {}).setdefault(window, []).append(float(row[self.metric] or "nan"))
+                values.setdefault(row["candidate"], {}).setdefault(window, []).append(float_of(row[self.metric] or "nan"))
         except (KeyError, TypeError, ValueError) as error:
             raise ReadError(path, f"is no table of a comparison ({error})") from None
         order = list(dict.fromkeys(window for mine in values.values() for window in mine))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hdrl.csvfiles import atomic_table, read_table
 from hdrl.errors import ReadError, quoted
+from hdrl.textnumbers import float_of
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Trace
 
 TASKS_FILE, STAYS_FILE = "tasks.csv", "stays.csv"
@@ -118,7 +119,7 @@ def numbers_of(path: Path, rows: Iterable[Sequence[str]]) -> list[list[float]]:
         If a text is no number.
     """
     try:
-        return [[float(text) for text in row] for row in rows]
+        return [[float_of(text) for text in row] for row in rows]
     except ValueError:
         raise ReadError(path, "has texts in columns of numbers") from None
 

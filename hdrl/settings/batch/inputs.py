@@ -72,6 +72,8 @@ def workload_of(options: Options, platform: Platform) -> Workload:
             )
     except UnknownName as error:
         raise OptionsError(f"{options.where}: workload: {error}") from None
+    if options.simulator == "embedded":
+        workload.check_simulated()
     return check_fits(workload, platform, oversized=choices.oversized)
 
 
@@ -86,6 +88,8 @@ def workloads_of(sweep: BatchSweep, platform: Platform) -> list[Workload]:
     models, oversized = _models(sweep.workload), sweep.workload.oversized
     files = [sweep.file_or_name(text) for text in sweep.workloads]
     read = [read_workload(file, platform, n_jobs=sweep.nb_jobs, **models, seed=sweep.seed) for file in files]
+    for one in read:
+        one.check_simulated()
     return [check_fits(one, platform, oversized=oversized) for one in read]
 
 

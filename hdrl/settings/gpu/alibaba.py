@@ -9,11 +9,12 @@ from types import MappingProxyType
 
 from hdrl.files import read_text
 from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad
-from hdrl.settings.gpu.source import Faulty, Format, Row, Source, kept, load_of, named_format, number
+from hdrl.settings.gpu.source import Faulty, Format, Row, Source, cells_of, kept, load_of, named_format, number, whole
 
+_OPENB_ASKS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 _OPENB = (
-    *("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase"),
-    *("creation_time", "deletion_time", "scheduled_time"),
+    *_OPENB_ASKS,
+    *("gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"),
 )
 _PAI = (
     *("job_name", "task_name", "inst_num", "status", "start_time", "end_time"),
@@ -23,25 +24,35 @@ _PAI = (
 
 def _openb_job(line: dict[str, str]) -> Row:
     """Return a pod of gpu-v2023 as a job; pods without GPUs take cores alone."""
-    n_gpus = int(number(line["num_gpu"], "a number of GPUs"))
-    milli = int(number(line["gpu_milli"] or "0", "a share of a GPU"))
-    if n_gpus < 0 or milli < 0:
-        raise Faulty("jobs that ask for less than 0 GPUs")
     arrival_s = number(line["creation_time"], "a date")
     start_s = number(line["scheduled_time"] or line["creation_time"], "a date")
     return {
         "arrival_s": arrival_s,
         "duration_s": number(line["deletion_time"], "an end") - max(start_s, arrival_s),
+        **_openb_asks(line),
+    }
+
+
+def _openb_asks(line: dict[str, str]) -> Row:
+    """Return what a pod of gpu-v2023 asks for."""
+    n_gpus = whole(line["num_gpu"], "a number of GPUs")
+    milli = whole(line["gpu_milli"] or "0", "a share of a GPU")
+    if n_gpus < 0 or milli < 0:
+        raise Faulty("jobs that ask for less than 0 GPUs")
+    types = line.get("gpu_spec", "")
+    return {
         "n_gpus": n_gpus,
         "gpu_milli": milli if n_gpus == 1 and milli else WHOLE_GPU,
         "cpu_milli": int(number(line["cpu_milli"], "cores")),
         "memory_mib": int(number(line["memory_mib"], "memory")),
-        "types": tuple(line["gpu_spec"].split("|")) if line["gpu_spec"] else (),
+        "types": tuple(types.split("|")) if types else (),
     }
 
 
 def read_pods(path: Path) -> GpuLoad:
     """Return all pods of gpu-v2023 in the order of their list, each with a second of work: what they request.
+
+    Some of FGD's lists have no more than the columns that say so: no dates, no types of GPUs.
 
     Parameters
     ----------
@@ -54,9 +65,9 @@ def read_pods(path: Path) -> GpuLoad:
         If it cannot be read, or is of another form.
     """
     source = Source(path, read_text(path))
-    rows = list(kept(source, source.table(_OPENB), _openb_job))
-    timeless = [{**row, "arrival_s": 0.0, "duration_s": 1.0} for row in rows]
-    return load_of(source, "openb", timeless)
+    timeless = {"arrival_s": 0.0, "duration_s": 1.0}
+    rows = [{**row, **timeless} for row in kept(source, source.table(_OPENB_ASKS), _openb_asks)]
+    return load_of(source, "openb", rows)
 
 
 def _pai(source: Source) -> Iterator[Row]:
@@ -87,14 +98,14 @@ def _pai(source: Source) -> Iterator[Row]:
             "types": () if line["gpu_type"] in ("", "MISC", "CPU") else (line["gpu_type"],),
         }
 
-    has_header = source.text.startswith("job_name,")
+    has_header = cells_of(source.first_line)[:1] == ["job_name"]
     yield from kept(source, source.table(_PAI, has_header=has_header), job)
     if rounded:
         source.faults.append(f"{rounded:,} tasks of several instances share GPUs: they were given whole ones")
 
 
 def _is_pai(line: str) -> bool:
-    cells = line.split(",")
+    cells = cells_of(line)
     return cells[:3] == list(_PAI[:3]) or (len(cells) == len(_PAI) and cells[3] in _STATES)
 
 

@@ -45,10 +45,11 @@ class Fifo:
                 continue
             del self._types[job]
             if waiting:
-                follower = waiting.pop(0)  # who does not fit in its place is left out until the next time
+                follower = waiting[0]  # who does not fit in its place stays the first that waits
                 if sizes[place[follower]] <= free[kind] and situation.rates[place[follower], kind] > 0.0:
                     self._types[follower] = kind
                     free[kind] -= sizes[place[follower]]
+                    del waiting[0]
         kinds = [kind for kind, count in enumerate(free) if count > 0]
         while waiting and kinds:
             job = waiting.pop(0)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from hdrl.settings.gpu.source import Faulty, Format, Row, Source, number
+from hdrl.settings.gpu.source import Faulty, Format, Row, Source, cells_of, number
 
 _EVENTS_2011 = (
     *("time", "missing", "job_id", "task_index", "machine_id", "event", "user", "class", "priority"),
@@ -117,7 +117,7 @@ def _csv_2019(source: Source) -> Iterator[Row]:
 
 
 def _is_2011(line: str) -> bool:
-    cells = line.split(",")
+    cells = cells_of(line)
     return len(cells) == len(_EVENTS_2011) and cells[0].isdigit() and cells[5] in tuple("012345678")
 
 
@@ -128,7 +128,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
             "instance events of Google's trace of 2019 as CSV",
             _csv_2019,
             "flops",
-            lambda line: {"collection_id", "instance_index"} <= set(line.split(",")),
+            lambda line: {"collection_id", "instance_index"} <= set(cells_of(line)),
         ),
     }
 )

@@ -16,7 +16,7 @@ _OF_LOADS: Mapping[str, Set[str]] = MappingProxyType(
     {
         "form": {TRACE},
         "gpus_per_machine": {TRACE},
-        "throughputs": {GAVEL},
+        "throughputs": {GAVEL, TRACE},
         "gavel": {GAVEL},
         "poisson": {POISSON},
         "speeds": {TRACE, POISSON},

@@ -8,6 +8,7 @@ from typing import Any
 from hdrl.errors import OptionsError
 from hdrl.settings.gpu import google
 from hdrl.settings.gpu.gavel_jobs import gavel_load
+from hdrl.settings.gpu.gavel_trace import GAVEL_STEPS
 from hdrl.settings.gpu.heard import GAVEL, POISSON
 from hdrl.settings.gpu.load import GpuLoad, check_runs_on, without_unrunnable
 from hdrl.settings.gpu.machine import Cluster
@@ -100,8 +101,15 @@ def _source(options: Any, text: str) -> GpuLoad:
         raise OptionsError(
             f"{options.where}: workload {text!r} is no file, and none of the generators {', '.join(GENERATORS)}"
         )
-    found = read_trace(path, form=load.form, speeds=load.speeds, gpus_per_machine=load.gpus_per_machine)
+    throughputs = None if load.throughputs is None else read_throughputs(options.path_of(load.throughputs))
+    found = read_trace(
+        path, form=load.form, speeds=load.speeds, gpus_per_machine=load.gpus_per_machine, throughputs=throughputs
+    )
     form, usual = found.origin["format"], AnyLoadOptions().gpus_per_machine
+    if throughputs is not None and form != GAVEL_STEPS:
+        raise OptionsError(
+            f"{options.where}: load.throughputs has no effect on {text}, whose format {form} tells how long jobs take"
+        )
     if load.gpus_per_machine != usual and form not in google.FORMATS:
         raise OptionsError(
             f"{options.where}: load.gpus_per_machine has no effect on {text}, whose format {form} has GPUs"

@@ -1,4 +1,4 @@
-"""Philly's and Helios' traces, and the cut CSV files of the DRL scheduler for GPU clusters."""
+"""Philly's, Helios' and Tiresias' traces, and the cut CSV files of the DRL scheduler for GPU clusters."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hdrl.settings.gpu.source import Faulty, Format, Row, Source, gpus, kept, na
 
 _SIA = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 _HELIOS = ("job_id", "user", "gpu_num", "state", "submit_time", "duration")
+_TIRESIAS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration")
 _DRL = ("arrival_time", "runtime", "gpus", "priority")
 
 
@@ -38,7 +39,7 @@ def _sia(line: dict[str, str]) -> Row:
     return {
         "arrival_s": date_s(line["timestamp"]),
         "duration_s": number(line["duration"], "a duration"),
-        "n_gpus": gpus(line["num_gpus"]),
+        **gpus(line["num_gpus"]),
         "user": line["cluster"],
     }
 
@@ -47,19 +48,28 @@ def _helios(line: dict[str, str]) -> Row:
     return {
         "arrival_s": date_s(line["submit_time"]),
         "duration_s": number(line["duration"], "a duration"),
-        "n_gpus": gpus(line["gpu_num"]),
+        **gpus(line["gpu_num"]),
         "user": line["user"],
     }
 
 
-def _drl_job(line: dict[str, str], n_gpus: int) -> Row:
+def _tiresias(line: dict[str, str]) -> Row:
+    return {
+        "arrival_s": number(line["submit_time"], "a date"),
+        "duration_s": number(line["duration"], "a duration"),
+        **gpus(line["num_gpu"]),
+        "kind": line["model_name"],
+    }
+
+
+def _drl_job(line: dict[str, str], size: Row) -> Row:
     runtime_s = number(line["runtime"], "a run time")
     if 0.0 < runtime_s <= 1.0:
         raise Faulty("jobs of a second or less")
     return {
         "arrival_s": number(line["arrival_time"], "a date"),
         "duration_s": runtime_s,
-        "n_gpus": n_gpus,
+        **size,
         "priority": number(line["priority"], "a priority"),
     }
 
@@ -69,12 +79,13 @@ def _drl(line: dict[str, str]) -> Row:
 
 
 def _drl_whole(line: dict[str, str]) -> Row:
-    return _drl_job(line, 0 if number(line["gpus"], "a number of GPUs") == 0 else gpus(line["gpus"]))
+    asks_for_none = number(line["gpus"], "a number of GPUs") == 0
+    return _drl_job(line, {"n_gpus": 0} if asks_for_none else gpus(line["gpus"]))
 
 
 def _philly(source: Source) -> Iterator[Row]:
     try:
-        jobs = json.loads(source.text)
+        jobs = json.loads(source.text) if source.first_line.startswith("[") else list(_json_lines(source))
         if not isinstance(jobs, list) or not all(isinstance(one, dict) for one in jobs):
             raise ValueError("no list of objects")
     except ValueError as error:
@@ -92,8 +103,14 @@ def _philly(source: Source) -> Iterator[Row]:
             ) from None
 
 
+def _json_lines(source: Source) -> Iterator[Any]:
+    for line in source.text.splitlines():
+        if line.strip():
+            yield json.loads(line)
+
+
 def _philly_job(one: dict[str, Any]) -> Row:
-    """Return a job of Philly's log: all of its attempts in a row, on the GPUs of the first."""
+    """Return a job of Philly's log: all of its attempts in a row, on the GPUs of the first that says which."""
     attempts = one["attempts"]
     if not attempts:
         raise Faulty("jobs that never ran")
@@ -102,11 +119,12 @@ def _philly_job(one: dict[str, Any]) -> Row:
         if not attempt["start_time"] or not attempt["end_time"]:
             raise Faulty("jobs that had not ended")
         duration_s += date_s(attempt["end_time"]) - date_s(attempt["start_time"])
-    size = sum(len(place["gpus"]) for place in attempts[0]["detail"])
+    sizes = [sum(len(place["gpus"]) for place in attempt["detail"]) for attempt in attempts]
+    size = next((one for one in sizes if one > 0), 0)
     return {
         "arrival_s": date_s(one["submitted_time"]),
         "duration_s": duration_s,
-        "n_gpus": gpus(str(size)),
+        **gpus(str(size)),
         "user": str(one.get("vc") or one.get("user") or ""),
     }
 
@@ -114,8 +132,11 @@ def _philly_job(one: dict[str, Any]) -> Row:
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
         "philly-sia": named_format("Philly as in Sia's artifact", _sia, "flops", _SIA),
-        "philly": Format("Philly's own cluster_job_log (JSON)", _philly, "flops", lambda line: line.startswith("[")),
+        "philly": Format(
+            "Philly's own cluster_job_log (JSON)", _philly, "flops", lambda line: line.startswith(("[", "{"))
+        ),
         "helios": named_format("Helios' cluster_log.csv", _helios, "flops", _HELIOS),
+        "tiresias": named_format("job traces of Tiresias' simulator", _tiresias, "equal", _TIRESIAS),
         "drl-gpu": named_format("cut traces of the DRL scheduler for GPU clusters", _drl, "equal", _DRL),
         "drl-gpu-whole": Format(
             "the same with the jobs that ask for no GPU",

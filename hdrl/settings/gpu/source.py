@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from typing import Any
 
 from hdrl.csvfiles import csv_rows
 from hdrl.errors import ReadError
-from hdrl.settings.gpu.load import GpuLoad, Speeds, new_jobs
+from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad, Speeds, new_jobs
+from hdrl.textnumbers import float_of
 
 Row = dict[str, Any]
 """A job as a reader gives it: ``arrival_s``, ``duration_s``, ``n_gpus``, and further columns of jobs by name."""
@@ -47,6 +49,11 @@ class Source:
     faults: list[str] = field(default_factory=list)
     gpus_per_machine: int = 8
 
+    @property
+    def first_line(self) -> str:
+        """The first line that is not blank."""
+        return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
+
     def drop(self, reason: str) -> None:
         """Count a row that is left out.
 
@@ -58,7 +65,7 @@ class Source:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     def table(self, columns: Sequence[str], *, has_header: bool = True) -> Iterator[tuple[int, dict[str, str]]]:
-        """Give the lines of a CSV file with their numbers.
+        """Give the lines of a CSV file with their numbers; cells are apart by what the first line has most of.
 
         Parameters
         ----------
@@ -72,7 +79,8 @@ class Source:
         ReadError
             If columns are missing, or a line has another number of them.
         """
-        lines = csv_rows(self.path, self.text)
+        numbered = csv_rows(self.path, self.text, delimiter_of(self.first_line))
+        lines = ((number, [cell.strip() for cell in row]) for number, row in numbered if any(map(str.strip, row)))
         names: Sequence[str] = columns
         if has_header:
             _, names = next(lines, (1, []))
@@ -80,11 +88,38 @@ class Source:
             if missing:
                 raise ReadError(self.path, f"has no column {missing[0]!r}, expected {','.join(columns)}", line=1)
         for number, line in lines:
-            if not line:
-                continue
             if len(line) != len(names):
                 raise ReadError(self.path, f"has {len(line)} columns, expected {len(names)}", line=number)
             yield number, dict(zip(names, line, strict=True))
+
+
+DELIMITERS = (",", ";", "\t")
+"""What may stand between two cells."""
+
+
+def delimiter_of(line: str) -> str:
+    """Return what stands between the cells of a line.
+
+    Parameters
+    ----------
+    line
+        The first line of a file.
+    """
+    return max(DELIMITERS, key=line.count)
+
+
+def cells_of(line: str) -> list[str]:
+    """Return the cells of the first line of a file, without the spaces around them.
+
+    Parameters
+    ----------
+    line
+        The line.
+    """
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter_of(line), skipinitialspace=True), [])]
+    except csv.Error:  # a field that is too long
+        return []
 
 
 def number(value: str, what: str) -> float:
@@ -96,7 +131,7 @@ def number(value: str, what: str) -> float:
         The text, and what a job without it is called.
     """
     try:
-        found = float(value)
+        found = float_of(value)
     except ValueError:
         raise Faulty(f"jobs without {what}") from None
     if not math.isfinite(found):
@@ -104,8 +139,22 @@ def number(value: str, what: str) -> float:
     return found
 
 
-def gpus(value: str) -> int:
-    """Return a number of GPUs, at least 1.
+def whole(value: str, what: str) -> int:
+    """Return a whole number, or say that there is none.
+
+    Parameters
+    ----------
+    value, what
+        The text, and what a job without it is called.
+    """
+    found = number(value, what)
+    if not found.is_integer():
+        raise Faulty(f"jobs without {what} that is whole")
+    return int(found)
+
+
+def gpus(value: str) -> Row:
+    """Return how many GPUs a job takes, or which share of one, as columns of jobs.
 
     Parameters
     ----------
@@ -117,7 +166,11 @@ def gpus(value: str) -> int:
         raise Faulty("jobs that ask for less than 0 GPUs")
     if found == 0:
         raise Faulty("jobs that ask for 0 GPUs")
-    return math.ceil(found)
+    if found < 1:
+        return {"n_gpus": 1, "gpu_milli": math.ceil(found * WHOLE_GPU)}
+    if not found.is_integer():
+        raise Faulty("jobs that ask for more than one GPU, but for no whole number of them")
+    return {"n_gpus": int(found), "gpu_milli": WHOLE_GPU}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +214,7 @@ def named_format(what: str, job: Callable[[dict[str, str]], Row], speeds: Speeds
         what,
         lambda source: kept(source, source.table(columns), job),
         speeds,
-        lambda line: set(columns) <= set(line.split(",")),
+        lambda line: set(columns) <= set(cells_of(line)),
         columns,
     )
 
@@ -221,6 +274,7 @@ def load_of(
     jobs = new_jobs(len(rows))
     users: dict[str, int] = {}
     constraints: dict[tuple[str, ...], int] = {}
+    kinds: dict[str, int] = {}
     plain = ("n_gpus", "gpu_milli", "cpu_milli", "memory_mib", "priority", "requested_s")
     for job, row in zip(jobs, rows, strict=True):
         job["arrival_s"], job["work"] = (row["arrival_s"] - first_s) * scale, row["duration_s"]
@@ -229,6 +283,8 @@ def load_of(
                 job[name] = row[name]
         if row.get("user"):
             job["user"] = users.setdefault(row["user"], len(users))
+        if row.get("kind"):
+            job["kind"] = kinds.setdefault(row["kind"], len(kinds))
         if row.get("types"):
             job["constraint"] = constraints.setdefault(row["types"], len(constraints))
     if source.dropped:
@@ -237,6 +293,7 @@ def load_of(
     return GpuLoad(
         name,
         jobs,
+        kinds=tuple(kinds),
         users=tuple(users),
         constraints=tuple(constraints),
         speeds=speeds,

@@ -17,6 +17,7 @@ from hdrl.settings.pipelines.load import PipelineLoad, Times
 from hdrl.settings.pipelines.options import GENERATED
 from hdrl.settings.pipelines.readers import MAX_CONFIGURATIONS, PipelineSet, read_set
 from hdrl.settings.pipelines.releases import MAX_INSTANCES, Context, ends_us, release
+from hdrl.textnumbers import float_of, int_of
 
 
 def load_of(
@@ -231,8 +232,8 @@ def file_of(text: str | Path, folder: Path) -> Path:
 def _generated(text: str) -> PipelineLoad:
     parts = text.split(":")[1:]
     try:
-        utilization = float(parts[0]) if parts else 0.5
-        seed = int(parts[1]) if len(parts) > 1 else 0
+        utilization = float_of(parts[0]) if parts else 0.5
+        seed = int_of(parts[1]) if len(parts) > 1 else 0
         if len(parts) > 2 or seed < 0:
             raise ValueError(text)
     except ValueError:

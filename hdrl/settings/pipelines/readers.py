@@ -15,6 +15,7 @@ from hdrl.errors import OptionsError, ReadError, WorkloadError, quoted, suggest
 from hdrl.files import read_json, read_text, write_json
 from hdrl.options.problems import shown
 from hdrl.settings.pipelines.pipeline import NEVER, Group, Kernel, Pipeline
+from hdrl.textnumbers import float_of
 
 TIME_UNITS: Mapping[str, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 """Units of times in files, in microseconds."""
@@ -138,13 +139,13 @@ def _kernel(path: Path, number: int, line: str, unit: str, n_kernels: int) -> Ke
 
 def _group(path: Path, number: int, line: str, unit: str) -> Group:
     members, _, times = line.rpartition(":")
-    if not re.fullmatch(r"\d{1,9}(\s*,\s*\d{1,9})*", members.strip()):
+    if not re.fullmatch(r"\d{1,9}(\s*,\s*\d{1,9})*", members.strip(), re.ASCII):
         raise ReadError(path, f"holds {line!r}, expected a fused group (0,1,2:cpu,gpu)", number)
     return Group(tuple(sorted(int(one) for one in members.split(","))), *_times_us(path, number, times, unit))
 
 
 def _two_numbers(path: Path, number: int, line: str, what: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d{1,9})\s+(\d{1,9})", line)
+    match = re.fullmatch(r"(\d{1,9})\s+(\d{1,9})", line, re.ASCII)
     if match is None:
         raise ReadError(path, f"holds {line!r}, expected {what}", number)
     return int(match[1]), int(match[2])
@@ -162,8 +163,9 @@ def _times_us(path: Path, number: int, text: str, unit: str) -> tuple[int, int]:
 
 def _time_us(path: Path, number: int, text: str, unit: str) -> int:
     try:
+        float_of(text)  # decimals themselves are read less strictly
         value = Decimal(text) * TIME_UNITS[unit]
-    except ArithmeticError:  # no number, or one that is beyond all bounds
+    except (ArithmeticError, ValueError):  # no number, or one that is beyond all bounds
         raise ReadError(path, f"holds {text!r}, expected a time in {unit}", number) from None
     if not value.is_finite() or value <= 0:
         raise ReadError(path, f"holds a time of {text} {unit}, expected more than 0", number)

@@ -14,6 +14,7 @@ from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_numbers, re
 from hdrl.settings.pipelines.files import INSTANCES_FILE, RUNS_FILE, read_tables
 from hdrl.settings.pipelines.machine import MAX_UNITS
 from hdrl.settings.pipelines.trace import PipelineTrace
+from hdrl.textnumbers import int_of
 
 IntArray = NDArray[np.int64]
 
@@ -184,7 +185,7 @@ _LARGEST = 2**53
 def _integers(rows: list[dict[str, str]], column: str, folder: Path, n: int | None = None) -> IntArray:
     """Return a column of whole numbers, from 0 to less than ``n`` if that is given."""
     try:
-        numbers = [int(row[column]) for row in rows]
+        numbers = [int_of(row[column]) for row in rows]
         least, most = (-_LARGEST, _LARGEST) if n is None else (0, n - 1)
         if numbers and not least <= min(numbers) <= max(numbers) <= most:
             raise ValueError

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hdrl.errors import WorkloadError
+from hdrl.settings.gpu.alibaba import read_pods
 from hdrl.settings.gpu.fragmentation import PUBLISHED, arrivals, fgd_table, fill
 from hdrl.settings.gpu.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
@@ -92,7 +93,7 @@ def test_fgd_places_as_plain_python_does() -> None:
     for seed in range(6):
         load = arrivals(pods, cluster, seed)
         expected = plain_fgd(cluster, pods, load)
-        filled = fill(cluster, pods, "fgd", seed=seed)
+        filled = fill(cluster, pods, "fgd", seed=seed, node_order="file")
         asked = load.jobs["n_gpus"] * load.jobs["gpu_milli"] / 1000
         placed = np.array([node >= 0 for node, _ in expected])
         np.testing.assert_allclose(filled.used * cluster.n_units, np.cumsum(asked * placed))
@@ -105,9 +106,35 @@ def test_the_table_is_the_published_one() -> None:
     for name, percent in PUBLISHED.items():
         assert rows[name].published == percent
         assert rows[name].mean == pytest.approx(percent, abs=0.6)
+        assert rows[name].node_order == "shuffled"
+    assert np.mean(rows["fgd"].fragmentation) == pytest.approx(49.97, abs=0.8)
+    assert np.mean(rows["best-fit"].fragmentation) > np.mean(rows["fgd"].fragmentation) + 15
     for name in ("dot-product", "packing", "clustering"):
         assert 90.0 < rows[name].mean < 92.6
     assert 94.0 < rows["first-fit"].mean < 94.8
+
+
+def test_fragments_are_those_that_plain_python_counts() -> None:
+    cluster, pods = small()
+    filled = fill(cluster, pods, "first-fit", seed=0, node_order="file")
+    used, total = filled.used * cluster.n_units, cluster.n_units
+    assert np.all((filled.fragmented >= -1e-12) & (filled.fragmented * (total - used) <= total - used + 1e-9))
+    only_half = GpuLoad("p", pods.jobs[pods.jobs["gpu_milli"] == 600], constraints=pods.constraints)
+    filled = fill(cluster, only_half, "first-fit", seed=0, node_order="file", requests=2.0)
+    # Every GPU has one pod of 600 in the end: what is left of each is of use to none.
+    assert filled.allocated == pytest.approx(0.6)
+    assert filled.fragmented[-1] == pytest.approx(1.0)
+
+
+@needs_traces
+def test_pod_lists_of_five_columns_load(tmp_path: Path) -> None:
+    short, whole = tmp_path / "short.csv", read_pods(PODS)
+    lines = PODS.read_text().splitlines()
+    short.write_text("\n".join(",".join(line.split(",")[:5]) for line in lines))
+    five = read_pods(short)
+    for name in ("n_gpus", "gpu_milli", "cpu_milli", "memory_mib"):
+        np.testing.assert_array_equal(five.jobs[name], whole.jobs[name])
+    assert five.constraints == ()
 
 
 @needs_traces

@@ -111,6 +111,84 @@ def test_formats_are_known_by_their_first_line(tmp_path: Path) -> None:
     assert read(tmp_path, borg)[0] == [(0.0, 2.0, 4, 1000)]
 
 
+PHILLY_JOB = {
+    "vc": "x", "jobid": "j", "submitted_time": "2017-10-01 00:00:30", "user": "u",
+    "attempts": [
+        {"start_time": "2017-10-01 00:01:00", "end_time": "2017-10-01 00:02:00", "detail": []},
+        {
+            "start_time": "2017-10-01 00:03:00", "end_time": "2017-10-01 00:05:00",
+            "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}],
+        },
+    ],
+}  # fmt: skip
+
+
+def test_an_attempt_of_philly_that_names_no_gpus_leaves_the_job_in(tmp_path: Path) -> None:
+    rows, load = read(tmp_path, json.dumps([PHILLY_JOB]), "log.json")
+    assert rows == [(0.0, 180.0, 2, 1000)]
+    assert load.n_dropped == {}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n\ntimestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,66.0,2,1,a\n",
+        "timestamp\tduration\tnum_gpus\tgpu_time\tcluster\n2017-10-09 07:01:55\t66.0\t2\t1\ta\n",
+        "timestamp; duration; num_gpus; gpu_time; cluster\n2017-10-09 07:01:55; 66.0; 2; 1; a\n",
+        '"timestamp", "duration","num_gpus","gpu_time","cluster"\n2017-10-09 07:01:55,66.0,2,1,a\n',
+        "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n0,2,0,606,vgg19,66,30\n",
+        '\n{"jobid": "j", "submitted_time": "2017-10-01 00:01:00", "vc": "x", "attempts": [{"start_time":'
+        ' "2017-10-01 00:01:00", "end_time": "2017-10-01 00:02:06", "detail": [{"gpus": ["a", "b"]}]}]}\n\n',
+    ],
+    ids=["blank", "tabs", "semicolons", "quotes", "tiresias", "json lines"],
+)
+def test_first_lines_are_read_as_people_write_them(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text)[0] == [(0.0, 66.0, 2, 1000)]
+
+
+GAVEL_LINES = {
+    6: "LM (batch size 10)\tcd x && python main.py\t--steps\t500\t{}\t1",
+    7: "LM (batch size 10)\tcd x && python main.py\t--steps\t1\t500\t{}\t1",
+    9: "LM (batch size 10)\tcd x && python main.py\t--steps\t1\t500\t1\t2\t-1.0\t{}",
+    10: "LM (batch size 10)\tpython main.py\tx\t--steps\t1\t500\t1\t2\t-1.0\t{}",
+}
+
+
+@needs_traces
+@pytest.mark.parametrize("n_cells", list(GAVEL_LINES))
+def test_gavels_own_traces_are_read_with_throughputs(tmp_path: Path, n_cells: int) -> None:
+    path = tmp_path / "a.trace"
+    path.write_text("".join(GAVEL_LINES[n_cells].format(date) + "\n" for date in (6.0, 10.0)))
+    with pytest.raises(WorkloadError, match=r"take load\.throughputs to become times"):
+        read_trace(path)
+    table = read_throughputs(TRACES / "gavel_simulation_throughputs.json.gz")
+    load = read_trace(path, throughputs=table)
+    assert load.kinds == ("LM (batch size 10)",)
+    assert load.jobs["arrival_s"].tolist() == [0.0, 4.0]
+    assert load.jobs["priority"].tolist() == [2.0 if n_cells > 7 else 1.0] * 2
+    fastest = load.isolated_s(read_cluster("gavel"))
+    assert fastest == pytest.approx(500 / table.rate("v100", ("LM (batch size 10)", 1)), rel=1e-9)
+
+
+def test_sias_job_lists_say_no_durations(tmp_path: Path) -> None:
+    with pytest.raises(ReadError, match="says no durations"):
+        read(tmp_path, "name,time,application,num_replicas,batch_size\ncifar10-0,107,cifar10,6,2048\n")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [("0.5", [(0.0, 5.0, 1, 500)]), ("1", [(0.0, 5.0, 1, 1000)]), ("2.0", [(0.0, 5.0, 2, 1000)])],
+)
+def test_a_share_of_a_gpu_stays_one(tmp_path: Path, gpus: str, expected: list[tuple[float, ...]]) -> None:
+    assert read(tmp_path, f"{DRL}1,5,{gpus},1\n")[0] == expected
+
+
+@pytest.mark.parametrize("gpus", ["1_000", "2.5", "\u0663"])
+def test_what_is_no_number_of_gpus_leaves_the_job_out(tmp_path: Path, gpus: str) -> None:
+    with pytest.raises(WorkloadError, match="left out: 1 jobs"):
+        read(tmp_path, f"{DRL}1,5,{gpus},1\n")
+
+
 def test_faults_are_counted_by_reason(tmp_path: Path) -> None:
     text = "arrival_time,runtime,gpus,priority\n1,5,1,1\n2,-5,1,1\n3,5,0,1\n4,5,-2,1\n5,nan,1,1\n-6,5,1,1\n\n"
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))

@@ -99,6 +99,16 @@ def test_fifo_gives_the_number_of_gavels_simulator() -> None:
 
 
 @needs_traces
+@pytest.mark.parametrize(("multi_gpu", "jobs_per_hour", "expected"), [(True, 2.0, 55_425.8), (False, 4.0, 58_588.8)])
+def test_fifo_keeps_the_first_that_waits_as_gavels_current_program_does(multi_gpu, jobs_per_hour, expected) -> None:
+    # A head of the queue that did not fit in the place of a job that had ended was left out until the next shares.
+    table = read_throughputs(TRACES / "gavel_simulation_throughputs.json.gz")
+    load = gavel_load(table, 1200, jobs_per_hour=jobs_per_hour, multi_gpu=multi_gpu)
+    trace = simulate_rounds(read_cluster("gavel"), load, "gavel-fifo", window=(0, 400))
+    assert mean_jct_s(trace, 0, 400) == pytest.approx(expected, abs=0.05)
+
+
+@needs_traces
 def test_fifo_gives_no_job_a_type_on_which_it_cannot_run() -> None:
     # It takes the last type that is left: the second job cannot run there, and would wait for ever.
     where = situation([[1.0, 1.0], [1.0, 0.0]], [1, 2])

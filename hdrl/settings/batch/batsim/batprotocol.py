@@ -1,7 +1,7 @@
 """Batsim 5's protocol, in its JSON flavour, told in the words of Batsim 4 and back.
 
 Written from the documentation of Batsim and batprotocol (https://batprotocol.readthedocs.io/en/latest/) and of PyBatsim
-4's sources; not yet tried on a real Batsim 5. The decision system speaks the protocol of Batsim 4, so that it is the
+4's sources, and held against conversations with v5.0.0-rc2. The decision system speaks the protocol of Batsim 4, so that it is the
 same for every simulator; what differs is here.
 """
 
@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hdrl.errors import BatsimError, suggest
+from hdrl.settings.batch.batsim.exact.idsets import parse_ids
 from hdrl.settings.batch.batsim.incoming import is_number, shown
+from hdrl.textnumbers import int_of
 from hdrl.version import VERSION
 
 JSON_FORMAT = 2
@@ -86,6 +88,8 @@ class Batprotocol:
         self._said: list[Data] = []
         self._n_calls = self._n_probes = 0
         self._n_hosts = 0
+        self._sleep_pstates: dict[int, frozenset[int]] = {}
+        self._asleep: set[int] = set()
         self._hearers: dict[str, Callable[[Data], tuple[str, Data] | None]] = {
             "SimulationBeginsEvent": self._begins,
             "SimulationEndsEvent": lambda data: ("SIMULATION_ENDS", {}),  # noqa: ARG005
@@ -93,7 +97,8 @@ class Batprotocol:
             "JobCompletedEvent": self._completed,
             "JobsKilledEvent": _killed,
             "RequestedCallEvent": lambda data: ("REQUESTED_CALL", {}),  # noqa: ARG005
-            "HostsPStateChangedEvent": _pstate_changed,
+            "HostsPStateChangedEvent": lambda data: _state_changed(data, "pstate"),
+            "HostsTurnedOnOffEvent": lambda data: _state_changed(data, "state"),
             "ProbeDataEmittedEvent": _measured,
             "AllStaticJobsHaveBeenSubmittedEvent": lambda data: (  # noqa: ARG005
                 "NOTIFY",
@@ -108,10 +113,7 @@ class Batprotocol:
             "EXECUTE_JOB": self._execute,
             "REJECT_JOB": lambda data: ("RejectJobEvent", {"job_id": data["job_id"]}),
             "KILL_JOB": lambda data: ("KillJobsEvent", {"job_ids": data["job_ids"]}),
-            "SET_RESOURCE_STATE": lambda data: (
-                "ChangeHostsPStateEvent",
-                {"host_ids": data["resources"], "pstate": int(data["state"])},
-            ),
+            "SET_RESOURCE_STATE": self._switch,
             "CALL_ME_LATER": self._call_later,
             "NOTIFY": lambda data: ("FinishRegistrationEvent", {}),  # noqa: ARG005
             # texts attached to jobs stay with us: Batsim 5 takes none
@@ -198,6 +200,7 @@ class Batprotocol:
     def _begins(self, data: Data) -> tuple[str, Data]:
         hosts = data["computation_hosts"]
         self._n_hosts = len(hosts)
+        self._sleep_pstates = {host["id"]: _sleep_pstates(host) for host in hosts}
         machines = [{"id": host["id"], "name": host["name"]} for host in hosts]
         workloads = {workload["name"]: workload["filename"] for workload in data["workloads"]}
         return "SIMULATION_BEGINS", {"compute_resources": machines, "config": {}, "workloads": workloads}
@@ -224,6 +227,16 @@ class Batprotocol:
         }
         empty: Data = {"profile_allocation_override": [], "storage_placement": []}
         return "ExecuteJobEvent", {"job_id": data["job_id"], "allocation": allocation, **empty}
+
+    def _switch(self, data: Data) -> tuple[str, Data]:
+        """Ask for a P-state; what falls asleep or wakes up is turned off or on, which takes the time that it takes."""
+        ids, pstate = parse_ids(data["resources"], _SIGN_BIT), int(data["state"])
+        falls_asleep = any(pstate in self._sleep_pstates.get(host, ()) for host in ids)
+        wakes_up = not self._asleep.isdisjoint(ids)
+        self._asleep = self._asleep | set(ids) if falls_asleep else self._asleep - set(ids)
+        if falls_asleep or wakes_up:
+            return "TurnOnOffHostsEvent", {"host_ids": data["resources"], "state": pstate}
+        return "ChangeHostsPStateEvent", {"host_ids": data["resources"], "pstate": pstate}
 
     def _call_later(self, data: Data) -> tuple[str, Data]:
         self._n_calls += 1
@@ -272,8 +285,15 @@ def _killed(data: Data) -> tuple[str, Data]:
     return "JOB_KILLED", {"job_ids": data["job_ids"], "job_progress": progress}
 
 
-def _pstate_changed(data: Data) -> tuple[str, Data]:
-    return "RESOURCE_STATE_CHANGED", {"resources": data["host_ids"], "state": str(data["pstate"])}
+def _state_changed(data: Data, key: str) -> tuple[str, Data]:
+    return "RESOURCE_STATE_CHANGED", {"resources": data["host_ids"], "state": str(data[key])}
+
+
+def _sleep_pstates(host: Data) -> frozenset[int]:
+    """Return the P-states of a host in which it sleeps, or is on the way: ``sleep:off:on`` of its properties."""
+    told = host.get("properties", [])
+    texts = [one["value"] for one in told if one["key"] == "sleep_pstates"]
+    return frozenset(int_of(word) for text in texts for part in text.split(",") for word in part.split(":")[:1])
 
 
 def _measured(data: Data) -> tuple[str, Data] | None:

@@ -109,7 +109,7 @@ class Batsim4(Dialect):
 
 
 class Batsim5(Dialect):
-    """Batsim 5 (v5.0.0-rc2), from its documentation; not yet tried on a real one."""
+    """Batsim 5, as v5.0.0-rc2 speaks."""
 
     versions = ((5, 0), (5, 99))
 
@@ -127,7 +127,7 @@ class Batsim5(Dialect):
         yield from ("-s", endpoint, "", "-e", f"{prefix}_")
         yield "--trace-machine-state"
         if energy:
-            yield from ("--energy-host", "--trace-pstate-change")
+            yield from ("--energy-host", "--trace-pstate-changes")
         yield "-q"
 
     def write_workload(self, workload: Workload, path: Path, platform: Platform, source: str) -> None:

@@ -5,7 +5,9 @@ Messages that contradict what was said before are refused, for nothing that foll
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -138,9 +140,25 @@ class Picture:
             events = np.zeros(2 * len(message.events), dtype=state.events.dtype)
             self._answer.state = state = state._replace(events=events)
         state.scalars["n_events"] = 0
-        for event in message.events:
+        for event in self._in_order(message.events):
             self._takers[event.kind](event)
         self.is_listening = False
+
+    def _in_order(self, events: Sequence[Event]) -> list[Event]:
+        """Return events with the jobs that one file submits at one date in our order; in Batsim's they go by text."""
+
+        def submission(event: Event) -> tuple[float, str] | None:
+            if event.kind != "JOB_SUBMITTED":
+                return None
+            return event.timestamp_s, event.data["job_id"].partition("!")[0]
+
+        together = (list(group) for _, group in itertools.groupby(events, submission))
+        return [event for group in together for event in self._by_index(group)]
+
+    def _by_index(self, group: list[Event]) -> list[Event]:
+        if len(group) == 1 or group[0].kind != "JOB_SUBMITTED":
+            return group
+        return sorted(group, key=lambda event: self.index_of.get(event.data["job_id"], -1))
 
     def _check_order(self, message: Message) -> None:
         """Refuse messages that come at the wrong time."""

@@ -46,7 +46,7 @@ class BatsimSettings:
         Folder that is shared with a Batsim that connects from elsewhere: its platform and workload are written
         there, and its files are expected there, named ``out_jobs.csv`` and so on.
     protocol
-        4 for Batsim 3.1 to 4.2, 5 for Batsim 5, which is written from its documentation and not yet tried.
+        4 for Batsim 3.1 to 4.2, 5 for Batsim 5 (v5.0.0-rc2).
     """
 
     endpoint: str = FREE_ENDPOINT

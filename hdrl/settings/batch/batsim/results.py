@@ -37,6 +37,7 @@ from hdrl.settings.batch.simulation.trace import (
     JobState,
     Trace,
 )
+from hdrl.textnumbers import float_of, int_of
 
 WALL_CLOCK_COLUMNS = ("scheduling_time", "simulation_time")
 """Columns of out_schedule.csv that are never the same twice."""
@@ -260,15 +261,17 @@ class _Reader:
         if not text.endswith("\n"):
             raise ReadError(path, "is truncated: its last line has no end")
         header, *lines = text.splitlines()
-        if header != ",".join(columns):
+        names = [name.strip() for name in header.split(",")]
+        if any(names.count(name) != 1 for name in columns):
             raise ReadError(path, f"its header is {header[:60]!r}, expected {','.join(columns)!r}", line=1)
+        places = [names.index(name) for name in columns]
         result = []
         for number, line in enumerate(lines, start=2):
             fields = line.split(",")
             try:
-                if len(fields) != len(columns):
-                    raise ValueError(f"{len(fields)} fields, expected {len(columns)}")
-                result.append(row(fields))
+                if len(fields) != len(names):
+                    raise ValueError(f"{len(fields)} fields, expected {len(names)}")
+                result.append(row([fields[place] for place in places]))
             except (ValueError, OverflowError) as error:
                 raise ReadError(path, f"{' '.join(str(error).split())[:120]}", line=number) from None
         return result
@@ -286,14 +289,14 @@ class _Reader:
 
 
 def _finite(text: str) -> float:
-    value = float(text)
+    value = float_of(text)
     if not math.isfinite(value):
         raise ValueError(f"{text[:20]!r} is no finite number")
     return value
 
 
 def _whole(text: str) -> int:
-    value = int(text)
+    value = int_of(text)
     if abs(value) >= 2**31:
         raise ValueError(f"{text[:20]!r} is too large")
     return value

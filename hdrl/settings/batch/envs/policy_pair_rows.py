@@ -54,6 +54,7 @@ class JobTable:
 
     def __init__(self, platform: Platform, workloads: Sequence[Workload]) -> None:
         for one in workloads:
+            one.check_simulated()
             if len(one.sources) != len(workloads[0].sources):
                 raise WorkloadError(
                     f"{one.name} has {len(one.sources)} sources and {workloads[0].name} {len(workloads[0].sources)};"

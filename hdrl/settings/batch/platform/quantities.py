@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from hdrl.textnumbers import float_of
+
 NUMBER_AND_UNIT = re.compile(r"\s*([0-9.+-]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 DECIMAL_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
@@ -55,7 +57,7 @@ def number_and_scale(text: str, units: dict[str, float]) -> tuple[float, float]:
     """
     match = NUMBER_AND_UNIT.fullmatch(text)
     try:
-        number = float(match[1]) if match else math.nan
+        number = float_of(match[1]) if match else math.nan
     except ValueError:
         number = math.nan
     if match is None or match[2] not in units or not 0 <= number < math.inf:

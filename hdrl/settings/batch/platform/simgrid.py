@@ -24,6 +24,7 @@ from hdrl.settings.batch.platform.network import MASTER_HOST, SPLITDUPLEX, Simgr
 from hdrl.settings.batch.platform.network_reader import parse_network, require_master
 from hdrl.settings.batch.platform.pstates import PStateRules
 from hdrl.settings.batch.registries import ContentionModel
+from hdrl.textnumbers import float_of
 
 DOCTYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
 STORED = re.compile(r"<!--hdrl-platform (\{.*?\})-->", re.DOTALL)
@@ -283,7 +284,7 @@ def _watts(host: SimgridHost) -> list[tuple[float, float, float]]:
 
 def _wattage(host: SimgridHost, part: str) -> tuple[float, float, float]:
     try:
-        values = [float(value) for value in part.split(":")]
+        values = [float_of(value) for value in part.split(":")]
     except ValueError:
         values = []
     if len(values) not in (2, 3) or not all(0 <= value < np.inf for value in values):

@@ -87,6 +87,7 @@ from hdrl.settings.batch.policies.choices import (
 from hdrl.settings.batch.policies.indexed import logs_of, shipped_index, shipped_indices
 from hdrl.settings.batch.predict.network import read_network, shipped_network
 from hdrl.settings.batch.predict.predictors import LEARNED, PREDICTORS
+from hdrl.textnumbers import float_of
 
 JOB_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.JOB_SELECTIONS)}
 """Number of each job selection in the kernel (``JOB_*`` in `kernel.codes`)."""
@@ -236,7 +237,7 @@ def _with_nodes(pair: PolicyPair, word: str) -> PolicyPair:
             raise DecisionError(f"policy {pair.name!r}: sleep is {readable(repr(text))}, expected a number from 0 on")
         return replace(pair, rule=replace(pair.rule, sleep_state=int(text)))
     try:
-        number = float(text)
+        number = float_of(text)
     except ValueError:
         number = math.nan
     most = 1.0 if rule == "on" else 1e9

@@ -148,6 +148,7 @@ class EmbeddedSimulator:
         rule: Rule = NO_RULE,
     ) -> None:
         check_platform(platform, energy=energy)
+        workload.check_simulated()
         self.platform = platform
         self.workload = workload
         self._seed = seed

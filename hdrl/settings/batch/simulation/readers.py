@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +21,7 @@ from hdrl.files import read_json, read_text
 from hdrl.settings.batch.simulation.outputs import JOB_COLUMNS
 from hdrl.settings.batch.simulation.texts import text_array
 from hdrl.settings.batch.simulation.trace import JobState, OverUtilization
+from hdrl.textnumbers import float_of, int_of
 
 _TEXT_COLUMNS = frozenset({"job_id", "workload_name", "profile", "final_state", "allocated_resources", "metadata"})
 _INTEGER_COLUMNS = frozenset({"requested_number_of_resources", "success"})
@@ -71,7 +71,7 @@ def _shown(text: str) -> str:
 
 
 def _finite(text: str) -> float:
-    value = float(text)
+    value = float_of(text)
     if not math.isfinite(value):
         raise ValueError(text)
     return value
@@ -81,7 +81,7 @@ def _first_bad(column: Sequence[str], convert: Callable[[str], float]) -> int:
     """Return the index of the first text that does not convert to a number that an array can hold."""
     for index, text in enumerate(column):
         try:
-            np.int64(convert(text)) if convert is int else convert(text)
+            np.int64(convert(text)) if convert is int_of else convert(text)
         except (ValueError, OverflowError):
             return index
     raise AssertionError("called for a column that converts")
@@ -95,12 +95,13 @@ def _numbers(path: Path, name: str, column: Sequence[str], lines: Sequence[int])
         empty = np.fromiter((not text for text in column), bool, len(column))
         column = [text or "0" for text in column]
     try:
-        values = np.fromiter(map(int if is_integer else float, column), np.int64 if is_integer else float, len(column))
+        convert = int_of if is_integer else float_of
+        values = np.fromiter(map(convert, column), np.int64 if is_integer else float, len(column))
         is_good = bool(np.all(np.isfinite(values)))
     except (ValueError, OverflowError):
         is_good = False
     if not is_good:
-        index = _first_bad(column, int if is_integer else _finite)
+        index = _first_bad(column, int_of if is_integer else _finite)
         what = "a whole number" if is_integer else "a finite number"
         raise ReadError(path, f"{name} is {_shown(column[index])}, expected {what}", line=lines[index])
     if empty.any():
@@ -108,12 +109,64 @@ def _numbers(path: Path, name: str, column: Sequence[str], lines: Sequence[int])
     return values
 
 
+_OLD_NAMES = {
+    "jobID": "job_id",
+    "requested_number_of_processors": "requested_number_of_resources",
+    "allocated_processors": "allocated_resources",
+}
+"""Columns of Batsim 1 and 2, and what later versions call them."""
+
+_OPTIONAL = {"workload_name": "w0", "profile": "", "requested_time": "-1", "consumed_energy": "-1", "metadata": ""}
+"""Columns that not every version writes, and what stands for them."""
+
+_FROM_OTHERS = ("final_state", "waiting_time", "turnaround_time", "stretch")
+"""Columns that follow from others where a version does not write them."""
+
+
+def _places_of_columns(header: Sequence[str]) -> dict[str, int]:
+    """Return where each column of `JOB_COLUMNS` stands that a file has, by any name of it."""
+    names = [name.strip() for name in header]
+    places = {name: place for place, name in enumerate(names) if name in JOB_COLUMNS}
+    old = {_OLD_NAMES[name]: place for place, name in enumerate(names) if name in _OLD_NAMES}
+    return old | places
+
+
 def _check_jobs_header(path: Path, header: list[str]) -> None:
-    for position, (found, wanted) in enumerate(itertools.zip_longest(header, JOB_COLUMNS), start=1):
-        if found != wanted:
-            here = "missing" if found is None else _shown(found)
-            there = "no more columns" if wanted is None else repr(wanted)
-            raise ReadError(path, f"column {position} is {here}, expected {there}", line=1)
+    known = [name.strip() for name in header if name.strip() in JOB_COLUMNS]
+    if len(set(known)) != len(known):
+        raise ReadError(path, "names a column twice", line=1)
+    places = _places_of_columns(header)
+    for name in JOB_COLUMNS:
+        if name not in (*places, *_OPTIONAL, *_FROM_OTHERS):
+            raise ReadError(path, f"has no column {name!r}; {suggest(name, [text[:40] for text in header])}", line=1)
+
+
+def _filled(columns: dict[str, Sequence[str]], n_rows: int) -> dict[str, Sequence[str]]:
+    """Return all columns of `JOB_COLUMNS`: those that a file has, and what stands for the others."""
+    filled = {name: columns.get(name, [text] * n_rows) for name, text in _OPTIONAL.items()} | columns
+    if "final_state" not in columns:
+        ended = {"1": JobState.COMPLETED_SUCCESSFULLY.name}
+        filled["final_state"] = [ended.get(text.strip(), JobState.COMPLETED_FAILED.name) for text in columns["success"]]
+    for name in _FROM_OTHERS[1:]:
+        filled.setdefault(name, [text and "0" for text in columns["execution_time"]])
+    return filled
+
+
+def _derive(table: dict[str, NDArray[Any]], columns: Iterable[str]) -> None:
+    """Compute times that a file does not tell from those that it tells."""
+    submitted_s, run_s = table["submission_time"], table["execution_time"]
+    if "waiting_time" not in columns:
+        table["waiting_time"] = table["starting_time"] - submitted_s
+    if "turnaround_time" not in columns:
+        table["turnaround_time"] = table["finish_time"] - submitted_s
+    if "stretch" not in columns:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            table["stretch"] = table["turnaround_time"] / run_s
+
+
+def _without_workload(column: Sequence[str], workloads: Sequence[str]) -> list[str]:
+    """Return ids or profiles without the workload in front, which Batsim 5 writes and Batsim 4 does not."""
+    return [text.removeprefix(f"{workload}!") for text, workload in zip(column, workloads, strict=True)]
 
 
 def _check_schedule_header(path: Path, header: list[str]) -> None:
@@ -152,7 +205,7 @@ def _check_jobs(path: Path, table: dict[str, NDArray[Any]], lines: Sequence[int]
 
 
 def read_out_jobs(path: str | Path) -> dict[str, NDArray[Any]]:
-    """Read out_jobs.csv, of this project or of Batsim.
+    """Read out_jobs.csv, of this project or of any version of Batsim: columns go by their names, others are left out.
 
     Parameters
     ----------
@@ -171,12 +224,18 @@ def read_out_jobs(path: str | Path) -> dict[str, NDArray[Any]]:
         If the file cannot be read, is truncated, has another header, or holds something that no run can have written.
     """
     path = Path(path)
-    _, rows, lines = _read_rows(path, _check_jobs_header)
-    columns: Iterable[Sequence[str]] = zip(*rows, strict=True) if rows else [()] * len(JOB_COLUMNS)
-    table = {
-        name: text_array(column) if name in _TEXT_COLUMNS else _numbers(path, name, column, lines)
-        for name, column in zip(JOB_COLUMNS, columns, strict=True)
+    header, rows, lines = _read_rows(path, _check_jobs_header)
+    found: dict[str, Sequence[str]] = {
+        name: [row[place] for row in rows] for name, place in _places_of_columns(header).items()
     }
+    columns = _filled(found, len(rows))
+    for name in ("job_id", "profile"):
+        columns[name] = _without_workload(columns[name], columns["workload_name"])
+    table = {
+        name: text_array(columns[name]) if name in _TEXT_COLUMNS else _numbers(path, name, columns[name], lines)
+        for name in JOB_COLUMNS
+    }
+    _derive(table, found)
     _check_jobs(path, table, lines)
     return table
 

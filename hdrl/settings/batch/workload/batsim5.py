@@ -1,6 +1,6 @@
 """Workloads as Batsim 5 reads them: other names of profiles, and what Batsim does not know in ``extra_data``.
 
-The format: https://batsim.readthedocs.io/en/latest/input-workload.html (v5.0.0-rc2). Not yet tried on a real Batsim 5.
+The format: https://batsim.readthedocs.io/en/latest/input-workload.html (v5.0.0-rc2).
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any
 from hdrl.errors import WorkloadError, suggest
 from hdrl.files import write_json
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.batsim5_document import UNIFORMLY
 from hdrl.settings.batch.workload.batsim_description import describe_for_batsim
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
-
-UNIFORMLY = "DefinedAmountsSpreadUniformly"
 
 _TYPES: dict[str, tuple[str, tuple[str, ...]]] = {
     "delay": ("DelayProfile", ("delay",)),
@@ -83,6 +82,8 @@ def _job(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def _profile(name: str, profile: Mapping[str, Any]) -> dict[str, Any]:
     kind = profile["type"]
+    if isinstance(kind, str) and kind.endswith("Profile"):  # it is one of Batsim 5 alone
+        return dict(profile)
     if kind not in _TYPES:
         raise WorkloadError(f"profile {name!r}: Batsim 5 has nothing like type {kind!r}; {suggest(kind, _TYPES)}")
     new_kind, keys = _TYPES[kind]

@@ -13,7 +13,7 @@ from hdrl.files import write_json
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim_json import NUMBER_KEYS, mapping
 from hdrl.settings.batch.workload.batsim_profiles import describe_profile, plain_number
-from hdrl.settings.batch.workload.build import MAX_INT32
+from hdrl.settings.batch.workload.build import MAX_INT32, is_plain_name
 from hdrl.settings.batch.workload.hdeeprm import reference_gflops
 from hdrl.settings.batch.workload.model import NO_WALLTIME, UNKNOWN, Workload
 
@@ -127,6 +127,7 @@ def _updated(description: dict[str, Any], job: dict[str, Any], profile: dict[str
         if read != now:
             result[key] = plain_number(now)
     for key in NUMBER_KEYS:
-        if description.get(key, UNKNOWN) != job[key]:
+        known = description.get(key, UNKNOWN)
+        if is_plain_name(known) and known != job[key]:  # other names have numbers that only we know
             result[key] = job[key]
     return result

@@ -2,8 +2,8 @@
 
 The format: https://batsim.readthedocs.io/en/v4.2.0/input-workload.html. HDeepRM adds to each profile ``req_time`` (s),
 ``req_ops`` (flop), ``mem`` (per core; MiB here) and ``mem_bw`` (GB/s per core). The same keys in a job, and
-``user``, ``group``, ``executable``, ``queue``, ``partition`` and ``priority`` there, are ours: Batsim passes them on to
-the scheduler; a job's own value comes before its profile's.
+``user``, ``group``, ``executable``, ``queue``, ``partition`` (numbers or texts) and ``priority`` there, are ours: Batsim
+passes them on to the scheduler; a job's own value comes before its profile's.
 """
 
 from __future__ import annotations
@@ -14,15 +14,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hdrl.errors import ReadError, WorkloadError, suggest
 from hdrl.files import read_json
 from hdrl.hashing import sha256_of_file
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.batsim5_document import document_of_batsim5, is_of_batsim5
 from hdrl.settings.batch.workload.batsim_profiles import ProfileReader, Step, checked_number, checked_whole, shown
-from hdrl.settings.batch.workload.build import MAX_INT32, NUMBER_FIELDS, read_only
+from hdrl.settings.batch.workload.build import MAX_INT32, NUMBER_FIELDS, is_plain_name, numbered, read_only
 from hdrl.settings.batch.workload.hdeeprm import reference_gflops
-from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN, Workload
+from hdrl.settings.batch.workload.model import (
+    JOB_DTYPE,
+    NO_WALLTIME,
+    STEP_DTYPE,
+    UNKNOWN,
+    Workload,
+    in_batsims_order,
+)
 
 _REQUIRED_JOB_KEYS = ("id", "subtime", "res", "profile")
 NUMBER_KEYS = (*NUMBER_FIELDS, "priority")
@@ -92,16 +101,27 @@ class _JobReader:
             self.index_of_profile[name],
             checked_number(both.get("mem", 0.0), "mem", fail, low=0.0),
             checked_number(both.get("mem_bw", 0.0), "mem_bw", fail, low=0.0),
-            *(checked_whole(job.get(key, UNKNOWN), key, fail) for key in NUMBER_KEYS),
+            *(UNKNOWN for _ in NUMBER_FIELDS),
+            checked_whole(job.get("priority", UNKNOWN), "priority", fail),
             0,
         )
+
+    def names(self, ids: Sequence[str], jobs: Sequence[dict[str, Any]], key: str) -> NDArray[np.int32]:
+        """Return whose jobs they are (in which group, queue...), as numbers."""
+        names = [job.get(key, UNKNOWN) for job in jobs]
+        for job_id, name in zip(ids, names, strict=True):
+            if not is_plain_name(name) and not (isinstance(name, str) or (isinstance(name, int) and name > 1)):
+                problem = f"{key!r} is {shown(name)}, expected a whole number or text"
+                raise self.fail(f"job {job_id!r}", problem)
+        return numbered(names)
 
 
 def read_batsim_json(path: str | Path, *, source: str = "w0") -> Workload:
     """Read a workload of Batsim.
 
     Composed profiles are written out into their steps. A job's estimate is its ``req_time`` or its profile's,
-    else its walltime, else `UNKNOWN`. Profiles that no job uses may be of any type.
+    else its walltime, else `UNKNOWN`. Profiles may be of any type; which of them the embedded simulator cannot run is in
+    `Workload.not_simulated`. Files of Batsim 5 are read as those of Batsim 4 that say the same.
 
     Parameters
     ----------
@@ -114,24 +134,32 @@ def read_batsim_json(path: str | Path, *, source: str = "w0") -> Workload:
     ------
     ReadError
         If it cannot be read, or is no valid workload.
-    WorkloadError
-        If a job has a profile that the embedded simulator cannot run.
     """
     path = Path(path)
     return workload_of_document(read_json(path), path, source)
 
 
-def workload_of_document(document: object, path: Path, source: str) -> Workload:
+def workload_of_document(document: object, path: Path, source: str, *, by_text: bool = True) -> Workload:
     """Return the workload that a document of Batsim describes.
+
+    Parameters
+    ----------
+    document
+        What the file holds.
+    path
+        The file.
+    source
+        What Batsim calls it.
+    by_text
+        Whether jobs of one date are submitted in the order of their ids as text, as Batsim does it; else in that of the
+        file.
 
     Raises
     ------
     ReadError
         If it is no valid workload.
-    WorkloadError
-        If a job has a profile that the embedded simulator cannot run.
     """
-    return _workload(path, source, _checked(document, path))
+    return _workload(path, source, _checked(document, path), by_text=by_text)
 
 
 def _checked(document: object, path: Path) -> dict[str, Any]:
@@ -149,10 +177,10 @@ def _checked(document: object, path: Path) -> dict[str, Any]:
             raise ReadError(path, f"profile {shown(name)}: expected a name of valid Unicode")
         if not isinstance(profile, dict):
             raise ReadError(path, f"profile {name!r}: is {shown(profile)}, expected an object")
-    return document
+    return document_of_batsim5(document) if is_of_batsim5(document) else document
 
 
-def _workload(path: Path, source: str, document: dict[str, Any]) -> Workload:
+def _workload(path: Path, source: str, document: dict[str, Any], *, by_text: bool = True) -> Workload:
     described: dict[str, Any] = document["profiles"]
     jobs: list[dict[str, Any]] = document["jobs"]
     reader = _JobReader(path, source, described)
@@ -162,9 +190,11 @@ def _workload(path: Path, source: str, document: dict[str, Any]) -> Workload:
         twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
         raise ReadError(path, f"job {twice!r} appears twice")
     rows = np.array([reader.row(job_id, job) for job_id, job in zip(ids, jobs, strict=True)], dtype=JOB_DTYPE)
-    steps, first_step = _runnable(ProfileReader(path, described), rows, ids, list(described))
+    for key in NUMBER_FIELDS:
+        rows[key] = reader.names(ids, jobs, key)
+    steps, first_step, not_simulated = _runnable(ProfileReader(path, described), rows, ids, list(described))
     others = {key: value for key, value in document.items() if key not in ("jobs", "profiles")}
-    return Workload(
+    workload = Workload(
         name=path.name.removesuffix(".gz").removesuffix(".json"),
         jobs=read_only(rows),
         job_ids=tuple(ids),
@@ -174,25 +204,29 @@ def _workload(path: Path, source: str, document: dict[str, Any]) -> Workload:
         sources=(source,),
         origin={"file": path.name, "sha256": sha256_of_file(path)},
         extra={"jobs": jobs, "profiles": {source: described}, "files": {source: others}},
+        not_simulated=not_simulated,
     )
+    return in_batsims_order(workload) if by_text else workload
 
 
 def _runnable(
     profiles: ProfileReader, rows: np.ndarray[Any, np.dtype[np.void]], ids: Sequence[str], names: Sequence[str]
-) -> tuple[np.ndarray[Any, np.dtype[np.void]], np.ndarray[Any, np.dtype[np.int64]]]:
-    """Write out the profiles that jobs use; the others have no step."""
+) -> tuple[NDArray[np.void], NDArray[np.int64], dict[int, str]]:
+    """Write out the profiles that jobs use, and say which cannot be simulated; these and the others have no step."""
     used, first_job = np.unique(rows["profile"], return_index=True)
     job_of = dict(zip(used.tolist(), first_job.tolist(), strict=True))
     written: list[list[Step]] = []
+    not_simulated: dict[int, str] = {}
     for index, name in enumerate(names):
         try:
             written.append(profiles.steps(name) if index in job_of else [])
         except WorkloadError as error:
-            raise WorkloadError(f"{error} (job {ids[job_of[index]]!r})") from None
+            written.append([])
+            not_simulated[index] = str(error)
     steps = np.array([step for steps in written for step in steps], dtype=STEP_DTYPE)
     first_step = np.concatenate([[0], np.cumsum([len(steps) for steps in written])]).astype(np.int64)
     first_step.flags.writeable = False
-    return read_only(steps), first_step
+    return read_only(steps), first_step, not_simulated
 
 
 def read_custom_workload(path: str | Path, platform: Platform, *, source: str = "w0") -> Workload:
@@ -214,8 +248,6 @@ def read_custom_workload(path: str | Path, platform: Platform, *, source: str = 
     ------
     ReadError
         If it cannot be read, is no valid workload, or a profile has no ``req_time``.
-    WorkloadError
-        If a job has a profile that the embedded simulator cannot run.
     """
     path = Path(path)
     document = _checked(read_json(path), path)
@@ -251,10 +283,12 @@ def merge(workloads: Iterable[Workload]) -> Workload:
     sources: list[str] = []
     n_profiles = n_steps = 0
     extra: dict[str, Any] = {"jobs": [], "profiles": {}, "files": {}}
+    not_simulated: dict[int, str] = {}
     for part in parts:
         rows = part.jobs.copy()
         rows["source"] += len(sources)
         rows["profile"] += n_profiles
+        not_simulated |= {profile + n_profiles: why for profile, why in part.not_simulated.items()}
         jobs.append(rows)
         first_steps.append(part.first_step[1:] + n_steps)
         n_profiles += len(part.profile_names)
@@ -284,6 +318,7 @@ def merge(workloads: Iterable[Workload]) -> Workload:
         extra=extra if any(part.extra for part in parts) else {},
         nodes=None if all(part.nodes is None for part in parts) else np.concatenate(nodes),
         requested_energy_j=np.concatenate(energies_j) if len(energies_j) == len(parts) else None,
+        not_simulated=not_simulated,
     )
 
 

@@ -40,6 +40,13 @@ _LARGEST_EXACT_INT = 2**53
 Step = tuple[StepKind, float, int]
 
 
+_FOREIGN_OF_BATSIM5 = (
+    "ForkJoinCompositionProfile",
+    "ParallelTaskMergeCompositionProfile",
+    "ParallelTaskHomogeneousProfile",
+)
+"""Profile types of Batsim 5 without a like in Batsim 4; the last one if it shares out bytes."""
+
 def is_number(value: object) -> TypeGuard[int | float]:
     """Tell whether a JSON value is a number (``true`` is none)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -81,7 +88,7 @@ class ProfileReader:
             raise self._foreign(name, kind)
 
     def _foreign(self, name: str, kind: str) -> WorkloadError | ReadError:
-        if kind in FOREIGN_TYPES:
+        if kind in (*FOREIGN_TYPES, *_FOREIGN_OF_BATSIM5):
             return WorkloadError(
                 f"{self.path}: profile {name!r} is of type {kind!r}, which the embedded simulator cannot run"
             )

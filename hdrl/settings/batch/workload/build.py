@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from hdrl.settings.batch.workload.model import JOB_DTYPE, STEP_DTYPE, UNKNOWN, S
 FloatArray = NDArray[np.float64]
 
 NUMBER_FIELDS = ("user", "group", "executable", "queue", "partition")
+"""Columns of jobs whose numbers are names."""
 MAX_INT32 = int(np.iinfo(np.int32).max)
 
 MAX_VALUE = 1e15
@@ -54,21 +55,61 @@ def unique_ids(numbers: FloatArray) -> tuple[str, ...]:
 
 
 def log_numbers(rows: NDArray[np.void]) -> dict[str, NDArray[np.int32]]:
-    """Return user, group, executable, queue and partition as 32-bit integers, `UNKNOWN` where there is none."""
+    """Return user, group, executable, queue and partition of the lines of a log, see `log_number`."""
     return {name: log_number(rows[name]) for name in NUMBER_FIELDS}
 
 
 def log_number(column: FloatArray) -> NDArray[np.int32]:
-    """Return a column of a log as 32-bit integers, `UNKNOWN` where there is none.
+    """Return a column of names of a log as 32-bit integers, `UNKNOWN` where there is none.
+
+    They only tell one user (group, queue...) from another. Those that are larger than 32 bits, hashes for instance, get
+    the smallest numbers that the column leaves free, in their order.
 
     Parameters
     ----------
     column
-        Numbers, shape ``(n_jobs,)``.
+        Numbers of the whole log, shape ``(n_jobs,)``: what a large one becomes depends on the others.
     """
     values = np.trunc(column)
-    known = (values >= 0) & (values <= MAX_INT32)
-    return np.where(known, values, UNKNOWN).astype(np.int32)
+    is_large = values > MAX_INT32
+    numbers = np.where(is_large | (values < 0), UNKNOWN, values).astype(np.int32)
+    if np.any(is_large):
+        names, place = np.unique(values[is_large], return_inverse=True)
+        numbers[is_large] = free_numbers(numbers, len(names))[place]
+    return numbers
+
+
+def is_plain_name(name: object) -> bool:
+    """Tell whether a name is a number of at most 32 bits, which stands for itself."""
+    return isinstance(name, int) and not isinstance(name, bool) and abs(name) <= MAX_INT32
+
+
+def numbered(names: Sequence[int | str]) -> NDArray[np.int32]:
+    """Return names as numbers: texts and numbers above 32 bits get the smallest ones that are free, as they come.
+
+    Parameters
+    ----------
+    names
+        Names, one per job.
+    """
+    others = list(dict.fromkeys(name for name in names if not is_plain_name(name)))
+    taken = np.array([name for name in names if is_plain_name(name)], dtype=np.int32)
+    number_of = dict(zip(others, free_numbers(taken, len(others)).tolist(), strict=True))
+    return np.array([number_of.get(name, name) for name in names], dtype=np.int32)
+
+
+def free_numbers(taken: NDArray[np.int32], n_numbers: int) -> NDArray[np.int32]:
+    """Return the smallest numbers, from 0 on, that are not taken.
+
+    Parameters
+    ----------
+    taken
+        Numbers, any shape.
+    n_numbers
+        How many to return.
+    """
+    candidates = np.arange(n_numbers + np.size(taken), dtype=np.int32)
+    return np.setdiff1d(candidates, taken)[:n_numbers]
 
 
 def count_reasons(reasons: dict[str, NDArray[np.bool_]], n_rows: int) -> dict[str, int]:

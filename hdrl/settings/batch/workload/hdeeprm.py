@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hdrl.errors import OptionsError, WorkloadError
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.build import compute_jobs, count_reasons, log_numbers
-from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
+from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload, in_batsims_order
 from hdrl.settings.batch.workload.models import BANDWIDTHS_GBPS, HDEEPRM_FRACTIONS, HDEEPRM_WEIGHTS
 from hdrl.settings.batch.workload.swf import SwfLog
 
@@ -71,7 +71,7 @@ def hdeeprm_workload(log: SwfLog, platform: Platform, *, n_jobs: int, seed: int)
     memory_kb = np.where(rows["requested_memory_kb"] <= -1, rows["memory_kb"], rows["requested_memory_kb"])
     memory_mb = np.trunc(np.trunc(memory_kb) / 1000)
     profile, names, work_flop, bandwidth = _profiles(requested_s, memory_mb, reference_gflops(platform), seed)
-    return compute_jobs(
+    made = compute_jobs(
         name=log.name,
         job_ids=tuple(map(str, range(len(rows)))),
         submit_s=submit_s,
@@ -93,6 +93,7 @@ def hdeeprm_workload(log: SwfLog, platform: Platform, *, n_jobs: int, seed: int)
         profile=profile,
         profile_names=names,
     )
+    return in_batsims_order(made)  # HDeepRM writes a file for Batsim
 
 
 def _kept(log: SwfLog, n_jobs: int) -> tuple[NDArray[np.void], dict[str, int]]:

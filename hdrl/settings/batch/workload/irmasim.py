@@ -34,6 +34,7 @@ from hdrl.options.problems import shown
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim_profiles import is_number
 from hdrl.settings.batch.workload.build import MAX_AMOUNT, MAX_VALUE
+from hdrl.textnumbers import float_of, int_of
 
 _OWN_KEYS = ("req_ops", "ipc", "mem_vol")
 """Keys by which IRMaSim's files are known; HDeepRM's profiles have the first of them, too, and a type."""
@@ -73,7 +74,7 @@ def read_irmasim_csv(path: Path) -> dict[str, Any]:
 
 def _value(text: str | None) -> object:
     """Return a cell as a number if it is one."""
-    for convert in (int, float):
+    for convert in (int_of, float_of):
         try:
             return convert(text or "")
         except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -69,7 +70,8 @@ class Workload:
     name
         Name of the workload, from its file or model.
     jobs
-        Array of `JOB_DTYPE`, in the order of the file, read-only.
+        Array of `JOB_DTYPE`, read-only. Jobs of one date are submitted in its order: that of the file, but for files of
+        Batsim, which goes by full id *as text* (``w0!10`` before ``w0!2``).
     job_ids
         Id of each job within its source, as text (Batsim's ``job_id`` without ``w0!``).
     steps, first_step
@@ -94,6 +96,9 @@ class Workload:
     requested_energy_j
         The energy that each core of a job needs as its user says, in joules, shape ``(n_jobs,)``; ``None`` where the
         workload does not say. Only policies that go by energies look at it (`policies.on_nodes_energy`).
+    not_simulated
+        Profiles that the embedded simulator cannot run, by index, and why; they have no steps. Batsim and the exact
+        engine run them.
     """
 
     name: str
@@ -110,6 +115,7 @@ class Workload:
     places: NDArray[np.int64] | None = None
     nodes: NDArray[np.int32] | None = None
     requested_energy_j: NDArray[np.float64] | None = None
+    not_simulated: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def n_jobs(self) -> int:
@@ -130,16 +136,24 @@ class Workload:
         return sha256_of(arrays, [self.job_ids, self.profile_names, self.sources])
 
     def submission_order(self) -> NDArray[np.int64]:
-        """Job indices in Batsim's order of submission: by date, then by full id *as text* (``w0!10`` before ``w0!2``).
+        """Job indices in the order of submission: by date, those of one date in the order of `jobs`.
 
         Jobs of different sources are submitted by different submitters; the order holds within each source.
         """
-        full = np.array(
-            [f"{self.sources[s]}!{i}" for s, i in zip(self.jobs["source"], self.job_ids, strict=True)], dtype=object
-        )
-        text_rank = np.empty(self.n_jobs, dtype=np.int64)
-        text_rank[sorted(range(self.n_jobs), key=full.__getitem__)] = np.arange(self.n_jobs)
-        return np.lexsort((text_rank, self.jobs["submit_s"])).astype(np.int64)
+        return np.argsort(self.jobs["submit_s"], kind="stable").astype(np.int64)
+
+    def check_simulated(self) -> None:
+        """Refuse jobs that the embedded simulator cannot run.
+
+        Raises
+        ------
+        WorkloadError
+            If there is one.
+        """
+        for profile, why in self.not_simulated.items():
+            users = np.flatnonzero(self.jobs["profile"] == profile)
+            if len(users):
+                raise WorkloadError(f"{why} (job {self.job_ids[users[0]]!r})")
 
     def take(self, indices: NDArray[np.int64]) -> Workload:
         """Return a workload of some of the jobs; the profiles stay as they are.
@@ -181,11 +195,24 @@ class Workload:
             raise WorkloadError(
                 f"{self.name}: no window of {n_jobs} jobs from job {start} on: it has {self.n_jobs} jobs"
             )
-        order = np.argsort(self.jobs["submit_s"], kind="stable")
-        window = self.take(order[start : start + n_jobs])
+        window = self.take(self.submission_order()[start : start + n_jobs])
         jobs = window.jobs.copy()
         if shift:
             jobs["submit_s"] -= jobs["submit_s"].min()
         jobs.flags.writeable = False
         origin = {**self.origin, "window_start": start, "window_n_jobs": n_jobs}
         return replace(window, jobs=jobs, origin=origin)
+
+
+def in_batsims_order(workload: Workload) -> Workload:
+    """Return a workload of one source whose jobs are in Batsim's order: by date, then by id as text (10 before 2).
+
+    Parameters
+    ----------
+    workload
+        The workload.
+    """
+    dates_s, ids = workload.jobs["submit_s"].tolist(), workload.job_ids
+    order = sorted(range(workload.n_jobs), key=lambda job: (dates_s[job], ids[job]))
+    in_order = order == list(range(workload.n_jobs))
+    return workload if in_order else workload.take(np.array(order, dtype=np.int64))

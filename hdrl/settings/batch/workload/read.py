@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from hdrl.errors import OptionsError, ReadError, UnknownName, WorkloadError, suggest
+from hdrl.errors import OptionsError, ReadError, UnknownName, suggest
 from hdrl.files import find_file, read_json
 from hdrl.settings.batch.irmasim import CSV_SUFFIXES
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.registries import COMPATIBILITY_MODES
+from hdrl.settings.batch.registries import COMPATIBILITY_MODES, IRMASIM
 from hdrl.settings.batch.workload.batsim_json import merge, read_custom_workload, workload_of_document
 from hdrl.settings.batch.workload.hdeeprm import COMPATIBILITY, hdeeprm_workload
 from hdrl.settings.batch.workload.irmasim import (
@@ -22,7 +22,7 @@ from hdrl.settings.batch.workload.irmasim import (
     read_irmasim_csv,
 )
 from hdrl.settings.batch.workload.model import Workload
-from hdrl.settings.batch.workload.swf import SwfLog, read_swf
+from hdrl.settings.batch.workload.swf import read_swf
 from hdrl.settings.batch.workload.swf_jobs import SwfChoices, workload_from_swf
 
 SUFFIXES = (".swf", ".swf.gz", ".json", ".json.gz")
@@ -99,14 +99,16 @@ def read_workload(
     platform
         The platform; needed for logs and custom workloads, whose seconds it turns into work, and for IRMaSim's.
     n_jobs
-        How many jobs to keep at most, at least 1; ``None`` for all. Of each file where there are several.
+        How many jobs to keep at most, at least 1, the first by submission; ``None`` for all. Of each file where there
+        are several.
     start
-        How many usable jobs to skip first.
+        How many usable jobs to skip first, by submission.
     custom
         Whether JSON files are custom workloads of HDeepRM, see `read_custom_workload`.
     compatibility
         ``"hdeeprm-0.3.1"`` turns logs into jobs exactly as it does, see `hdeeprm_workload`; of ``choices`` only
-        ``seed`` counts then. ``"irmasim"`` changes nothing about jobs.
+        ``seed`` counts then. ``"irmasim"``: jobs of one date are submitted in the order of the file,
+        not by id as text, as Batsim does with its files.
     **choices
         Models for logs, see `workload_from_swf`.
 
@@ -141,22 +143,22 @@ def read_workload(
             whole = (
                 read_custom_workload(one, _needed(platform, one), source=f"w{index}")
                 if custom
-                else _from_json(one, platform, f"w{index}")
+                else _from_json(one, platform, f"w{index}", by_text=compatibility != IRMASIM)
             )
             parts.append(_windowed(whole, n_jobs, start))
     return merge(parts)
 
 
-def _from_json(path: Path, platform: Platform | None, source: str) -> Workload:
-    """Read a workload of Batsim or IRMaSim."""
+def _from_json(path: Path, platform: Platform | None, source: str, *, by_text: bool) -> Workload:
+    """Read a workload of Batsim or IRMaSim; the latter submits jobs of one date in the order of the file."""
     content = read_json(path)
     if is_irmasim_workload(content):
         return _from_irmasim(content, path, platform, source)
-    return workload_of_document(content, path, source)
+    return workload_of_document(content, path, source, by_text=by_text)
 
 
 def _from_irmasim(content: Mapping[str, Any], path: Path, platform: Platform | None, source: str) -> Workload:
-    workload = workload_of_document(batsim_document(content, path, platform), path, source)
+    workload = workload_of_document(batsim_document(content, path, platform), path, source, by_text=False)
     return replace(workload, nodes=nodes_of_jobs(content), requested_energy_j=energies_of_jobs(content, path))
 
 
@@ -181,27 +183,9 @@ def _from_log(
     compatibility: str | None,
     choices: SwfChoices,
 ) -> Workload:
-    """Read no more of a log than its first usable jobs need."""
-
-    def convert(log: SwfLog) -> Workload:
-        if compatibility != COMPATIBILITY:
-            return workload_from_swf(log, platform, n_jobs=n_jobs, start=start, **choices)
-        if start:
-            raise OptionsError(f"start is {start}: HDeepRM 0.3.1 always begins with the first job")
-        return hdeeprm_workload(log, platform, n_jobs=n_jobs or log.n_rows, seed=choices.get("seed", 0))
-
-    if n_jobs is None:
-        return convert(read_swf(path))
-    max_rows, growth = start + n_jobs, 1.1  # a second look usually finds what few unusable lines took
-    while True:
-        log = read_swf(path, max_rows=max_rows)
-        complete = log.n_rows < max_rows
-        try:
-            workload = convert(log)
-        except WorkloadError:
-            if complete:
-                raise
-        else:
-            if complete or workload.n_jobs == n_jobs:
-                return workload
-        max_rows, growth = int(growth * max_rows) + 64, 4.0
+    log = read_swf(path)
+    if compatibility != COMPATIBILITY:
+        return workload_from_swf(log, platform, n_jobs=n_jobs, start=start, **choices)
+    if start:
+        raise OptionsError(f"start is {start}: HDeepRM 0.3.1 always begins with the first job")
+    return hdeeprm_workload(log, platform, n_jobs=n_jobs or log.n_rows, seed=choices.get("seed", 0))

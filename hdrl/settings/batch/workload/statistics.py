@@ -90,7 +90,14 @@ class WorkloadStatistics:
 
 
 def reference_run_times(workload: Workload, platform: Platform) -> FloatArray:
-    """Return the run time of each job on cores of the platform's mean speed, in seconds; walltimes are ignored."""
+    """Return the run time of each job on cores of the platform's mean speed, in seconds; walltimes are ignored.
+
+    Raises
+    ------
+    WorkloadError
+        If nothing says how long a job runs alone: it communicates, or replays a trace.
+    """
+    workload.check_simulated()
     steps, flops = workload.steps, platform.reference_gflops * 1e9
     kinds, amounts = steps["kind"], steps["amount"]
 
@@ -143,7 +150,7 @@ def workload_statistics(workload: Workload, platform: Platform | None = None) ->
     workload
         The workload.
     platform
-        The platform it is meant for; needed for run times and the offered load.
+        The platform it is meant for; needed for run times and the offered load, which are left out if jobs communicate.
 
     Raises
     ------
@@ -162,6 +169,8 @@ def workload_statistics(workload: Workload, platform: Platform | None = None) ->
     }
     if workload.n_jobs > 1:
         columns["interarrival"] = Distribution.of(np.diff(submit_s))
+    used = set(jobs["profile"].tolist())
+    platform = None if used & set(workload.not_simulated) else platform
     if platform is not None:
         columns["run_time"] = Distribution.of(reference_run_times(workload, platform))
     load = None if platform is None else offered_load(workload, platform)

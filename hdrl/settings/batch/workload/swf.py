@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hdrl.errors import OptionsError, ReadError
 from hdrl.files import atomic_write, open_bytes
 from hdrl.settings.batch.workload.build import MAX_VALUE
+from hdrl.textnumbers import float_of
 
 FloatArray = NDArray[np.float64]
 
@@ -49,7 +50,12 @@ SWF_FIELDS = (
 SWF_DTYPE = np.dtype([(name, np.float64) for name in SWF_FIELDS])
 """One line of a log; all fields are floats since real logs hold fractions in any of them."""
 
+NAME_FIELDS = ("user", "group", "executable", "queue", "partition")
+"""Fields whose numbers are names: nobody computes with them, and some logs hold hashes of many digits there."""
+
 UNKNOWN_VALUE = -1.0
+_LARGEST_EXACT = 2.0**53
+"""Up to here floats tell whole numbers from one another."""
 _DIRECTIVE = re.compile(r"\s*([A-Z][A-Za-z]*)\s*:\s*(.*)")
 
 
@@ -124,7 +130,8 @@ def read_swf(path: str | Path, *, max_rows: int | None = None) -> SwfLog:
     """Read a log in the Standard Workload Format.
 
     Tolerated: a missing header, comments and blank lines anywhere, tabs, CRLF, fractions, more than 18 fields
-    (the others are ignored), a name that ends in ``.gz``.
+    (the others are ignored), a name that ends in ``.gz``. Names (`NAME_FIELDS`) may be of any length: those above 2**53
+    get numbers just below it, a number for each name.
 
     Parameters
     ----------
@@ -148,6 +155,7 @@ def read_swf(path: str | Path, *, max_rows: int | None = None) -> SwfLog:
         table = _table(path, lines, max_rows)
         digest = hashlib.file_digest(packed, "sha256").hexdigest()
     rows = table.view(SWF_DTYPE)[:, 0]
+    _shorten_names(path, rows)
     name = path.name.removesuffix(".gz").removesuffix(".swf")
     return SwfLog(name, rows, lines.header, {"file": path.name, "sha256": digest})
 
@@ -171,11 +179,30 @@ def _table(path: Path, lines: _Lines, max_rows: int | None) -> FloatArray:
     if not np.all(np.isfinite(table)):
         row, column = np.argwhere(~np.isfinite(table))[0]
         raise ReadError(path, f"job {row + 1}: {SWF_FIELDS[column]} is {table[row, column]}, expected a finite number")
-    if np.any(np.abs(table) > MAX_VALUE):
-        row, column = np.argwhere(np.abs(table) > MAX_VALUE)[0]
+    numbers = [place for place, name in enumerate(SWF_FIELDS) if name not in NAME_FIELDS]
+    if np.any(np.abs(table[:, numbers]) > MAX_VALUE):
+        row, place = np.argwhere(np.abs(table[:, numbers]) > MAX_VALUE)[0]
+        column = numbers[place]
         found = f"{SWF_FIELDS[column]} is {table[row, column]:g}"
         raise ReadError(path, f"job {row + 1}: {found}, expected a number between {-MAX_VALUE:g} and {MAX_VALUE:g}")
     return table
+
+
+def _shorten_names(path: Path, rows: NDArray[np.void]) -> None:
+    """Replace names that floats cannot tell apart, which are read again as text."""
+    fields = [name for name in NAME_FIELDS if np.any(np.abs(rows[name]) > _LARGEST_EXACT)]
+    if not fields:
+        return
+    with open_bytes(path) as stream:
+        words = _Lines(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace"))
+        texts = [[line.split()[SWF_FIELDS.index(name)] for name in fields] for line, _ in zip(words, rows, strict=False)]
+    for place, name in enumerate(fields):
+        is_long = np.flatnonzero(np.abs(rows[name]) > _LARGEST_EXACT)
+        numbers: dict[str, float] = {}
+        for row in is_long.tolist():
+            text = texts[row][place]
+            free = UNKNOWN_VALUE if text.startswith("-") else _LARGEST_EXACT - 1 - len(numbers)
+            rows[name][row] = numbers.setdefault(text, free)
 
 
 def _what_is_wrong(line: str, error: ValueError) -> str:
@@ -184,7 +211,7 @@ def _what_is_wrong(line: str, error: ValueError) -> str:
         return f"{len(words)} fields, expected {len(SWF_FIELDS)}"
     for name, word in zip(SWF_FIELDS, words, strict=False):
         try:
-            float(word)
+            float_of(word)
         except ValueError:
             return f"{name} is {word[:40]!r}, expected a number"
     return f"cannot be parsed ({error})"

@@ -17,7 +17,6 @@ from hdrl.settings.batch.workload.build import (
     NUMBER_FIELDS,
     compute_jobs,
     count_reasons,
-    log_number,
     log_numbers,
     unique_ids,
 )
@@ -66,6 +65,13 @@ def _droppable(rows: NDArray[np.void], run_s: FloatArray) -> dict[str, NDArray[n
     }
 
 
+def in_order_of_submission(rows: NDArray[np.void]) -> NDArray[np.void]:
+    """Return the lines of a log by date of submission, those of one date in the order of the file."""
+    if np.all(np.diff(rows["submit_s"]) >= 0):
+        return rows
+    return rows[np.argsort(rows["submit_s"], kind="stable")]
+
+
 def requested_cores(rows: NDArray[np.void]) -> FloatArray:
     """Return the processors that each job asks for; those that it got where the log does not say."""
     return np.where(rows["requested_processors"] > 0, rows["requested_processors"], rows["processors"])
@@ -82,7 +88,8 @@ def workload_from_swf(
     """Turn a log into the workload of a platform.
 
     A second of the log is the work that a core of the platform's mean speed (`Platform.reference_gflops`) does in
-    it. Jobs of which the log does not tell enough are left out and counted in `Workload.n_dropped`.
+    it. Jobs of which the log does not tell enough are left out and counted in `Workload.n_dropped`. The others are in
+    the order of their submission, whatever that of the lines; ``start`` and ``n_jobs`` count in it.
 
     Parameters
     ----------
@@ -122,7 +129,7 @@ def workload_from_swf(
     }
     memory_model, bandwidth_model = MEMORY_MODELS[names["memory"]], BANDWIDTH_MODELS[names["bandwidth"]]
     estimate_model = ESTIMATE_MODELS[names["estimates"]]
-    rows = log.rows
+    rows = in_order_of_submission(log.rows)
     run_s = RUN_TIME_MODELS[names["run_time"]](rows, stream(seed, "workload/run_time"))
     reasons = _droppable(rows, run_s)
     kept = np.flatnonzero(~np.logical_or.reduce(list(reasons.values())))
@@ -136,7 +143,8 @@ def workload_from_swf(
     if len(chosen) == 0:
         shown = ", ".join(f"{count} with {reason}" for reason, count in n_dropped.items())
         raise WorkloadError(f"{log.name}: no usable job from job {start} on among {log.n_rows} ({shown or 'too few'})")
-    history = _history(rows, run_s, kept, names)
+    numbers = log_numbers(rows)
+    history = _history(rows, run_s, kept, names, numbers["user"])
     rows, run_s = rows[chosen], run_s[chosen]
     requested_s = estimate_model(rows, run_s, stream(seed, "workload/estimates"))
     submit_s = np.array(rows["submit_s"])
@@ -152,7 +160,7 @@ def workload_from_swf(
         work_flop=run_s * gflops * 1e9,
         memory_mib=memory_mib,
         bandwidth_gbps=bandwidth_gbps,
-        numbers=log_numbers(rows),
+        numbers={name: column[chosen] for name, column in numbers.items()},
         n_dropped=n_dropped,
         origin={**log.origin, **names, **choices, "start": start, "n_jobs": len(chosen), "platform": machine},
     )
@@ -160,7 +168,11 @@ def workload_from_swf(
 
 
 def _history(
-    rows: NDArray[np.void], run_s: FloatArray, kept: NDArray[np.int64], names: Mapping[str, str]
+    rows: NDArray[np.void],
+    run_s: FloatArray,
+    kept: NDArray[np.int64],
+    names: Mapping[str, str],
+    user: NDArray[np.int32],
 ) -> LogHistory | None:
     """Return what the log tells of all its usable jobs; ``None`` if run or requested times are not the log's."""
     if names["run_time"] != "trace" or names["estimates"] != "log":
@@ -172,7 +184,7 @@ def _history(
         ended_s=ended_s[kept],
         run_s=run_s[kept],
         requested_time_s=requested_times(rows, run_s)[kept],
-        user=log_number(rows["user"])[kept],
+        user=user[kept],
         cores=np.trunc(np.minimum(requested_cores(rows)[kept], MAX_INT32)).astype(np.int32),
     )
 

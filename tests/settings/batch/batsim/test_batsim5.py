@@ -1,5 +1,6 @@
-"""Batsim 5: messages written from its documentation, for there is no recorded run of the real one yet."""
+"""Batsim 5: messages written from its documentation, and two conversations with the real v5.0.0-rc2."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hdrl.settings.batch.batsim.real import BatsimSettings, BatsimSimulator
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.simulation import JobState
+from hdrl.settings.batch.simulation.readers import read_out_jobs
 from hdrl.settings.batch.workload.batsim5 import describe_for_batsim5
 from hdrl.testing import Job, small_workload
 
@@ -94,6 +96,10 @@ KILLED = {
             ("RESOURCE_STATE_CHANGED", {"resources": "0-1", "state": "3"}),
         ),
         (
+            ("HostsTurnedOnOffEvent", {"host_ids": "0-1", "state": 4}),
+            ("RESOURCE_STATE_CHANGED", {"resources": "0-1", "state": "4"}),
+        ),
+        (
             (
                 "ProbeDataEmittedEvent",
                 {"probe_id": "hdrl-energy-1", "data_type": "AggregatedProbeData", "data": {"data": 12.5}},
@@ -147,6 +153,54 @@ def test_what_batsim_says(event: tuple[str, dict[str, Any]], heard: tuple[str, d
 def test_what_is_said_to_batsim(request_: tuple[str, dict[str, Any]], kind: str, said: dict[str, Any]) -> None:
     reply = json.loads(Batprotocol().say(_reply(1.0, request_)))
     assert reply == {"now": 1.0, "events": [{"timestamp": 1.0, "event_type": kind, "event": said}]}
+
+
+def test_nodes_that_sleep_are_turned_off_and_on() -> None:
+    # ChangeHostsPState is instantaneous in Batsim 5, whatever a node takes to boot.
+    protocol = Batprotocol()
+    host = {"properties": [{"key": "sleep_pstates", "value": "4:5:6"}, {"key": "role", "value": ""}]}
+    hosts = [{"id": number, "name": f"h{number}", **host} for number in range(3)]
+    begins = {"computation_hosts": hosts, "workloads": [{"name": "w0", "filename": "w.json"}]}
+    protocol.hear(_message(0.0, ("SimulationBeginsEvent", begins)))
+
+    def said(resources: str, state: int) -> tuple[str, dict[str, Any]]:
+        data = {"resources": resources, "state": str(state)}
+        (event,) = json.loads(protocol.say(_reply(1.0, ("SET_RESOURCE_STATE", data))))["events"]
+        return event["event_type"], event["event"]
+
+    assert said("0-1", 1) == ("ChangeHostsPStateEvent", {"host_ids": "0-1", "pstate": 1})
+    assert said("0-1", 4) == ("TurnOnOffHostsEvent", {"host_ids": "0-1", "state": 4})
+    assert said("2", 3) == ("ChangeHostsPStateEvent", {"host_ids": "2", "pstate": 3})
+    assert said("0-1", 3) == ("TurnOnOffHostsEvent", {"host_ids": "0-1", "state": 3})
+    assert said("0-1", 0) == ("ChangeHostsPStateEvent", {"host_ids": "0-1", "pstate": 0})
+
+
+RUNS_OF_5 = next((p / "shared" / "batsim5-runs" for p in Path(__file__).parents if (p / "shared").is_dir()), Path())
+
+
+@pytest.mark.skipif(not RUNS_OF_5.is_dir(), reason="../shared/batsim5-runs is not there")
+def test_what_the_real_batsim_5_said_and_wrote_is_understood() -> None:
+    folder = RUNS_OF_5 / "shortest-high_gflops"
+    protocol, heard = Batprotocol(), []
+    with gzip.open(folder / "conversation.jsonl.gz", "rt") as lines:
+        arguments = json.loads(next(lines))["arguments"]
+        said = [json.loads(line) for line in lines]
+    for message in said:
+        if message["from"] == "batsim" and message["text"]:
+            told = json.loads(protocol.hear(message["text"]))
+            heard += [event["type"] for event in told["events"]]
+            while (more := protocol.more(json.dumps({"now": 0, "events": []}))) is not None:
+                heard += [event["type"] for event in json.loads(more)["events"]]
+    assert heard[0] == "SIMULATION_BEGINS"
+    assert heard[-1] == "SIMULATION_ENDS"
+    n_jobs = len(json.loads((folder / "workload.json").read_text())["jobs"])
+    assert heard.count("JOB_SUBMITTED") == heard.count("JOB_COMPLETED") == n_jobs
+    files = [Path(arguments[1]), [Path(arguments[3])]]
+    ours = list(new_dialect(5).arguments(*files, arguments[5], Path("out"), energy=True))
+    assert ours == arguments
+    jobs = read_out_jobs(folder / "out_jobs.csv")
+    assert len(jobs["job_id"]) == n_jobs
+    assert not any("!" in text for name in ("job_id", "profile") for text in jobs[name])
 
 
 def test_energy_is_asked_for_by_a_probe() -> None:

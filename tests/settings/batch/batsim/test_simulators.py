@@ -329,3 +329,13 @@ def test_damaged_files_of_batsim_give_one_line(tmp_path: Path) -> None:
     files[0].unlink()
     with pytest.raises(HdrlError, match="no such file"):
         read_log(folder / "out", energy=True, n_cores=2)
+
+
+def test_jobs_of_one_second_of_a_log_start_in_the_order_of_the_log_in_every_simulator(tmp_path):
+    lines = [f"{n} 0 -1 {10 * n} 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1" for n in (2, 10, 9, 30)]
+    (tmp_path / "log.swf").write_text("\n".join(lines))
+    platform = read_platform("homogeneous:4")
+    workload = read_workload(tmp_path / "log.swf", platform)
+    for simulator in ("embedded", "exact"):
+        trace = simulate(platform, workload, "fcfs", simulator=simulator)
+        assert [workload.job_ids[job] for job in np.argsort(trace.records["start_s"])] == ["2", "10", "9", "30"], simulator

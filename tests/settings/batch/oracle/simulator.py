@@ -606,13 +606,13 @@ class _Batsim:
     # ---- actors
 
     def _submitter(self) -> _Actor:
-        """Submit the jobs: by date, then by name as text; what is of one date together."""
+        """Submit the jobs: by date, then as they are given; what is of one date together."""
         loopback_s = self.platform.loopback_s
         yield _Put(_nothing, loopback_s)
         woken_at = self.now
         rank = _AT_ONCE
         batch: list[int] = []
-        for job in sorted(range(len(self.jobs)), key=lambda j: (self.jobs[j].submit_s, f"w0!{self.jobs[j].id}")):
+        for job in sorted(range(len(self.jobs)), key=lambda j: self.jobs[j].submit_s):
             if self.jobs[job].submit_s > woken_at:
                 if batch:
                     yield _Put(partial(self._on_submitted, batch), loopback_s, rank)

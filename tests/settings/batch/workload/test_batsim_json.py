@@ -9,6 +9,7 @@ import pytest
 
 from hdrl.errors import HdrlError, OptionsError, ReadError, WorkloadError
 from hdrl.seeding import stream
+from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.workload import (
     StepKind,
     Workload,
@@ -19,6 +20,9 @@ from hdrl.settings.batch.workload import (
     read_workload,
     write_batsim_json,
 )
+from hdrl.settings.batch.workload.batsim5 import describe_for_batsim5
+from hdrl.settings.batch.workload.batsim_description import describe_for_batsim
+from hdrl.settings.batch.workload.statistics import reference_run_times
 
 GOOD = {
     "nb_res": 4,
@@ -125,7 +129,7 @@ def changed(**changes: object) -> dict:
         ({"jobs__1__id": "w1!3"}, "jobs[1]: 'id' is 'w1!3'"),
         ({"jobs__1__id": "abw0c"}, "jobs[1]: 'id' is 'abw0c'"),
         ({"jobs__1__id": "0"}, "job '0' appears twice"),
-        ({"jobs__1__user": "me"}, "'user' is 'me', expected a whole number"),
+        ({"jobs__1__user": ["me"]}, "'user' is ['me'], expected a whole number or text"),
         ({"profiles__c": 3}, "profile 'c': is 3, expected an object"),
         ({"profiles__c__cpu": -1}, "profile 'c': 'cpu' is -1"),
         ({"profiles__c__cpu": None}, "profile 'c': 'cpu' is None"),
@@ -169,8 +173,64 @@ def test_mistakes_are_told_in_one_line(tmp_path, changes, message):
     ],
 )
 def test_what_only_batsim_can_run_names_profile_and_job(tmp_path, profile):
+    workload = read_batsim_json(written(tmp_path, changed(profiles__d=profile)))
     with pytest.raises(WorkloadError, match=r"profile 'd' .*embedded simulator cannot run \(job 'two words'\)"):
-        read_batsim_json(written(tmp_path, changed(profiles__d=profile)))
+        workload.check_simulated()
+    with pytest.raises(WorkloadError, match="embedded simulator cannot run"):
+        reference_run_times(workload, read_platform("homogeneous:64"))
+    workload.take(np.array([workload.job_ids.index("0")])).check_simulated()  # what nobody uses may be anything
+
+
+OF_BATSIM_5 = {
+    "nb_res": 4,
+    "jobs": [
+        {"id": "b", "subtime": 3, "res": 2, "profile": "uniform", "walltime": 9},
+        {"id": "a", "subtime": 3, "res": 1, "profile": "seq", "extra_data": '{"user": "ann", "mem": 3}'},
+        {"id": "c", "subtime": 4, "res": 1, "profile": "delay", "extra_data": {"user": "bob"}},
+    ],
+    "profiles": {
+        "uniform": {
+            "type": "ParallelTaskHomogeneousProfile", "cpu": 8, "com": 0,
+            "generation_strategy": "DefinedAmountsSpreadUniformly",
+        },
+        "task": {"type": "ParallelTaskHomogeneousProfile", "cpu": 5, "com": 0, "extra_data": '{"req_time": 7}'},
+        "seq": {"type": "SequentialCompositionProfile", "repeat": 2, "seq": ["task", "delay"]},
+        "delay": {"type": "DelayProfile", "delay": 2, "extra_data": "just a text"},
+    },
+}  # fmt: skip
+
+
+def test_workloads_of_batsim_5_are_read_as_batsim_4_would_say_them(tmp_path):
+    workload = read_batsim_json(written(tmp_path, OF_BATSIM_5))
+    workload.check_simulated()
+    assert workload.job_ids == ("a", "b", "c")
+    assert workload.jobs["memory_mib"].tolist() == [3, 0, 0]
+    assert len(set(workload.jobs["user"][[0, 2]].tolist())) == 2
+    assert [workload.steps["kind"].tolist(), workload.steps["amount"].tolist()] == [
+        [StepKind.COMPUTE_TOTAL, *[StepKind.COMPUTE, StepKind.DELAY] * 2, StepKind.DELAY],
+        [8, 5, 2, 5, 2, 2],
+    ]
+    described = describe_for_batsim5(describe_for_batsim(workload))
+    assert described["profiles"]["uniform"] == OF_BATSIM_5["profiles"]["uniform"]
+    assert described["profiles"]["task"] == OF_BATSIM_5["profiles"]["task"]
+    assert described["profiles"]["delay"] == OF_BATSIM_5["profiles"]["delay"]
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        {"type": "ParallelTaskHomogeneousProfile", "cpu": 1, "com": 5, "generation_strategy": "DefinedAmountsSpreadUniformly"},
+        {"type": "ParallelTaskProfile", "cpu": [1], "com": [0]},
+        {"type": "TraceReplayProfile", "trace_type": "SMPI", "filename": "x"},
+        {"type": "ForkJoinCompositionProfile", "profiles": ["x"]},
+    ],
+)  # fmt: skip
+def test_what_batsim_5_alone_can_run_is_written_for_it_as_it_was(tmp_path, profile):
+    document = {"nb_res": 1, "jobs": [{"id": "1", "subtime": 0, "res": 1, "profile": "p"}], "profiles": {"p": profile}}
+    workload = read_batsim_json(written(tmp_path, document))
+    with pytest.raises(WorkloadError, match=r"embedded simulator cannot run \(job '1'\)"):
+        workload.check_simulated()
+    assert describe_for_batsim5(describe_for_batsim(workload)) == document
 
 
 def test_deep_nesting_is_an_error_not_a_crash(tmp_path):
@@ -271,6 +331,7 @@ def test_recorded_workloads(shared):
     for path in sorted((shared / "batsim-runs").glob("*/workload.json")):
         try:
             workload = read_batsim_json(path)
+            workload.check_simulated()
         except WorkloadError:
             refused.add(path.parent.name)
             continue

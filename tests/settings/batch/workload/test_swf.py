@@ -168,7 +168,7 @@ def test_what_is_dropped_and_why(tmp_path, gaia):
         line(8).replace(" 1 3 4", " 3 3 4"),
     )
     workload = workload_from_swf(log, gaia, shift=False)
-    assert workload.job_ids == ("1", "6", "8")
+    assert workload.job_ids == ("1", "8", "6")
     assert workload.n_dropped == {
         "no run time": 2,
         "no cores": 1,
@@ -182,12 +182,50 @@ def test_what_is_dropped_and_why(tmp_path, gaia):
 def test_out_of_order_dates_and_repeated_numbers(tmp_path, gaia):
     workload = workload_from_swf(log_of(tmp_path, line(5, submit=90), line(5, submit=30), line(5, submit=60)), gaia)
     assert workload.job_ids == ("5", "5_2", "5_3")
-    assert workload.jobs["submit_s"].tolist() == [60, 0, 30]
-    assert workload.window(1, 2).job_ids == ("5_3", "5")
+    assert workload.jobs["submit_s"].tolist() == [0, 30, 60]
+    assert workload.window(1, 2).job_ids == ("5_2", "5_3")
+
+
+UNSORTED = [line(n, submit=submit) for n, submit in enumerate([1000, 2000, 3000, 0, 500], start=1)]
+
+
+def test_the_first_jobs_are_the_first_by_submission_whatever_the_order_of_the_lines(tmp_path, gaia):
+    path = tmp_path / "unsorted.swf"
+    path.write_text("\n".join(UNSORTED))
+    whole = read_workload(path, gaia)
+    assert read_workload(path, gaia, n_jobs=3).job_ids == ("4", "5", "1")
+    assert read_workload(path, gaia, n_jobs=2, start=2).job_ids == whole.window(2, 2).job_ids == ("1", "2")
+    assert workload_from_swf(read_swf(path), gaia, n_jobs=3).history.submit_s.tolist() == [0, 500, 1000, 2000, 3000]
+
+
+def test_jobs_of_one_second_are_submitted_in_the_order_of_the_log(tmp_path, gaia):
+    workload = workload_from_swf(log_of(tmp_path, line(2), line(10), line(9)), gaia)
+    assert [workload.job_ids[job] for job in workload.submission_order()] == ["2", "10", "9"]
+
+
+def test_users_and_other_names_may_have_many_digits(tmp_path, gaia):
+    names = [92605928607567, 3, 2**31, 92605928607567, -1, 12345678901234567890, 12345678901234567891]
+    lines = [line(n, submit=n).replace(" 1 3 4 5", f" 1 {name} {name} 5") for n, name in enumerate(names, start=1)]
+    log = log_of(tmp_path, *lines)
+    for start, n_jobs in ((0, None), (1, 6)):
+        workload = workload_from_swf(log, gaia, n_jobs=n_jobs, start=start)
+        expected = [1, 3, 0, 1, -1, 4, 2]
+        assert workload.jobs["user"].tolist() == workload.jobs["group"].tolist() == expected[start:]
+    assert workload.history.user.tolist() == expected
+    assert workload.jobs["executable"].tolist() == [5] * 6
+
+
+def test_the_case_of_users_above_32_bits(shared, gaia):
+    case = shared / "cases" / "users-above-int32" / "users.swf"
+    if not case.is_file():
+        pytest.skip("../shared/cases is not there")
+    workload = read_workload(case, gaia)
+    assert len(set(workload.jobs["user"].tolist())) == 3
+    assert workload.jobs["user"].min() >= 0
 
 
 def test_absurd_numbers(tmp_path, gaia):
-    assert workload_from_swf(log_of(tmp_path, line().replace(" 3 4 ", " 99999999999 4.7 ")), gaia).jobs["user"][0] == -1
+    assert workload_from_swf(log_of(tmp_path, line().replace(" 3 4 ", " 3 4.7 ")), gaia).jobs["group"][0] == 4
     with pytest.raises(WorkloadError, match="asks for 99999999999 cores"):
         workload_from_swf(log_of(tmp_path, line(req=99999999999)), gaia)
 

@@ -19,6 +19,7 @@ from defusedxml.common import DefusedXmlException
 from hdrl.errors import PlatformError, ReadError, suggest
 from hdrl.files import read_text
 from hdrl.settings.batch.batsim.exact.zones import ClusterZone, Link, Route, VivaldiZone, Zone
+from hdrl.textnumbers import float_of
 
 LOOPBACK_BYTES_PER_S = 1e10
 """Bandwidth of the loopback that SimGrid adds where a host has no route to itself."""
@@ -256,7 +257,7 @@ class SimGridPlatform:
         result = []
         for part in text.split(","):
             try:
-                values = [float(value) for value in part.split(":")]
+                values = [float_of(value) for value in part.split(":")]
             except ValueError:
                 values = []
             if len(values) not in (2, 3) or not all(math.isfinite(value) for value in values):
@@ -343,7 +344,7 @@ class SimGridPlatform:
 
     def _integer(self, element: Element, attribute: str, default: int, where: str) -> int:
         text = element.get(attribute, str(default))
-        if not re.fullmatch(r"[+-]?\d{1,9}", text):
+        if not re.fullmatch(r"[+-]?\d{1,9}", text, re.ASCII):
             raise self._error(f"{where}: {attribute} is {text!r}, expected an integer")
         return int(text)
 
@@ -352,7 +353,7 @@ class SimGridPlatform:
         if match is None or match[2] not in units:
             known = ", ".join(unit for unit in units if unit)
             raise self._error(f"{where} is {text.strip()!r}, expected a number and one of {known}")
-        value = float(match[1]) * units[match[2]]
+        value = float_of(match[1]) * units[match[2]]
         if not (math.isfinite(value) and value >= 0):
             raise self._error(f"{where} is {text.strip()!r}, expected a finite number that is not negative")
         return value

@@ -11,6 +11,7 @@ from typing import Any
 
 from hdrl.errors import ReadError, WorkloadError, suggest
 from hdrl.files import read_text
+from hdrl.textnumbers import float_of
 
 _SMALLEST_AMOUNT = 1e-200
 """Less than this is done at a rate beyond what a double can hold; the simulation would never end."""
@@ -284,7 +285,7 @@ def _read_rank(path: Path, rank: int) -> tuple[tuple[float, float], ...]:
         if not words or words[0].startswith("#"):
             continue
         try:
-            usage, flops = float(words[2]), float(words[3])
+            usage, flops = float_of(words[2]), float_of(words[3])
         except (IndexError, ValueError):
             usage = flops = math.nan
         if (

@@ -1,0 +1,42 @@
+"""Numbers in the files of users, as people and programs write them.
+
+Python's own ``float`` and ``int`` also take ``1_000`` and digits of other scripts, so that a misprint becomes a number.
+"""
+
+from __future__ import annotations
+
+
+def float_of(text: str) -> float:
+    """Return the number that a text is: decimal digits of ASCII, ``inf`` or ``nan``, spaces around it.
+
+    Parameters
+    ----------
+    text
+        The text.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(f"no number: {text!r}")
+    return float(text)
+
+
+def int_of(text: str) -> int:
+    """Return the whole number that a text is: decimal digits of ASCII, a sign before, spaces around it.
+
+    Parameters
+    ----------
+    text
+        The text.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(f"no whole number: {text!r}")
+    return int(text)
