@@ -213,7 +213,7 @@ def _windows(asked: dict[str, Any]) -> dict[str, Any]:
     if asked["windows"]:
         length, colon, count = asked["windows"].partition(":")
         # What it does not say is not taken from a sweep file either.
-        windows = {"length": _whole("--windows", length), "count": None, "starts": None, "warm_up": 0}
+        windows = {"length": _whole("--windows", length), "count": None, "starts": None, "warm_up": 0, "follow_up": 0}
         if colon:
             windows["count"] = _whole("--windows", count)
     for key in ("starts", "warm_up"):
@@ -295,13 +295,14 @@ def _show_held_out(result: HeldOut) -> None:
     from rich.text import Text
 
     from hdrl.launcher.bars import table_console
-    from hdrl.metrics.words import number_words
+    from hdrl.metrics.words import confidence_words, number_words
 
     console = table_console(WIDTH)
     title = f"{result.metric}, ratio to {result.baseline}, and to the best classic policy with the same predictions"
     table = Table(title=title, title_justify="left")
     tails = list(result.rows[0].tail)
-    for name in ("protocol", "candidate", "ratio", "[95 %]", "with the same", "[95 %]", *tails):
+    share = confidence_words(result.confidence)
+    for name in ("protocol", "candidate", "ratio", share, "with the same", share, *tails):
         table.add_column(name, justify="left" if name in ("protocol", "candidate") else "right", overflow="fold")
     for row in result.rows:
         is_baseline = row.candidate == result.baseline
@@ -337,7 +338,7 @@ def _table(rows: Sequence[SummaryRow], result: Comparison, width: int, *, of_one
     first = rows[0]
     where = f" on {first.workload}" if of_one else ""
     unit = "" if first.unit == "1" else f" ({first.unit})"
-    better = "more is better" if result.metrics[first.metric].lower_is_better is False else "less is better"
+    better = result.metrics[first.metric].preference
     table = Table(title=f"{first.metric}{unit}{where}, {first.n_windows} windows, {better}", title_justify="left")
     table.add_column("candidate", overflow="fold")
     columns = _columns(rows, result.baseline, is_narrow=width < WIDTH)
@@ -354,13 +355,14 @@ def _columns(
     rows: Sequence[SummaryRow], baseline: str, *, is_narrow: bool
 ) -> list[tuple[str, Callable[[SummaryRow], str]]]:
     """Return the heads of columns and what they say of a row; a narrow terminal shows what decides."""
-    from hdrl.metrics.words import number_words
+    from hdrl.metrics.words import confidence_words, number_words
 
+    share = confidence_words(rows[0].confidence)
     columns: list[tuple[str, Callable[[SummaryRow], str]]] = [
         ("mean", lambda row: number_words(row.mean)),
-        ("[95 %]", lambda row: _interval(row.mean_low, row.mean_high)),
+        (share, lambda row: _interval(row.mean_low, row.mean_high)),
         ("ratio" if is_narrow else f"ratio to {baseline}", lambda row: number_words(row.ratio)),
-        ("[95 %]", lambda row: "" if row.is_baseline else _interval(row.ratio_low, row.ratio_high)),
+        (share, lambda row: "" if row.is_baseline else _interval(row.ratio_low, row.ratio_high)),
         ("p" if is_narrow else "p (Holm)", lambda row: "" if row.is_baseline else _p(row.p_holm)),
         ("p99", lambda row: number_words(row.p99)),
         ("worst", lambda row: number_words(row.worst)),
@@ -384,10 +386,9 @@ def _interval(low: float, high: float) -> str:
 
 def _in_order(rows: Sequence[SummaryRow], info: MetricInfo) -> list[SummaryRow]:
     """Return the baseline first, then from the best ratio to the worst; those without any last."""
-    sign = -1.0 if info.lower_is_better is False else 1.0
 
     def rank(row: SummaryRow) -> tuple[bool, bool, float]:
         key = row.mean if math.isnan(row.ratio) else row.ratio
-        return not row.is_baseline, math.isnan(row.ratio), math.inf if math.isnan(key) else sign * key
+        return not row.is_baseline, math.isnan(row.ratio), math.inf if math.isnan(key) else info.sign * key
 
     return sorted(rows, key=rank)

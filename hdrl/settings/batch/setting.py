@@ -202,7 +202,7 @@ class BatchSetting:
         del machine
         known = [
             (
-                "trained on",
+                "trained-on",
                 f"{without_place(name)} was trained on the first {share:.0%} of {load.name}: windows from "
                 f"{sweep.range[0]:.0%} on may hold jobs that it knows",
             )
