@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.compiled.codes import UNKNOWN_CODE, check_status
 from hdrl.compiled.team import LEADER
 from hdrl.envs.episodes import Length, Part, Start, Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
@@ -310,6 +311,12 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
             chosen,
             actions,
         )
+        if illegal == UNKNOWN_CODE:
+            placements = [(codes.PLACEMENTS, one) for one in self._placements.tolist()]
+            objective = acting.OBJECTIVES, self._sizes[acting.OBJECTIVE]
+            check_status(
+                illegal, (acting.REQUESTS, request), objective, *placements, *codes.asked_by(self._state.rules)
+            )
         return int(illegal), int(n_ended)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.cache import compile_once
+from hdrl.compiled.codes import check_status
 from hdrl.errors import OptionsError, SimulationError
 from hdrl.seeding import stream
 from hdrl.settings.gpu.advisors import NEVER, advise
@@ -69,6 +70,7 @@ def simulate(
     entries.begin(world)
     while True:
         why = entries.run(world, STEPS_AT_ONCE)
+        check_status(why, *codes.asked_by(world.rules))
         if progress is not None:
             progress(int(world.counts[0, state.N_DONE]), load.n_items)
         if why == codes.FINISHED:
