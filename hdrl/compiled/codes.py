@@ -1,6 +1,6 @@
 """Small integers by which compiled code knows things, in tables: a number that is in no table is an error.
 
-A module of compiled code names the numbers of one kind by a table, ``SKIP, EASY = RULES = CodeTable("rule", range(2))``.
+A module of compiled code names the numbers of one kind by a table: ``SKIP, EASY = TABLE = CodeTable("rule", (0, 1))``.
 Compiled code refuses what is in no table before it looks further. A test finds all tables, and asks the compiled code
 of each for numbers that are in none of them.
 """

@@ -38,6 +38,7 @@ def _numba() -> Any:
 
 
 def _linking() -> Any:
+    _numba()
     from hdrl.compiled.fast import linking
 
     return linking
