@@ -12,7 +12,7 @@ import pytest
 
 from hdrl.errors import HdrlError, OptionsError, ReadError, UnknownName
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
-from hdrl.experiment.compare.cases import Case, overlapping, test_cases, train_cases
+from hdrl.experiment.compare.cases import Case, cautions_of_size, overlapping, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.points import Point, batches
 from hdrl.experiment.compare.selection import choose_baseline, training_shares
@@ -29,6 +29,7 @@ from hdrl.settings.batch.policies.pairs import heuristic_names
 from hdrl.settings.batch.policies.simulation import is_conservative, simulate
 from hdrl.settings.batch.policybook import BatchPolicies
 from hdrl.settings.batch.sweep import BatchSweep
+from hdrl.settings.batch.workload import lublin_log, write_swf
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.read import read_workload
 
@@ -735,3 +736,40 @@ def test_words():
     assert [number_words(x) for x in (0.0, 0.4712, 1.0, 28.75, 1234.5, 5e9, 1e-5, math.nan)] == [
         "0", "0.471", "1.00", "28.8", "1,234", "5e+09", "1e-05", "-",
     ]  # fmt: skip
+
+
+def test_a_comparison_in_which_nobody_waits_is_warned_of():
+    numbers = measured(base=BASE, mine=BASE)
+    assert "idle" not in warned(numbers)
+    for tables in numbers.values.values():
+        tables["max_wait_s"][:] = 1e-9
+    assert "no job waited in any window under any candidate" in warned(numbers)["idle"]
+
+
+def test_fewer_jobs_than_asked_for_are_warned_of():
+    workloads = [Jobs(100, "short"), Jobs(300, "long")]
+    assert cautions_of_size(sweep(nb_jobs=200), workloads) == [
+        ("fewer-jobs", "nb_jobs is 200, but short has 100 usable jobs")
+    ]
+    assert cautions_of_size(sweep(), workloads) == []
+
+
+@pytest.mark.parametrize(("platform", "is_told"), [("homogeneous:16", False), ("homogeneous:640", True)])
+def test_a_log_of_another_machine_is_warned_of(tmp_path: Path, platform: str, *, is_told: bool):
+    write_swf(lublin_log(20, 16, load=0.5), tmp_path / "log.swf")
+    asked = sweep(tmp_path, platform=platform, workloads=["log.swf"])
+    machine = read_platform(platform)
+    found = dict(SETTINGS["batch"].cautions(asked, machine, []))
+    expected = f"log.swf is the log of a machine with 16 processors (MaxProcs), and {machine.name} has 640"
+    assert expected in found["machine-size"] if is_told else found == {}
+
+
+@pytest.mark.parametrize(("setting", "workload"), [("gpu", "poisson"), ("pipelines", "generated")])
+def test_a_generator_is_not_mixed_with_its_own_offered_loads(setting: str, workload: str):
+    asked = SimpleNamespace(where="compare", workloads=[workload], loads=[0.85])
+    chosen: Any = SimpleNamespace(generator=SETTINGS[setting].generator, loads=lambda *_: [])
+    assert chosen.generator == workload
+    with pytest.raises(OptionsError, match=f"workload '{workload}' is the generator of loads.*0.85 would share one"):
+        read_loads(asked, chosen, None)
+    asked.loads = []
+    assert read_loads(asked, chosen, None) == []

@@ -51,7 +51,7 @@ def refused(*arguments: str) -> str:
 def test_a_table_per_metric_the_warnings_and_the_verdict(folder: Path):
     result = run("f4+easy_sjbf", "fcfs", *WORLD, "--windows", "40", "--out", "out")
     assert result.exit_code == 0, result.stderr
-    for title in ("mean_bounded_slowdown, 6 windows, less is better", "utilization, 6 windows, more is better"):
+    for title in ("mean_bounded_slowdown, 6 windows, less is better", "utilization (%), 6 windows, more is better"):
         assert title in result.stdout
     assert re.search(r"fcfs\+easy .*1\.00", result.stdout)
     assert "ratio to fcfs+easy" in result.stdout

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case, overlapping
-from hdrl.experiment.compare.summary import Measured, SummaryRow, deciding_rows
+from hdrl.experiment.compare.summary import SHORTEST_S, Measured, SummaryRow, deciding_rows
 from hdrl.experiment.compare.verdict import differs
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.planning import LEVEL, cautious_log_sd, fewest_windows, windows_needed
@@ -22,6 +22,9 @@ FEW_TRAININGS = 10
 
 WIN = 0.95
 """Ratio from which on one speaks of a win."""
+
+LONGEST_WAITS = ("max_wait_s", "max_queueing_s")
+"""Metrics that say how long the job waited that waited longest."""
 
 MANY = 10_000
 """Windows that are not simulated."""
@@ -35,8 +38,8 @@ class Caution:
     ----------
     kind
         ``unrun``, ``failed``, ``overlap``, ``trained-on``, ``clairvoyant``, ``exact-estimates``, ``overload``,
-        ``powerless``, ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test``, ``best-of-many``, or
-        one of the setting.
+        ``idle``, ``powerless``, ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test``,
+        ``best-of-many``, ``fewer-jobs``, or one of the setting.
     text
         A sentence.
     """
@@ -97,6 +100,7 @@ def cautions(
         *_clairvoyant(measured, clairvoyant),
         *_exact(exact),
         *_overload(cases, loads),
+        *_idle(measured),
         *powerless(len(cases), len(deciding), deciding[0].level if deciding else LEVEL),
         *_few_windows(deciding),
         *_few_trainings(candidates),
@@ -162,6 +166,21 @@ def _overload(cases: Sequence[Case], loads: NDArray[np.float64]) -> Iterator[Cau
             f"the offered load is 1 or more in {np.count_nonzero(is_over)} of {len(is_over)} windows ({names}; up to "
             f"{number_words(float(np.nanmax(loads)))}): queues only grow there, and results depend on how long windows "
             "are",
+        )
+
+
+def _idle(measured: Measured) -> Iterator[Caution]:
+    """Warn if no job waited anywhere: every schedule is the same then."""
+    name = next((name for name in LONGEST_WAITS if name in measured.metrics), None)
+    if name is None:
+        return
+    waits_s = np.concatenate([measured.values[one][name].ravel() for one in measured.candidates])
+    known_s = waits_s[~np.isnan(waits_s)]
+    if len(known_s) and known_s.max() < SHORTEST_S:
+        yield Caution(
+            "idle",
+            "no job waited in any window under any candidate, so that nothing can differ: take a smaller machine or a "
+            "higher load",
         )
 
 

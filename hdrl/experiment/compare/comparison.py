@@ -18,7 +18,7 @@ import numpy as np
 from hdrl.distributed import check_place, default_workers, run_tasks
 from hdrl.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
-from hdrl.experiment.compare.cases import Case, read_loads, test_cases, train_cases
+from hdrl.experiment.compare.cases import Case, cautions_of_size, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.files import FILES, SUMMARY_FILE, Comparison, Rival, read_comparison, write_comparison
 from hdrl.experiment.compare.knowledge import (
@@ -343,6 +343,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         of_setting=[
             *plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
             *cautions_of_models(deciders),
+            *cautions_of_size(sweep, plan.runner.workloads),
         ],
     )
     comparison = Comparison(
