@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
 from rich.text import Text
 
 PREPARING = "preparing"
@@ -18,16 +21,62 @@ PREPARING = "preparing"
 _REFRESHED_EVERY_S = 0.1
 
 
-def table_console(width: int = 160) -> Console:
-    """Return a console for tables, which do not fold where there is no terminal.
+USUAL_WIDTH = 160
+"""How wide tables are where there is no terminal, unless their numbers need more."""
+
+_WIDEST = 100_000
+
+
+def table_width() -> int:
+    """Return how wide tables are: as the terminal, or `USUAL_WIDTH` where there is none."""
+    console = Console()
+    return console.width if console.is_terminal else USUAL_WIDTH
+
+
+def print_table(table: Table) -> None:
+    """Print a table without cutting a number: names fold first.
+
+    Where there is no terminal, lines are as long as the numbers need. On a terminal that is too narrow, columns that do
+    not fit follow in a table of their own, which begins with the first column again.
 
     Parameters
     ----------
-    width
-        How wide they may be there.
+    table
+        The table; its numbers are the columns on the right.
     """
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=max(width, console.width))
+    if console.is_terminal:
+        for part in _parts(table, console):
+            console.print(part)
+        return
+    whole = _of_columns(table, table.columns)
+    Console(highlight=False, width=max(USUAL_WIDTH, _least_width(whole, console))).print(whole)
+
+
+def _parts(table: Table, console: Console) -> Iterator[Table]:
+    """Return tables of the first column and of as many others as fit beside it."""
+    first, *others = table.columns
+    if not others:
+        yield table
+    while others:
+        n = len(others)
+        while n > 1 and _least_width(_of_columns(table, [first, *others[:n]]), console) > console.width:
+            n -= 1
+        yield _of_columns(table, [first, *others[:n]])
+        others = others[n:]
+
+
+def _least_width(table: Table, console: Console) -> int:
+    return Measurement.get(console, console.options.update(width=_WIDEST, max_width=_WIDEST), table).minimum
+
+
+def _of_columns(table: Table, columns: Sequence[Column]) -> Table:
+    """Return a table with some of the columns of another one; its numbers stay whole."""
+    part = copy.copy(table)
+    part.columns = [copy.copy(column) for column in columns]
+    for column in part.columns:
+        column.no_wrap = column.no_wrap or column.justify == "right"
+    return part
 
 
 class _CountColumn(MofNCompleteColumn):

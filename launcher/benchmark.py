@@ -43,10 +43,10 @@ def devices(chosen: tuple[str, ...], steps: int, seed: int, out: Path | None, *,
 
 
 def _show(speeds: list[DeviceSpeed]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from hdrl.experiment.devices import compared
+    from hdrl.launcher.bars import print_table
 
     table = Table(title="DDPG 512-256-64-32 on Pendulum-v1, steps per second with one update each")
     for column in ("device", "name", "steady", "mean", "spread", "steps"):
@@ -56,4 +56,4 @@ def _show(speeds: list[DeviceSpeed]) -> None:
         one = ours.get((kind, name))
         more = [f"{one.mean_per_s:.1f}", f"{one.spread_per_s:.1f}", f"{one.n_steps:,}"] if one else ["", "", ""]
         table.add_row(kind, name, f"{rate:.1f}", *more)
-    Console(highlight=False).print(table)
+    print_table(table)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hdrl.experiment.compare.comparison import CompareProgress, Comparison
     from hdrl.experiment.compare.held_out import HeldOut
     from hdrl.experiment.compare.summary import SummaryRow
+    from hdrl.figures.numbers import Form
     from hdrl.metrics import MetricInfo
     from hdrl.options.sweep import Sweep
 
@@ -232,7 +233,7 @@ def _windows(asked: dict[str, Any]) -> dict[str, Any]:
     if asked["windows"]:
         length, colon, count = asked["windows"].partition(":")
         # What it does not say is not taken from a sweep file either.
-        windows = {"length": _whole("--windows", length), "count": None, "starts": None, "warm_up": 0}
+        windows = {"length": _whole("--windows", length), "count": None, "starts": None, "warm_up": 0, "follow_up": 0}
         if colon:
             windows["count"] = _whole("--windows", count)
     for key in ("starts", "warm_up"):
@@ -287,13 +288,12 @@ def _progress(*, quiet: bool) -> Iterator[CompareProgress]:
 
 def _show(result: Comparison, *, quiet: bool) -> None:
     """Print the tables, the warnings and the verdict."""
+    from rich.console import Console
     from rich.text import Text
 
-    from hdrl.launcher.bars import table_console
-
-    console = table_console(WIDTH)
+    console = Console(highlight=False)
     if not quiet:
-        _show_tables(result, console)
+        _show_tables(result)
     for caution in result.cautions:
         console.print(Text(f"warning: {caution.text}", style="yellow"), soft_wrap=True)
     if 1 < len(result.verdicts) <= MOST_ROWS and not quiet:
@@ -310,17 +310,19 @@ def _show(result: Comparison, *, quiet: bool) -> None:
 
 def _show_held_out(result: HeldOut) -> None:
     """Print the table of three protocols, and the warnings."""
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from hdrl.launcher.bars import table_console
-    from hdrl.metrics.words import number_words
+    from hdrl.launcher.bars import print_table
+    from hdrl.metrics.words import confidence_words, number_words
 
-    console = table_console(WIDTH)
+    console = Console(highlight=False)
     title = f"{result.metric}, ratio to {result.baseline}, and to the best classic policy with the same predictions"
     table = Table(title=title, title_justify="left")
     tails = list(result.rows[0].tail)
-    for name in ("protocol", "candidate", "ratio", "[95 %]", "with the same", "[95 %]", *tails):
+    share = confidence_words(result.confidence)
+    for name in ("protocol", "candidate", "ratio", share, "with the same", share, *tails):
         table.add_column(name, justify="left" if name in ("protocol", "candidate") else "right", overflow="fold")
     for row in result.rows:
         is_baseline = row.candidate == result.baseline
@@ -334,35 +336,40 @@ def _show_held_out(result: HeldOut) -> None:
             *(number_words(row.tail[name]) for name in tails),
             style="bold" if is_baseline else None,
         )
-    console.print(table)
+    print_table(table)
     for text in result.cautions:
         console.print(Text(f"warning: {text}", style="yellow"), soft_wrap=True)
     console.print(Text(f"results in {result.folder}"), soft_wrap=True)
 
 
-def _show_tables(result: Comparison, console: Any) -> None:
+def _show_tables(result: Comparison) -> None:
+    from hdrl.launcher.bars import print_table, table_width
+
     workloads = list(dict.fromkeys(row.workload for row in result.rows))
     for metric in dict.fromkeys(row.metric for row in result.rows):
         for workload in workloads:
             # Single workloads by the metric that decides; the rest is in the file.
             if workload == "all" or metric == result.metric:
                 rows = [row for row in result.rows if row.metric == metric and row.workload == workload]
-                console.print(_table(rows, result, console.width, of_one=len(workloads) > 1 and workload != "all"))
+                print_table(_table(rows, result, table_width(), of_one=len(workloads) > 1 and workload != "all"))
 
 
 def _table(rows: Sequence[SummaryRow], result: Comparison, width: int, *, of_one: bool) -> Any:
     from rich.table import Table
 
-    first = rows[0]
+    from hdrl.figures.numbers import metric_form
+
+    first, info = rows[0], result.metrics[rows[0].metric]
+    form = metric_form(first.metric, info, [value for row in rows for value in (row.mean, row.p99, row.worst)])
     where = f" on {first.workload}" if of_one else ""
-    unit = "" if first.unit == "1" else f" ({first.unit})"
-    better = "more is better" if result.metrics[first.metric].lower_is_better is False else "less is better"
+    unit = f" ({form.unit})" if form.unit else ""
+    better = info.preference
     table = Table(title=f"{first.metric}{unit}{where}, {first.n_windows} windows, {better}", title_justify="left")
     table.add_column("candidate", overflow="fold")
-    columns = _columns(rows, result.baseline, is_narrow=width < WIDTH)
+    columns = _columns(rows, result.baseline, form, is_narrow=width < WIDTH)
     for name, _ in columns:
         table.add_column(name, justify="right", overflow="fold")
-    for row in _in_order(rows, result.metrics[first.metric])[:MOST_ROWS]:
+    for row in _in_order(rows, info)[:MOST_ROWS]:
         table.add_row(row.candidate, *(text(row) for _, text in columns), style="bold" if row.is_baseline else None)
     if len(rows) > MOST_ROWS:
         table.caption = f"{len(rows) - MOST_ROWS} more in summary.csv"
@@ -370,19 +377,20 @@ def _table(rows: Sequence[SummaryRow], result: Comparison, width: int, *, of_one
 
 
 def _columns(
-    rows: Sequence[SummaryRow], baseline: str, *, is_narrow: bool
+    rows: Sequence[SummaryRow], baseline: str, form: Form, *, is_narrow: bool
 ) -> list[tuple[str, Callable[[SummaryRow], str]]]:
     """Return the heads of columns and what they say of a row; a narrow terminal shows what decides."""
-    from hdrl.metrics.words import number_words
+    from hdrl.metrics.words import confidence_words, number_words
 
+    share = confidence_words(rows[0].confidence)
     columns: list[tuple[str, Callable[[SummaryRow], str]]] = [
-        ("mean", lambda row: number_words(row.mean)),
-        ("[95 %]", lambda row: _interval(row.mean_low, row.mean_high)),
+        ("mean", lambda row: form.number(row.mean)),
+        (share, lambda row: _interval(row.mean_low, row.mean_high, form.number)),
         ("ratio" if is_narrow else f"ratio to {baseline}", lambda row: number_words(row.ratio)),
-        ("[95 %]", lambda row: "" if row.is_baseline else _interval(row.ratio_low, row.ratio_high)),
+        (share, lambda row: "" if row.is_baseline else _interval(row.ratio_low, row.ratio_high)),
         ("p" if is_narrow else "p (Holm)", lambda row: "" if row.is_baseline else _p(row.p_holm)),
-        ("p99", lambda row: number_words(row.p99)),
-        ("worst", lambda row: number_words(row.worst)),
+        ("p99", lambda row: form.number(row.p99)),
+        ("worst", lambda row: form.number(row.worst)),
         ("unfinished", lambda row: f"{row.n_unfinished:,}" + (" (failed)" if row.n_failed else "")),
     ]
     if not is_narrow:
@@ -395,18 +403,18 @@ def _p(p: float) -> str:
     return "-" if math.isnan(p) else f"{p:.2g}"
 
 
-def _interval(low: float, high: float) -> str:
+def _interval(low: float, high: float, form: Callable[[float], str] | None = None) -> str:
     from hdrl.metrics.words import number_words
 
-    return "-" if math.isnan(low) else f"[{number_words(low)}, {number_words(high)}]"
+    text = form or number_words
+    return "-" if math.isnan(low) else f"[{text(low)}, {text(high)}]"
 
 
 def _in_order(rows: Sequence[SummaryRow], info: MetricInfo) -> list[SummaryRow]:
     """Return the baseline first, then from the best ratio to the worst; those without any last."""
-    sign = -1.0 if info.lower_is_better is False else 1.0
 
     def rank(row: SummaryRow) -> tuple[bool, bool, float]:
         key = row.mean if math.isnan(row.ratio) else row.ratio
-        return not row.is_baseline, math.isnan(row.ratio), math.inf if math.isnan(key) else sign * key
+        return not row.is_baseline, math.isnan(row.ratio), math.inf if math.isnan(key) else info.sign * key
 
     return sorted(rows, key=rank)

@@ -76,7 +76,7 @@ def _tell(fetched: FetchedLog, out: Path | None) -> None:
 def _list(folder: Path | None) -> None:
     from rich.table import Table
 
-    from hdrl.launcher.bars import table_console
+    from hdrl.launcher.bars import print_table
     from hdrl.settings.batch.workload import archive_logs, fetch_folder
 
     folder = folder if folder is not None else fetch_folder()
@@ -85,7 +85,7 @@ def _list(folder: Path | None) -> None:
         table.add_column(title, overflow="fold")
     for name, log in archive_logs().items():
         table.add_row(name, log.version, log.title, "yes" if (folder / log.file).is_file() else "")
-    table_console().print(table)
+    print_table(table)
 
 
 @contextlib.contextmanager

@@ -213,6 +213,9 @@ def _show(result: RunResult, setting: Setting) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from hdrl.figures.numbers import metric_form
+    from hdrl.launcher.bars import print_table
+
     n_runs = len(result.runs)
     first = result.runs[0]
     title = f"{first.policy}, {first.n_jobs:,} jobs" + (f", mean of {n_runs} runs" if n_runs > 1 else "")
@@ -225,10 +228,10 @@ def _show(result: RunResult, setting: Setting) -> None:
         info = setting.metrics[name]
         if info.hides_zero and (not metrics[name] or math.isnan(metrics[name])):
             continue
-        unit = info.unit
-        table.add_row(name, _number(metrics[name]), "" if unit == "1" else unit)
+        form = metric_form(name, info, [metrics[name]])
+        table.add_row(name, form.number(metrics[name]), form.unit)
+    print_table(table)
     console = Console(highlight=False)
-    console.print(table)
     training = result.training
     if training is not None:
         console.print(

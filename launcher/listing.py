@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -73,14 +74,27 @@ KINDS: dict[str, Callable[[Setting], Named]] = {
 }
 
 
+def _kinds(setting: Setting) -> Named:
+    """Return the kinds of which a setting has names, with how many."""
+    counts = {}
+    for kind, names in KINDS.items():
+        with contextlib.suppress(OptionsError):  # it ships none
+            counts[kind] = len(names(setting))
+    return {kind: f"{count:,} names: hdrl list {kind}" for kind, count in counts.items()}
+
+
 @click.command("list")
-@click.argument("kind", metavar="KIND", type=click.Choice(list(KINDS)))
+@click.argument("kind", metavar="[KIND]", type=click.Choice(list(KINDS)), required=False)
 @click.option("--setting", default=BATCH, show_default=True, metavar="NAME", help="Setting, or its Python file.")
-def list_names(kind: str, setting: str) -> None:
-    """List the names of one KIND that a setting knows, one a line, each with what it stands for."""
+def list_names(kind: str | None, setting: str) -> None:
+    """List the names of one KIND that a setting knows, one a line, each with what it stands for.
+
+    Without KIND, list the kinds.
+    """
     from hdrl.setting import find_setting
 
-    named = KINDS[kind](find_setting(setting))
+    chosen = find_setting(setting)
+    named = _kinds(chosen) if kind is None else KINDS[kind](chosen)
     width = max(map(len, named), default=0)
     for name, meaning in named.items():
         click.echo(f"{name:{width}}  {meaning}".rstrip())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import click
@@ -50,6 +49,8 @@ def _show(table: SideBySide) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from hdrl.figures.numbers import metric_form
+    from hdrl.launcher.bars import print_table
     from hdrl.settings.batch.metrics import METRICS
 
     is_pair = len(table.runs) == 2
@@ -61,26 +62,17 @@ def _show(table: SideBySide) -> None:
         drawn.add_column("2nd / 1st", justify="right")
     drawn.add_column("unit")
     for name, numbers in table.values.items():
+        form = metric_form(name, METRICS[name], numbers)
         texts = [
-            f"[bold]{_text(number)}[/bold]" if place in table.best[name] else _text(number)
+            f"[bold]{form.number(number)}[/bold]" if place in table.best[name] else form.number(number)
             for place, number in enumerate(numbers)
         ]
         quotient = [_quotient(*numbers)] if is_pair else []
-        unit = METRICS[name].unit
-        drawn.add_row(name, *texts, *quotient, "" if unit == "1" else unit)
+        drawn.add_row(name, *texts, *quotient, form.unit)
+    print_table(drawn)
     console = Console(highlight=False)
-    console.print(drawn)
     for sentence in table.differences:
         console.print(f"note: {sentence}", markup=False, soft_wrap=True)
-
-
-def _text(number: float) -> str:
-    """Return a number with six digits that count; a large one in full, without its fraction."""
-    if not math.isfinite(number):
-        return "-"
-    if 1e6 <= abs(number) < 1e9 or (number.is_integer() and abs(number) < 1e9):
-        return f"{number:,.0f}"
-    return f"{number:,.6g}"
 
 
 def _quotient(first: float, second: float) -> str:

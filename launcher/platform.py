@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
     from hdrl.settings.batch.platform import Link, NodeGroup, Platform, PStateRules
 
-PIPE_WIDTH = 160
 
 _compatibility = click.option("--compatibility", metavar="MODE", help="P-states of another system: hdeeprm-0.3.1.")
 _contention = click.option(
@@ -35,13 +33,12 @@ def platform() -> None:
 @_contention
 def show(name: str, compatibility: str | None, contention: str | None) -> None:
     """Describe PLATFORM: a JSON or XML file, or the name of a shipped one."""
-    from rich.console import Console
-
+    from hdrl.launcher.bars import print_table
     from hdrl.settings.batch.platform import read_platform
 
     machine = read_platform(name, rules=_rules(contention, compatibility))
     table = _nodes_table(machine) if machine.clusters else _hosts_table(machine)
-    Console(width=_width()).print(table)
+    print_table(table)
 
 
 @platform.command()
@@ -70,25 +67,23 @@ def export(
 @platform.command(name="list")
 def list_() -> None:
     """List the shipped platforms and the types of the library."""
-    from rich.console import Console
-
+    from hdrl.launcher.bars import print_table
     from hdrl.settings.batch.platform import read_platform, shipped_platforms
     from hdrl.settings.batch.platform.library import type_library
 
-    console = Console(width=_width())
     table = _table("Shipped platforms", "platform", *_numbers("nodes", "processors", "cores", "mean Gflop/s a core"))
     for name in shipped_platforms():
         machine = read_platform(name)
         counts = (machine.n_nodes, machine.n_processors, machine.n_cores)
         table.add_row(name, *map(str, counts), f"{machine.reference_gflops:.3f}")
-    console.print(table)
+    print_table(table)
 
     library = type_library()
     table = _table("Node types", "node type", "processors", *_numbers("memory GB"), "source")
     for node in library.nodes.values():
         parts = " + ".join(f"{number} x {kind.name}" for kind, number in node.processors)
         table.add_row(node.name, parts, f"{node.memory_gb:g}", node.source)
-    console.print(table)
+    print_table(table)
 
     table = _table(
         "Processor types",
@@ -101,12 +96,12 @@ def list_() -> None:
         gflops = kind.clock_ghz * kind.flops_per_cycle
         figures = (str(kind.cores), f"{gflops:g}", f"{kind.memory_bandwidth_gbps:g}", f"{kind.power_w:g}")
         table.add_row(kind.name, kind.kind, *figures, kind.source)
-    console.print(table)
+    print_table(table)
 
     table = _table("Network types", "network type", *_numbers("Gbit/s"))
     for name, bandwidth in library.networks.items():
         table.add_row(name, f"{bandwidth:g}")
-    console.print(table)
+    print_table(table)
 
 
 def _rules(
@@ -125,11 +120,6 @@ def _rules(
     suspend = None if resume_s is None else SuspendPower(resume_s=resume_s)
     power = NodePower(suspend=suspend) if boot_s is None else NodePower(boot_s=boot_s, suspend=suspend)
     return pstate_rules(contention or "step", compatibility=compatibility, node_power=power if switching else None)
-
-
-def _width() -> int | None:
-    """Return the width of tables: a terminal's own, enough for all columns in a pipe."""
-    return None if sys.stdout.isatty() else PIPE_WIDTH
 
 
 def _numbers(*titles: str) -> tuple[tuple[str], ...]:

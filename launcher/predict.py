@@ -101,8 +101,9 @@ def _shares(text: str) -> tuple[float, float]:
 
 
 def _show(found: Sequence[Evaluation], name: str) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from hdrl.launcher.bars import print_table
 
     table = Table(title=f"{name}: {found[0].n_jobs:,} jobs predicted when they were submitted", title_justify="left")
     table.add_column("predictor")
@@ -116,5 +117,4 @@ def _show(found: Sequence[Evaluation], name: str) -> None:
             f"{one.too_short:.0%}",
             f"{one.median_ratio:.2f}",
         )
-    console = Console(highlight=False)
-    console.print(table)
+    print_table(table)

@@ -98,7 +98,7 @@ def _list(traces: tuple[Path, ...]) -> None:
     from rich.table import Table
 
     from hdrl.experiment.reproduce.recipe import missing_traces, read_experiment, shipped_experiments, trace_folders
-    from hdrl.launcher.bars import table_console
+    from hdrl.launcher.bars import print_table
 
     table = Table()
     for title in ("name", "kind", "what it shows", "trace that is missing"):
@@ -109,7 +109,7 @@ def _list(traces: tuple[Path, ...]) -> None:
         recipe = experiment.recipe
         kind = f"{recipe.kind}, long" if recipe.is_long else recipe.kind
         table.add_row(name, kind, recipe.title, _first_of(missing_traces(experiment, folders)))
-    table_console().print(table)
+    print_table(table)
 
 
 def _first_of(names: Sequence[str]) -> str:
@@ -121,7 +121,7 @@ def _show_results(result: Reproduced, title: str) -> None:
     """Print the numbers as the table that they are."""
     from rich.table import Table
 
-    from hdrl.launcher.bars import table_console
+    from hdrl.launcher.bars import print_table
 
     columns = list(dict.fromkeys(column for _, column in result.results if not column.startswith("ratio of ")))
     columns, left_out = columns[:MOST_COLUMNS], len({column for _, column in result.results}) - MOST_COLUMNS
@@ -134,13 +134,13 @@ def _show_results(result: Reproduced, title: str) -> None:
         table.add_row(row, *(_number(result.results.get((row, column))) for column in columns))
     if len(rows) > MOST_ROWS or left_out > 0:
         table.caption = "more in results.csv"
-    table_console().print(table)
+    print_table(table)
 
 
 def _show_differences(result: Reproduced) -> None:
     from rich.table import Table
 
-    from hdrl.launcher.bars import table_console
+    from hdrl.launcher.bars import print_table
 
     table = Table(title="Not as claimed", title_justify="left")
     for title in ("row", "column"):
@@ -159,7 +159,7 @@ def _show_differences(result: Reproduced) -> None:
         )
     if len(result.differences) > MOST_ROWS:
         table.caption = f"{len(result.differences) - MOST_ROWS} more in differences.csv"
-    table_console().print(table)
+    print_table(table)
 
 
 def _number(value: float | None) -> str:

@@ -16,4 +16,6 @@ def runs(folder: str) -> None:
         click.echo(f"{folder}: no runs")
     for one in found:
         state = "" if one.is_complete else " (not finished: --resume continues it)"
-        click.echo(f"{one.folder}: {one.kind}{state}" + (f": {one.result}" if one.result else ""))
+        click.echo(
+            f"{one.when:%Y-%m-%d %H:%M}  {one.folder}: {one.kind}{state}" + (f": {one.result}" if one.result else "")
+        )

@@ -185,8 +185,9 @@ def _plain(value: float) -> str:
 
 
 def _print_table(jobs: Workload, numbers: WorkloadStatistics, machine: Platform | None) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from hdrl.launcher.bars import print_table
 
     table = Table(title=f"{jobs.name}: {numbers.n_jobs:,} jobs in {numbers.span_s:,.0f} s{_dropped(jobs)}")
     table.add_column("field")
@@ -194,7 +195,6 @@ def _print_table(jobs: Workload, numbers: WorkloadStatistics, machine: Platform 
         table.add_column(name, justify="right")
     for name, column in numbers.columns.items():
         table.add_row(name, UNITS[name], *(f"{getattr(column, statistic):,.6g}" for statistic in STATISTICS))
-    console = Console()
-    console.print(table)
+    print_table(table)
     if machine is not None and numbers.offered_load is not None:
-        console.print(f"offered load on {machine.name} ({machine.n_cores:,} cores): {numbers.offered_load:.3f}")
+        click.echo(f"offered load on {machine.name} ({machine.n_cores:,} cores): {numbers.offered_load:.3f}")

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from hdrl.compiled.bare import IS_TRIED, BareEntry, Code
 from hdrl.compiled.cache import SIMULATOR
+from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.intact import writing
 from hdrl.compiled.ways import IS_FAST, JIT_DISABLED
 
@@ -26,7 +27,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 _COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
+@cache
+def _numba() -> Any:
+    """Load Numba, and let it take a `CodeTable` for the plain tuple that it is."""
+    import numba
+    from numba.extending import typeof_impl
+
+    typeof_impl.register(CodeTable)(lambda table, context: typeof_impl(tuple(table), context))
+    return numba
+
+
 def _linking() -> Any:
+    _numba()
     from hdrl.compiled.fast import linking
 
     return linking
@@ -98,8 +110,7 @@ def jit_with(*liberties: Literal["contract", "reassoc"]) -> Callable[[F], F]:
             return function
 
         def compiled() -> Any:
-            import numba
-
+            numba = _numba()
             part = _linking().PART if IS_FAST else {}
             return numba.njit(**_COMMON, **({"fastmath": set(liberties)} if liberties else {}), **part)(function)
 
@@ -127,8 +138,7 @@ def by_way(name: str) -> Any:
 @contextlib.contextmanager
 def _kept_in(folder: Path) -> Iterator[None]:
     """Let Numba cache what is decorated meanwhile in a folder."""
-    import numba
-
+    numba = _numba()
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(folder)
     try:
@@ -152,8 +162,7 @@ class _Entry:
 
     @cached_property
     def _dispatcher(self) -> Any:
-        import numba
-
+        numba = _numba()
         with _kept_in(self._folder):
             compiled = numba.njit(**_COMMON, **_linking().WHOLE)(self._function)
             # where Numba itself puts its own
@@ -178,8 +187,7 @@ class _PlainEntry:
 
     @cached_property
     def _dispatcher(self) -> Any:
-        import numba
-
+        numba = _numba()
         with _kept_in(self._folder):
             return numba.njit(cache=True, **_COMMON)(self._function)
 

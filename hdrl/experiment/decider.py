@@ -154,11 +154,11 @@ class AgentDecider:
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
     ) -> Any:
-        """Simulate with the best actions; the seed is that of the options."""
+        """Simulate with the best actions."""
         from hdrl.experiment.train.modeluse import play_options
 
-        del seed, progress
-        return play_options(self.options, self.agent, machine, load, folder)
+        del progress
+        return play_options(self.options, self.agent, machine, load, seed=seed, folder=folder)
 
     def knows(self) -> Knowledge:
         """Return that it was trained."""

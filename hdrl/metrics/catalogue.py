@@ -34,6 +34,25 @@ class MetricInfo:
     is_of_whole_run: bool = False
     hides_zero: bool = False
 
+    @property
+    def sign(self) -> float:
+        """Factor after which less is better: 1, or -1 where more is better; 1 also where neither is."""
+        return -1.0 if self.lower_is_better is False else 1.0
+
+    def side(self, ratio: float) -> str:
+        """Return what a ratio to the baseline that differs from 1 means: ``better`` or ``worse``.
+
+        Where neither side is better, it is ``lower`` or ``higher``.
+        """
+        words = {True: ("better", "worse"), False: ("worse", "better"), None: ("lower", "higher")}
+        return words[self.lower_is_better][0 if ratio < 1 else 1]
+
+    @property
+    def preference(self) -> str:
+        """``less is better``, ``more is better``, or ``neither side is better``."""
+        words = {True: "less is better", False: "more is better", None: "neither side is better"}
+        return words[self.lower_is_better]
+
 
 less = partial(MetricInfo, lower_is_better=True)
 """A metric of which less is better."""

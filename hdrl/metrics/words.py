@@ -34,3 +34,14 @@ def number_words(value: float) -> str:
         return f"{value:.3g}"
     digits = 0 if value == 0 or abs(value) >= 1000 else max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:,.{digits}f}"
+
+
+def confidence_words(confidence: float) -> str:
+    """Return the head of a column of intervals: ``"[95 %]"``.
+
+    Parameters
+    ----------
+    confidence
+        Share of intervals that would hold the true value.
+    """
+    return f"[{100 * confidence:.10g} %]"

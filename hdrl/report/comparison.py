@@ -96,14 +96,13 @@ class Compared:
         """Its workloads by name, without the row over all."""
         return [name for name in dict.fromkeys(row.workload for row in self.result.rows) if name != ALL]
 
-    def less_is_better(self, metric: str) -> bool:
-        """Tell whether less of a metric is better."""
-        return self.infos[metric].lower_is_better is not False
-
     def rows(self, metric: str, workload: str = ALL) -> list[SummaryRow]:
-        """Return the rows of one table from the best ratio to the worst, those without any last."""
+        """Return the rows of one table from the best ratio to the worst, those without any last.
+
+        Where neither side of the metric is better, the lowest ratio is first.
+        """
         rows = [row for row in self.result.rows if row.metric == metric and row.workload == workload]
-        sign = 1.0 if self.less_is_better(metric) else -1.0
+        sign = self.infos[metric].sign
         return sorted(rows, key=lambda row: (math.isnan(row.ratio), sign * row.ratio))
 
     def is_better(self, row: SummaryRow) -> bool | None:

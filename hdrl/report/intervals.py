@@ -26,6 +26,7 @@ from hdrl.figures.style import (
     verbatim,
     whole_numbers,
 )
+from hdrl.metrics.catalogue import MetricInfo
 from hdrl.report.comparison import Compared, read_compared
 
 BETTER, WORSE, OPEN, BASELINE = PALETTE[2], PALETTE[1], "#8c8c8c", INK
@@ -72,7 +73,7 @@ def comparison(folder: str | Path, ax: Axes | None = None, *, of: str | None = N
     _panel(ratios, compared, rows, [(row.ratio, row.ratio_low, row.ratio_high) for row in rows])
     ratios.axvline(1.0, color=INK, linewidth=0.9, linestyle="--")
     ratios.set_xlabel(f"ratio to {verbatim(shortened(compared.result.baseline))}")
-    _sides(ratios, less_is_better=compared.less_is_better(compared.metric))
+    _sides(ratios, compared.infos[compared.metric])
     axes[0].set_yticks(range(len(rows)), [_name(compared, row) for row in rows])
     axes[0].set_ylim(len(rows) - 0.4, -0.9)
     _entitle(axes[0], compared, rows)
@@ -153,10 +154,10 @@ def _ticks(axis: Axis, span: tuple[float, float]) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _sides(ax: Axes, *, less_is_better: bool) -> None:
+def _sides(ax: Axes, info: MetricInfo) -> None:
     """Write on which side of 1 the better candidates are."""
     _make_room(ax)
-    words = ("better", "worse") if less_is_better else ("worse", "better")
+    words = info.side(0.5), info.side(2.0)
     for text, side in zip(words, (-1, 1), strict=True):
         ax.annotate(
             text,
@@ -187,11 +188,10 @@ def _words(compared: Compared) -> str:
 
 def _entitle(ax: Axes, compared: Compared, rows: Sequence[SummaryRow]) -> None:
     n_windows = max(row.n_windows for row in rows)
-    better = "less" if compared.less_is_better(compared.metric) else "more"
-    facts = [
-        f"{n_windows:,} window{'s' * (n_windows != 1)}, {better} is better",
-        "green: shown to be better, orange: worse, grey: not shown",
-    ]
+    info = compared.infos[compared.metric]
+    facts = [f"{n_windows:,} window{'s' * (n_windows != 1)}, {info.preference}"]
+    if info.lower_is_better is not None:
+        facts.append("green: shown to be better, orange: worse, grey: not shown")
     if any(compared.is_learned(row.candidate) for row in rows):
         facts.append(f"{LEARNED}: learned")
     if any(row.n_unfinished for row in rows):

@@ -1,5 +1,6 @@
 """hdrl compare from Python: what is simulated, what is written, and that it is the same however it is done."""
 
+import contextlib
 import csv
 import dataclasses
 import json
@@ -13,7 +14,8 @@ import hdrl
 from hdrl.errors import HdrlError, MissingExtra, OutputError, ReadError
 from hdrl.experiment.compare import comparison as module
 from hdrl.experiment.compare.comparison import CompareProgress, read_comparison, run_comparison
-from hdrl.experiment.compare.points import PointRunner
+from hdrl.experiment.compare.points import PointResult, PointRunner
+from hdrl.experiment.compare.pointstore import PointStore, Scope, read_unfinished, write_csv
 from hdrl.settings.batch.kernel import warm_up
 
 pytest.importorskip("scipy", reason="scipy is not installed (extra report)")
@@ -379,3 +381,44 @@ def test_ray_gives_the_same_bytes(sweep, tmp_path: Path):
     assert done.stderr == ""
     run_comparison(sweep(tmp_path), out=tmp_path / "local", n_workers=1)
     assert content(tmp_path / "ray") == content(tmp_path / "local")
+
+
+def test_logs_of_different_length_share_a_table(sweep, tmp_path: Path):
+    """One log ends with the range, the other has jobs behind it: only one window has jobs that follow it."""
+    import comparisons
+
+    from hdrl.settings.batch.workload.swf import read_swf, write_swf
+
+    long = read_swf(comparisons.write_log(tmp_path))
+    write_swf(dataclasses.replace(long, name="short", rows=long.rows[:3]), tmp_path / "short.swf")
+    windows = {"length": "all", "follow_up": 40}
+    asked = sweep(tmp_path, workloads=["short.swf", "log.swf"], candidates=["fcfs"], windows=windows, range=[0.0, 0.9])
+    run_comparison(asked, out=tmp_path / "out", n_workers=1)
+    rows = table(tmp_path / "out" / "results.csv")
+    assert {(row["workload"], row["follow_up"]) for row in rows} == {("short", "0"), ("log", "24")}
+    assert all(None not in row and row["problem"] == "" for row in rows)
+
+
+def test_rows_with_different_keys_are_no_table(tmp_path: Path):
+    with pytest.raises(ValueError, match="row 1 of the table has other columns than the first one: b"):
+        write_csv(tmp_path / "a.csv", [{"a": 1}, {"a": 2, "b": 3}])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_resumed_point_is_what_it_was(tmp_path: Path):
+    scope = Scope(n_cases=1, n_points=1, may_grow=False)
+    names = ("a", "b", "c", "d")
+    point = PointResult(dict(zip(names, (math.inf, -math.inf, math.nan, 2.5), strict=True)), math.inf)
+    with contextlib.closing(PointStore(tmp_path / "out", {}, names, scope)) as store:
+        store.add({"0/fcfs/0": point})
+    with contextlib.closing(PointStore(tmp_path / "out", {}, names, scope)) as store:
+        found = store.results["0/fcfs/0"]
+    assert repr(found) == repr(point)
+    assert repr(read_unfinished(tmp_path / "out", names).points["0/fcfs/0"]) == repr(point)
+
+
+def test_the_confidence_of_a_comparison_is_that_of_its_rows(sweep, tmp_path: Path):
+    asked = sweep(tmp_path, candidates=["sjf+easy"], confidence=0.8)
+    result = run_comparison(asked, out=tmp_path / "out", n_workers=1)
+    assert {row.confidence for row in result.rows} == {0.8}
+    assert {row.confidence for row in read_comparison(tmp_path / "out").rows} == {0.8}

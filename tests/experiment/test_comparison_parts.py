@@ -12,23 +12,24 @@ import pytest
 
 from hdrl.errors import HdrlError, OptionsError, ReadError, UnknownName
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
-from hdrl.experiment.compare.cases import Case, overlapping, test_cases, train_cases
+from hdrl.experiment.compare.cases import Case, cautions_of_size, overlapping, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.points import Point, batches
 from hdrl.experiment.compare.selection import choose_baseline, training_shares
 from hdrl.experiment.compare.summary import Measured, deciding_rows, summarise
 from hdrl.experiment.compare.verdict import headline, is_better, verdict
 from hdrl.experiment.run.inputs import make_sweep, read_sweep, write_sweep
-from hdrl.metrics.words import metric_words, number_words
+from hdrl.metrics.words import confidence_words, metric_words, number_words
 from hdrl.options.reading import schema_of
 from hdrl.options.sweep import from_here
 from hdrl.platform import read_platform
 from hdrl.setting import SETTINGS
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.policies.pairs import heuristic_names
-from hdrl.settings.batch.policies.simulation import simulate
+from hdrl.settings.batch.policies.simulation import is_conservative, simulate
 from hdrl.settings.batch.policybook import BatchPolicies
 from hdrl.settings.batch.sweep import BatchSweep
+from hdrl.settings.batch.workload import lublin_log, write_swf
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.read import read_workload
 
@@ -242,6 +243,27 @@ def test_files_become_candidates(tmp_path: Path):
         read("x=*/my.py")
 
 
+@pytest.mark.parametrize(
+    ("policy", "draws"),
+    [
+        ("random-random", True),
+        ("first-random", True),
+        ("random+easy", True),
+        ("fcfs-node_random", True),
+        ("random-node_first", True),
+        ("sjf+easy@nets/net.json-random", True),
+        ("sjf+easy@random.json", False),
+        ("sjf+easy@random/random_net.json/all~gate", False),
+        ("fcfs+easy~off600", False),
+        ("first-high_gflops", False),
+    ],
+)
+def test_a_policy_draws_if_a_part_of_its_name_says_so(policy: str, *, draws: bool):
+    assert BatchPolicies().draws(policy) is draws
+    assert is_conservative("fcfs+conservative-low_power")
+    assert not is_conservative("sjf+easy@my+conservative.json")
+
+
 # Windows
 
 
@@ -331,26 +353,42 @@ def test_batches_keep_points_of_a_case_together_and_lose_none():
 
 
 def test_the_training_part():
-    assert training_shares(sweep()) is None
-    assert training_shares(sweep(baseline="best", range=[0.7, 1.0])) == (0.0, 0.7)
-    assert training_shares(sweep(baseline="best:0.1:0.6")) == (0.1, 0.6)
+    assert training_shares(sweep(), METRICS) is None
+    assert training_shares(sweep(baseline="best", range=[0.7, 1.0]), METRICS) == (0.0, 0.7)
+    assert training_shares(sweep(baseline="best:0.1:0.6"), METRICS) == (0.1, 0.6)
     with pytest.raises(OptionsError, match=r"take --range 0\.7:1, or name the part: best:0:0\.7"):
-        training_shares(sweep(baseline="best"))
+        training_shares(sweep(baseline="best"), METRICS)
     for text in ("best:0.6:0.1", "best:x:1", "best:0.5", "best:0:2", "best:0:0.5:1"):
         with pytest.raises(OptionsError, match=r"expected best or best:FROM:TO"):
-            training_shares(sweep(baseline=text))
+            training_shares(sweep(baseline=text), METRICS)
 
 
 def test_the_best_is_the_least_geometric_mean():
     values = {"a": [1.0, 100.0], "b": [11.0, 11.0], "c": [math.nan, 1.0]}
-    chosen = choose_baseline(values, "mean_bounded_slowdown", METRICS["mean_bounded_slowdown"], 10)
+
+    def choose(values, metric: str):
+        return choose_baseline(values, metric, METRICS[metric], n_windows=2, n_jobs=10)
+
+    chosen = choose(values, "mean_bounded_slowdown")
     assert chosen.chosen == "a", "geometric means 10 and 11; one that failed cannot be chosen"
-    assert choose_baseline(values, "utilization", METRICS["utilization"], 10).chosen == "b", "more is better"
-    assert (
-        choose_baseline({"a": [0.0, 3.0], "b": [1.0, 1.0]}, "mean_wait_s", METRICS["mean_wait_s"], 1).chosen == "b"
-    ), "arithmetic with zeros"
+    assert list(chosen.rows()[0]) == ["candidate", "geometric_mean_of_mean_bounded_slowdown", "is_chosen"]
+    assert choose(values, "utilization").chosen == "b", "more is better"
+    zeros = choose({"a": [0.0, 3.0], "b": [1.0, 1.0]}, "mean_wait_s")
+    assert zeros.chosen == "b", "arithmetic with zeros"
+    assert zeros.rows()[0] == {"candidate": "a", "arithmetic_mean_of_mean_wait_s": 1.5, "is_chosen": False}
+    assert zeros.words() == "best of 2 by the arithmetic mean of mean_wait_s over 2 training windows (10 jobs)"
+    seeds = choose({"a": [1.0, 2.0, 3.0, 4.0]}, "mean_wait_s")
+    assert seeds.n_windows == 2, "four numbers of two windows with two seeds"
     with pytest.raises(OptionsError, match="none of 1 candidates has a mean_wait_s"):
-        choose_baseline({"a": [math.nan]}, "mean_wait_s", METRICS["mean_wait_s"], 1)
+        choose({"a": [math.nan]}, "mean_wait_s")
+
+
+def test_no_baseline_is_the_best_by_a_metric_of_which_neither_side_is_better():
+    metrics = METRICS | {"utilization": dataclasses.replace(METRICS["utilization"], lower_is_better=None)}
+    asked = sweep(baseline="best:0:0.5", metrics=["utilization"])
+    assert training_shares(asked, METRICS) == (0.0, 0.5)
+    with pytest.raises(OptionsError, match="needs a metric of which one side is better, and utilization has none"):
+        training_shares(asked, metrics)
 
 
 # The table, verdicts and warnings
@@ -451,6 +489,66 @@ def test_a_mean_that_a_few_windows_make_against_most_is_no_verdict():
     )
     plain = rows_of(measured(base=BASE, mine=BASE * 0.5 * WAVE))
     assert [one.is_contested for one in plain] == [False, False]
+
+
+def test_a_metric_without_a_direction_has_no_better_side():
+    numbers = measured(base=BASE, low=BASE * 0.5 * WAVE, high=BASE * 2 * WAVE, same=BASE * WAVE[::-1])
+    info = dataclasses.replace(METRICS["mean_bounded_slowdown"], lower_is_better=None)
+    numbers = dataclasses.replace(numbers, metrics=METRICS | {"mean_bounded_slowdown": info})
+    rows = rows_of(numbers)
+    judged = deciding_rows(rows, "mean_bounded_slowdown")
+    assert [is_better(row, info) for row in judged] == [None, None, None]
+    said = [verdict(row, "base", info) for row in judged]
+    assert said[0].endswith(": lower.")
+    assert said[1].endswith(": higher.")
+    assert "no difference shown" in said[2]
+    assert all(math.isnan(row.worst) and math.isnan(row.p99) for row in rows)
+    told = headline(judged, "base", info, ["high"])
+    assert told.startswith("high has 2.00 ")
+    assert told.endswith(": higher. 2 of 3 candidates have a lower mean ratio; the lowest is low.")
+    assert headline(judged, "base", info, []).startswith("the lowest of 3 candidates, low, has 0.500 ")
+    words = " ".join([*said, told, headline(judged, "base", info, ["low"])])
+    assert not {"better", "worse", "best"} & set(words.replace(".", " ").replace(",", " ").split())
+    kinds = {
+        caution.kind
+        for caution in cautions(
+            dataclasses.replace(numbers, baseline="base"),
+            rows,
+            metric="mean_bounded_slowdown",
+            cases=CASES[:8],
+            loads=np.full(8, 0.8),
+            candidates=(),
+            classic={"base", "low"},
+        )
+    }
+    assert not {"weak-baseline", "best-of-many"} & kinds
+
+
+@pytest.mark.parametrize("setting", ["gpu", "pipelines", "adaptation"])
+def test_every_setting_has_metrics_of_which_neither_side_is_better(setting: str):
+    infos = SETTINGS[setting].metrics.values()
+    neutral = [info for info in infos if info.lower_is_better is None]
+    assert neutral
+    assert {info.side(ratio) for info in neutral for ratio in (0.5, 2.0)} == {"lower", "higher"}
+    assert {info.preference for info in neutral} == {"neither side is better"}
+
+
+def test_what_is_shown_depends_on_the_confidence_alone():
+    numbers = measured(base=BASE[:7], mine=BASE[:7] * 0.5 * WAVE[:7])
+
+    def row(confidence: float):
+        rows = summarise(numbers, ["mean_bounded_slowdown"], seed=0, n_resamples=500, confidence=confidence)
+        return deciding_rows(rows, "mean_bounded_slowdown")[0]
+
+    info = METRICS["mean_bounded_slowdown"]
+    assert row(0.95).p_holm == row(0.99).p_holm == 2**-6
+    assert is_better(row(0.95), info) is True
+    assert is_better(row(0.99), info) is None, "p is 0.016, which is not below 0.01"
+    assert verdict(row(0.99), "base", info).endswith("(so few windows cannot show any).")
+    assert not list(powerless(7, 1))
+    assert "stays above 0.01; take 8 windows or more" in next(powerless(7, 1, 0.01)).text
+    assert confidence_words(0.95) == "[95 %]"
+    assert confidence_words(0.999) == "[99.9 %]"
 
 
 def test_what_windows_can_show_depends_on_how_many_candidates_there_are():
@@ -638,3 +736,40 @@ def test_words():
     assert [number_words(x) for x in (0.0, 0.4712, 1.0, 28.75, 1234.5, 5e9, 1e-5, math.nan)] == [
         "0", "0.471", "1.00", "28.8", "1,234", "5e+09", "1e-05", "-",
     ]  # fmt: skip
+
+
+def test_a_comparison_in_which_nobody_waits_is_warned_of():
+    numbers = measured(base=BASE, mine=BASE)
+    assert "idle" not in warned(numbers)
+    for tables in numbers.values.values():
+        tables["max_wait_s"][:] = 1e-9
+    assert "no job waited in any window under any candidate" in warned(numbers)["idle"]
+
+
+def test_fewer_jobs_than_asked_for_are_warned_of():
+    workloads = [Jobs(100, "short"), Jobs(300, "long")]
+    assert cautions_of_size(sweep(nb_jobs=200), workloads) == [
+        ("fewer-jobs", "nb_jobs is 200, but short has 100 usable jobs")
+    ]
+    assert cautions_of_size(sweep(), workloads) == []
+
+
+@pytest.mark.parametrize(("platform", "is_told"), [("homogeneous:16", False), ("homogeneous:640", True)])
+def test_a_log_of_another_machine_is_warned_of(tmp_path: Path, platform: str, *, is_told: bool):
+    write_swf(lublin_log(20, 16, load=0.5), tmp_path / "log.swf")
+    asked = sweep(tmp_path, platform=platform, workloads=["log.swf"])
+    machine = read_platform(platform)
+    found = dict(SETTINGS["batch"].cautions(asked, machine, []))
+    expected = f"log.swf is the log of a machine with 16 processors (MaxProcs), and {machine.name} has 640"
+    assert expected in found["machine-size"] if is_told else found == {}
+
+
+@pytest.mark.parametrize(("setting", "workload"), [("gpu", "poisson"), ("pipelines", "generated")])
+def test_a_generator_is_not_mixed_with_its_own_offered_loads(setting: str, workload: str):
+    asked = SimpleNamespace(where="compare", workloads=[workload], loads=[0.85])
+    chosen: Any = SimpleNamespace(generator=SETTINGS[setting].generator, loads=lambda *_: [])
+    assert chosen.generator == workload
+    with pytest.raises(OptionsError, match=f"workload '{workload}' is the generator of loads.*0.85 would share one"):
+        read_loads(asked, chosen, None)
+    asked.loads = []
+    assert read_loads(asked, chosen, None) == []

@@ -1,12 +1,15 @@
 """A bar that moves while nothing is counted."""
 
 import io
+import re
 import threading
 
+import pytest
 from rich.console import Console
 from rich.progress import TextColumn
+from rich.table import Table
 
-from hdrl.launcher.bars import StageBar
+from hdrl.launcher.bars import StageBar, print_table
 
 
 def test_it_never_stands_at_none_of_how_many() -> None:
@@ -49,3 +52,39 @@ def test_nothing_is_paused_where_nobody_looks() -> None:
     with StageBar(Console(file=out)) as bar, bar.paused():
         pass
     assert out.getvalue() == ""
+
+
+def wide_table() -> Table:
+    table = Table(title="numbers")
+    table.add_column("field", overflow="fold")
+    for column in range(9):
+        table.add_column(f"column {column}", justify="right")
+    table.add_row("a name that may be folded wherever it has to be", *(f"{column}37,688,123.5" for column in range(9)))
+    return table
+
+
+@pytest.mark.parametrize("columns", ["20", "80", "200"])
+def test_no_number_is_cut_where_there_is_no_terminal(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    print_table(wide_table())
+    lines = capsys.readouterr().out.splitlines()
+    (numbers,) = [line for line in lines if "37,688" in line]
+    assert all(f"{column}37,688,123.5" in numbers for column in range(9))
+    assert "\N{HORIZONTAL ELLIPSIS}" not in "".join(lines)
+
+
+def test_a_narrow_terminal_shows_columns_one_table_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    print_table(wide_table())
+    text = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert max(map(len, text.splitlines())) <= 80
+    for column in range(9):
+        assert text.count(f"{column}37,688,123.5") == 1
+        assert text.count(f"column {column}") == 1
+    assert text.count("field") > 1, "each table begins with the first column"
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text

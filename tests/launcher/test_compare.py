@@ -51,7 +51,7 @@ def refused(*arguments: str) -> str:
 def test_a_table_per_metric_the_warnings_and_the_verdict(folder: Path):
     result = run("f4+easy_sjbf", "fcfs", *WORLD, "--windows", "40", "--out", "out")
     assert result.exit_code == 0, result.stderr
-    for title in ("mean_bounded_slowdown, 6 windows, less is better", "utilization, 6 windows, more is better"):
+    for title in ("mean_bounded_slowdown, 6 windows, less is better", "utilization (%), 6 windows, more is better"):
         assert title in result.stdout
     assert re.search(r"fcfs\+easy .*1\.00", result.stdout)
     assert "ratio to fcfs+easy" in result.stdout
@@ -94,7 +94,7 @@ def test_what_can_be_asked_for(folder: Path):
 
 
 def test_a_key_of_a_block_leaves_the_rest_of_the_block(folder: Path):
-    windows = {"length": 20, "count": 2, "warm_up": 3}
+    windows = {"length": 20, "count": 2, "warm_up": 3, "follow_up": 5}
     sweep = {"platform": "homogeneous:16", "candidates": ["sjf+easy"], "workloads": ["log.swf"], "windows": windows}
     Path("sweep.json").write_text(json.dumps(sweep))
 
@@ -103,7 +103,7 @@ def test_a_key_of_a_block_leaves_the_rest_of_the_block(folder: Path):
         assert result.exit_code == 0, result.stderr
         return json.loads((Path(words[-1]) / "sweep.json").read_text())["windows"]
 
-    kept = {"length": 30, "count": 2, "starts": None, "warm_up": 3}
+    kept = {"length": 30, "count": 2, "starts": None, "warm_up": 3, "follow_up": 5}
     assert windows_of("--set", "windows.length=30", "--out", "one") == kept
     anew = {"length": 30, "count": None, "starts": None, "warm_up": 4}
     assert windows_of("--windows", "30", "--set", "windows.warm_up=4", "--out", "two") == anew
@@ -248,3 +248,10 @@ def test_a_comparison_in_which_a_candidate_failed_does_not_look_like_a_success(f
     assert json.loads((folder / "out" / "summary.json").read_text())["n_points"] == 24
     (folder / "out" / "results.csv").write_text("nothing\n1\n")
     assert "results.csv: is no table of results of a comparison" in run(*command).stderr
+
+
+def test_intervals_are_of_the_confidence_that_was_asked_for(folder: Path):
+    result = run("sjf+easy", *WORLD, "--windows", "40", "--set", "confidence=0.9", "--out", "out")
+    assert result.exit_code == 0, result.stderr
+    assert "[90 %]" in result.stdout
+    assert "[95 %]" not in result.stdout

@@ -33,7 +33,7 @@ def test_init_makes_what_its_commands_need(tmp_path: Path, monkeypatch: pytest.M
     assert done.exit_code == 0, done.output
     assert "policy.py+easy has " in done.stdout
     listed = run("runs", ".")
-    assert listed.stdout.startswith("judged: comparison: policy.py+easy has ")
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d  judged: comparison: policy\.py\+easy has ", listed.stdout)
 
 
 def test_init_replaces_nothing(tmp_path: Path):
@@ -62,6 +62,19 @@ def test_names_are_listed(kind: str, name: str):
     assert name in [line.split()[0] for line in listed.stdout.splitlines()]
 
 
+@pytest.mark.parametrize("setting", ["batch", "pipelines"])
+def test_what_can_be_listed_is_listed(setting: str):
+    listed = run("list", "--setting", setting)
+    assert listed.exit_code == 0
+    kinds = [line.split()[0] for line in listed.stdout.splitlines()]
+    assert kinds == [kind for kind in KINDS if setting == "batch" or kind not in ("platforms", "workloads")]
+    for line in listed.stdout.splitlines():
+        kind, count, *words = line.split()
+        assert words == ["names:", "hdrl", "list", kind]
+        if kind == "settings":
+            assert int(count) == len(run("list", kind).stdout.splitlines())
+
+
 def test_additions_to_policies_are_listed_and_understood():
     names = [line.split()[0] for line in run("list", "policies").stdout.splitlines()]
     additions = [name.removeprefix("...") for name in names if name.startswith("...")]
@@ -87,13 +100,16 @@ def test_runs_tell_what_they_are(tmp_path: Path):
         folder.mkdir(parents=True)
         (folder / "options.resolved.json").write_text("{}")
         (folder / "provenance.json").write_text('{"agent": "fcfs", "workload": {"name": "jobs"}, "platform": {}}')
-    (tmp_path / "one" / "metrics.json").write_text("{}")
+    (tmp_path / "one" / "metrics.json").write_text('{"mean_bounded_slowdown": 7.5, "utilization": 0.5}')
+    os.utime(tmp_path / "one" / "metrics.json", (1e9, 1e9))
     (tmp_path / "two" / "run_0" / "resume.json").write_text("{}")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "sweep.json").write_text("{}")  # asked, never run
     lines = run("runs", tmp_path).stdout.splitlines()
-    assert sorted(lines) == [
-        f"{tmp_path}/one: run: fcfs, jobs",
+    assert {len(line.partition("  ")[0]) for line in lines} == {len("2001-09-09 01:46")}
+    assert any(line.startswith("2001-09-") for line in lines), "the date of what was written last"
+    assert sorted(line.partition("  ")[2] for line in lines) == [
+        f"{tmp_path}/one: run: fcfs, jobs, mean_bounded_slowdown 7.50",
         f"{tmp_path}/two/run_0: training (not finished: --resume continues it): fcfs, jobs",
     ]
     assert run("runs", tmp_path / "other").stdout == f"{tmp_path / 'other'}: no runs\n"

@@ -91,8 +91,14 @@ def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
     Raises
     ------
     HdrlError
-        If one cannot be read, or holds items that can never run, or two have the same name.
+        If one cannot be read, or holds items that can never run, or two have the same name, or one is the generator
+        whose offered loads are asked for, too.
     """
+    if sweep.loads and setting.generator in sweep.workloads:
+        raise OptionsError(
+            f"{sweep.where}: workload {setting.generator!r} is the generator of loads: its own load and offered loads "
+            f"of {', '.join(f'{load:g}' for load in sweep.loads)} would share one table; leave out workloads, or loads"
+        )
     loads = setting.loads(sweep, machine)
     names = [load.name for load in loads]
     for name in names:
@@ -185,6 +191,22 @@ def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
         if before.source == after.source and overlap(_counting(before), _counting(after)):
             found.append((before, after))
     return found
+
+
+def cautions_of_size(sweep: Sweep, workloads: Sequence[Load]) -> list[tuple[str, str]]:
+    """Return which workloads have fewer jobs than ``nb_jobs`` asks for: kinds and sentences.
+
+    Parameters
+    ----------
+    sweep, workloads
+        The sweep and its workloads.
+    """
+    asked = sweep.nb_jobs
+    return [
+        ("fewer-jobs", f"nb_jobs is {asked:,}, but {one.name} has {one.n_items:,} usable jobs")
+        for one in workloads
+        if asked is not None and one.n_items < asked
+    ]
 
 
 def _counting(case: Case) -> Places:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case, overlapping
-from hdrl.experiment.compare.summary import Measured, SummaryRow, deciding_rows
-from hdrl.experiment.compare.verdict import SIGNIFICANT, is_better
-from hdrl.metrics.planning import cautious_log_sd, fewest_windows, windows_needed
+from hdrl.experiment.compare.summary import SHORTEST_S, Measured, SummaryRow, deciding_rows
+from hdrl.experiment.compare.verdict import differs
+from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.planning import LEVEL, cautious_log_sd, fewest_windows, windows_needed
 from hdrl.metrics.words import metric_words, number_words
 
 FEW_TRAININGS = 10
@@ -21,6 +22,9 @@ FEW_TRAININGS = 10
 
 WIN = 0.95
 """Ratio from which on one speaks of a win."""
+
+LONGEST_WAITS = ("max_wait_s", "max_queueing_s")
+"""Metrics that say how long the job waited that waited longest."""
 
 MANY = 10_000
 """Windows that are not simulated."""
@@ -34,8 +38,8 @@ class Caution:
     ----------
     kind
         ``unrun``, ``failed``, ``overlap``, ``trained-on``, ``clairvoyant``, ``exact-estimates``, ``overload``,
-        ``powerless``, ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test``, ``best-of-many``, or
-        one of the setting.
+        ``idle``, ``powerless``, ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test``,
+        ``best-of-many``, ``fewer-jobs``, or one of the setting.
     text
         A sentence.
     """
@@ -96,12 +100,13 @@ def cautions(
         *_clairvoyant(measured, clairvoyant),
         *_exact(exact),
         *_overload(cases, loads),
-        *powerless(len(cases), len(deciding)),
-        *_few_windows(measured, deciding),
+        *_idle(measured),
+        *powerless(len(cases), len(deciding), deciding[0].level if deciding else LEVEL),
+        *_few_windows(deciding),
         *_few_trainings(candidates),
         *_weak_baseline(measured, judged, classic),
         *_chosen_on_test(cases, training),
-        *_best_of_many(judged, [one.name for one in candidates if one.is_model]),
+        *_best_of_many(judged, [one.name for one in candidates if one.is_model], measured.metrics[metric]),
         *(Caution(kind, text) for kind, text in of_setting),
     ]
 
@@ -164,35 +169,52 @@ def _overload(cases: Sequence[Case], loads: NDArray[np.float64]) -> Iterator[Cau
         )
 
 
-def powerless(n_windows: int, n_rivals: int) -> Iterator[Caution]:
+def _idle(measured: Measured) -> Iterator[Caution]:
+    """Warn if no job waited anywhere: every schedule is the same then."""
+    name = next((name for name in LONGEST_WAITS if name in measured.metrics), None)
+    if name is None:
+        return
+    waits_s = np.concatenate([measured.values[one][name].ravel() for one in measured.candidates])
+    known_s = waits_s[~np.isnan(waits_s)]
+    if len(known_s) and known_s.max() < SHORTEST_S:
+        yield Caution(
+            "idle",
+            "no job waited in any window under any candidate, so that nothing can differ: take a smaller machine or a "
+            "higher load",
+        )
+
+
+def powerless(n_windows: int, n_rivals: int, level: float = LEVEL) -> Iterator[Caution]:
     """Warn of a comparison that cannot show any difference, however large: there are too few windows.
 
     Parameters
     ----------
     n_windows, n_rivals
         Windows, and candidates that are tested against the baseline.
+    level
+        What p must stay below: one less the confidence of the comparison.
 
     Yields
     ------
     Caution
         The warning, if there is anything to warn of.
     """
-    needed = fewest_windows(n_rivals) if n_rivals else 0
+    needed = fewest_windows(n_rivals, level) if n_rivals else 0
     if n_windows < needed:
         whom = "a candidate" if n_rivals == 1 else f"{n_rivals} candidates"
         windows = "one window" if n_windows == 1 else f"{n_windows} windows"
         yield Caution(
             "powerless",
             f"{windows} cannot show any difference between {whom} and the baseline, however large it is: Wilcoxon's p "
-            f"{'after Holm ' if n_rivals > 1 else ''}stays above {SIGNIFICANT}; take {needed} windows or more",
+            f"{'after Holm ' if n_rivals > 1 else ''}stays above {level:g}; take {needed} windows or more",
         )
 
 
-def _few_windows(measured: Measured, deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
+def _few_windows(deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
     for row in deciding:
-        if is_better(row, measured.metrics[row.metric]) is None:
+        if not differs(row):
             continue
-        needed = windows_needed(row.ratio, cautious_log_sd(row.log_sd, row.n_windows))
+        needed = windows_needed(row.ratio, cautious_log_sd(row.log_sd, row.n_windows), row.level)
         if row.n_windows < needed:
             about = f"about {math.ceil(needed):,}" if needed < MANY else f"more than {MANY:,}"
             yield Caution(
@@ -237,8 +259,10 @@ def _is_stronger(row: SummaryRow, measured: Measured) -> bool:
     """
     if row.ratio <= 0 or math.isnan(row.ratio):
         return False
-    sign = -1.0 if measured.metrics[row.metric].lower_is_better is not False else 1.0
-    return sign * math.log(row.ratio) >= -math.log(WIN) and not row.ratio_low <= 1 <= row.ratio_high
+    info = measured.metrics[row.metric]
+    if info.lower_is_better is None:
+        return False
+    return -info.sign * math.log(row.ratio) >= -math.log(WIN) and not row.ratio_low <= 1 <= row.ratio_high
 
 
 def _chosen_on_test(cases: Sequence[Case], training: Sequence[Case]) -> Iterator[Caution]:
@@ -258,10 +282,10 @@ def _shares_jobs(one: Case, other: Case) -> bool:
     return one.source == other.source and overlap > 0
 
 
-def _best_of_many(deciding: Sequence[SummaryRow], learned: Collection[str]) -> Iterator[Caution]:
+def _best_of_many(deciding: Sequence[SummaryRow], learned: Collection[str], info: MetricInfo) -> Iterator[Caution]:
     # The verdict is about the best learned candidate, if there is any, and not about the classic ones beside it.
     n_judged = sum(row.candidate in learned for row in deciding) or len(deciding)
-    if n_judged > 1:
+    if n_judged > 1 and info.lower_is_better is not None:
         yield Caution(
             "best-of-many",
             f"the best of {n_judged} candidates was picked by the windows that judge it: its ratio flatters it; "

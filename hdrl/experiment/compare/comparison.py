@@ -18,7 +18,7 @@ import numpy as np
 from hdrl.distributed import check_place, default_workers, run_tasks
 from hdrl.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
-from hdrl.experiment.compare.cases import Case, check_number, read_loads, test_cases, train_cases
+from hdrl.experiment.compare.cases import Case, cautions_of_size, check_number, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.files import FILES, SUMMARY_FILE, Comparison, Rival, read_comparison, write_comparison
 from hdrl.experiment.compare.knowledge import (
@@ -116,7 +116,7 @@ def run_comparison(
         n_before = len(store.results)
         if n_before:
             tell.message(f"{out}: continues, {n_before:,} points are there")
-        for caution in powerless(plan.n_test, plan.n_rivals):
+        for caution in powerless(plan.n_test, plan.n_rivals, round(1 - sweep.confidence, 12)):
             tell.message(f"warning: {caution.text}")
         _warm_up(plan, tell)
         work = _Work(plan, store, n_workers or default_workers(), on, tell)
@@ -194,7 +194,7 @@ def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
     machine = setting.machine(sweep)
     sweep = sweep.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.default_metrics)
     candidates = read_candidates(sweep)
-    shares = training_shares(sweep)
+    shares = training_shares(sweep, setting.metrics)
     baseline, opponents = "", []
     if shares is None:
         candidates, baseline = _with_baseline(sweep, candidates)
@@ -344,6 +344,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         of_setting=[
             *plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
             *cautions_of_models(deciders),
+            *cautions_of_size(sweep, plan.runner.workloads),
         ],
     )
     comparison = Comparison(
@@ -387,7 +388,13 @@ def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:
     values: dict[str, list[float]] = {candidate.name: [] for candidate in among}
     for point, result in sorted(results.items()):
         values[plan.runner.candidates[point.candidate].name].append(result.metrics[metric])
-    return choose_baseline(values, metric, plan.setting.metrics[metric], sum(case.n_jobs for case in plan.training))
+    return choose_baseline(
+        values,
+        metric,
+        plan.setting.metrics[metric],
+        n_windows=len(plan.training),
+        n_jobs=sum(case.n_jobs for case in plan.training),
+    )
 
 
 def _load_of(results: Mapping[Point, PointResult], case: int) -> float:

@@ -22,6 +22,7 @@ from hdrl.experiment.compare.summary import SummaryRow
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, setting_of, sweep_in
 from hdrl.files import read_json, write_json
 from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.statistics import CONFIDENCE
 from hdrl.options.problems import problem_of
 
 SUMMARY_FILE = "summary.json"
@@ -121,12 +122,18 @@ def read_comparison(folder: str | Path) -> Comparison:
         verdict=summary.verdict,
         verdicts=summary.verdicts,
         cautions=summary.warnings,
-        rows=summary.rows,
+        rows=_with_confidence(summary.rows, summary.confidence),
         n_points=summary.n_points,
         n_simulated=0,
         metrics=_metrics_of(folder),
-        rivals=summary.rivals,
+        rivals=tuple(
+            dataclasses.replace(one, rows=_with_confidence(one.rows, summary.confidence)) for one in summary.rivals
+        ),
     )
+
+
+def _with_confidence(rows: Sequence[SummaryRow], confidence: float) -> tuple[SummaryRow, ...]:
+    return tuple(dataclasses.replace(row, confidence=confidence) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +205,7 @@ class _Summary(BaseModel):
     n_points: int
     rows: tuple[SummaryRow, ...]
     rivals: tuple[Rival, ...] = ()
+    confidence: float = CONFIDENCE
 
     @field_validator("rows", mode="before")
     @classmethod
@@ -246,11 +254,12 @@ def write_comparison(
     names = [candidate.name for candidate in runner.candidates]
     ordered = sorted(results, key=lambda point: (rank[names[point.candidate]], point.case, point.seed))
     table = []
+    is_followed = any(case.follow_up for case in runner.cases)
     for point in ordered:
         case, result = runner.cases[point.case], results[point]
         row = {"candidate": names[point.candidate], "workload": case.workload, "window": case.window}
         row |= {"first_job": case.first_job, "warm_up": case.warm_up}
-        row |= {"follow_up": case.follow_up} if case.follow_up else {}
+        row |= {"follow_up": case.follow_up} if is_followed else {}
         row |= {"seed": sweep.seed + point.seed}
         row |= {"offered_load": result.offered_load, **_counted(result.metrics), "problem": result.problem}
         table.append(row)
@@ -288,6 +297,8 @@ def _rival_as_json(rival: Rival) -> dict[str, Any]:
 def _as_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
     """Return the rows of a table; the seldom column is there if it says anything."""
     data = [dataclasses.asdict(row) for row in rows]
+    for one in data:
+        del one["confidence"]  # the summary holds it, once
     if not any(row.is_contested for row in rows):
         for one in data:
             del one["is_contested"]

@@ -20,6 +20,7 @@ from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
 from hdrl.experiment.compare.files import Comparison, without_nan
 from hdrl.experiment.compare.summary import ALL
 from hdrl.files import write_json
+from hdrl.metrics.catalogue import MetricInfo
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Setting, find_setting
 
@@ -88,6 +89,8 @@ class HeldOut:
         The table.
     cautions
         What the comparisons warn of, and where a mean wins and a tail loses.
+    confidence
+        Share of intervals that would hold the true value.
     """
 
     folder: Path
@@ -95,6 +98,7 @@ class HeldOut:
     metric: str
     rows: tuple[HeldOutRow, ...]
     cautions: tuple[str, ...]
+    confidence: float
 
 
 def by_protocol(sweep: Sweep, protocol: str) -> Sweep:
@@ -171,8 +175,8 @@ def run_held_out(
         rivals = {one.group: one.name for one in found["windows"].rivals}
     first = found["windows"]
     rows = tuple(row for protocol, one in found.items() for row in _rows(protocol, one, first))
-    told = (*_cautions_of(found), *_cautions(rows, first.baseline))
-    result = HeldOut(out, first.baseline, first.metric, rows, told)
+    told = (*_cautions_of(found), *_cautions(rows, first.baseline, first.metrics[first.metric]))
+    result = HeldOut(out, first.baseline, first.metric, rows, told, sweep.confidence)
     write_json(
         out / RESULT_FILE,
         {
@@ -229,11 +233,11 @@ def _cautions_of(found: Mapping[str, Comparison]) -> Iterator[str]:
         yield text if len(protocols) == len(found) else f"{', '.join(protocols)}: {text}"
 
 
-def _cautions(rows: tuple[HeldOutRow, ...], baseline: str) -> Iterator[str]:
+def _cautions(rows: tuple[HeldOutRow, ...], baseline: str, info: MetricInfo) -> Iterator[str]:
     """Tell of candidates whose mean is better than the baseline's and whose tail is worse."""
     base = {row.protocol: row for row in rows if row.candidate == baseline}
     for row in rows:
-        if row.candidate == baseline or not row.ratio < 1:
+        if row.candidate == baseline or math.isnan(row.ratio) or row.ratio == 1 or info.side(row.ratio) != "better":
             continue
         for name, words in _TAIL.items():
             mine, theirs = row.tail.get(name, math.nan), base[row.protocol].tail.get(name, math.nan)

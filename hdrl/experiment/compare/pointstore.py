@@ -102,7 +102,7 @@ class PointStore:
         self._results.update(results)
         for key, result in results.items():
             values = [result.metrics[name] for name in self._metrics]
-            numbers = [value if math.isfinite(value) else None for value in (result.offered_load, *values)]
+            numbers = [_as_json(value) for value in (result.offered_load, *values)]
             self._write({"point": key, "numbers": numbers, "problem": result.problem}, flush=False)
         self._flush()
 
@@ -163,6 +163,11 @@ class PointStore:
 
     def _result(self, line: Mapping[str, Any]) -> PointResult:
         return _result_of(line, self._metrics)
+
+
+def _as_json(value: float) -> float | str | None:
+    """Return a number as JSON can hold it: ``None`` for a missing one, ``"inf"`` or ``"-inf"`` beyond all bounds."""
+    return value if math.isfinite(value) else None if math.isnan(value) else str(value)
 
 
 def _result_of(line: Mapping[str, Any], metrics: Iterable[str]) -> PointResult:
@@ -260,11 +265,26 @@ def write_csv(path: Path, rows: Iterable[Row]) -> None:
         The file.
     rows
         At least one row.
+
+    Raises
+    ------
+    ValueError
+        If rows have different keys.
     """
-    rows = list(rows)
+    rows = _alike(rows)
     with atomic_table(path, rows[0]) as write_row:
         for row in rows:
             write_row([_text(value) for value in row.values()])
+
+
+def _alike(rows: Iterable[Row]) -> list[Row]:
+    """Return rows after a check that one header serves all."""
+    rows = list(rows)
+    for number, row in enumerate(rows):
+        if row.keys() != rows[0].keys():
+            odd = sorted(row.keys() ^ rows[0].keys())
+            raise ValueError(f"row {number} of the table has other columns than the first one: {', '.join(odd)}")
+    return rows
 
 
 def _text(value: Any) -> str:
@@ -291,6 +311,8 @@ def write_parquet(path: Path, rows: list[Row]) -> None:
 
     Raises
     ------
+    ValueError
+        If rows have different keys.
     MissingExtra
         If polars is not installed.
     OutputError
@@ -300,6 +322,7 @@ def write_parquet(path: Path, rows: list[Row]) -> None:
         import polars
     except ImportError:
         raise MissingExtra("polars", "frames") from None
+    rows = _alike(rows)
     frame = polars.DataFrame({name: [row[name] for row in rows] for name in rows[0]}, strict=False)
     with atomic_write_bytes(path) as out:
         frame.write_parquet(out)

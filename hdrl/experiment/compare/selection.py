@@ -27,10 +27,11 @@ class Selection:
     metric
         By which metric.
     means
-        Geometric mean of the metric over the training windows by candidate (arithmetic where a value is not
-        positive); NaN for one that failed.
+        Mean of the metric over the training windows and seeds by candidate; NaN for one that failed.
     n_windows, n_jobs
         Windows and jobs of the training part.
+    is_geometric
+        Whether the means are geometric; they are arithmetic where a value is not positive.
     """
 
     chosen: str
@@ -38,34 +39,49 @@ class Selection:
     means: Mapping[str, float]
     n_windows: int
     n_jobs: int
+    is_geometric: bool = True
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row per candidate, for a file."""
+        kind = "geometric" if self.is_geometric else "arithmetic"
         return [
-            {"candidate": name, f"geometric_mean_of_{self.metric}": mean, "is_chosen": name == self.chosen}
+            {"candidate": name, f"{kind}_mean_of_{self.metric}": mean, "is_chosen": name == self.chosen}
             for name, mean in self.means.items()
         ]
 
     def words(self) -> str:
         """Return how it was chosen, in words."""
-        return (
-            f"best of {len(self.means)} by {self.metric} over {self.n_windows} training windows ({self.n_jobs:,} jobs)"
-        )
+        by = self.metric if self.is_geometric else f"the arithmetic mean of {self.metric}"
+        return f"best of {len(self.means)} by {by} over {self.n_windows} training windows ({self.n_jobs:,} jobs)"
 
 
-def training_shares(sweep: Sweep) -> tuple[float, float] | None:
+def training_shares(sweep: Sweep, metrics: Mapping[str, MetricInfo]) -> tuple[float, float] | None:
     """Return the part of the workloads by which the baseline is chosen; ``None`` if it is named.
 
     ``best`` means all before ``range``; ``best:0.1:0.6`` names the part.
 
+    Parameters
+    ----------
+    sweep
+        The sweep.
+    metrics
+        What every metric of its setting means.
+
     Raises
     ------
     OptionsError
-        If the part is no part, or there is nothing before the range.
+        If the part is no part, or there is nothing before the range, or neither side of the metric is better.
     """
     word, *ends = (sweep.baseline or "").split(":")
     if word != BEST:
         return None
+    name = (sweep.metrics or [""])[0]
+    if name in metrics and metrics[name].lower_is_better is None:
+        known = ", ".join([one for one, info in metrics.items() if info.lower_is_better is not None][:4])
+        raise OptionsError(
+            f"{sweep.where}: baseline {sweep.baseline!r} needs a metric of which one side is better, and {name} has "
+            f"none; name the baseline, or put another metric first, for instance one of {known}"
+        )
     if not ends:
         # Generated sequences have no range: the training ones are of other seeds.
         if sweep.range[0] == 0 and sweep.workloads:
@@ -83,19 +99,21 @@ def training_shares(sweep: Sweep) -> tuple[float, float] | None:
     return begin, end
 
 
-def choose_baseline(values: Mapping[str, Sequence[float]], metric: str, info: MetricInfo, n_jobs: int) -> Selection:
+def choose_baseline(
+    values: Mapping[str, Sequence[float]], metric: str, info: MetricInfo, *, n_windows: int, n_jobs: int
+) -> Selection:
     """Choose the candidate with the best geometric mean; the first of equal ones.
 
     Parameters
     ----------
     values
-        The metric in each training window (and seed), by candidate.
+        The metric in each training window, with each seed, by candidate.
     metric
         Its name.
     info
         What it means.
-    n_jobs
-        Jobs of these windows.
+    n_windows, n_jobs
+        These windows, and their jobs.
 
     Raises
     ------
@@ -107,10 +125,8 @@ def choose_baseline(values: Mapping[str, Sequence[float]], metric: str, info: Me
     for name, row in values.items():
         table = np.asarray(row, dtype=np.float64)
         means[name] = float(np.exp(np.mean(np.log(table)))) if is_positive else float(np.mean(table))
-    sign = -1.0 if info.lower_is_better is False else 1.0
-    usable = {name: sign * mean for name, mean in means.items() if not math.isnan(mean)}
+    usable = {name: info.sign * mean for name, mean in means.items() if not math.isnan(mean)}
     if not usable:
         raise OptionsError(f"baseline 'best': none of {len(means)} candidates has a {metric} on the training part")
     chosen = min(usable, key=lambda name: usable[name])
-    n_windows = max(len(row) for row in values.values())
-    return Selection(chosen, metric, means, n_windows, n_jobs)
+    return Selection(chosen, metric, means, n_windows, n_jobs, is_geometric=is_positive)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.metrics.catalogue import MetricInfo
-from hdrl.metrics.statistics import Bootstrap, Interval, holm, log_sd, rank_direction, wilcoxon_p
+from hdrl.metrics.statistics import CONFIDENCE, Bootstrap, Interval, holm, log_sd, rank_direction, wilcoxon_p
 from hdrl.metrics.tables import FloatArray
 
 ALL = "all"
@@ -95,7 +95,7 @@ class SummaryRow:
     p, p_holm
         Wilcoxon's p-value, and the same adjusted for all tests of the metric on this table.
     p99, worst
-        The 99th of a hundred windows, from the best to the worst, and the worst.
+        The 99th of a hundred windows, from the best to the worst, and the worst; NaN where neither side is better.
     log_sd
         Standard deviation over windows of the logarithm of the ratio.
     n_jobs, n_unfinished
@@ -104,6 +104,8 @@ class SummaryRow:
         Simulations that could not be carried to their end.
     is_contested
         Whether the mean ratio and the signed ranks of the windows speak for different sides.
+    confidence
+        Share of intervals that would hold the true value.
     """
 
     workload: str
@@ -128,6 +130,12 @@ class SummaryRow:
     n_unfinished: int
     n_failed: int
     is_contested: bool = False
+    confidence: float = CONFIDENCE
+
+    @property
+    def level(self) -> float:
+        """What an adjusted p-value must stay below to show a difference: the complement of the confidence."""
+        return round(1 - self.confidence, 12)
 
 
 def summarise(
@@ -155,12 +163,12 @@ def summarise(
         windows = measured.windows_of(part)
         bootstraps[part] = Bootstrap(strata[windows], seed=seed, n_resamples=n_resamples, confidence=confidence)
     for metric in metrics:
-        of_metric = [row for part in parts for row in _rows(measured, metric, part, bootstraps[part])]
+        of_metric = [row for part in parts for row in _rows(measured, metric, part, bootstraps[part], confidence)]
         rows += _adjusted(of_metric)
     return rows
 
 
-def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap) -> Iterator[SummaryRow]:
+def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, confidence: float) -> Iterator[SummaryRow]:
     windows = measured.windows_of(part)
     info = measured.metrics[metric]
     tables = {name: _without_dust(measured.values[name][metric][windows], info.unit) for name in measured.candidates}
@@ -172,8 +180,8 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap) -> I
         is_pair = is_whole and name != measured.baseline and not np.isnan(base[exists]).any()
         mean = bootstrap.mean(table) if is_whole else nothing
         ratio = bootstrap.ratio(table, base) if is_pair else nothing
-        worst_last = np.sort(table[exists].ravel()) if is_whole else np.array([math.nan])
-        worst_last = worst_last[::-1] if info.lower_is_better is False else worst_last
+        has_worst = is_whole and info.lower_is_better is not None
+        worst_last = np.sort(table[exists].ravel())[:: int(info.sign)] if has_worst else np.array([math.nan])
         values = {key: array[windows] for key, array in measured.values[name].items()}
         is_failed = measured.is_failed[name][windows]
         yield SummaryRow(
@@ -199,6 +207,7 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap) -> I
             n_unfinished=int(_n_unrun(measured, values, is_failed)),
             n_failed=int(np.count_nonzero(is_failed)),
             is_contested=bool(is_pair and rank_direction(table, base) * (ratio.value - 1) < 0),
+            confidence=confidence,
         )
 
 

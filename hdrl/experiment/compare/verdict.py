@@ -10,17 +10,29 @@ from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.planning import cautious_log_sd, fewest_windows, smallest_visible_change
 from hdrl.metrics.words import metric_words, number_words
 
-SIGNIFICANT = 0.05
-
 FAR_BELOW = 0.1
 """Ratios below it are written as how many times lower a value is."""
 
 
-def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
-    """Tell whether a candidate is better than the baseline; ``None`` if that was not shown.
+def differs(row: SummaryRow) -> bool:
+    """Return whether a comparison shows that a candidate differs from the baseline.
 
-    It was shown if the interval of the ratio excludes 1, the adjusted p-value is below 5 %, and both speak for the same
-    side: a few windows may make a mean, while most of them, and so p, say the opposite.
+    It does if the interval of the ratio excludes 1, the adjusted p-value is below one less the confidence, and both
+    speak for the same side: a few windows may make a mean, while most of them, and so p, say the opposite.
+
+    Parameters
+    ----------
+    row
+        The candidate's row.
+    """
+    is_apart = not math.isnan(row.ratio_low) and not row.ratio_low <= 1 <= row.ratio_high
+    return is_apart and row.p_holm < row.level and not row.is_contested
+
+
+def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
+    """Return whether a candidate is better than the baseline.
+
+    ``None`` if no difference was shown, or if neither side of the metric is better.
 
     Parameters
     ----------
@@ -29,11 +41,9 @@ def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
     info
         What its metric means.
     """
-    if math.isnan(row.ratio_low) or not row.p_holm < SIGNIFICANT or row.ratio_low <= 1 <= row.ratio_high:
+    if info.lower_is_better is None or not differs(row):
         return None
-    if row.is_contested:
-        return None
-    return (row.ratio < 1) == (info.lower_is_better is not False)
+    return (row.ratio < 1) == info.lower_is_better
 
 
 def verdict(
@@ -57,7 +67,7 @@ def verdict(
         How many candidates are tested against the baseline; ``None``: those among which it is the best.
     """
     words = metric_words(row.metric)
-    who = row.candidate if among <= 1 else f"the best of {among} {kind}candidates, {row.candidate},"
+    who = row.candidate if among <= 1 else f"the {_first(info)} of {among} {kind}candidates, {row.candidate},"
     windows = f"{row.n_windows} window{'s' if row.n_windows != 1 else ''}"
     seeds = f" and {row.n_seeds} seeds" if row.n_seeds > 1 else ""
     if math.isnan(row.ratio):
@@ -103,25 +113,36 @@ def headline(
         return "" if best is None else verdict(best, baseline, info, among=len(rows), n_tests=n_tests)
     said = verdict(ours, baseline, info, among=len(models), kind="learned ", n_tests=n_tests)
     if best is ours or math.isnan(best.ratio):
-        return said + _words_of_others([row for row in rows if row.candidate not in learned])
-    sign = -1.0 if info.lower_is_better is False else 1.0
-    n_ahead = sum(sign * row.ratio < sign * ours.ratio for row in rows)
+        return said + _words_of_others([row for row in rows if row.candidate not in learned], info)
+    n_ahead = sum(info.sign * row.ratio < info.sign * ours.ratio for row in rows)
     if math.isnan(ours.ratio) or not n_ahead:
-        return f"{said} The best of all {len(rows)} candidates is {best.candidate}."
+        return f"{said} The {_first(info)} of all {len(rows)} candidates is {best.candidate}."
     have = "has" if n_ahead == 1 else "have"
-    return f"{said} {n_ahead} of {len(rows)} candidates {have} a better mean ratio; the best is {best.candidate}."
+    ahead, first = _ahead(info), _first(info)
+    return f"{said} {n_ahead} of {len(rows)} candidates {have} a {ahead} mean ratio; the {first} is {best.candidate}."
 
 
-def _words_of_others(others: Sequence[SummaryRow]) -> str:
+def _first(info: MetricInfo) -> str:
+    """Return the word for the candidate that leads a ranking: without a better side, the lowest value leads."""
+    return "lowest" if info.lower_is_better is None else "best"
+
+
+def _ahead(info: MetricInfo) -> str:
+    """Return how candidates that rank before another one differ from it."""
+    return "lower" if info.lower_is_better is None else "better"
+
+
+def _words_of_others(others: Sequence[SummaryRow], info: MetricInfo) -> str:
     """Say that none of the candidates that were not learned is better than the best that was."""
     n_compared = sum(not math.isnan(row.ratio) for row in others)
     n_without = len(others) - n_compared
     words = ""
     if n_compared:
+        behind = "higher" if info.lower_is_better is None else "worse"
         words = (
-            " The other candidate has a worse mean ratio."
+            f" The other candidate has a {behind} mean ratio."
             if n_compared == 1
-            else f" The {n_compared} other candidates have worse mean ratios."
+            else f" The {n_compared} other candidates have {behind} mean ratios."
         )
     if n_without:
         words += f" {n_without} candidate{'s have' if n_without > 1 else ' has'} no mean ratio."
@@ -145,14 +166,13 @@ def _ratio_words(row: SummaryRow, words: str, baseline: str) -> str:
 
 
 def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int) -> str:
-    better = is_better(row, info)
-    if better is not None:
-        return "better" if better else "worse"
-    if row.is_contested and row.p_holm < SIGNIFICANT:
+    if differs(row):
+        return info.side(row.ratio)
+    if row.is_contested and row.p_holm < row.level:
         return "no difference shown (a few windows make the mean, and p speaks for the other side)"
-    if row.n_windows < fewest_windows(n_tests):
+    if row.n_windows < fewest_windows(n_tests, row.level):
         return "no difference shown (so few windows cannot show any)"
-    change = smallest_visible_change(row.n_windows, cautious_log_sd(row.log_sd, row.n_windows), n_tests)
+    change = smallest_visible_change(row.n_windows, cautious_log_sd(row.log_sd, row.n_windows), n_tests, row.level)
     return f"no difference shown (so many windows show changes of {change:.0%} or more)"
 
 
@@ -165,10 +185,12 @@ def _p_words(p: float) -> str:
 
 
 def _best_row(rows: Sequence[SummaryRow], info: MetricInfo) -> SummaryRow | None:
-    """Return the row with the best ratio; the first of all if none has a ratio, ``None`` without rows."""
+    """Return the row with the best ratio; the first of all if none has a ratio, ``None`` without rows.
+
+    Where neither side is better, it is the row with the lowest ratio.
+    """
     if not rows:
         return None
-    sign = -1.0 if info.lower_is_better is False else 1.0
     # What left jobs unrun is the best only if all did.
     known = [row for row in rows if not math.isnan(row.ratio)]
-    return min(known, key=lambda row: (row.n_unfinished > 0, sign * row.ratio), default=rows[0])
+    return min(known, key=lambda row: (row.n_unfinished > 0, info.sign * row.ratio), default=rows[0])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from hdrl.errors import ReadError
 from hdrl.figures.folders import read_object
+from hdrl.figures.numbers import metric_form
+from hdrl.setting import BATCH, SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +26,16 @@ class Listed:
     is_complete
         Whether it is finished; otherwise it can be resumed.
     result
-        The verdict of a comparison; what was run on what otherwise.
+        The verdict of a comparison; otherwise policy, workload and machine, and the metric that matters most.
+    when
+        When it was written last, local time.
     """
 
     folder: Path
     kind: str
     is_complete: bool
     result: str
+    when: datetime
 
 
 def list_runs(folder: str | Path) -> list[Listed]:
@@ -64,15 +70,38 @@ def _listed(folder: Path) -> Listed | None:
         if not summary.is_file() and not resumable:  # a sweep file alone is a question that nobody has run
             return None
         verdict = read_object(summary).get("verdict") or "nothing to compare"
-        return Listed(folder, "comparison", summary.is_file(), str(verdict) if summary.is_file() else "")
+        when = _written(folder, summary)
+        return Listed(folder, "comparison", summary.is_file(), str(verdict) if summary.is_file() else "", when)
     if not (folder / "options.resolved.json").is_file():
         return None
-    kind = "training" if resumable else "run"
-    return Listed(folder, kind, (folder / "metrics.json").is_file(), _what(folder))
+    kind, metrics = "training" if resumable else "run", folder / "metrics.json"
+    return Listed(folder, kind, metrics.is_file(), _what(folder), _written(folder, metrics))
+
+
+def _written(folder: Path, last: Path) -> datetime:
+    """Return when a folder was finished: by the file that is written last, if it is there."""
+    path = last if last.is_file() else folder
+    return datetime.fromtimestamp(path.stat().st_mtime).astimezone()
 
 
 def _what(folder: Path) -> str:
     origin = read_object(folder / "provenance.json")
     parts = [origin.get(key) for key in ("agent", "workload", "platform")]
     names = [part.get("name") if isinstance(part, dict) else part for part in parts]
-    return ", ".join(str(name) for name in names if name)
+    return ", ".join([*(str(name) for name in names if name), *_main_metric(folder)])
+
+
+def _main_metric(folder: Path) -> list[str]:
+    """Return the first metric that the setting of a run compares by, with its value; none if it is not known.
+
+    To list folders runs no Python file, so nothing is known of settings from files.
+    """
+    name = read_object(folder / "options.resolved.json").get("setting", BATCH)
+    if name not in SETTINGS:
+        return []
+    setting, values = SETTINGS[name], read_object(folder / "metrics.json")
+    for name in setting.default_metrics:
+        value = values.get(name)
+        if isinstance(value, int | float):
+            return [f"{name} {metric_form(name, setting.metrics.get(name), [value]).quantity(value)}"]
+    return []

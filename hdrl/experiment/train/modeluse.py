@@ -257,7 +257,7 @@ def evaluate_model(
 
 
 def play_options(
-    options: OptionsFile, choice: AgentChoice, machine: Machine, load: Load, folder: Path | None = None
+    options: OptionsFile, choice: AgentChoice, machine: Machine, load: Load, *, seed: int, folder: Path | None = None
 ) -> Trace:
     """Test a learning agent as options say: with the model that they name, in the environment that they describe.
 
@@ -267,6 +267,8 @@ def play_options(
         The options and their agent.
     machine, load
         What is simulated.
+    seed
+        Seed of what is random in deciding.
     folder
         Where the decisions are written that the options ask for.
 
@@ -286,7 +288,7 @@ def play_options(
     spaces = env.observation_space, env.action_space
     where = f"{options.where}: learning.settings"
     try:
-        made = make_agent(choice, _settings(options, choice), spaces, seed=options.seed, where=where)
+        made = make_agent(choice, _settings(options, choice), spaces, seed=seed, where=where)
         specialists: Sequence[Specialist] = ()
         if given is not None:
             setting = find_setting(options.setting_name, options.folder)
@@ -294,7 +296,7 @@ def play_options(
         decisions = DecisionLog(world.spec.action_names(), options.also_write_names)
         made.listener = decisions if decisions.is_needed else None
         switch = switch_of(specialists, made, env, world.tested(), world.spec, str(given))
-        trace = played(made, env, options.seed, choice.path, switch)
+        trace = played(made, env, seed, choice.path, switch)
         if folder is not None:
             write_lines(folder, decisions.take())
         return trace

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 
 from hdrl.experiment.compare.summary import SummaryRow
-from hdrl.experiment.compare.verdict import headline
+from hdrl.experiment.compare.verdict import differs, headline
 from hdrl.figures.numbers import MISSING, Form, listed, metric_form, metric_words, number_words
 from hdrl.figures.style import require_matplotlib
 from hdrl.report.comparison import ALL, Compared
@@ -50,11 +50,15 @@ def findings_of_comparison(compared: Compared) -> Findings:
     answer = result.verdict
     if metric != result.metric:
         answer = headline(rows, result.baseline, compared.infos[metric], learned)
+    share = f"{100 * compared.confidence:.10g}%"
     certainty = (
-        f"Ratios are geometric means over windows with {compared.confidence:.0%} intervals of a bootstrap; p-values "
-        "are Wilcoxon's, after Holm."
+        f"Ratios are geometric means over windows with {share} intervals of a bootstrap; p-values are Wilcoxon's, "
+        "after Holm."
     )
-    if len(rows) > 1:
+    if len(rows) > 1 and compared.infos[metric].lower_is_better is None:
+        shown = sum(map(differs, rows))
+        certainty = f"{shown} of {len(rows)} candidates are shown to differ. " + certainty
+    elif len(rows) > 1:
         shown = sum(compared.is_better(row) is True for row in rows)
         certainty = f"{shown} of {len(rows)} candidates are shown to be better. " + certainty
     warnings = tuple(_sentence(caution.text) for caution in result.cautions)
@@ -176,11 +180,9 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> Table:
     first = rows[0]
     info = compared.infos[first.metric]
     form = metric_form(first.metric, info, [value for row in rows for value in (row.mean, row.p99, row.worst)])
-    less = compared.less_is_better(first.metric)
-    better = {True: ", less is better", False: ", more is better", None: ""}[info.lower_is_better]
     where = "" if first.workload == ALL else f" on {first.workload}"
     windows_ = f"{first.n_windows:,} window{'' if first.n_windows == 1 else 's'}"
-    axis = Axis(scale, *(("better", "worse") if less else ("worse", "better")))
+    axis = Axis(scale, info.side(0.5), info.side(2.0))
     columns = [
         Column(f"ratio to {compared.result.baseline}"),
         Column("", scale=axis),
@@ -194,7 +196,7 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> Table:
         columns.append(Column("unrun jobs"))
     ordered = sorted(rows, key=lambda row: not row.is_baseline)
     return Table(
-        caption=f"{metric_words(first.metric).capitalize()}{where}: {windows_}{better}",
+        caption=f"{metric_words(first.metric).capitalize()}{where}: {windows_}, {info.preference}",
         about="candidate",
         columns=columns,
         rows=[

@@ -183,7 +183,7 @@ def _winner(groups: Sequence[_Group], label: str, form: Form, *, less_is_better:
         names = [group.policy for group in ranked if group.mean == first.mean]
         return f"{listed(names)} share the {most} {label}: {form.quantity(first.mean)}."
     times = f", which is {number_words(first.mean / second.mean)} times" if second.mean > 0 else ", before"
-    runner_up = second.policy if len(ranked) == 2 else f"{second.policy}, the next best"
+    runner_up = second.policy if len(ranked) == 2 else f"{second.policy}, the next"
     return (
         f"{first.policy} has the {most} {label}: {form.quantity(first.mean)}{times} "
         f"the {form.quantity(second.mean)} of {runner_up}."

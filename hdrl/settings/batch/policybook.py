@@ -104,7 +104,9 @@ class BatchPolicies:
 
     def draws(self, policy: str) -> bool:
         """Tell whether the results of a policy depend on the seed."""
-        return "random" in policy
+        from hdrl.settings.batch.policies.pairs import parts_of_name
+
+        return "random" in parts_of_name(policy)
 
     def knows_too_much(self, policy: Any) -> bool:
         """Tell whether a policy says that it sees true run times."""

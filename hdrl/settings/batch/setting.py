@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -194,15 +194,15 @@ class BatchSetting:
         return [f"{self.generator}@{load:g}" for load in sweep.loads]
 
     def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
-        """Return what readers must know of predictions without users, and of shipped policies that know a log."""
+        """Return what readers must know of machines of another size, predictions without users, and known logs."""
         from hdrl.options.sweep import without_place
         from hdrl.settings.batch.policies.pairs import logs_known_to
         from hdrl.settings.batch.predict.evaluation import has_users
 
-        del machine
-        known = [
+        known = list(_of_size(sweep, machine))
+        known += [
             (
-                "trained on",
+                "trained-on",
                 f"{without_place(name)} was trained on the first {share:.0%} of {load.name}: windows from "
                 f"{sweep.range[0]:.0%} on may hold jobs that it knows",
             )
@@ -221,6 +221,24 @@ class BatchSetting:
             )
             for name in (*(load.name for load in loads if not has_users(load)), *self._generated(sweep))
         ]
+
+
+def _of_size(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
+    """Return which logs are of a machine with another number of processors."""
+    from hdrl.settings.batch.workload import file_format, find_workload, read_swf
+
+    for text in sweep.workloads:
+        path = find_workload(sweep.file_or_name(text))
+        if file_format(path) != "swf":
+            continue
+        words = read_swf(path, max_rows=1).header.get("MaxProcs", "").split()
+        n_procs = int(words[0]) if words and words[0].isdecimal() else 0
+        if n_procs not in (0, machine.n_cores):
+            yield (
+                "machine-size",
+                f"{path.name} is the log of a machine with {n_procs:,} processors (MaxProcs), and {machine.name} has "
+                f"{machine.n_cores:,}: the load is not the one that was recorded",
+            )
 
 
 def _outside(options: batch_options.Options, platform: Platform, folder: Path | None) -> dict[str, Any]:

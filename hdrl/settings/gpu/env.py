@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.compiled.codes import UNKNOWN_CODE, check_status
 from hdrl.compiled.team import LEADER
 from hdrl.envs.episodes import Length, Part, Start, Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
@@ -217,6 +218,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         self._units = np.ones(self.num_envs)
         self._found_units: dict[Window, float] = {}
         self._records = records and self.num_envs == 1
+        self._seed_of_rules = seed_of_rules
         self._columns, self._state = self._new_world(seed_of_rules, "fgd" in placements)
 
     def _new_world(self, seed: int, with_classes: bool) -> tuple[dict[str, NDArray[Any]], World]:  # noqa: FBT001
@@ -258,10 +260,13 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         del options
         window = self._next_window(row, episode, seed)
-        first = sum(one.n_items for one in self.loads[: window.workload]) + window.start
-        put_jobs(self._state, row, self._columns, first, window.n_jobs)
+        put_jobs(self._state, row, self._columns, self._first_of(window), window.n_jobs)
         self._state.random[row] = 1 + seed % 2147483645
         self._units[row] = self._unit_of(window)
+
+    def _first_of(self, window: Window) -> int:
+        """Return the place of the first job of a window among the jobs of all loads."""
+        return sum(one.n_items for one in self.loads[: window.workload]) + window.start
 
     def _unit_of(self, window: Window) -> float:
         """Return the objective that the reference policy reaches with the jobs of a window; 1 without one."""
@@ -269,7 +274,15 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
             return 1.0
         if window not in self._found_units:
             load = self.loads[window.workload].window(window.start, window.n_jobs)
-            trace = simulate(self.machine, load, self.reference, rules=self.rules)
+            first = self._first_of(window)
+            trace = simulate(
+                self.machine,
+                load,
+                self.reference,
+                seed=self._seed_of_rules,
+                rules=self.rules,
+                restart_s=self._columns["restart_s"][first : first + window.n_jobs],
+            )
             value = compute_metrics(trace)[self.objective]
             self._found_units[window] = value if value > 0.0 else 1.0
         return self._found_units[window]
@@ -298,6 +311,12 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
             chosen,
             actions,
         )
+        if illegal == UNKNOWN_CODE:
+            placements = [(codes.PLACEMENTS, one) for one in self._placements.tolist()]
+            objective = acting.OBJECTIVES, self._sizes[acting.OBJECTIVE]
+            check_status(
+                illegal, (acting.REQUESTS, request), objective, *placements, *codes.asked_by(self._state.rules)
+            )
         return int(illegal), int(n_ended)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.codes import check_status
 from hdrl.errors import WorkloadError
 from hdrl.seeding import stream
 from hdrl.settings.gpu.alibaba import read_pods
-from hdrl.settings.gpu.kernel import entries, state
+from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad
 from hdrl.settings.gpu.machine import Cluster, read_cluster
 from hdrl.settings.gpu.policies import PLACEMENTS, Policy
@@ -123,6 +124,7 @@ def fill(
     world = new_world(cluster, load, Policy("fifo", placement), seed=seed, rules=rules, records=False, typical=typical)
     shares, fragments = np.zeros(load.n_items), np.zeros(load.n_items)
     n_placed = entries.place_in_turn(world, shares, fragments)
+    check_status(n_placed, *codes.asked_by(world.rules))
     asked = np.cumsum(load.jobs["n_gpus"] * load.jobs["gpu_milli"] / WHOLE_GPU)
     total = cluster.n_units
     return Filled(

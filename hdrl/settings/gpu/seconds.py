@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.codes import check_status
 from hdrl.envs.requests import chosen_errors
 from hdrl.errors import UnknownName, WorkloadError
 from hdrl.seeding import stream
@@ -204,7 +205,8 @@ def play_baseline(
     put_jobs(world, 0, load, flops_of(load))
     first_s = float(load.origin.get("first_date_s", 0.0))
     world.until_s[0] = until_s - first_s
-    kernel.play(world, BASELINES[baseline])
+    order = BASELINES[baseline]
+    check_status(kernel.play(world, order), (kernel.BASELINES, order))
     return _outcome_of(cluster, load, world, chosen)
 
 

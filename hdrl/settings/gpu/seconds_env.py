@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.compiled.codes import check_status
 from hdrl.compiled.team import LEADER
 from hdrl.envs.episodes import Length, Part, Start
 from hdrl.envs.hooks import BoolArray, Options, StateDict
@@ -132,6 +133,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         illegal, n_ended = kernel.serve_seconds(
             self._state, self._counts.places, self._team, self._observations, request, member, chosen, actions
         )
+        check_status(illegal, (acting.REQUESTS, request))
         return int(illegal), int(n_ended)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.cache import compile_once
+from hdrl.compiled.codes import check_status
 from hdrl.errors import OptionsError, SimulationError
 from hdrl.seeding import stream
 from hdrl.settings.gpu.advisors import NEVER, advise
@@ -35,6 +36,7 @@ def simulate(
     *,
     seed: int = 0,
     rules: Rules | None = None,
+    restart_s: NDArray[np.float64] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> TaskTrace:
     """Simulate a load on a cluster under a policy.
@@ -47,6 +49,8 @@ def simulate(
         Seed of what is random: placements, ties, restarts.
     rules
         What else it goes by.
+    restart_s
+        What each job spends when it goes on after a preemption, in seconds; ``None``: what the rules draw.
     progress
         Told finished and all jobs now and then.
 
@@ -62,10 +66,11 @@ def simulate(
     rules = rules or Rules()
     check_runs_on(load, cluster)
     _check_adapts(load, policy, rules)
-    world = new_world(cluster, load, policy, seed=seed, rules=rules, records=True)
+    world = new_world(cluster, load, policy, seed=seed, rules=rules, restart_s=restart_s, records=True)
     entries.begin(world)
     while True:
         why = entries.run(world, STEPS_AT_ONCE)
+        check_status(why, *codes.asked_by(world.rules))
         if progress is not None:
             progress(int(world.counts[0, state.N_DONE]), load.n_items)
         if why == codes.FINISHED:
@@ -165,13 +170,21 @@ def no_classes() -> dict[str, Any]:
 
 
 def new_world(
-    cluster: Cluster, load: GpuLoad, policy: Policy, *, seed: int, rules: Rules, records: bool, typical: Any = None
+    cluster: Cluster,
+    load: GpuLoad,
+    policy: Policy,
+    *,
+    seed: int,
+    rules: Rules,
+    records: bool,
+    restart_s: NDArray[np.float64] | None = None,
+    typical: Any = None,
 ) -> World:
     """Return the world of one simulation.
 
     Parameters
     ----------
-    cluster, load, policy, seed, rules
+    cluster, load, policy, seed, rules, restart_s
         See `simulate`.
     records
         Whether stays are logged.
@@ -200,7 +213,8 @@ def new_world(
     n_users = int(load.jobs["user"].max()) + 2
     room = (load.n_items + 16, n_units + 2 * cluster.n_units + load.n_items + 16) if records else (1, 1)
     world = blank(shared, 1, load.n_items, n_units, n_users, *room)
-    columns = {"restart_s": draw_restarts(rules, load.n_items, seed), "job_class": job_class}
+    drawn = draw_restarts(rules, load.n_items, seed) if restart_s is None else restart_s
+    columns = {"restart_s": drawn, "job_class": job_class}
     put_jobs(world, 0, columns_of(cluster, load) | columns, 0, load.n_items)
     world.random[0] = int(stream(seed, "gpu-placement").integers(1, 2147483646))
     return world

@@ -275,3 +275,21 @@ def test_who_may_not_wait_starts_what_fits() -> None:
         return first(info)
 
     play(env, choose)
+
+
+def test_the_reference_pays_the_restarts_of_the_episode() -> None:
+    """Restarts are drawn for each job: whoever decides like the reference reaches what it reaches."""
+    env = GpuClusterEnv(
+        machine=CLUSTER,
+        load=[at_offered_load(Poisson(), 40, CLUSTER, 1.2, seed=9), LOAD],
+        n_jobs=30,
+        start="random",
+        max_jobs=30,
+        order="srtf",
+        reference="srtf",
+        restart_s=(20.0, 900.0),
+        node_order="shuffled",
+        seed_of_rules=3,
+    )
+    for seed in range(4):
+        assert play(env, first, seed)[0] == pytest.approx(-1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hdrl.compiled.borrow import borrow
+from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, counts_at, keep_count, take_actions
 from hdrl.compiled.jit import jit
 from hdrl.compiled.team import LEADER, enter_round, leave_round, request_of, take_row
@@ -18,8 +19,12 @@ from hdrl.settings.batch.dissertation.world import (
     N_SEEN,
     N_WAITING,
     NOBODY,
+    ORDERS,
     REWARD,
+    REWARDS,
     RUNNING,
+    SCORE,
+    SCORES,
     SCORES_OF_ROWS,
     SKIP_IS_PAID,
     SKIP_ROW_FIRST,
@@ -29,7 +34,7 @@ from hdrl.settings.batch.dissertation.world import (
     skip,
 )
 
-RESET, STEP = range(2)
+RESET, STEP = REQUESTS = CodeTable("request", range(2))
 """Requests to `serve`."""
 
 NO_REWARD = -1e-6
@@ -55,6 +60,12 @@ def _reward(w, e, is_job):
         return w.told[e] - before
     is_paid = is_job or w.flags[SKIP_IS_PAID] != 0
     return _sigmoid(w, e) if is_paid and not is_over else NO_REWARD
+
+
+@jit
+def _knows_settings(w):
+    """Return whether the numbers of what is scored and rewarded are known."""
+    return w.settings[SCORE] in SCORES and w.settings[REWARD] in REWARDS
 
 
 @jit
@@ -100,9 +111,12 @@ def serve(world, places, team, shown, request, member, chosen, given):
     Returns
     -------
     tuple
-        The first environment whose action is illegal, `ALL_LEGAL` if there is none, and how many episodes have ended.
+        The first environment whose action is illegal, `ALL_LEGAL` if there is none, and how many episodes have ended;
+        or `UNKNOWN_CODE`, and nothing has happened.
     """
     w, counts = borrow(world), counts_at(places)
+    if request not in REQUESTS or not _knows_settings(w):
+        return UNKNOWN_CODE, 0
     leads_step = member == LEADER and request == STEP
     if leads_step:
         illegal = take_actions(counts, chosen, given, NO_ACTION)
@@ -158,6 +172,8 @@ def guide(world, order, rows):
         Where the rows are written, shape ``(n_envs,)``.
     """
     w = borrow(world)
+    if order not in ORDERS:
+        return UNKNOWN_CODE
     for e in range(len(w.n_jobs)):
         best, least = 0, math.inf
         for row in range(w.counts[e, N_SEEN]):
@@ -165,6 +181,7 @@ def guide(world, order, rows):
             if rank < least:
                 best, least = row, rank
         rows[e] = best
+    return 0
 
 
 @jit
@@ -195,5 +212,8 @@ def play(world, order):
         By what it chooses: ``BY_SUBMISSION``, ``BY_SHORTEST``, ``BY_SMALLEST`` or ``BY_F1``.
     """
     w = borrow(world)
+    if order not in ORDERS or not _knows_settings(w):
+        return UNKNOWN_CODE
     for e in range(len(w.n_jobs)):
         _play_row(w, e, order)
+    return 0

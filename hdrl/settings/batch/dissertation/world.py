@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.jit import jit
 
 Floats = NDArray[np.float64]
@@ -30,7 +31,8 @@ NOBODY = -1
 """No job."""
 
 # Orders of jobs: first indices of ``ranks``. A baseline goes by all but F2.
-BY_SUBMISSION, BY_SHORTEST, BY_SMALLEST, BY_F1, BY_F2, N_ORDERS = range(6)
+BY_SUBMISSION, BY_SHORTEST, BY_SMALLEST, BY_F1, BY_F2 = ORDERS = CodeTable("order", range(5))
+N_ORDERS = 5
 
 N_LISTS = 5
 """What is seen of a long queue comes in turn from so many lists."""
@@ -42,10 +44,11 @@ SHOWS_RUN_TIMES, SKIP_IS_PAID, MAY_GIVE_UP, SKIP_ROW_FIRST, SCORES_OF_ROWS, N_FL
 SCORE, REWARD, BACKFILLS, N_SETTINGS = range(4)
 
 # What is scored: second indices of ``sums``.
-BOUNDED_SLOWDOWN, WAIT, TURNAROUND, UTILIZATION, SLOWDOWN, N_SCORES = range(6)
+BOUNDED_SLOWDOWN, WAIT, TURNAROUND, UTILIZATION, SLOWDOWN = SCORES = CodeTable("score", range(5))
+N_SCORES = 5
 
 # What is rewarded.
-EPISODIC, RUNNING, SIGMOID, CORRECTED = range(4)
+EPISODIC, RUNNING, SIGMOID, CORRECTED = REWARDS = CodeTable("reward", range(4))
 
 # Places in ``counts``.
 NEXT_JOB, N_WAITING, N_RUNNING, N_STARTED, N_FREE, N_SEEN, IS_OVER, N_COUNTS = range(8)

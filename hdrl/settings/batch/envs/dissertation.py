@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.codes import check_status
 from hdrl.envs.episodes import Window
 from hdrl.envs.requests import chosen_errors
 from hdrl.errors import UnknownName
@@ -326,7 +327,9 @@ def play_order(
     world = kernel.blank(shared, len(windows), max(window.n_jobs for window in windows), jobs.n_nodes)
     for row, window in enumerate(windows):
         put_window(world, row, window, seed + row)
-    entries.play(world, order)
+    score, reward = world.settings[kernel.SCORE], world.settings[kernel.REWARD]
+    asked = (kernel.ORDERS, order), (kernel.SCORES, score), (kernel.REWARDS, reward)
+    check_status(entries.play(world, order), *asked)
     outcomes = []
     for row, window in enumerate(windows):
         start_s = world.start_s[row, : window.n_jobs].copy()

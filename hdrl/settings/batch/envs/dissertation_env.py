@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.compiled.codes import check_status
 from hdrl.compiled.team import LEADER
 from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes
 from hdrl.envs.hooks import BoolArray, Options, StateDict
@@ -211,6 +212,9 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         illegal, n_ended = entries.serve(
             self._world, self._counts.places, self._team, self._observations, request, member, chosen, actions
         )
+        settings = self._world.settings
+        asked = (kernel.SCORES, settings[kernel.SCORE]), (kernel.REWARDS, settings[kernel.REWARD])
+        check_status(illegal, (entries.REQUESTS, request), *asked)
         return int(illegal), int(n_ended)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
@@ -248,7 +252,8 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
 
     def _guide_choices(self, number: int) -> NDArray[np.int64]:
         rows = np.zeros(self.num_envs, dtype=np.int64)
-        entries.guide(self._world, self._orders[number], rows)
+        order = self._orders[number]
+        check_status(entries.guide(self._world, order, rows), (kernel.ORDERS, order))
         return rows
 
     def _guide_costs(self, number: int, windows: Sequence[Window]) -> NDArray[np.float64]:

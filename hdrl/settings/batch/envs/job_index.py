@@ -25,7 +25,7 @@ from hdrl.envs.requests import check_render_mode, check_reset_options, checked_c
 from hdrl.envs.seeds import fresh_seed
 from hdrl.errors import DecisionError, OptionsError, SimulationError
 from hdrl.settings.batch.envs.machines import WorkloadLike, pool_inputs
-from hdrl.settings.batch.envs.window_judge import JudgedLog, judge
+from hdrl.settings.batch.envs.window_judge import ADDED, JudgedLog, judge
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.indexed import LARGEST_WEIGHT, IndexKind
 from hdrl.settings.batch.policies.simulation import simulate
@@ -257,7 +257,7 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         episode = {
             "r": rewards.copy(),
             "l": np.ones(self.num_envs, dtype=np.int64),
-            "objective": np.exp(judged.log_values),
+            "objective": np.exp(judged.log_values) - ADDED.get(self.logs[0].objective, 0.0),
             "ratio": np.exp(judged.log_ratios),
         }
         return rewards, {"episode": {**episode, **{f"_{name}": everywhere for name in episode}}, "_episode": everywhere}

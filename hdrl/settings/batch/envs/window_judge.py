@@ -45,12 +45,14 @@ OBJECTIVES: Mapping[str, Callable[[Floats, Floats], float]] = MappingProxyType(
     {
         "mean_bounded_slowdown": lambda wait_s, run_s: float(bounded_slowdown(wait_s, run_s).mean()),
         "mean_slowdown": lambda wait_s, run_s: float(slowdown(wait_s, run_s).mean()),
-        "mean_wait": lambda wait_s, _run_s: float(wait_s.mean()) + 1.0,
-        "mean_turnaround": lambda wait_s, run_s: float((wait_s + run_s).mean()),
+        "mean_wait_s": lambda wait_s, _run_s: float(wait_s.mean()),
+        "mean_turnaround_s": lambda wait_s, run_s: float((wait_s + run_s).mean()),
     }
 )
-"""What windows are judged by, less is better: of waiting and run times in seconds. A second is added to the mean wait,
-which may be 0."""
+"""What windows are judged by, less is better: metrics by their names, of waiting and run times in seconds."""
+
+ADDED: Mapping[str, float] = MappingProxyType({"mean_wait_s": 1.0})
+"""What is added to an objective that may be 0 before logarithms and ratios are taken, in its unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,9 @@ class Judged:
     Attributes
     ----------
     log_values
-        Mean logarithm of the objective.
+        Mean logarithm of the objective, with what `ADDED` adds.
     log_ratios
-        The same of the objective divided by that of the best classic.
+        The same of that divided by that of the best classic.
     log_tail_ratios
         The same of the 99th percentiles of the waiting times, each plus a minute.
     """
@@ -210,7 +212,7 @@ class WindowOutcome:
     Attributes
     ----------
     value
-        The objective.
+        The objective, with what `ADDED` adds.
     tail_s
         The 99th percentile of the waiting times plus a minute, in seconds.
     longest_s
@@ -233,7 +235,7 @@ class WindowOutcome:
             Waiting and run times of the jobs that count, in seconds.
         """
         tail_s = float(np.percentile(wait_s, 99)) + 60.0
-        return cls(OBJECTIVES[objective](wait_s, run_s), tail_s, float(wait_s.max()))
+        return cls(OBJECTIVES[objective](wait_s, run_s) + ADDED.get(objective, 0.0), tail_s, float(wait_s.max()))
 
 
 def judge(

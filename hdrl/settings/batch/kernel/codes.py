@@ -1,14 +1,13 @@
 """Small integers by which the kernel knows things, and their names outside it.
 
 No two things that may stand in one place have the same number: what `order` knows beyond the kernel, and the
-kernel beyond it, are numbered here, too. What is in no table is an error (`check_code`, ``ERROR_UNKNOWN_CODE``) or NaN.
+kernel beyond it, are numbered here, too. What is in no table is an error (`CodeTable.check`, ``ERROR_UNKNOWN_CODE``) or
+NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from hdrl.errors import SimulationError
+from hdrl.compiled.codes import CodeTable
 
 # What `kernel.engine.advance` stopped for.
 MESSAGE = 0  # the scheduler is to be asked
@@ -23,6 +22,7 @@ STEP_DELAY = 0
 STEP_COMPUTE = 1
 STEP_COMPUTE_TOTAL = 2
 STEP_RETURN = 3
+STEPS = CodeTable("kind of a step", range(STEP_DELAY, STEP_RETURN + 1))
 
 # States of a job: the values of `simulation.trace.JobState`.
 NOT_SUBMITTED = 0
@@ -44,6 +44,7 @@ COMPLETED = 5
 CALLED = 6
 KILLED = 7
 SWITCHED = 8
+LETTERS = CodeTable("kind of a message to the server", range(HELLO, SWITCHED + 1))
 
 # What the scheduler is told (events) ...
 TOLD_BEGINS = 0
@@ -56,7 +57,7 @@ TOLD_NO_MORE_JOBS = 6
 TOLD_ENDS = 7
 TOLD_ENERGY = 8
 TOLD_NODE = 9  # a node is off now, or on
-TOLD = tuple(range(TOLD_BEGINS, TOLD_NODE + 1))
+TOLD = CodeTable("kind of an event", range(TOLD_BEGINS, TOLD_NODE + 1))
 
 # ... and what it answers (ops).
 EXECUTE = 0
@@ -66,6 +67,7 @@ CALL = 3
 SET_PSTATE = 4
 ANNOTATE = 5  # takes its turn in the mailbox; the text is kept outside the kernel
 ASK_ENERGY = 6
+OPS = CodeTable("kind of a request", range(EXECUTE, ASK_ENERGY + 1))
 
 # What ended in an engine step.
 END_TRANSFER = 0
@@ -76,6 +78,7 @@ END_TASK = 2
 SLEEP_DELAY = 0  # a delay that is shorter than the walltime
 SLEEP_WALLTIME = 1  # a delay that the walltime cuts
 SLEEP_TIMER = 2  # the walltime of a computation
+SLEEPS = CodeTable("reason to sleep", range(SLEEP_DELAY, SLEEP_TIMER + 1))
 
 # What a node does, where nodes can be switched off.
 NODE_ON = 0
@@ -93,7 +96,7 @@ NODES_LEFT_ALONE = 0  # nobody but decisions from outside the kernel
 NODES_BY_TIMEOUT = 1  # off after some time without a job, on when jobs wait for them
 NODES_BY_NUMBER = 2  # as many are on as is wanted, and more if the first waiting job needs them
 
-NODE_RULES = (NODES_LEFT_ALONE, NODES_BY_TIMEOUT, NODES_BY_NUMBER)
+NODE_RULES = CodeTable("rule for nodes", (NODES_LEFT_ALONE, NODES_BY_TIMEOUT, NODES_BY_NUMBER))
 
 # How the queue is kept, unless as a heap by a job key.
 QUEUE_BY_ARRIVAL = -1
@@ -126,7 +129,7 @@ JOB_GIVEN = 20  # the priority that somebody outside the kernel has written into
 
 JOB_INDEX = 21  # the index of `kernel.index`, which needs weights
 
-JOB_KEYS = tuple(range(JOB_RANDOM, JOB_INDEX + 1))
+JOB_KEYS = CodeTable("job key", range(JOB_RANDOM, JOB_INDEX + 1))
 """The job keys of the kernel."""
 
 # Job keys of the simulator of identical processors alone: RLScheduler's WFP3 and UNICEF, in which every job has waited
@@ -134,7 +137,7 @@ JOB_KEYS = tuple(range(JOB_RANDOM, JOB_INDEX + 1))
 JOB_WFP3_INVERTED = 100
 JOB_UNICEF_INVERTED = 101
 
-ORDER_JOB_KEYS = (*range(JOB_RANDOM, JOB_GIVEN), JOB_WFP3_INVERTED, JOB_UNICEF_INVERTED)
+ORDER_JOB_KEYS = CodeTable("job key", (*range(JOB_RANDOM, JOB_GIVEN), JOB_WFP3_INVERTED, JOB_UNICEF_INVERTED))
 """The job keys of the simulator of identical processors."""
 
 # How long a job will run, for the order of jobs.
@@ -147,7 +150,7 @@ PREDICT_HARMONIC = 5
 PREDICT_LEARNED = 6  # by a network, which needs weights
 PREDICT_GIVEN = 7  # as somebody outside the kernel has said
 
-PREDICTORS = tuple(range(PREDICT_NOTHING, PREDICT_GIVEN + 1))
+PREDICTORS = CodeTable("predictor", range(PREDICT_NOTHING, PREDICT_GIVEN + 1))
 
 # What the weights of an index mean.
 INDEX_LINEAR = 0
@@ -155,7 +158,7 @@ INDEX_ADDITIVE = 1
 INDEX_NETWORK = 2  # linear, and what a small network adds
 INDEX_GUARDED = 3  # additive, with a gate that is open where all jobs find room, and a guard against starvation
 
-INDEX_FORMS = (INDEX_LINEAR, INDEX_ADDITIVE, INDEX_NETWORK, INDEX_GUARDED)
+INDEX_FORMS = CodeTable("form of the index", (INDEX_LINEAR, INDEX_ADDITIVE, INDEX_NETWORK, INDEX_GUARDED))
 
 # Backfilling. EASY: which jobs may overtake the first of the queue, and in which order they are tried.
 NO_BACKFILLING = 0
@@ -168,13 +171,16 @@ CONSERVATIVE = 4  # every waiting job has a reservation
 # the chosen job can start (strictly, as it was expected when the job was chosen).
 STRICT_FCFS = 5
 
-EASY = (EASY_FCFS, EASY_SJBF, EASY_PRIORITY)
+EASY = CodeTable("order of EASY backfilling", (EASY_FCFS, EASY_SJBF, EASY_PRIORITY))
 """The kinds of EASY."""
 
-BACKFILLINGS = (NO_BACKFILLING, *EASY, CONSERVATIVE)
+BACKFILLINGS = CodeTable("backfilling", (NO_BACKFILLING, *EASY, CONSERVATIVE))
 """The backfilling of the kernel."""
 
-ORDER_BACKFILLINGS = (NO_BACKFILLING, *EASY, STRICT_FCFS)
+UNCALLED_BACKFILLINGS = CodeTable("backfilling that runs without calls", (NO_BACKFILLING, *EASY))
+"""The backfilling of runs in one compiled call."""
+
+ORDER_BACKFILLINGS = CodeTable("backfilling", (NO_BACKFILLING, *EASY, STRICT_FCFS))
 """The backfilling of the simulator of identical processors."""
 
 # Core keys, in HDeepRM's order; then what others have.
@@ -187,7 +193,7 @@ CORE_LOW_POWER = 5
 CORE_LOW_CORES = 6
 CORE_FIRST = 7
 
-CORE_KEYS = tuple(range(CORE_RANDOM, CORE_FIRST + 1))
+CORE_KEYS = CodeTable("core key", range(CORE_RANDOM, CORE_FIRST + 1))
 """The core keys."""
 
 # Errors of an op.
@@ -205,15 +211,3 @@ ERROR_NODE_NOT_FREE = 13
 ERROR_NODE_STATUS = 14  # to be switched off, but not on; to be switched on, but not off
 ERROR_PART_OF_NODE = 15  # some hosts of a node are to be switched without the others
 ERROR_UNKNOWN_CODE = 12  # a number that no table here knows; it stands where otherwise the core does
-
-
-def check_code(what: str, code: int, table: Sequence[int]) -> None:
-    """Raise an error if a code is in no table.
-
-    Raises
-    ------
-    SimulationError
-        If it is not among them.
-    """
-    if code not in table:
-        raise SimulationError(f"{what} is {code}; expected one of {', '.join(map(str, table))}")

@@ -25,6 +25,7 @@ from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes, jobs, switches
 from hdrl.settings.batch.kernel.mail import post, tell
+from hdrl.settings.batch.kernel.refusal import refuse_code
 from hdrl.settings.batch.kernel.rounding import round6
 from hdrl.settings.batch.kernel.senders import (
     WITH_ANSWER,
@@ -52,6 +53,12 @@ def begin(state):
         post(state, codes.HELLO, submitter, 0, s.loopback_s)
     tell(state, codes.TOLD_BEGINS, 0)
     s.message_ready = 1
+    if s.predictor not in codes.PREDICTORS:
+        refuse_code(state, s.predictor)
+    elif s.node_rule not in codes.NODE_RULES:
+        refuse_code(state, s.node_rule)
+    elif s.index_form not in codes.INDEX_FORMS:
+        refuse_code(state, s.index_form)
 
 
 @jit

@@ -189,11 +189,11 @@ def hear(lent: Lent[State]) -> bool:
 
 
 def _check_policy(state: State, job_key: int, core_key: int, backfilling: int) -> None:
-    codes.check_code("the job key", job_key, codes.JOB_KEYS)
+    codes.JOB_KEYS.check(job_key)
     if job_key == codes.JOB_INDEX and (len(state.weights) == 0 or backfilling not in codes.EASY):
         raise SimulationError(f"the job key is {job_key}, which needs weights and EASY")
-    codes.check_code("the core key", core_key, codes.CORE_KEYS)
-    codes.check_code("the backfilling", backfilling, codes.BACKFILLINGS)
+    codes.CORE_KEYS.check(core_key)
+    codes.BACKFILLINGS.check(backfilling)
     if backfilling == codes.CONSERVATIVE and np.any(state.node_power["status"] != codes.NODE_ON):
         raise SimulationError("conservative backfilling plans with all nodes on, and some are off")
 
@@ -234,5 +234,5 @@ def run_pair(
         If a number is in no table of `kernel.codes`, or the backfilling is the conservative one.
     """
     _check_policy(lent.arrays, job_key, core_key, backfilling)
-    codes.check_code("backfilling that runs without calls", backfilling, (codes.NO_BACKFILLING, *codes.EASY))
+    codes.UNCALLED_BACKFILLINGS.check(backfilling)
     return int(_call(lent.places, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from hdrl.compiled.borrow import borrow
+from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, counts_at, keep_count, take_actions
 from hdrl.compiled.fields import first_row_of, repeated
 from hdrl.compiled.jit import jit
@@ -28,7 +29,7 @@ from hdrl.settings.batch.kernel.origin import Origin, Section, bring_back, new_o
 from hdrl.settings.batch.kernel.refusal import refuse_code
 from hdrl.settings.batch.kernel.state import State, small_state
 
-BEGIN, STEP, RESUME = REQUESTS = tuple(range(3))
+BEGIN, STEP, RESUME = REQUESTS = CodeTable("request", range(3))
 """What a call does with a row: begin its episode anew, carry out an action, go on after its logs have been enlarged."""
 
 MAX_VOIDS = 10_000
@@ -159,6 +160,10 @@ def _begin(state, watch):
     engine.begin(state)
     if w.detail not in observe.DETAILS:
         refuse_code(state, w.detail)
+    elif w.objective not in reward.OBJECTIVES:
+        refuse_code(state, w.objective)
+    elif w.instantaneous not in reward.PAYMENTS:
+        refuse_code(state, w.instantaneous)
 
 
 @jit

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled import bits
+from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.fields import new_arrays, own, shared
 from hdrl.compiled.jit import jit
 from hdrl.compiled.records import record_dtype
@@ -20,7 +21,7 @@ from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.cluster import due_pstate, remaining
 from hdrl.settings.batch.kernel.onoff import is_on
 
-NORMAL, SMALL, MINIMAL = DETAILS = tuple(range(3))
+NORMAL, SMALL, MINIMAL = DETAILS = CodeTable("detail", range(3))
 """How much of the platform is observed: nodes, processors and cores; nodes and processors; nothing."""
 
 N_ATTRIBUTES = 4

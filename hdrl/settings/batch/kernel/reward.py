@@ -14,24 +14,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.cluster import contended_pstate, n_busy_cores
 from hdrl.settings.batch.kernel.observe import N_SUMS
 from hdrl.settings.batch.platform.pstates import FREE, IDLE
 
+OWN = -1
+"""The number that stands for an objective of which the kernel knows nothing: nothing is paid here."""
+
 SLOWDOWN, COMPLETION, UTILIZATION, MAKESPAN, ENERGY, EDP, BOUNDED_SLOWDOWN = range(7)
 WAIT, MAX_WAIT, MAX_TURNAROUND, MAX_SLOWDOWN, MAX_BOUNDED_SLOWDOWN, THROUGHPUT, MEAN_POWER = range(7, 14)
+OBJECTIVES = CodeTable("objective", range(OWN, MEAN_POWER + 1))
 """Numbers of the objectives."""
 
 N_OBJECTIVES = 14
 """How many there are: `objective_so_far` gives NaN for any other number."""
 
-GROWTH, PRESENT, PRESENT_0_1 = range(3)
+GROWTH, PRESENT, PRESENT_0_1 = PAYMENTS = CodeTable("way to pay", range(3))
 """Numbers of the ways to pay: by growth, as HDeepRM 0.3.1, as HDeepRM 0.1.0b1."""
-
-OWN = -1
-"""The number that stands for an objective of which the kernel knows nothing: nothing is paid here."""
 
 WAIT_SUM, LONGEST_WAIT, LONGEST_TURNAROUND, LARGEST_SLOWDOWN, LARGEST_BOUNDED_SLOWDOWN, N_ENDED = range(N_SUMS)
 """Places in the further sums of a watch."""

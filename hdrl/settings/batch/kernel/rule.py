@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE, end_in
@@ -78,12 +79,12 @@ class Rule:
         SimulationError
             If one is in no table.
         """
-        codes.check_code("the predictor", self.predictor, codes.PREDICTORS)
-        codes.check_code("the rule for nodes", self.node_rule, codes.NODE_RULES)
-        codes.check_code("the form of the index", self.index_form, codes.INDEX_FORMS)
-        codes.check_code("the number of weights", len(self.weights), (0, n_weights_of(self.index_form)))
+        codes.PREDICTORS.check(self.predictor)
+        codes.NODE_RULES.check(self.node_rule)
+        codes.INDEX_FORMS.check(self.index_form)
+        CodeTable("number of weights", (0, n_weights_of(self.index_form))).check(len(self.weights))
         needed = N_NUMBERS if self.predictor == codes.PREDICT_LEARNED else 0
-        codes.check_code("the number of weights of the network", len(self.network), (needed,))
+        CodeTable("number of weights of the network", (needed,)).check(len(self.network))
 
 
 NO_RULE = Rule()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hdrl.compiled.codes import CodeTable
 from hdrl.settings.batch.kernel.index import N_FEATURES
 
 # What `order.engine.advance` stopped for.
@@ -13,7 +14,7 @@ OVERTAKE = 2  # a job that may overtake the one chosen before is to be chosen, o
 BLOCK = 0  # it is the next one to start (but for backfilling); nothing is chosen until it has started
 REPICK = 1  # it is the first of the queue until something happens; then another may be chosen
 
-COMMITMENTS = (BLOCK, REPICK)
+COMMITMENTS = CodeTable("commitment", (BLOCK, REPICK))
 
 NO_KEY = -1  # the decision maker is asked
 
@@ -31,7 +32,7 @@ MAX_BOUNDED_SLOWDOWN = 9
 THROUGHPUT = 10
 N_OBJECTIVES = 11
 OWN = -1  # one of which this simulator knows nothing: nothing is paid here
-OBJECTIVES = (*range(N_OBJECTIVES), OWN)
+OBJECTIVES = CodeTable("objective", (*range(N_OBJECTIVES), OWN))
 
 N_TEMPLATE = 8
 """RLScheduler's columns of an observation."""
@@ -51,4 +52,4 @@ PROFILE = 10  # and N_PROFILE - 1 more
 N_PROFILE = 8  # how many dates to come the profile of free processors has
 INDEX = PROFILE + N_PROFILE  # and the other features of `kernel.index`
 BACKLOG = INDEX + N_FEATURES
-COLUMNS = tuple(range(BACKLOG + 1))
+COLUMNS = CodeTable("column", range(BACKLOG + 1))

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.borrow import borrow
+from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable, check_status
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_count, new_counts, take_actions
 from hdrl.compiled.fields import first_row_of
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, take_as
 from hdrl.compiled.rows import moved_to
 from hdrl.compiled.team import LEADER, Team, enter_round, leave_round, new_team, request_of, take_row
-from hdrl.settings.batch.kernel.codes import ORDER_JOB_KEYS, check_code
+from hdrl.settings.batch.kernel.codes import ORDER_JOB_KEYS
 from hdrl.settings.batch.order import engine
 from hdrl.settings.batch.order.codes import N_OBJECTIVES, NO_KEY, OVER, OWN
 from hdrl.settings.batch.order.events import objective_value, reward_for
@@ -27,7 +28,10 @@ from hdrl.settings.batch.order.state import OrderState, smallest_state
 
 _first_state = first_row_of(OrderState)
 
-_RESET, _STEP, _RUN, _TELL, _SHOW, _NOTE_SUBMISSION, _NOTE_START, _NOTE_END, _GUIDE, _FOLLOW = range(10)
+REQUESTS = CodeTable("request", range(10))
+"""What `_call` does."""
+
+_RESET, _STEP, _RUN, _TELL, _SHOW, _NOTE_SUBMISSION, _NOTE_START, _NOTE_END, _GUIDE, _FOLLOW = REQUESTS
 
 
 @jit
@@ -128,6 +132,8 @@ _taken = take_as(smallest_state)
 @entry
 def _call(places, counts, team, request, member, chosen, numbers, results):
     batch, lent_counts = _taken(places), counts_at(counts)
+    if request not in REQUESTS:
+        return UNKNOWN_CODE, 0
     leads_step = member == LEADER and request == _STEP
     if leads_step:
         illegal = take_actions(lent_counts, chosen, numbers, NO_ACTION)
@@ -155,7 +161,8 @@ def _ask(
     n_envs = len(batch.arrays.scalars)
     results = np.zeros((N_OBJECTIVES, n_envs))
     chosen = np.ones(n_envs, dtype=np.bool_) if chosen is None else chosen
-    _call(batch.places, _NO_COUNTS.places, new_team(n_envs), request, LEADER, chosen, numbers, results)
+    status, _ = _call(batch.places, _NO_COUNTS.places, new_team(n_envs), request, LEADER, chosen, numbers, results)
+    check_status(status, (REQUESTS, request))
     return results
 
 
@@ -254,7 +261,7 @@ def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64
         If a key is none of them.
     """
     for key in keys:
-        check_code("the job key", key, ORDER_JOB_KEYS)
+        ORDER_JOB_KEYS.check(key)
     return _ask(batch, _RUN, numbers=np.array(keys, dtype=np.int64))
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.fields import Role, fields_of, names_of, new_arrays, own, per_row, shared
 from hdrl.compiled.records import record_dtype
-from hdrl.settings.batch.kernel.codes import ORDER_BACKFILLINGS, ORDER_JOB_KEYS, PREDICT_NOTHING, PREDICTORS, check_code
+from hdrl.settings.batch.kernel.codes import ORDER_BACKFILLINGS, ORDER_JOB_KEYS, PREDICT_NOTHING, PREDICTORS
 from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
 from hdrl.settings.batch.kernel.index import N_FEATURES
@@ -250,13 +250,13 @@ def new_order_state(
 
 
 def _check_codes(settings: np.void, columns: NDArray[Any]) -> None:
-    check_code("the commitment", int(settings["commitment"]), COMMITMENTS)
-    check_code("the backfilling", int(settings["backfilling"]), ORDER_BACKFILLINGS)
-    check_code("the job key of the order", int(settings["order_key"]), ORDER_JOB_KEYS)
-    check_code("the objective", int(settings["objective"]), OBJECTIVES)
-    check_code("the predictor", int(settings["predictor"]), PREDICTORS)
+    COMMITMENTS.check(int(settings["commitment"]))
+    ORDER_BACKFILLINGS.check(int(settings["backfilling"]))
+    ORDER_JOB_KEYS.check(int(settings["order_key"]))
+    OBJECTIVES.check(int(settings["objective"]))
+    PREDICTORS.check(int(settings["predictor"]))
     for column in columns.tolist():
-        check_code("a column", column, COLUMNS)
+        COLUMNS.check(column)
 
 
 def smallest_state() -> OrderState:

@@ -177,7 +177,8 @@ class Easy(Backfilling):
     def _candidates(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> list[int]:
         if self.order == "priority":
             return queue[1:]
-        others = [job for job in arrivals if job in set(queue[1:])]
+        waiting = set(queue[1:])
+        others = [job for job in arrivals if job in waiting]
         if self.order == "sjf":
             others.sort(key=lambda job: float(machine.jobs["requested_time_s"][job]))
         return others
@@ -227,9 +228,10 @@ class Conservative(Backfilling):
         self._has_memory = bool(np.any(machine.jobs["memory_mib"] > 0))
         self._mend(machine, arrivals)
         jobs = list(queue)
+        place = {job: number for number, job in enumerate(arrivals)}
         # All of them, whichever moves: no short cut.
         while any([self._start_or_move(machine, queue, job) for job in jobs]):  # noqa: C419
-            jobs = sorted(self._reserved, key=lambda job: (self._reserved[job].start_s, arrivals.index(job)))
+            jobs = sorted(self._reserved, key=lambda job: (self._reserved[job].start_s, place[job]))
 
     def _mend(self, machine: MachinePicture, arrivals: list[int]) -> None:
         """Where jobs take longer than expected, make again what is no longer possible, in the order of the dates."""
@@ -239,7 +241,8 @@ class Conservative(Backfilling):
             return
         for stay in self._running.values():
             stay.end_s = max(stay.end_s, float(np.nextafter(now_s, np.inf)))
-        old = sorted(self._reserved.values(), key=lambda stay: (stay.start_s, arrivals.index(stay.job)))
+        place = {job: number for number, job in enumerate(arrivals)}
+        old = sorted(self._reserved.values(), key=lambda stay: (stay.start_s, place[stay.job]))
         self._reserved = {}
         for stay in old:
             later = self._postponed(stay, float(np.nextafter(now_s, np.inf)))

@@ -107,6 +107,8 @@ class MachinePicture:
     def choose(self, job: int) -> NDArray[np.int64] | None:
         """Return the cores that a job gets now, ascending, or ``None`` if it does not fit."""
         wanted, memory_mib = int(self.jobs["cores"][job]), float(self.jobs["memory_mib"][job])
+        if wanted > self.n_free:  # long queues are tried job by job
+            return None
         free = self.tables.core_order[self.free[self.tables.core_order]]
         if memory_mib <= 0.0:
             return np.sort(free[:wanted]) if len(free) >= wanted else None

@@ -277,6 +277,19 @@ def network_file(name: str) -> str | None:
     return None if asked is None else asked["file"]
 
 
+def parts_of_name(name: str) -> list[str]:
+    """Return the words of a policy's name, the place of a network that it names left out.
+
+    Parameters
+    ----------
+    name
+        For instance ``"first-random"``, ``"fcfs-node_random"`` or ``"sjf+easy@my.json"``.
+    """
+    asked = _OWN_NETWORK.fullmatch(name)
+    plain = name if asked is None else f"{asked['before']}@{LEARNED}{asked['after']}"
+    return re.split(r"[^\w.]+(?:node_)?", plain)
+
+
 def logs_known_to(name: str) -> Mapping[str, float]:
     """Return the logs that a policy was trained on, itself or what predicts for it, and up to which share of the jobs.
 

@@ -15,7 +15,7 @@ from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
-from hdrl.settings.batch.policies.pairs import VOID
+from hdrl.settings.batch.policies.pairs import VOID, parts_of_name
 from hdrl.settings.batch.policies.predicted import Asking, OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import read_policy
@@ -51,7 +51,7 @@ def is_conservative(policy: object) -> bool:
     """
     if isinstance(policy, OwnPriority):
         return policy.backfilling == "conservative"
-    return isinstance(policy, str) and "+conservative" in policy
+    return isinstance(policy, str) and "conservative" in parts_of_name(policy)
 
 
 def start_nothing(view: View) -> list[Decision]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hdrl.compiled.borrow import borrow
+from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, counts_at, keep_count, take_actions
 from hdrl.compiled.jit import jit
 from hdrl.compiled.team import LEADER, enter_round, leave_round, request_of, take_row
@@ -16,7 +17,7 @@ from hdrl.settings.gpu.kernel.deciding import (
     may_fit,
     start_by_preempting,
 )
-from hdrl.settings.gpu.kernel.engine import step_time
+from hdrl.settings.gpu.kernel.engine import knows_rules, step_time
 from hdrl.settings.gpu.kernel.jit import entry
 from hdrl.settings.gpu.kernel.placing import NOWHERE, find_place
 from hdrl.settings.gpu.kernel.running import next_event_s, preempt, served_s, start, waiting_at, worked
@@ -25,13 +26,15 @@ from hdrl.settings.gpu.kernel.state import clear, move
 N_COLUMNS = 16
 """Columns of a row, see `hdrl.settings.gpu.env.GpuClusterVectorEnv`."""
 
-MEAN_JCT, MEAN_QUEUEING, MEAN_SLOWDOWN, PRIORITY_JCT, MAKESPAN, N_OBJECTIVES = range(6)
+MEAN_JCT, MEAN_QUEUEING, MEAN_SLOWDOWN, PRIORITY_JCT, MAKESPAN = OBJECTIVES = CodeTable("objective", range(5))
 """Objectives."""
+
+N_OBJECTIVES = 5
 
 # Places in the array of sizes.
 MAX_JOBS, MAX_RUNNING, N_PLACEMENTS, OBJECTIVE, SEES_DURATIONS, MAX_PAGES, MAY_WAIT = range(7)
 
-RESET, STEP = range(2)
+RESET, STEP = REQUESTS = CodeTable("request", range(2))
 """Requests to `serve`."""
 
 HOUR_S = 3600.0
@@ -45,7 +48,10 @@ def _squash(value):
 
 @jit
 def objective_value(w, e, which):
-    """Return an objective over what has happened so far; at the end of an episode it is the metric."""
+    """Return an objective over what has happened so far; at the end of an episode it is the metric.
+
+    NaN of an objective that is in no table.
+    """
     n = float(w.n_jobs[e])
     if which == MEAN_JCT:
         return w.sums[e, state.SYSTEM_S] / n
@@ -58,7 +64,9 @@ def objective_value(w, e, which):
         for j in range(w.n_jobs[e]):
             total += w.priority[e, j]
         return w.sums[e, state.PRIORITY_S] / total
-    return w.now_s[e] - w.arrival_s[e, 0]
+    if which == MAKESPAN:
+        return w.now_s[e] - w.arrival_s[e, 0]
+    return math.nan
 
 
 @jit
@@ -262,14 +270,25 @@ def _serve_row(w, counts, sizes, placements, units, request, e, shown, rows):
     counts.terminations[e] = w.counts[e, state.N_DONE] == w.n_jobs[e]
 
 
+@jit
+def _knows_numbers(w, sizes, placements):
+    """Return whether all numbers that an episode depends on are in their tables."""
+    for placement in placements:
+        if placement not in codes.PLACEMENTS:
+            return False
+    return knows_rules(w) and sizes[OBJECTIVE] in OBJECTIVES
+
+
 @entry
 def serve(world, places, team, sizes, placements, units, shown, rows, request, member, chosen, given):
     """Carry out a request in chosen environments, alone or with others; who does not lead helps for a while.
 
     ``units`` says in what unit the objective of each environment is paid. Returns the first row whose action is illegal
-    (nothing has happened then), and how many episodes have ended.
+    or `UNKNOWN_CODE` (nothing has happened then), and how many episodes have ended.
     """
     w, counts = borrow(world), counts_at(places)
+    if request not in REQUESTS or not _knows_numbers(w, sizes, placements):
+        return UNKNOWN_CODE, 0
     leads_step = member == LEADER and request == STEP
     if leads_step:
         illegal = take_actions(counts, chosen, given, NO_ACTION)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-FIFO, SJF, SRTF, SRSF, LJF, PRIORITY, LAS, LAS_2D, GITTINS, DRF, SMALLEST = range(11)
+from collections.abc import Sequence
+
+from hdrl.compiled.codes import CodeTable
+
+FIFO, SJF, SRTF, SRSF, LJF, PRIORITY, LAS, LAS_2D, GITTINS, DRF, SMALLEST = ORDERS = CodeTable("order", range(11))
 """Orders. ``SJF``, ``LJF``: by the whole time that a job takes; ``SRTF``: by what is left of it; ``SRSF``: that times
 its GPUs; ``LAS``, ``LAS_2D``, ``GITTINS``: by levels of attained time, attained GPU time, and Gittins' index of it."""
 
-RANDOM, FIRST_FIT, BEST_FIT, WORST_FIT, DOT_PRODUCT, PACKING, CLUSTERING, FGD, CONSOLIDATED = range(9)
+PLACEMENTS = CodeTable("placement", range(9))
+RANDOM, FIRST_FIT, BEST_FIT, WORST_FIT, DOT_PRODUCT, PACKING, CLUSTERING, FGD, CONSOLIDATED = PLACEMENTS
 """Placements."""
 
-STRICT, SKIP, EASY = range(3)
+STRICT, SKIP, EASY = RULES = CodeTable("rule", range(3))
 """What happens behind a job that does not fit: nothing, whatever fits, or what does not delay it."""
 
-TIE_FIRST, TIE_LAST, TIE_RANDOM = range(3)
+TIE_FIRST, TIE_LAST, TIE_RANDOM = TIES = CodeTable("tie rule", range(3))
 """Which of equally good nodes is taken, in the order of nodes."""
 
 NOT_ARRIVED, WAITING, RUNNING, DONE = range(4)
@@ -24,3 +29,8 @@ FINISHED, NEEDS_ROOM, STUCK, DECIDES, PAUSED = range(5)
 
 # Places in the array of rules.
 ORDER, PLACEMENT, RULE, PREEMPTS, TIE, RECORDS, NEEDS_GPUS, N_RULES = range(8)
+
+
+def asked_by(rules: Sequence[int]) -> tuple[tuple[CodeTable, int], ...]:
+    """Return the tables of the numbers that an array of rules holds, and these numbers, for `check_status`."""
+    return (ORDERS, rules[ORDER]), (PLACEMENTS, rules[PLACEMENT]), (RULES, rules[RULE]), (TIES, rules[TIE])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from hdrl.compiled.codes import UNKNOWN_CODE
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel import codes, state
 from hdrl.settings.gpu.kernel.deciding import decide
@@ -56,8 +57,18 @@ def _has_room(w, e):
 
 
 @jit
+def knows_rules(w):
+    """Return whether all numbers of the rules are in their tables."""
+    order, rule = w.rules[codes.ORDER], w.rules[codes.RULE]
+    placement, tie = w.rules[codes.PLACEMENT], w.rules[codes.TIE]
+    return order in codes.ORDERS and placement in codes.PLACEMENTS and rule in codes.RULES and tie in codes.TIES
+
+
+@jit
 def run(w, e, n_steps):
-    """Simulate under the rules for some steps; return why it stopped."""
+    """Simulate under the rules for some steps; return why it stopped, or `UNKNOWN_CODE`."""
+    if not knows_rules(w):
+        return UNKNOWN_CODE
     for _ in range(n_steps):
         if w.counts[e, state.N_DONE] == w.n_jobs[e]:
             return codes.FINISHED

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from hdrl.compiled.borrow import borrow
-from hdrl.settings.gpu.kernel import state
+from hdrl.compiled.codes import UNKNOWN_CODE
+from hdrl.settings.gpu.kernel import codes, state
+from hdrl.settings.gpu.kernel.engine import knows_rules
 from hdrl.settings.gpu.kernel.engine import run as _run
 from hdrl.settings.gpu.kernel.jit import entry
 from hdrl.settings.gpu.kernel.placing import find_place, fragment
@@ -29,9 +31,13 @@ def run(world, n_steps):
 def place_in_turn(world, shares, fragments):
     """Place job after job of the first environment, and let none end; those that do not fit are left out.
 
-    ``shares`` gets the GPUs in use after each arrival, ``fragments`` the thousandths of a GPU that typical jobs cannot use.
+    ``shares`` gets the GPUs in use after each arrival, ``fragments`` the thousandths of a GPU that typical jobs cannot
+    use.
+    Returns how many were placed, or `UNKNOWN_CODE`.
     """
     w = borrow(world)
+    if not knows_rules(w):
+        return UNKNOWN_CODE
     clear(w, 0)
     n_placed = 0
     lost = 0.0
@@ -39,7 +45,7 @@ def place_in_turn(world, shares, fragments):
         lost += fragment(w, 0, n)
     for j in range(w.n_jobs[0]):
         enqueue(w, 0, j)
-        node = find_place(w, 0, j, w.rules[1])
+        node = find_place(w, 0, j, w.rules[codes.PLACEMENT])
         if node >= 0:
             lost -= fragment(w, 0, node)
             start(w, 0, j, node)

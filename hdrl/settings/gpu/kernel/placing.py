@@ -135,7 +135,7 @@ def _score(w, e, n, j, placement):
         return _clustering(w, e, n, j)
     if placement == codes.CONSOLIDATED:
         return -w.node_left[e, n]
-    return _fgd(w, e, n, w.job_class[e, j])[0]
+    return _fgd(w, e, n, w.job_class[e, j])[0]  # FGD: entries refuse placements that are in no table
 
 
 @jit

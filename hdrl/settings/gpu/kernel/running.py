@@ -126,7 +126,7 @@ def key_of(w, e, j):
         return _width(w, e, j)
     if has_levels(w):
         return w.level_keys[w.level[e, j]] if len(w.level_bounds) > 0 else attained(w, e, j)
-    return 0.0
+    return 0.0 if order == codes.FIFO or order == codes.DRF else math.nan
 
 
 @jit

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.borrow import borrow
+from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, counts_at, keep_count, take_actions
 from hdrl.compiled.jit import jit
 from hdrl.compiled.team import LEADER, enter_round, leave_round, request_of, take_row
-from hdrl.settings.gpu.kernel.acting import RESET, STEP
+from hdrl.settings.gpu.kernel.acting import REQUESTS, RESET, STEP
 from hdrl.settings.gpu.kernel.jit import entry
 
 Floats = NDArray[np.float64]
@@ -27,7 +28,7 @@ TOP, N_SEEN = 16, 66
 NO_OP = TOP
 """The action that starts nothing."""
 
-FCFS, SJF = range(2)
+FCFS, SJF = BASELINES = CodeTable("baseline", range(2))
 """Who chooses."""
 
 # Places in ``flags``: what the original gets wrong, and is reproduced.
@@ -260,8 +261,10 @@ def _choose(w, e, order):
 
 @entry
 def play(world, order):
-    """Simulate the first environment until all jobs are done, or its time is over."""
+    """Simulate the first environment until all jobs are done, or its time is over; return 0, or `UNKNOWN_CODE`."""
     w = borrow(world)
+    if order not in BASELINES:
+        return UNKNOWN_CODE
     _clear(w, 0)
     while w.counts[0, N_DONE] < w.n_jobs[0] and w.now_s[0] < w.until_s[0]:
         place = _choose(w, 0, order)
@@ -272,13 +275,14 @@ def play(world, order):
             continue
         event_s = _next_event_s(w, 0)
         if event_s == math.inf:
-            return
+            return 0
         # Nothing changes before: all seconds until then are one step.
         if w.flags[ONE_PER_SECOND]:
             _pass_until(w, 0, min(w.until_s[0], max(w.now_s[0], math.floor(event_s)) + 1.0))
         else:
             _pass_until(w, 0, min(w.until_s[0], math.nextafter(event_s, math.inf)))
             w.now_s[0] = min(w.until_s[0], event_s)
+    return 0
 
 
 # ---------------------------------------------------------------------- an agent
@@ -352,6 +356,8 @@ def _serve_row(w, counts, request, e, shown):
 def serve_seconds(world, places, team, shown, request, member, chosen, given):
     """Carry out a request in chosen environments: see `hdrl.settings.gpu.kernel.acting.serve`."""
     w, counts = borrow(world), counts_at(places)
+    if request not in REQUESTS:
+        return UNKNOWN_CODE, 0
     leads_step = member == LEADER and request == STEP
     if leads_step:
         illegal = take_actions(counts, chosen, given, NO_ACTION)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hdrl.compiled.codes import CodeTable
 from hdrl.settings.pipelines.pipeline import NEVER
 
 CHOOSE, OVER, STUCK = range(3)
@@ -10,9 +11,10 @@ CHOOSE, OVER, STUCK = range(3)
 NONE = NEVER
 """No unit, no stay, no time."""
 
-PLAIN, RLSCHEDSIM = range(2)
+PLAIN, RLSCHEDSIM = RELEASES = CodeTable("rule of releases", range(2))
 """When releases are noticed: at once; or as in rlschedsim, when a kernel ends or everything has ended."""
 
+ORDERS = CodeTable("order", range(8))
 (
     BY_DEADLINE,
     BY_LOCAL_DEADLINE,
@@ -22,22 +24,24 @@ PLAIN, RLSCHEDSIM = range(2)
     BY_UPWARD_RANK,
     BY_FINISH,
     BY_CHANCE,
-) = range(8)
+) = ORDERS
 """Which ready kernel is next: earliest deadline of its instance; earliest local deadline; shortest period; shortest
 relative deadline; least laxity; highest upward rank (HEFT); whichever can end first; any."""
 
-ON_IDLE, ON_ANY, ON_CPU, ON_GPU, ON_PLANNED, ON_RANDOM = range(6)
+ON_IDLE, ON_ANY, ON_CPU, ON_GPU, ON_PLANNED, ON_RANDOM = PLACES = CodeTable("place", range(6))
 """Where it goes: the idle unit on which it ends first (a busy one is not waited for); any unit on which it ends first,
 its queue included; the same among CPUs, or GPUs; where the plan says; any."""
 
-SINGLE, BEST_GAIN, BY_THRESHOLD, SHORTEST, PLANNED, ANY_DEPTH = range(6)
+SINGLE, BEST_GAIN, BY_THRESHOLD, SHORTEST, PLANNED, ANY_DEPTH = FUSIONS = CodeTable("fusion", range(6))
 """What is fused with it: nothing; the group that saves most compared with its kernels one by one; as many kernels as
 have earlier local deadlines than every other ready kernel (rlschedsim's local EDF); what lets the instance end first,
 if nothing else comes in between; what the plan says; any."""
 
-R_METRIC, R_SLACK, R_OUTCOME, R_RLSCHEDSIM = range(4)
+R_METRIC, R_SLACK, R_OUTCOME, R_RLSCHEDSIM = REWARDS = CodeTable("reward", range(4))
 """What is rewarded: what a decision adds to the objective; slack of ended instances in periods; +1 or -1 for each; the
 same times the number of decisions that it took."""
 
-MISS_RATIO, MEAN_TARDINESS, MEAN_LATENESS, MAX_TARDINESS, MAKESPAN, N_OBJECTIVES = range(6)
+MISS_RATIO, MEAN_TARDINESS, MEAN_LATENESS, MAX_TARDINESS, MAKESPAN = OBJECTIVES = CodeTable("objective", range(5))
 """Objectives; all are to be small."""
+
+N_OBJECTIVES = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.pipelines.kernel.codes import (
+    ANY_DEPTH,
     BEST_GAIN,
     BY_CHANCE,
     BY_DEADLINE,
@@ -13,12 +14,17 @@ from hdrl.settings.pipelines.kernel.codes import (
     BY_PERIOD,
     BY_RELATIVE_DEADLINE,
     BY_THRESHOLD,
+    FUSIONS,
     NONE,
     ON_CPU,
     ON_GPU,
     ON_IDLE,
     ON_PLANNED,
+    ON_RANDOM,
+    ORDERS,
     OVER,
+    PLACES,
+    PLANNED,
     SHORTEST,
     SINGLE,
     STUCK,
@@ -70,7 +76,7 @@ def _key_us(state, place, order):
     kernel = kernel_row(state, place)
     if order == BY_LAXITY:
         return row.deadline_us - kernel.best_tail_us
-    return -kernel.rank_us
+    return -kernel.rank_us  # BY_UPWARD_RANK: `knows_policy` refuses what is in no table
 
 
 @jit
@@ -176,6 +182,15 @@ def _random(state):
                 if draw(state, n) == 0:
                     unit, choice = one, number
     return place, unit, choice
+
+
+@jit
+def knows_policy(order, where, fusion):
+    """Return whether the three numbers of a policy are in their tables, and go together."""
+    is_known = order in ORDERS and where in PLACES and fusion in FUSIONS
+    is_random, is_planned = order == BY_CHANCE, where == ON_PLANNED
+    goes_together = (where == ON_RANDOM) == is_random and (fusion == ANY_DEPTH) == is_random
+    return is_known and goes_together and (fusion == PLANNED) == is_planned
 
 
 @jit

@@ -7,6 +7,8 @@ event. Units are never preempted, and a queue is first come, first served.
 
 from __future__ import annotations
 
+import math
+
 from hdrl.compiled.jit import jit
 from hdrl.settings.pipelines.kernel.codes import (
     CHOOSE,
@@ -14,6 +16,7 @@ from hdrl.settings.pipelines.kernel.codes import (
     MAX_TARDINESS,
     MEAN_LATENESS,
     MEAN_TARDINESS,
+    MISS_RATIO,
     NONE,
     OVER,
     R_OUTCOME,
@@ -363,7 +366,7 @@ def advance(state):
 
 @jit
 def objective_value(state, objective):
-    """Return an objective over the instances that have ended; seconds for times."""
+    """Return an objective over the instances that have ended, NaN of one that is in no table; seconds for times."""
     s = state.scalars[0]
     n = s.end_instance - s.first_instance
     if objective == MEAN_TARDINESS:
@@ -374,4 +377,4 @@ def objective_value(state, objective):
         return s.max_tardiness_us / 1e6
     if objective == MAKESPAN:
         return (s.last_end_us - s.start_us) / 1e6
-    return s.n_missed / n
+    return s.n_missed / n if objective == MISS_RATIO else math.nan

@@ -6,19 +6,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.borrow import borrow
+from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable, check_status
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_count, new_counts, take_actions
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, take_as
 from hdrl.compiled.rows import moved_to
 from hdrl.compiled.team import LEADER, Team, enter_round, leave_round, new_team, request_of, take_row
+from hdrl.errors import SimulationError
 from hdrl.settings.pipelines.kernel import engine
-from hdrl.settings.pipelines.kernel.codes import N_OBJECTIVES, OVER, R_METRIC
-from hdrl.settings.pipelines.kernel.decide import run
+from hdrl.settings.pipelines.kernel.codes import (
+    FUSIONS,
+    N_OBJECTIVES,
+    OBJECTIVES,
+    ORDERS,
+    OVER,
+    PLACES,
+    R_METRIC,
+    RELEASES,
+    REWARDS,
+)
+from hdrl.settings.pipelines.kernel.decide import knows_policy, run
 from hdrl.settings.pipelines.kernel.jit import entry
 from hdrl.settings.pipelines.kernel.observe import act, observe
 from hdrl.settings.pipelines.kernel.state import State, first_row, smallest_state
 
-_RESET, _STEP, _RUN, _TELL, _BEGIN, _DISPATCH = range(6)
+_RESET, _STEP, _RUN, _TELL, _BEGIN, _DISPATCH = REQUESTS = CodeTable("request", range(6))
+"""What `_call` does."""
+
+
+@jit
+def _knows(batch, request, numbers):
+    """Return whether all numbers that a request depends on are in their tables."""
+    settings = batch.settings[0]
+    knows = settings.reward in REWARDS and settings.objective in OBJECTIVES and settings.compatibility in RELEASES
+    if request == _RUN:
+        knows = knows and knows_policy(numbers[0], numbers[1], numbers[2])
+    return knows and request in REQUESTS
 
 
 @jit
@@ -89,6 +112,8 @@ _taken = take_as(smallest_state)
 @entry
 def _call(places, counts, team, request, member, chosen, numbers, results):
     batch, lent_counts = _taken(places), counts_at(counts)
+    if not _knows(batch, request, numbers):
+        return UNKNOWN_CODE, 0
     leads_step = member == LEADER and request == _STEP
     if leads_step:
         illegal = take_actions(lent_counts, chosen, numbers, NO_ACTION)
@@ -106,6 +131,38 @@ _NO_RESULTS = np.zeros((N_OBJECTIVES, 0))
 _NO_COUNTS = Lent(new_counts(0, 0))
 
 
+def _ask(
+    batch: Lent[State],
+    team: Team,
+    request: int,
+    chosen: NDArray[np.bool_],
+    *,
+    counts: Lent[Counts] = _NO_COUNTS,
+    member: int = LEADER,
+    numbers: NDArray[np.int64] = _NO_NUMBERS,
+    results: NDArray[np.float64] = _NO_RESULTS,
+) -> tuple[int, int]:
+    """Carry out a request; return the first illegal action and how many episodes have ended.
+
+    Raises
+    ------
+    SimulationError
+        If a number that it depends on is in no table.
+    """
+    illegal, n_ended = _call(batch.places, counts.places, team, request, member, chosen, numbers, results)
+    if illegal == UNKNOWN_CODE:
+        settings = batch.arrays.settings[0]
+        policy = zip((ORDERS, PLACES, FUSIONS), numbers.tolist(), strict=True) if request == _RUN else ()
+        asked = (
+            (REWARDS, settings["reward"]),
+            (OBJECTIVES, settings["objective"]),
+            (RELEASES, settings["compatibility"]),
+        )
+        check_status(illegal, (REQUESTS, request), *asked, *policy)
+        raise SimulationError(f"order, place and fusion do not go together: {numbers.tolist()}")
+    return illegal, n_ended
+
+
 def reset_rows(batch: Lent[State], team: Team, chosen: NDArray[np.bool_]) -> None:
     """Begin the episodes of the chosen environments, up to their first decisions.
 
@@ -118,7 +175,7 @@ def reset_rows(batch: Lent[State], team: Team, chosen: NDArray[np.bool_]) -> Non
     chosen
         Which of all environments.
     """
-    _call(batch.places, _NO_COUNTS.places, team, _RESET, LEADER, chosen, _NO_NUMBERS, _NO_RESULTS)
+    _ask(batch, team, _RESET, chosen)
 
 
 def step_rows(
@@ -141,8 +198,7 @@ def step_rows(
         The first of the environments whose action is illegal, -1 if there is none: nothing has happened otherwise; and
         how many episodes have ended.
     """
-    illegal, n_ended = _call(batch.places, counts.places, team, _STEP, LEADER, chosen, actions, _NO_RESULTS)
-    return illegal, n_ended
+    return _ask(batch, team, _STEP, chosen, counts=counts, numbers=actions)
 
 
 def help_rows(batch: Lent[State], counts: Lent[Counts], team: Team, member: int, chosen: NDArray[np.bool_]) -> None:
@@ -155,7 +211,7 @@ def help_rows(batch: Lent[State], counts: Lent[Counts], team: Team, member: int,
     member
         The number of who helps.
     """
-    _call(batch.places, counts.places, team, _STEP, member, chosen, _NO_NUMBERS, _NO_RESULTS)
+    _ask(batch, team, _STEP, chosen, counts=counts, member=member)
 
 
 def run_policy(batch: Lent[State], policy: tuple[int, int, int]) -> NDArray[np.float64]:
@@ -172,20 +228,16 @@ def run_policy(batch: Lent[State], policy: tuple[int, int, int]) -> NDArray[np.f
     -------
     numpy.ndarray
         All objectives by their numbers, shape ``(n_objectives, n_envs)``.
+
+    Raises
+    ------
+    SimulationError
+        If a number is in no table, or they do not go together.
     """
     n_envs = len(batch.arrays.scalars)
     results = np.zeros((N_OBJECTIVES, n_envs))
     numbers = np.array(policy, dtype=np.int64)
-    _call(
-        batch.places,
-        _NO_COUNTS.places,
-        new_team(n_envs),
-        _RUN,
-        LEADER,
-        np.ones(n_envs, dtype=np.bool_),
-        numbers,
-        results,
-    )
+    _ask(batch, new_team(n_envs), _RUN, np.ones(n_envs, dtype=np.bool_), numbers=numbers, results=results)
     return results
 
 
@@ -205,7 +257,7 @@ def objectives(batch: Lent[State], chosen: NDArray[np.bool_]) -> NDArray[np.floa
         By their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
     """
     results = np.zeros((N_OBJECTIVES, len(chosen)))
-    _call(batch.places, _NO_COUNTS.places, new_team(len(chosen)), _TELL, LEADER, chosen, _NO_NUMBERS, results)
+    _ask(batch, new_team(len(chosen)), _TELL, chosen, results=results)
     return results
 
 
@@ -220,7 +272,7 @@ def begin_one(batch: Lent[State]) -> None:
     batch
         The arrays.
     """
-    _call(batch.places, _NO_COUNTS.places, new_team(1), _BEGIN, LEADER, _ONE, _NO_NUMBERS, _NO_RESULTS)
+    _ask(batch, new_team(1), _BEGIN, _ONE)
 
 
 def dispatch_one(batch: Lent[State], place: int, choice: int, unit: int) -> None:
@@ -236,4 +288,4 @@ def dispatch_one(batch: Lent[State], place: int, choice: int, unit: int) -> None
         Numbers in the tables of choices and of units; they have been found to be possible.
     """
     numbers = np.array([place, choice, unit], dtype=np.int64)
-    _call(batch.places, _NO_COUNTS.places, new_team(1), _DISPATCH, LEADER, _ONE, numbers, _NO_RESULTS)
+    _ask(batch, new_team(1), _DISPATCH, _ONE, numbers=numbers)

@@ -47,6 +47,22 @@ def test_gymnasium_accepts_it() -> None:
     env_checker.check_env(env.unwrapped, skip_render_check=True)
 
 
+@pytest.mark.parametrize("objective", ["mean_bounded_slowdown", "mean_slowdown", "mean_wait_s", "mean_turnaround_s"])
+def test_objectives_are_the_metrics_of_their_names(objective: str) -> None:
+    envs = JobIndexVectorEnv(1, **(SMALL | {"n_windows": 1, "n_jobs": "all", "objective": objective}))
+    envs.reset(seed=4)
+    action = weights(1)
+    _, rewards, *_, info = envs.step(action)
+    added = 1.0 if objective == "mean_wait_s" else 0.0
+
+    def simulated(policy: Any) -> float:
+        return float(compute_metrics(hdrl.simulate(PLATFORM, LOAD, policy))[objective])
+
+    found = simulated(IndexKind("linear").policy(action[0]))
+    assert info["episode"]["objective"] == pytest.approx(found, rel=1e-6)
+    assert rewards[0] == pytest.approx(-np.log((found + added) / (simulated("fcfs+easy") + added)), rel=1e-6)
+
+
 @pytest.mark.parametrize("form", ["additive", "network", "linear"])
 def test_rewards_are_those_of_the_simulated_windows(form: str) -> None:
     envs = JobIndexVectorEnv(3, **(SMALL | {"n_windows": 1, "n_jobs": "all", "form": form}))
@@ -140,6 +156,7 @@ def test_further_logs_have_their_own_machines(tmp_path: Path) -> None:
         ({"predictor": "clairvoyant"}, "learns from ended jobs"),
         ({"predictor": "goe"}, "geo"),
         ({"objective": "makespan"}, "mean_bounded_slowdown"),
+        ({"objective": "mean_wait"}, "did you mean 'mean_wait_s'"),
         ({"backfilling": "conservative"}, "easy_priority"),
         ({"n_jobs": 61}, "holds 60 jobs"),
         ({"n_jobs": (3, 8)}, "expected one number"),

@@ -1,5 +1,7 @@
 """Priorities and EASY backfilling: against plain Python, by hand, and what EASY promises."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ import hdrl
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.platform import build_platform
 from hdrl.settings.batch.policies import priority_names, read_pair
+from hdrl.settings.batch.policies.backfilling import Easy as PythonEasy
 from hdrl.settings.batch.policies.pairs import PRIORITIES
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE
@@ -248,3 +251,19 @@ def simulate_watched(world, promise):
             ops = state.ops[: state.scalars["n_ops"][0]]
             promise.look(state, set(ops["subject"][ops["kind"] == codes.EXECUTE].tolist()))
         view = simulator.step()
+
+
+@pytest.mark.parametrize("order", ["fcfs", "sjf", "priority"])
+def test_the_queue_is_read_once_to_find_who_may_overtake(order):
+    class Queue(list):
+        n_read = 0
+
+        def __getitem__(self, place):
+            self.n_read += 1
+            return super().__getitem__(place)
+
+    queue = Queue([3, 1, 0, 2])
+    jobs = {"requested_time_s": [5.0, 3.0, 4.0, 9.0]}
+    found = PythonEasy(order=order)._candidates(SimpleNamespace(jobs=jobs), queue, [0, 1, 2, 3])
+    assert found == {"fcfs": [0, 1, 2], "sjf": [1, 2, 0], "priority": [1, 0, 2]}[order]
+    assert queue.n_read == 1

@@ -1,0 +1,66 @@
+"""Small integers by which compiled code knows things, in tables: a number that is in no table is an error.
+
+A module of compiled code names the numbers of one kind by a table: ``SKIP, EASY = TABLE = CodeTable("rule", (0, 1))``.
+Compiled code refuses what is in no table before it looks further. A test finds all tables, and asks the compiled code
+of each for numbers that are in none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+from hdrl.errors import SimulationError
+
+UNKNOWN_CODE = -2
+"""Returned by a compiled function that was asked for a number which is in no table; nothing has happened then."""
+
+
+class CodeTable(tuple[int, ...]):
+    """The numbers of one kind; compiled code treats it as a plain tuple.
+
+    Parameters
+    ----------
+    what
+        What the numbers mean, for messages: ``"placement"``.
+    codes
+        The numbers.
+    """
+
+    what: str
+
+    def __new__(cls, what: str, codes: Iterable[int]) -> Self:  # noqa: D102 - see the class
+        self = super().__new__(cls, codes)
+        self.what = what
+        return self
+
+    def check(self, code: int) -> None:
+        """Check that a number is in the table.
+
+        Raises
+        ------
+        SimulationError
+            If it is not.
+        """
+        if code not in self:
+            raise SimulationError(f"the {self.what} is {code}; expected one of {', '.join(map(str, self))}")
+
+
+def check_status(status: int, *asked: tuple[CodeTable, int]) -> None:
+    """Raise the error of a compiled function that returned `UNKNOWN_CODE`.
+
+    Parameters
+    ----------
+    status
+        What it returned.
+    asked
+        The tables and numbers that it was asked for.
+
+    Raises
+    ------
+    SimulationError
+        If the status is `UNKNOWN_CODE`; it names the number.
+    """
+    if status == UNKNOWN_CODE:
+        for table, code in asked:
+            table.check(int(code))
