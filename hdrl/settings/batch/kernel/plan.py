@@ -15,6 +15,8 @@ one and changes it (`kernel.reserving`). Where jobs ask for memory, `kernel.plan
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hdrl.compiled.jit import jit
@@ -121,14 +123,7 @@ def place_from(state, date_s):
 @jit
 def place_after(state, date_s):
     """Return the place of the first event after a date: what is free then stands right before it."""
-    low, high = np.int64(1), state.scalars[0].n_plan
-    while low < high:
-        middle = (low + high) >> 1
-        if state.plan_s[middle] <= date_s:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return place_from(state, math.nextafter(date_s, np.inf))
 
 
 @jit
