@@ -1,11 +1,11 @@
 """Conservative backfilling: every waiting job has a reservation, and nobody may delay anybody.
 
-A job gets its reservation when it comes: the earliest hole in the plan (`kernel.plan`) that is there without
-moving anybody. When something becomes free earlier than expected, the jobs are taken in the order of their priority,
-and each moves to the earliest hole that the reservations of all others leave; this is repeated, in the order of the
-dates, until no job can move. So a reservation never becomes later as long as no job takes longer than expected. Where
-one does, it is expected to end at once, and reservations that are possible no more are made anew in the order of their
-dates. What becomes of a job that is asked is told by `kernel.reserving`, who need not be asked by `kernel.bounds`.
+A job gets its reservation when it comes: the earliest room in the plan (`kernel.plan`) that is there without moving
+anybody. When something becomes free earlier than expected, the jobs are taken in the order of their priority, and each
+moves to the earliest room that the reservations of all others leave; this is repeated, in the order of the dates, until
+no job can move. So a reservation never becomes later as long as no job takes longer than expected. Where one does, it
+is expected to end at once, and reservations that are possible no more are made anew in the order of their dates. What
+becomes of a job that is asked is told by `kernel.reserving`, who need not be asked by `kernel.asking`.
 
 References
 ----------
@@ -22,29 +22,20 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.backfill import cores_in_answer
-from hdrl.settings.batch.kernel.blocks import fold, place_before, slot_of, unfold
-from hdrl.settings.batch.kernel.bounds import (
+from hdrl.settings.batch.kernel.asking import (
     begin_asking,
-    begin_bounds,
-    forget_lacks,
+    begin_kinds,
     give_back,
-    no_hole_before,
     note_asked,
-    note_free_speeds,
+    reach_s,
     rests,
+    room_from_s,
     tell_those_behind,
 )
-from hdrl.settings.batch.kernel.holes import is_hole, near_s
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, add_end
-from hdrl.settings.batch.kernel.plan_nodes import memory_binds, plan_chosen_nodes, plan_cores_of
-from hdrl.settings.batch.kernel.reserving import (
-    NO_RESERVATION,
-    find_hole_for,
-    held_until_s,
-    reserve,
-    start_or_move,
-)
+from hdrl.settings.batch.kernel.backfill import cores_in_answer
+from hdrl.settings.batch.kernel.plan import NO_RESERVATION, NOT_FOUND, ROUNDING_S, clear, hold
+from hdrl.settings.batch.kernel.plan_nodes import begin_marks, is_possible, plan_chosen_nodes, plan_cores_of
+from hdrl.settings.batch.kernel.reserving import find_hole, held_until_s, reserve, start_or_move
 from hdrl.settings.batch.kernel.selection import CHOSEN
 from hdrl.settings.batch.kernel.starting import note_failure
 from hdrl.settings.batch.kernel.waiting import sort_by_priority
@@ -64,7 +55,6 @@ def schedule_conservative(state, job_key, core_key):
         reason = _settle(state, core_key)
     if reason != CHOSEN:
         note_failure(state, reason)
-    fold(state)
     s.has_plan = 1
 
 
@@ -72,11 +62,10 @@ def schedule_conservative(state, job_key, core_key):
 def _settle(state, core_key):
     """Let jobs start and move until none can any more; return why the first did not start."""
     s = state.scalars[0]
-    for i in range(s.n_queue):
-        state.candidates[i] = state.queue[i]
-    note_free_speeds(state)
-    freed_s, s.freed_s = s.freed_s, NOT_FOUND
     n, reason = s.n_queue, CHOSEN
+    for i in range(n):
+        state.candidates[i] = state.queue[i]
+    freed_s, s.freed_s = s.freed_s, NOT_FOUND
     for i in range(n):
         job = state.candidates[i]
         if i == 0:
@@ -85,53 +74,34 @@ def _settle(state, core_key):
             _ask(state, job, core_key, freed_s)
     while s.freed_s > s.message_s:
         freed_s, s.freed_s = s.freed_s, NOT_FOUND
-        _ask_by_date(state, core_key, freed_s)
+        for i in range(_gather_by_date(state)):  # they only ever move to earlier dates
+            if not rests(state, state.candidates[i], freed_s):
+                _ask(state, state.candidates[i], core_key, freed_s)
     s.freed_s = NOT_FOUND
     return reason
 
 
 @jit
-def _ask_by_date(state, core_key, freed_s):
-    """Ask the jobs with reservations in the order of their dates, then ranks: they only ever move to earlier dates."""
-    s = state.scalars[0]
-    asked_s, asked = -np.inf, -1
-    block, i = 0, np.int64(0)
-    while block < s.n_blocks:
-        first = slot_of(state, block, 0)
-        end = first + state.blocks[state.block_order[block]].n
-        slot = _next_to_ask(state, first + i, end, freed_s)
-        if slot == end:
-            block, i = block + 1, np.int64(0)
+def _gather_by_date(state):
+    """Let the jobs with reservations be the candidates, in the order of their dates, then ranks; return how many."""
+    n = 0
+    for place in range(1, state.scalars[0].n_plan):
+        job = state.plan[place]
+        if job < 0:
             continue
-        date_s, job, n_reserved = state.slot_s[slot], state.slot_event[slot], s.n_reserved
-        i = slot - first + 1
-        if asked_s == date_s and state.reservations[job].rank <= state.reservations[asked].rank:
-            continue
-        _ask(state, job, core_key, freed_s)
-        asked_s, asked = date_s, job
-        if s.n_reserved != n_reserved:
-            block, i, _ = place_before(state, date_s)
+        at = n
+        while at > 0 and _comes_before(state, job, state.candidates[at - 1]):
+            state.candidates[at] = state.candidates[at - 1]
+            at -= 1
+        state.candidates[at] = job
+        n += 1
+    return n
 
 
 @jit
-def _next_to_ask(state, slot, end, freed_s):
-    """Return the next place in a block where the reservation of a job begins that may start or move, or the end."""
-    while slot < end and (state.slot_event[slot] < 0 or rests(state, state.slot_event[slot], freed_s)):
-        slot += 1
-    return slot
-
-
-@jit
-def _add_by_date(state, code, n):
-    """Put the job of an event among ``n`` others if its reservation begins then; return how many that adds."""
-    if code < 0:
-        return 0
-    place = n
-    while place > 0 and _comes_before(state, code, state.candidates[place - 1]):
-        state.candidates[place] = state.candidates[place - 1]
-        place -= 1
-    state.candidates[place] = code
-    return 1
+def _comes_before(state, job, other):
+    row, that = state.reservations[job], state.reservations[other]
+    return row.reserved_s < that.reserved_s or (row.reserved_s == that.reserved_s and row.rank < that.rank)
 
 
 # ------------------------------------------------------------------ the plan before the decision
@@ -144,19 +114,20 @@ def _prepare(state, core_key):
     if s.has_plan == 0:
         _begin_plan(state)
         return
-    place = 0
+    place = 1
     while place < s.n_plan and state.plan_s[place] <= s.message_s:
         if state.plan[place] < 0 or state.plan_s[place] < s.message_s:
             _mend(state, core_key)
             return
         place += 1
-    _unfold(state)
+    _begin_decision(state)
 
 
 @jit
-def _unfold(state):
-    """Unfold the list of events; note what has become free since the last decision."""
-    unfold(state)
+def _begin_decision(state):
+    """Note what is free on the nodes, and what has become free since the last decision."""
+    if state.scalars[0].plans_nodes == 1:
+        begin_marks(state)
     begin_asking(state)
 
 
@@ -164,62 +135,64 @@ def _unfold(state):
 def _begin_plan(state):
     """Begin a plan with the jobs that hold cores; those that wait have no reservation."""
     s = state.scalars[0]
-    s.n_plan = 0
     s.freed_s = NOT_FOUND
     s.plans_nodes = 0
     n_places = 0
     for job in range(len(state.jobs)):
-        row, planned = state.reservations[job], state.planned_jobs[job]
-        row.n_requested, planned.memory_mib = state.jobs[job].n_requested, state.jobs[job].memory_mib
+        row = state.reservations[job]
+        row.n_requested, row.memory_mib = state.jobs[job].n_requested, state.jobs[job].memory_mib
         row.reserved_s = NO_RESERVATION
-        planned.first_planned = n_places
+        row.first_planned = n_places
         n_places += row.n_requested
-        if planned.memory_mib > 0.0:
+        if row.memory_mib > 0.0:
             s.plans_nodes = 1
-    s.memory_binds = memory_binds(state)
-    for i in range(s.n_expected):
+    _plan_running(state)
+    for i in range(s.n_expected if s.plans_nodes == 1 else 0):
         job = state.expected[i]
-        row = state.jobs[job]
-        add_end(state, held_until_s(state, job), job)
-        if s.plans_nodes == 0:
-            continue
-        if row.n_cores > 0:
-            plan_cores_of(state, job, state.allocated, row.first_core, row.n_cores)
+        if state.jobs[job].n_cores > 0:
+            plan_cores_of(state, job, state.allocated, state.jobs[job].first_core, state.jobs[job].n_cores)
         else:  # started in this very answer
             first, n, _ = cores_in_answer(state, job)
             plan_cores_of(state, job, state.pool, first, n)
-    begin_bounds(state)
-    _unfold(state)
+    begin_kinds(state)
+    _begin_decision(state)
+
+
+@jit
+def _plan_running(state):
+    """Let the plan be made of the jobs alone that hold cores."""
+    s = state.scalars[0]
+    n_free = s.n_free_cores
+    for i in range(s.n_expected):
+        n_free += state.reservations[state.expected[i]].n_requested
+    clear(state, n_free)
+    for i in range(s.n_expected):
+        hold(state, state.expected[i], held_until_s(state, state.expected[i]))
 
 
 @jit
 def _mend(state, core_key):
     """Make the reservations anew, in the order of their dates: the old ones where they still are possible."""
     s = state.scalars[0]
-    n = 0
-    for place in range(s.n_plan):
-        n += _add_by_date(state, state.plan[place], n)
-    s.n_plan = 0
-    for i in range(s.n_expected):
-        add_end(state, held_until_s(state, state.expected[i]), state.expected[i])
-    forget_lacks(state)
-    _unfold(state)
+    n = _gather_by_date(state)
+    _plan_running(state)
+    _begin_decision(state)
     for i in range(n):
         job = state.candidates[i]
         row = state.reservations[job]
         old_s, old_end_s = row.reserved_s, row.reserved_end_s
         date_s, end_s = _postponed(state, row)
-        if is_hole(state, job, date_s, end_s):
+        if is_possible(state, job, date_s, end_s):
             reserve(state, job, date_s, end_s)
             continue
         give_back(state, old_s, old_end_s)
         # Up to its date the plan is as it was, but for what has been given back.
-        from_s = no_hole_before(state, row, core_key, near_s(state, row))
-        date_s, end_s = find_hole_for(state, job, core_key, from_s, np.inf)
+        from_s = min(room_from_s(state, job), reach_s(state, row))
+        date_s, end_s = find_hole(state, job, core_key, from_s, np.inf, np.inf)
         if s.plans_nodes == 1:
             plan_chosen_nodes(state, job)
         reserve(state, job, date_s, end_s)
-        note_asked(state, row, core_key, date_s)
+        note_asked(state, job)
     s.freed_s = np.inf
 
 
@@ -233,12 +206,6 @@ def _postponed(state, row):
     late_s = soon_s - date_s
     # Dates are told with six decimals: those who come next need not know of it.
     return soon_s, end_s if late_s <= ROUNDING_S else end_s + late_s
-
-
-@jit
-def _comes_before(state, job, other):
-    date_s, other_s = state.reservations[job].reserved_s, state.reservations[other].reserved_s
-    return date_s < other_s or (date_s == other_s and state.reservations[job].rank < state.reservations[other].rank)
 
 
 # ------------------------------------------------------------------ the decision
@@ -268,7 +235,7 @@ def _ask(state, job, core_key, freed_s):
         if _has_freed(state, job, old_s, old_end_s):
             s.freed_s = max(s.freed_s, old_end_s)
     if row.reserved_s != NO_RESERVATION:
-        note_asked(state, row, core_key, row.reserved_s)
+        note_asked(state, job)
     return outcome
 
 

@@ -100,27 +100,17 @@ SCALAR_DTYPE = record_dtype(
         ("index_form", np.int8),
         # conservative backfilling: events of the plan, whether it is up to date, until when something became free that
         # has not been offered to anybody, until when what jobs leave that have ended was expected to be held,
-        # whether it is made by nodes, whether a node may lack memory for a job while it has free cores
+        # whether it is made by nodes, for how many dates what is free there is kept, how often something was given
+        # back, the most cores that a job asks for, the longest group of close events
         ("n_plan", np.int64),
         ("has_plan", np.int8),
         ("freed_s", np.float64),
         ("vacated_s", np.float64),
         ("plans_nodes", np.int8),
-        ("memory_binds", np.int8),
-        # the same during a decision: blocks of events and places in each; reservations made and times that something
-        # was given back so far; cells, widths of jobs, what the longest job takes, length of a bucket, longest group of
-        # close events, whether one begins now
-        ("n_blocks", np.int64),
-        ("block_size", np.int64),
-        ("n_reserved", np.int64),
+        ("n_marks", np.int64),
         ("n_given_back", np.int64),
-        ("n_cells", np.int64),
-        ("n_widths", np.int64),
-        ("n_waited_widths", np.int64),
-        ("longest_s", np.float64),
-        ("bucket_s", np.float64),
+        ("most_requested", np.int64),
         ("margin_s", np.float64),
-        ("is_close", np.int8),
         ("queue_key", np.int64),
         ("sorted_by", np.int64),
         ("n_sorted", np.int64),

@@ -1,20 +1,60 @@
-"""The plan of conservative backfilling: when cores will be taken and given back.
+"""The plan: how many cores will be free from when on, by expected ends and reservations.
 
-The plan is a list of events, sorted by date: the expected ends of the jobs that hold cores, and the starts and ends of
-the reservations of those that wait. While a decision is made it is unfolded (`kernel.blocks`); `kernel.holes` finds out
-where a job fits into it.
+A plan is a list of *events*, sorted by date: jobs that take their cores (their reservations begin), and jobs that give
+them back (they are expected to end). Each event knows how many cores are free behind it, so that whoever looks for room
+reads numbers side by side. Event 0, before all dates, has what is free now, and an infinite date ends the list. Events
+of one date stand in the order in which they came.
+
+Dates are told with six decimals, and jobs start a little late: events within `ROUNDING_S` of each other are one, and
+what is free counts behind the last of them only, where the plan has *settled*. Room behind an event is looked at
+where the plan has settled, and now.
+
+The plan knows jobs, cores and dates, and nothing of policies: conservative backfilling (`kernel.conservative`) keeps
+one and changes it (`kernel.reserving`). Where jobs ask for memory, `kernel.plan_nodes` says which nodes are free, too.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hdrl.compiled.jit import jit
+from hdrl.compiled.records import record_dtype
+from hdrl.settings.batch.kernel.scanning import first_below, first_from, last_below
 
 NOT_FOUND = -1.0
 
 ROUNDING_S = 1e-5
 """Events within this time of each other are one: dates are told with six decimals, and jobs start a little late."""
+
+NO_RESERVATION = -1.0
+"""The date of a reservation that is none."""
+
+RESERVATION_DTYPE = record_dtype(
+    [
+        # what `kernel.asking` reads again and again, side by side: how many cores; its kind; how often something had
+        # been given back when it was asked last; whether it may start so early that it uses part of its reservation
+        ("reserved_s", np.float64),
+        ("n_requested", np.int32),
+        ("kind", np.int32),
+        ("asked_at", np.int64),
+        ("may_slide", np.int8),
+        # its end; its place among those of one date; how long it is expected to run at most and at least
+        ("reserved_end_s", np.float64),
+        ("rank", np.int64),
+        ("longest_s", np.float64),
+        ("shortest_s", np.float64),
+        # its memory with each core, and its part of `planned_nodes` and `planned_cores`
+        ("memory_mib", np.float64),
+        ("first_planned", np.int64),
+        ("n_planned", np.int32),
+    ]
+)
+"""The reservation of a job (start -1: none), and what the plan knows of it."""
+
+
+# ------------------------------------------------------------------ how long jobs take
 
 
 @jit
@@ -42,27 +82,16 @@ def slowest_gflops(state):
 
 
 @jit
-def place_of_free(state, n, place, n_before):
-    """Return with which processor of ``by_speed`` ``n`` free cores are there, and how many those before it have.
-
-    Parameters
-    ----------
-    state, n
-        The arrays of one environment; how many cores.
-    place, n_before
-        A processor from which to look on, and how many free cores those before it have.
-    """
+def fastest_free_gflops(state, n):
+    """Return the speed of the slowest of the fastest ``n`` cores that are free, in Gflop/s."""
+    place, n_before = 0, np.int64(0)
     while n_before + state.n_free[state.by_speed[place]] < n:
         n_before += state.n_free[state.by_speed[place]]
         place += 1
-    return place, n_before
-
-
-@jit
-def fastest_free_gflops(state, n):
-    """Return the speed of the slowest of the fastest ``n`` cores that are free, in Gflop/s."""
-    place, _ = place_of_free(state, n, 0, np.int64(0))
     return state.processors[state.by_speed[place]].peak_gflops
+
+
+# ------------------------------------------------------------------ events
 
 
 @jit
@@ -72,36 +101,250 @@ def job_of(code):
 
 
 @jit
-def add_end(state, date_s, job):
-    """Add the expected end of a job that holds cores to a list of such ends."""
+def clear(state, n_free):
+    """Let the plan be empty: so many cores are free, for ever."""
+    state.plan_s[0], state.plan_free[0], state.plan_s[1] = -np.inf, n_free, np.inf
+    state.scalars[0].n_plan = 1
+
+
+@jit
+def place_from(state, date_s):
+    """Return the place of the first event that is not before a date."""
+    low, high = np.int64(1), state.scalars[0].n_plan
+    while low < high:
+        middle = (low + high) >> 1
+        if state.plan_s[middle] < date_s:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
+def place_after(state, date_s):
+    """Return the place of the first event after a date: what is free then stands right before it."""
+    return place_from(state, math.nextafter(date_s, np.inf))
+
+
+@jit
+def is_settled(state, place):
+    """Tell whether what is free behind an event counts: no other one follows within the rounding."""
+    return state.plan_s[place + 1] > state.plan_s[place] + ROUNDING_S
+
+
+@jit
+def is_close(state, place):
+    """Tell whether another event is close to one, but not at its date: room may come and go by the rounding alone."""
+    date_s, before_s, after_s = state.plan_s[place], state.plan_s[place - 1], state.plan_s[place + 1]
+    return (before_s != date_s and date_s - before_s <= ROUNDING_S) or (
+        after_s != date_s and after_s - date_s <= ROUNDING_S
+    )
+
+
+@jit
+def _find(state, date_s, code):
+    """Return the place of an event."""
+    place = place_from(state, date_s)
+    while state.plan[place] != code:
+        place += 1
+    return place
+
+
+@jit
+def _move_event(state, place, date_s, n_cores):
+    """Let an event of so many cores (given back, if positive) come earlier; return its new place.
+
+    Only what lies between the two dates changes: most reservations move by little.
+    """
+    target = place_after(state, date_s)
+    code = state.plan[place]
+    for i in range(place, target, -1):
+        state.plan_s[i] = state.plan_s[i - 1]
+    for i in range(place, target, -1):
+        state.plan[i] = state.plan[i - 1]
+    for i in range(place, target, -1):
+        state.plan_free[i] = state.plan_free[i - 1] + n_cores
+    state.plan_s[target], state.plan[target] = date_s, code
+    state.plan_free[target] = state.plan_free[target - 1] + n_cores
+    return target
+
+
+@jit
+def _add(state, date_s, code, n_cores):
+    """Add an event of so many cores (given back, if positive); return its place."""
     s = state.scalars[0]
     place = s.n_plan
-    while place > 0 and state.plan_s[place - 1] > date_s:
-        state.plan_s[place] = state.plan_s[place - 1]
-        state.plan[place] = state.plan[place - 1]
-        state.plan_change[place] = state.plan_change[place - 1]
-        place -= 1
-    state.plan_s[place], state.plan[place], state.plan_change[place] = date_s, -1 - job, state.jobs[job].n_requested
+    state.plan_s[place + 1] = np.inf
+    state.plan[place] = code
     s.n_plan += 1
+    return _move_event(state, place, date_s, n_cores)
+
+
+@jit
+def _drop(state, place, n_cores):
+    """Take an event of so many cores (given back, if positive) out."""
+    s = state.scalars[0]
+    s.n_plan -= 1
+    for i in range(place, s.n_plan + 1):
+        state.plan_s[i] = state.plan_s[i + 1]
+    for i in range(place, s.n_plan):
+        state.plan[i] = state.plan[i + 1]
+    for i in range(place, s.n_plan):
+        state.plan_free[i] = state.plan_free[i + 1] - n_cores
+
+
+# ------------------------------------------------------------------ what takes cores and gives them back
+
+
+@jit
+def hold(state, job, end_s):
+    """Let a job hold its cores from now until a date; return whether another event is close to that."""
+    row = state.reservations[job]
+    row.reserved_s, row.reserved_end_s = NO_RESERVATION, end_s
+    place = _add(state, end_s, -1 - job, 0)
+    for i in range(place):
+        state.plan_free[i] -= row.n_requested
+    return is_close(state, place)
 
 
 @jit
 def leave_plan(state, job):
     """Take the expected end of a job that has ended out of the plan, and note what became free by it."""
-    s = state.scalars[0]
-    place = 0
-    while place < s.n_plan and state.plan[place] != -1 - job:
-        place += 1
-    if place == s.n_plan:
-        return
-    date_s = state.plan_s[place]
-    s.n_plan -= 1
-    for i in range(place, s.n_plan):
-        state.plan_s[i] = state.plan_s[i + 1]
-        state.plan[i] = state.plan[i + 1]
-        state.plan_change[i] = state.plan_change[i + 1]
+    s, row = state.scalars[0], state.reservations[job]
+    date_s = row.reserved_end_s
+    place = _find(state, date_s, -1 - job)
+    for i in range(place):
+        state.plan_free[i] += row.n_requested
+    _drop(state, place, 0)
     if date_s > s.message_s:
-        s.freed_s = max(s.freed_s, date_s)
-        s.vacated_s = max(s.vacated_s, date_s)
+        s.freed_s, s.vacated_s = max(s.freed_s, date_s), max(s.vacated_s, date_s)
     else:  # one that has overrun has kept others waiting: all of them may move
         s.freed_s = np.inf
+
+
+@jit
+def put_in(state, job, date_s, end_s):
+    """Reserve the cores of a job between two dates; return whether its start is close to another event, and its end."""
+    row = state.reservations[job]
+    row.reserved_s, row.reserved_end_s, row.rank = date_s, end_s, state.jobs[job].rank
+    start = _add(state, date_s, job, -row.n_requested)
+    end = _add(state, end_s, -1 - job, row.n_requested)
+    return is_close(state, start), is_close(state, end)
+
+
+@jit
+def take_out(state, job):
+    """Take the reservation of a job out, whose dates it keeps."""
+    row = state.reservations[job]
+    _drop(state, _find(state, row.reserved_end_s, -1 - job), row.n_requested)
+    _drop(state, _find(state, row.reserved_s, job), -row.n_requested)
+
+
+@jit
+def move_earlier(state, job, date_s, end_s):
+    """Let a reservation begin and end earlier; return whether its start is close to another event, and its end."""
+    row = state.reservations[job]
+    start = _move_event(state, _find(state, row.reserved_s, job), date_s, -row.n_requested)
+    end = _move_event(state, _find(state, row.reserved_end_s, -1 - job), end_s, row.n_requested)
+    row.reserved_s, row.reserved_end_s = date_s, end_s
+    return is_close(state, start), is_close(state, end)
+
+
+# ------------------------------------------------------------------ room
+
+
+@jit
+def next_lack(state, n, place, until_s):
+    """Return the place of the first event from a place on, before a date, with fewer than ``n`` cores free; else 0."""
+    while True:
+        place = first_below(state.plan_free, place, state.scalars[0].n_plan, n)
+        if not state.plan_s[place] < until_s:
+            return 0
+        if is_settled(state, place):
+            return place
+        place += 1
+
+
+@jit
+def next_room(state, n, place):
+    """Return the place of the first event from a place on with at least ``n`` cores free, or the end of the plan."""
+    end = state.scalars[0].n_plan
+    while True:
+        place = first_from(state.plan_free, place, end, n)
+        if place == end or is_settled(state, place):
+            return place
+        place += 1
+
+
+@jit
+def last_lack(state, n, place):
+    """Return the place of the last event before a place with fewer than ``n`` cores free, or -1."""
+    while True:
+        place = last_below(state.plan_free, 0, place, n)
+        if place < 0 or is_settled(state, place):
+            return place
+
+
+@jit
+def stays_free(state, n, until_s, own_s):
+    """Tell whether ``n`` cores are free from now until a date; for ``own_s`` see `find_room`."""
+    place = place_after(state, state.scalars[0].message_s)
+    return state.plan_free[place - 1] >= n and next_lack(state, n, place, min(until_s - ROUNDING_S, own_s)) == 0
+
+
+@jit
+def first_date(state, n, from_s):
+    """Return the first date from another one on, now at the earliest, from which room may be, and the place behind."""
+    now_s = state.scalars[0].message_s
+    if from_s <= now_s:
+        place = place_after(state, now_s)
+        if state.plan_free[place - 1] >= n:
+            return now_s, place
+    else:
+        place = place_from(state, from_s)
+    return next_date(state, n, place)
+
+
+@jit
+def next_date(state, n, place):
+    """Return the date of the first event from a place on with ``n`` cores free, and the place behind it."""
+    place = next_room(state, n, place)
+    return state.plan_s[place], place + 1
+
+
+@jit
+def find_room(state, n, duration_s, date_s, place, limit_s, own_s):
+    """Find the earliest date at which ``n`` cores are free for a time without delaying anybody.
+
+    Parameters
+    ----------
+    state
+        The arrays of one environment.
+    n, duration_s
+        How many cores, and for how many seconds.
+    date_s, place
+        The first date to look at, and the place behind it: see `first_date`.
+    limit_s
+        The date must be before this one.
+    own_s
+        When a reservation begins that is to be given up for it and ends no earlier: behind that, ``n`` cores are free.
+        Infinite where there is none.
+
+    Returns
+    -------
+    tuple
+        The date, `NOT_FOUND` if there is none, and the place behind it.
+    """
+    while date_s < limit_s:
+        lack = next_lack(state, n, place, min(date_s + duration_s - ROUNDING_S, own_s))
+        if lack == 0:
+            return date_s, place
+        # Nothing that contains the event that was in the way will do: go on behind it.
+        date_s, place = next_date(state, n, lack + 1)
+    return NOT_FOUND, place
+
+
+@jit
+def stands_alone(state, date_s):
+    """Tell whether what the plan is right before a date does not depend on the events at it."""
+    return state.plan_s[place_from(state, date_s) - 1] + ROUNDING_S < date_s

@@ -1,4 +1,8 @@
-"""Holes in the plan node by node, where jobs ask for memory: on which nodes each job will run."""
+"""The plan node by node, where jobs ask for memory: what will be free on each node, and where each job will run.
+
+What is free on each node is kept for some dates of the plan, its *marks*, while a decision is made. From the mark
+before a date, what the events do until then is added up, and where these are many, a new mark is left there.
+"""
 
 from __future__ import annotations
 
@@ -8,79 +12,107 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.blocks import (
-    apply_event,
-    begins_settled,
-    following,
-    is_apart,
-    is_settled,
-    last_date_s,
-    look_at_nodes,
-    place_before,
-    slot_of,
-)
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, job_of, length_at
+from hdrl.settings.batch.kernel.plan import NOT_FOUND, ROUNDING_S, is_settled, job_of, length_at, next_lack, place_after
+
+N_MARKS = 256
+"""Dates for which it is kept what is free on each node, at most."""
+
+_SPACING = 16
+"""Events that are added up before a mark is left, at least: so many more as would make too many marks."""
 
 
 @jit
-def memory_binds(state):
-    """Tell whether a node may lack memory for a job while it has free cores for it.
-
-    Where none may, rooms are counted in cores alone: 2,000 jobs at once on gaia take 10.0 instead of 11.9 s.
-    """
-    most_mib = 0.0
-    for job in range(len(state.jobs)):
-        most_mib = max(most_mib, state.jobs[job].memory_mib)
-    for i in range(len(state.nodes)):
-        node = state.nodes[i]
-        first = state.processors[node.first_processor].first_core
-        n_cores = state.processors[node.end_processor - 1].end_core - first
-        if not n_cores * most_mib * (1.0 + 1e-6) < node.memory_mib:
-            return 1
-    return 0
+def begin_marks(state):
+    """Leave no mark but the first, before all events, where the nodes are as they are now."""
+    _look_at_nodes(state)
+    state.scalars[0].n_marks = 0
+    _set_mark(state, 0, -np.inf)
 
 
 @jit
-def _apply_later(state, slot, sign):
-    """Let an event come in ``later_cores`` and ``later_memory_mib``, or, with the sign -1, take it back."""
-    change = sign * state.slot_change[slot]
-    if change == 0:
-        return
-    sign = 1 if change > 0 else -1
-    row = state.planned_jobs[job_of(state.slot_event[slot])]
-    last = row.first_planned + row.n_planned
-    if state.scalars[0].memory_binds == 0:
-        for k in range(row.first_planned, last):
-            state.later_cores[state.planned_nodes[k]] += sign * state.planned_cores[k]
-        return
-    for k in range(row.first_planned, last):
-        n_cores = sign * state.planned_cores[k]
-        state.later_cores[state.planned_nodes[k]] += n_cores
-        state.later_memory_mib[state.planned_nodes[k]] += n_cores * row.memory_mib
+def _set_mark(state, mark, date_s):
+    """Keep ``plan_cores`` and ``plan_memory_mib`` as what is free on the nodes at a date, before a mark."""
+    s, n_nodes = state.scalars[0], len(state.nodes)
+    for k in range(s.n_marks, mark, -1):
+        state.mark_s[k] = state.mark_s[k - 1]
+    for k in range((s.n_marks + 1) * n_nodes - 1, (mark + 1) * n_nodes - 1, -1):
+        state.mark_cores[k] = state.mark_cores[k - n_nodes]
+        state.mark_memory_mib[k] = state.mark_memory_mib[k - n_nodes]
+    state.mark_s[mark] = date_s
+    for node in range(n_nodes):
+        state.mark_cores[mark * n_nodes + node] = state.plan_cores[node]
+        state.mark_memory_mib[mark * n_nodes + node] = state.plan_memory_mib[node]
+    s.n_marks += 1
 
 
 @jit
-def _keep_least(state, slot, memory_mib):
-    """Keep the least that was free on the nodes that an event has changed; return how much room that leaves less."""
-    row = state.planned_jobs[job_of(state.slot_event[slot])]
-    n_less = np.int64(0)
-    if state.scalars[0].memory_binds == 0:
+def note_on_marks(state, job, start_s, end_s, sign):
+    """Let the cores of a job be free (taken: ``sign`` -1) at the marks between two dates."""
+    row = state.reservations[job]
+    for mark in range(_mark_before(state, start_s), state.scalars[0].n_marks):
+        if state.mark_s[mark] >= end_s:
+            break
+        if state.mark_s[mark] < start_s:
+            continue
+        first = mark * len(state.nodes)
         for k in range(row.first_planned, row.first_planned + row.n_planned):
-            node = state.planned_nodes[k]
-            room = min(state.room[node], max(state.later_cores[node], np.int32(0)))
-            n_less += state.room[node] - room
-            state.room[node] = room
-        return n_less
+            n_cores = sign * state.planned_cores[k]
+            state.mark_cores[first + state.planned_nodes[k]] += n_cores
+            state.mark_memory_mib[first + state.planned_nodes[k]] += n_cores * row.memory_mib
+
+
+@jit
+def _mark_before(state, date_s):
+    """Return the last mark that is not behind a date."""
+    low, high = 0, state.scalars[0].n_marks - 1
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if state.mark_s[middle] <= date_s:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@jit
+def _look_at_nodes(state):
+    """Let ``plan_cores`` and ``plan_memory_mib`` of the nodes be what is free now."""
+    for node in range(len(state.nodes)):
+        state.plan_cores[node] = state.n_free_on[node]
+        state.plan_memory_mib[node] = state.free_memory_mib[node]
+
+
+@jit
+def look_at_nodes_before(state, place):
+    """Let ``plan_cores`` and ``plan_memory_mib`` of the nodes be what is free before an event."""
+    mark = _mark_before(state, state.plan_s[place - 1])
+    first = mark * len(state.nodes)
+    for node in range(len(state.nodes)):
+        state.plan_cores[node] = state.mark_cores[first + node]
+        state.plan_memory_mib[node] = state.mark_memory_mib[first + node]
+    behind = place_after(state, state.mark_s[mark])
+    for earlier in range(behind, place):
+        apply_event(state, earlier, 1, state.plan_cores, state.plan_memory_mib)
+    s = state.scalars[0]
+    is_far = place - behind > _SPACING + s.n_plan // N_MARKS
+    if is_far and s.n_marks < N_MARKS and state.plan_s[place] > state.plan_s[place - 1]:
+        _set_mark(state, mark + 1, state.plan_s[place - 1])
+
+
+@jit
+def apply_event(state, place, sign, cores, memory_mib):
+    """Let what is free on the nodes change by an event, or, with the sign -1, take that back."""
+    code = state.plan[place]
+    row = state.reservations[job_of(code)]
+    if code >= 0:
+        sign = -sign
     for k in range(row.first_planned, row.first_planned + row.n_planned):
-        node = state.planned_nodes[k]
-        cores, free_mib = state.later_cores[node], state.later_memory_mib[node]
-        if cores < state.least_cores[node] or free_mib < state.least_memory_mib[node]:
-            state.least_cores[node] = min(state.least_cores[node], cores)
-            state.least_memory_mib[node] = min(state.least_memory_mib[node], free_mib)
-            room = _room(state, node, memory_mib)
-            n_less += state.room[node] - room
-            state.room[node] = room
-    return n_less
+        n_cores = sign * state.planned_cores[k]
+        cores[state.planned_nodes[k]] += n_cores
+        memory_mib[state.planned_nodes[k]] += n_cores * row.memory_mib
+
+
+# ------------------------------------------------------------------ which nodes
 
 
 @jit
@@ -94,49 +126,97 @@ def _room(state, node, memory_mib):
 
 
 @jit
-def _begin_rooms(state, memory_mib, cores, free_memory_mib, first):
-    """Find how much room there is on each node by what is free there from now on; return how much on all.
-
-    ``cores`` and ``free_memory_mib`` hold what is free on the nodes from their place ``first`` on.
-    """
+def _begin_rooms(state, memory_mib):
+    """Find how much room there is on each node by what is free there now; return how much on all."""
     total = np.int64(0)
-    if state.scalars[0].memory_binds == 0:
-        for node in range(len(state.nodes)):
-            free = cores[first + node]
-            state.later_cores[node] = free
-            state.room[node] = max(free, np.int32(0))
-            total += state.room[node]
-        return total
     for node in range(len(state.nodes)):
-        state.later_cores[node] = state.least_cores[node] = cores[first + node]
-        state.later_memory_mib[node] = state.least_memory_mib[node] = free_memory_mib[first + node]
-        room = _room(state, node, memory_mib)
-        state.room[node] = room
-        total += room
+        state.least_cores[node], state.least_memory_mib[node] = state.plan_cores[node], state.plan_memory_mib[node]
+        state.room[node] = _room(state, node, memory_mib)
+        total += state.room[node]
     return total
 
 
 @jit
-def _keep_least_of_block(state, block, memory_mib):
-    """Keep the least that is free where a block begins, too; return how much room that leaves on all nodes.
+def _keep_least(state, first, end, takes, memory_mib):
+    """Keep the least that is free on the nodes from which events between two places take something.
 
-    So most places that are too small are found out without looking at every event.
+    Where the plan is gone through backwards, those take something that give it back. Return how much room that leaves
+    less.
     """
-    first = state.block_order[block] * len(state.nodes)
-    total = np.int64(0)
-    if state.scalars[0].memory_binds == 0:
-        for node in range(len(state.nodes)):
-            room = min(state.room[node], max(state.block_cores[first + node], np.int32(0)))
-            state.room[node] = room
-            total += room
-        return total
-    for node in range(len(state.nodes)):
-        state.least_cores[node] = min(state.least_cores[node], state.block_cores[first + node])
-        state.least_memory_mib[node] = min(state.least_memory_mib[node], state.block_memory_mib[first + node])
-        room = _room(state, node, memory_mib)
-        state.room[node] = room
-        total += room
-    return total
+    n_less = np.int64(0)
+    for place in range(first, end):
+        if (state.plan[place] >= 0) != takes:
+            continue
+        row = state.reservations[job_of(state.plan[place])]
+        for k in range(row.first_planned, row.first_planned + row.n_planned):
+            node = state.planned_nodes[k]
+            cores, free_mib = state.plan_cores[node], state.plan_memory_mib[node]
+            if cores < state.least_cores[node] or free_mib < state.least_memory_mib[node]:
+                state.least_cores[node] = min(state.least_cores[node], cores)
+                state.least_memory_mib[node] = min(state.least_memory_mib[node], free_mib)
+                room = _room(state, node, memory_mib)
+                n_less += state.room[node] - room
+                state.room[node] = room
+    return n_less
+
+
+@jit
+def choose_nodes(state, job, core_key, date_s, place):
+    """Choose nodes for a job from a date on; return how long it is expected to run there, or ``NOT_FOUND``.
+
+    The fastest nodes need to be free for the shortest time: they are tried alone first, then with the next slower
+    ones, and so on.
+
+    Parameters
+    ----------
+    state, job, core_key
+        The arrays of one environment; the job; nodes are chosen in the order of power for ``CORE_LOW_POWER``, else
+        of speed.
+    date_s, place
+        The date, and the place behind it.
+
+    Returns
+    -------
+    tuple
+        How long, and, if there are no such nodes, the place from which on the next date is to be looked for.
+    """
+    row = state.reservations[job]
+    n, memory_mib = np.int64(row.n_requested), row.memory_mib
+    look_at_nodes_before(state, place)
+    total = _begin_rooms(state, memory_mib)
+    begin, first = place, place  # what has not settled yet
+    for speed in range(len(state.node_gflops)):
+        duration_s = length_at(state, state.jobs[job].requested_time_s, state.node_gflops[speed])
+        while total >= n and state.plan_s[place] < date_s + duration_s - ROUNDING_S:
+            apply_event(state, place, 1, state.plan_cores, state.plan_memory_mib)
+            place += 1
+            if is_settled(state, place - 1):
+                total -= _keep_least(state, first, place, True, memory_mib)
+                first = place
+        if total < n:  # more nodes would be needed for even longer
+            # Else the fastest may do later, which need not be free until here.
+            return NOT_FOUND, _last_with_lack(state, n, memory_mib, begin, place) if speed == 0 else begin
+        if _room_on(state, speed) >= n:
+            _take_nodes(state, n, core_key, speed)
+            return duration_s, place
+    return NOT_FOUND, begin
+
+
+@jit
+def _last_with_lack(state, n, memory_mib, begin, place):
+    """Return the last place from which on there is too little room until another place: no hole begins before it.
+
+    What is between them would be in every hole that begins there. From the place ``begin`` on there is too little
+    room; ``plan_cores`` and ``plan_memory_mib`` are what is free behind the other one.
+    """
+    total, last = _begin_rooms(state, memory_mib), place  # what has not settled yet
+    while place > begin and total >= n:
+        place -= 1
+        apply_event(state, place, -1, state.plan_cores, state.plan_memory_mib)
+        if is_settled(state, place - 1):
+            total -= _keep_least(state, place, last, False, memory_mib)
+            last = place
+    return place
 
 
 @jit
@@ -153,7 +233,7 @@ def _take_nodes(state, n, core_key, speed):
     """Choose ``n`` cores on nodes of at least a speed, which have so many."""
     for node in range(len(state.nodes)):
         state.n_chosen[node] = 0
-    missing = np.int64(n)
+    missing = n
     for i in range(len(state.processors)):
         processor = state.by_power[i] if core_key == codes.CORE_LOW_POWER else state.by_speed[i]
         node = state.processors[processor].node
@@ -166,138 +246,29 @@ def _take_nodes(state, n, core_key, speed):
             return
 
 
-@jit
-def choose_nodes(state, n, requested_time_s, memory_mib, core_key, date_s, block, i):
-    """Choose nodes for a job from a date on; return how long it is expected to run there, or ``NOT_FOUND``.
-
-    ``plan_cores`` and ``plan_memory_mib`` hold what is free on the nodes then, by the events before a place. The
-    fastest nodes need to be free for the shortest time: they are tried alone first, then with the next slower ones, and
-    so on.
-
-    Returns
-    -------
-    tuple
-        How long, and the place from which on the next date is to be looked for if there are no such nodes.
-    """
-    begin, k = block, i
-    total = _begin_rooms(state, memory_mib, state.plan_cores, state.plan_memory_mib, 0)
-    end_s = date_s + length_at(state, requested_time_s, state.node_gflops[0]) - ROUNDING_S
-    if total < n:
-        return NOT_FOUND, begin, k
-    later, total = _block_with_lack(state, n, memory_mib, total, block, end_s)
-    if total < n:
-        own = state.block_order[later] * len(state.nodes)
-        total = _begin_rooms(state, memory_mib, state.block_cores, state.block_memory_mib, own)
-        begin, k = _last_with_lack(state, n, memory_mib, total, later, 0, begin, k)
-        return NOT_FOUND, begin, k
-    first, first_i = block, i  # what has not settled yet
-    for speed in range(len(state.node_gflops)):
-        duration_s = length_at(state, requested_time_s, state.node_gflops[speed])
-        end_s = date_s + duration_s - ROUNDING_S
-        while total >= n and block < state.scalars[0].n_blocks:
-            slot = slot_of(state, block, i)
-            at_s = state.slot_s[slot]
-            if not at_s < end_s:
-                break
-            _apply_later(state, slot, 1)
-            block, i = following(state, block, i)
-            if state.slot_change[slot] != 0 and is_settled(state, block, i, at_s):
-                total -= _keep_least_between(state, first, first_i, block, i, memory_mib, -1)
-                first, first_i = block, i
-        if total < n:  # more nodes would be needed for even longer
-            if speed == 0:  # else the fastest may do later, which need not be free until here
-                total = _begin_rooms(state, memory_mib, state.later_cores, state.later_memory_mib, 0)
-                begin, k = _last_with_lack(state, n, memory_mib, total, block, i, begin, k)
-            break
-        if _room_on(state, speed) >= n:
-            _take_nodes(state, n, core_key, speed)
-            return duration_s, block, i
-    return NOT_FOUND, begin, k
-
-
-@jit
-def _block_with_lack(state, n, memory_mib, total, block, end_s):
-    """Keep the least that is free where later blocks begin, up to a date; return the last one, and the room then.
-
-    The last one is the first with which there is too little room for ``n`` cores, if there is any.
-    """
-    block += 1
-    while total >= n and block < state.scalars[0].n_blocks and last_date_s(state, block - 1) < end_s:
-        if begins_settled(state, block):
-            total = _keep_least_of_block(state, block, memory_mib)
-        block += 1
-    return block - 1, total
-
-
-@jit
-def _keep_least_between(state, block, i, end, end_i, memory_mib, sign):
-    """Keep the least that was free on the nodes from which events between two places have taken something.
-
-    With the sign 1, the events have been taken back: those that give something back take it. Return how much room that
-    leaves less.
-    """
-    n_less = np.int64(0)
-    while block != end or i != end_i:
-        slot = slot_of(state, block, i)
-        if sign * state.slot_change[slot] > 0:
-            n_less += _keep_least(state, slot, memory_mib)
-        block, i = following(state, block, i)
-    return n_less
-
-
-@jit
-def _last_with_lack(state, n, memory_mib, total, block, i, begin, begin_i):
-    """Return the last place from which on there is too little room until another place: no hole begins before it.
-
-    What is between them would be in every hole that begins there. To pass over all such dates, instead of trying each,
-    saves 7.9 of 12.5 million choices of nodes where 2,000 jobs that ask for memory wait at once on gaia.
-
-    ``later_cores``, ``later_memory_mib`` and the ``total`` room are those at the other place. From the place
-    (``begin``, ``begin_i``) on there is too little room.
-    """
-    last, k = block, i  # what has not settled yet
-    while block != begin or i != begin_i:
-        if i == 0:
-            block -= 1
-            i = state.blocks[state.block_order[block]].n
-        i -= 1
-        slot = slot_of(state, block, i)
-        _apply_later(state, slot, -1)
-        if state.slot_change[slot] != 0 and is_apart(state, block, i, state.slot_s[slot]):
-            total -= _keep_least_between(state, block, i, last, k, memory_mib, 1)
-            last, k = block, i
-            if total < n:
-                break
-    return block, i
+# ------------------------------------------------------------------ whether nodes stay free
 
 
 @jit
 def nodes_stay_free(state, until_s):
     """Tell whether the plan finds what it needs on every node until a date, as the nodes are now."""
     s = state.scalars[0]
-    look_at_nodes(state)
-    block, i, _ = place_before(state, -np.inf)
-    while block < s.n_blocks and state.slot_s[slot_of(state, block, i)] <= s.message_s:
-        apply_event(state, slot_of(state, block, i), state.plan_cores, state.plan_memory_mib)
-        block, i = following(state, block, i)
+    _look_at_nodes(state)
+    place = place_after(state, s.message_s)
+    for earlier in range(1, place):
+        apply_event(state, earlier, 1, state.plan_cores, state.plan_memory_mib)
     for node in range(len(state.nodes)):
         if not _is_possible(state, node):
             return False
-    first, k = block, i  # what has not settled yet
-    while block < s.n_blocks:
-        slot = slot_of(state, block, i)
-        if not state.slot_s[slot] < until_s - ROUNDING_S:
-            break
-        apply_event(state, slot, state.plan_cores, state.plan_memory_mib)
-        block, i = following(state, block, i)
-        if state.slot_change[slot] != 0 and is_settled(state, block, i, state.slot_s[slot]):
-            while first != block or k != i:
-                settled = slot_of(state, first, k)
-                if state.slot_change[settled] < 0 and not _are_possible(
-                    state, state.planned_jobs[state.slot_event[settled]]
-                ):
+    first = place  # what has not settled yet
+    while state.plan_s[place] < until_s - ROUNDING_S:
+        apply_event(state, place, 1, state.plan_cores, state.plan_memory_mib)
+        place += 1
+        if is_settled(state, place - 1):
+            for settled in range(first, place):
+                if state.plan[settled] >= 0 and not _are_possible(state, state.reservations[state.plan[settled]]):
                     return False
-                first, k = following(state, first, k)
+            first = place
     return True
 
 
@@ -317,18 +288,22 @@ def _are_possible(state, row):
 
 
 @jit
-def look_at_nodes_of(state, row, block, i):
-    """Let the nodes that are planned for a job be as at a place; the others are not looked at."""
-    if block == state.scalars[0].n_blocks:
-        block -= 1
-        i = state.blocks[state.block_order[block]].n
-    first = state.block_order[block] * len(state.nodes)
-    for k in range(row.first_planned, row.first_planned + row.n_planned):
-        node = state.planned_nodes[k]
-        state.plan_cores[node] = state.block_cores[first + node]
-        state.plan_memory_mib[node] = state.block_memory_mib[first + node]
-    for event in range(i):
-        apply_event(state, slot_of(state, block, event), state.plan_cores, state.plan_memory_mib)
+def is_possible(state, job, date_s, end_s):
+    """Tell whether what is planned for a job that is not in the plan is free between two dates."""
+    row, by_nodes = state.reservations[job], state.scalars[0].plans_nodes == 1
+    place, n = place_after(state, date_s), np.int64(row.n_requested)
+    if state.plan_free[place - 1] < n or next_lack(state, n, place, end_s - ROUNDING_S) > 0:
+        return False
+    if not by_nodes:
+        return True
+    look_at_nodes_before(state, place)
+    is_there = nodes_have_place(state, row, state.plan_cores, state.plan_memory_mib)
+    while is_there and state.plan_s[place] < end_s - ROUNDING_S:
+        apply_event(state, place, 1, state.plan_cores, state.plan_memory_mib)
+        place += 1
+        if is_settled(state, place - 1):
+            is_there = nodes_have_place(state, row, state.plan_cores, state.plan_memory_mib)
+    return is_there
 
 
 @jit
@@ -347,21 +322,21 @@ def nodes_have_place(state, row, cores, memory_mib):
 
 @jit
 def plan_chosen_nodes(state, job):
-    """Write the nodes that `find_hole` chose down as those of a job."""
-    row = state.planned_jobs[job]
+    """Write the nodes that `choose_nodes` chose down as those of a job."""
+    row = state.reservations[job]
     row.n_planned = 0
-    for i in range(len(state.nodes)):
-        if state.n_chosen[i] > 0:
+    for node in range(len(state.nodes)):
+        if state.n_chosen[node] > 0:
             place = row.first_planned + row.n_planned
-            state.planned_nodes[place] = i
-            state.planned_cores[place] = state.n_chosen[i]
+            state.planned_nodes[place] = node
+            state.planned_cores[place] = state.n_chosen[node]
             row.n_planned += 1
 
 
 @jit
 def plan_cores_of(state, job, cores, first, n):
     """Write the nodes of the cores ``cores[first:first + n]`` down as those of a job."""
-    row = state.planned_jobs[job]
+    row = state.reservations[job]
     row.n_planned = 0
     for i in range(first, first + n):
         node = state.processors[state.processor_of[cores[i]]].node

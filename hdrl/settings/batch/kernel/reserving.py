@@ -2,6 +2,10 @@
 
 A job that may start now gets the cores that the core selection chooses, if those delay no reservation, and is judged by
 how long it takes on them; else, where jobs ask for memory, the nodes that were planned for it.
+
+Where nodes are not planned, a reservation stays in the plan while its job looks for something better: behind its date
+there is room for the job, whatever else is planned there. Only if it begins close to another event must it be taken
+out, for that one may count without it.
 """
 
 from __future__ import annotations
@@ -11,28 +15,37 @@ import math
 import numpy as np
 
 from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel.asking import give_back, note_asked, reach_s, room_from_s
 from hdrl.settings.batch.kernel.backfill import expected_run_s
-from hdrl.settings.batch.kernel.bounds import (
-    give_back,
-    no_hole_before,
-    note_asked,
-    note_free_speeds,
-    note_lack,
-    where_to_look,
-)
-from hdrl.settings.batch.kernel.cells import join_cell, leave_cell
 from hdrl.settings.batch.kernel.cluster import lock, unlock
-from hdrl.settings.batch.kernel.holes import find_hole, find_slide, near_s, stays_free
-from hdrl.settings.batch.kernel.plan import NOT_FOUND, fastest_free_gflops, length_s
-from hdrl.settings.batch.kernel.plan_changes import add_hidden, hide, hold_until, move_earlier, show, withdraw
-from hdrl.settings.batch.kernel.plan_nodes import nodes_have_place, nodes_stay_free, plan_chosen_nodes, plan_cores_of
+from hdrl.settings.batch.kernel.plan import (
+    NO_RESERVATION,
+    NOT_FOUND,
+    fastest_free_gflops,
+    find_room,
+    first_date,
+    hold,
+    length_s,
+    move_earlier,
+    next_date,
+    place_from,
+    put_in,
+    stands_alone,
+    stays_free,
+    take_out,
+)
+from hdrl.settings.batch.kernel.plan_nodes import (
+    choose_nodes,
+    nodes_have_place,
+    nodes_stay_free,
+    note_on_marks,
+    plan_chosen_nodes,
+    plan_cores_of,
+)
 from hdrl.settings.batch.kernel.selection import CHOSEN, NO_CORES, choose_cores
 from hdrl.settings.batch.kernel.sorting import sort_cores
 from hdrl.settings.batch.kernel.starting import start_job
 from hdrl.settings.batch.kernel.waiting import find
-
-NO_RESERVATION = -1.0
-"""The date of a reservation that is none."""
 
 
 @jit
@@ -43,131 +56,177 @@ def held_until_s(state, job):
 
 @jit
 def start_or_move(state, job, core_key, limit_s):
-    """Start a job, or give it the earliest reservation before a limit, or leave it its old one."""
-    s = state.scalars[0]
-    row = state.reservations[job]
-    has_old = row.reserved_s != NO_RESERVATION
-    if has_old and row.reserved_s > s.message_s + s.margin_s:
-        return _start_or_move_waiting(state, job, core_key, limit_s)
-    if has_old:
-        hide(state, job)
-    else:
-        join_cell(state, job)
-    outcome = _start_on_chosen_cores(state, job, core_key)
+    """Start a job, or give it the earliest reservation before a limit, or leave it its old one.
+
+    Returns
+    -------
+    int
+        Why it did not start: `selection.CHOSEN` if it did.
+    """
+    s, row = state.scalars[0], state.reservations[job]
+    old_s, old_end_s = row.reserved_s, row.reserved_end_s
+    own_s, from_s = np.inf, -np.inf
+    if old_s != NO_RESERVATION:
+        must_go, from_s = _where_to_look(state, job)
+        if must_go:
+            _take_out(state, job)
+        else:
+            own_s = old_s
+    outcome = _start_on_chosen_cores(state, job, core_key, own_s)
     if outcome == CHOSEN:
         return CHOSEN
-    from_s = s.message_s if has_old else no_hole_before(state, row, core_key, limit_s)
-    return _move(state, job, core_key, from_s, limit_s, outcome)
-
-
-@jit
-def _start_or_move_waiting(state, job, core_key, limit_s):
-    """Do the same with a job whose date has not come: most of them can neither start nor move, which is soon known."""
-    s = state.scalars[0]
-    row = state.reservations[job]
-    old_s, reach_s = row.reserved_s, near_s(state, row)
-    outcome = NO_CORES
-    # A start now does not reach into a reservation that is far away, which may be there when that is looked at.
-    if row.n_requested <= s.n_free_cores and (reach_s <= s.message_s or _may_start(state, job)):
-        hide(state, job)
-        outcome = _start_on_chosen_cores(state, job, core_key)
-        if outcome == CHOSEN:
-            return CHOSEN
-        show(state, job)
-    elif row.n_requested <= s.n_free_cores:
-        note_lack(state, job)
-    from_s, until_s, is_all = where_to_look(state, job, core_key, limit_s)
-    is_told = False
-    if from_s < until_s and s.plans_nodes == 0 and from_s >= reach_s:
-        is_told, date_s = find_slide(state, row, from_s)
-        if date_s != NOT_FOUND and date_s < until_s:
-            _slide(state, job, date_s)
-    if from_s < until_s and not is_told:
-        hide(state, job)
-        outcome = _move(state, job, core_key, from_s, until_s, outcome)
-    if is_all and row.reserved_s == old_s:
-        note_asked(state, row, core_key, limit_s)
-    return outcome
-
-
-@jit
-def _slide(state, job, date_s):
-    """Let the reservation of a job begin so little earlier that it uses part of the old one."""
-    row = state.reservations[job]
-    end_s = date_s + row.longest_s
-    starts_close, ends_close = move_earlier(state, job, date_s, end_s)
-    row.reserved_s, row.reserved_end_s, row.may_slide = date_s, end_s, 1
-    state.scalars[0].n_reserved += 1
-    if starts_close:
-        give_back(state, date_s, date_s)
-    if ends_close:
-        give_back(state, end_s, end_s)
-
-
-@jit
-def _move(state, job, core_key, from_s, until_s, outcome):
-    """Give a job that could not start the earliest reservation between two dates, or show its old one again."""
-    s = state.scalars[0]
-    row = state.reservations[job]
-    date_s, end_s = find_hole_for(state, job, core_key, from_s, until_s)
+    date_s, end_s = NOT_FOUND, NOT_FOUND
+    if from_s < limit_s:
+        date_s, end_s = find_hole(state, job, core_key, from_s, limit_s, own_s)
+        note_asked(state, job)
     if date_s == NOT_FOUND:
-        date_s = row.reserved_s
+        date_s, end_s = old_s, old_end_s
     elif s.plans_nodes == 1:
+        if own_s < np.inf:
+            _take_out(state, job)
+            own_s = np.inf
         plan_chosen_nodes(state, job)
     if (
         date_s <= s.message_s
         and s.plans_nodes == 1
-        and nodes_have_place(state, state.planned_jobs[job], state.n_free_on, state.free_memory_mib)
+        and nodes_have_place(state, row, state.n_free_on, state.free_memory_mib)
     ):
         _start_on_planned_nodes(state, job)
         return CHOSEN
-    if date_s == row.reserved_s:
-        show(state, job)
-        return outcome
-    if row.reserved_s != NO_RESERVATION:
-        withdraw(state, job)
-    reserve(state, job, date_s, end_s)
+    if own_s == np.inf:
+        starts_close, ends_close = _put_in(state, job, date_s, end_s)
+        _tell_if_close(state, job, starts_close and date_s != old_s, ends_close and date_s != old_s)
+    elif date_s != old_s:
+        starts_close, ends_close = move_earlier(state, job, date_s, end_s)
+        _tell_if_close(state, job, starts_close, ends_close)
     return outcome
 
 
 @jit
-def find_hole_for(state, job, core_key, from_s, limit_s):
-    """Return the earliest start and the expected end of a waiting job: see `find_hole`."""
-    row = state.jobs[job]
-    return find_hole(state, row.n_requested, row.requested_time_s, row.memory_mib, core_key, from_s, limit_s)
+def _where_to_look(state, job):
+    """Return whether the reservation of a job must be taken out to look for room, and from when on there may be any."""
+    s, row = state.scalars[0], state.reservations[job]
+    if row.reserved_s <= s.message_s + s.margin_s:
+        return True, -np.inf
+    from_s, near_s = room_from_s(state, job), reach_s(state, row)
+    if s.plans_nodes == 0:
+        # It finds as many cores as it needs behind its date: only before that anything can be new.
+        return not stands_alone(state, row.reserved_s), min(from_s, near_s) if row.may_slide == 1 else from_s
+    # On other nodes it can use part of its reservation, but not without the cores for it right before its date.
+    may_reach = row.may_slide == 1 and _most_free_before(state, row.reserved_s) >= row.n_requested
+    starts_near = row.n_requested <= s.n_free_cores and near_s <= s.message_s
+    return may_reach or starts_near, min(from_s, near_s) if may_reach else from_s
+
+
+@jit
+def _most_free_before(state, date_s):
+    """Return the most cores that are free close before a date."""
+    most = np.int64(0)
+    for place in range(place_from(state, date_s - state.scalars[0].margin_s) - 1, place_from(state, date_s)):
+        most = max(most, np.int64(state.plan_free[place]))
+    return most
+
+
+@jit
+def _tell_if_close(state, job, starts_close, ends_close):
+    """Note where a reservation has come close to other events: others may have room by that."""
+    row = state.reservations[job]
+    if starts_close:
+        give_back(state, row.reserved_s, row.reserved_s)
+    if ends_close:
+        give_back(state, row.reserved_end_s, row.reserved_end_s)
 
 
 @jit
 def reserve(state, job, date_s, end_s):
-    """Give a job its reservation."""
-    row = state.reservations[job]
-    row.reserved_s, row.reserved_end_s, row.may_slide = date_s, end_s, 1
-    row.rank = state.jobs[job].rank
-    state.scalars[0].n_reserved += 1
-    if add_hidden(state, date_s, job):
-        give_back(state, date_s, date_s)
-    if add_hidden(state, end_s, -1 - job):
-        give_back(state, end_s, end_s)
-    show(state, job)
+    """Give a job that has none its reservation."""
+    starts_close, ends_close = _put_in(state, job, date_s, end_s)
+    _tell_if_close(state, job, starts_close, ends_close)
 
 
 @jit
-def _may_start(state, job):
+def _put_in(state, job, date_s, end_s):
+    """Put a reservation into the plan; return whether its start is close to another event, and its end."""
+    if state.scalars[0].plans_nodes == 1:
+        note_on_marks(state, job, date_s, end_s, -1)
+    return put_in(state, job, date_s, end_s)
+
+
+@jit
+def _take_out(state, job):
+    """Take the reservation of a job out of the plan."""
+    row = state.reservations[job]
+    if state.scalars[0].plans_nodes == 1:
+        note_on_marks(state, job, row.reserved_s, row.reserved_end_s, 1)
+    take_out(state, job)
+
+
+# ------------------------------------------------------------------ holes
+
+
+@jit
+def find_hole(state, job, core_key, from_s, limit_s, own_s):
+    """Return the earliest start of a job that delays nobody in the plan, and its expected end.
+
+    On a machine whose memory nobody asks for, any free cores will do, and a job is expected to take as long as on the
+    slowest cores of the platform, for nobody knows yet which it will get. Where jobs ask for memory, what counting
+    finds is looked at node by node.
+
+    Parameters
+    ----------
+    state, job
+        The arrays of one environment; the job.
+    core_key
+        Where jobs ask for memory: nodes are planned for in the order of power for ``CORE_LOW_POWER``, else of speed.
+    from_s, limit_s
+        There is no hole before the first date, which may have gone by; the start must be before the second one.
+    own_s
+        When its own reservation begins that is still in the plan; infinite where it is not.
+
+    Returns
+    -------
+    tuple
+        The two dates; the first is ``NOT_FOUND`` if there is no hole before the limit. Where jobs ask for memory, the
+        nodes' ``n_chosen`` say where the job goes.
+    """
+    row, by_nodes = state.reservations[job], state.scalars[0].plans_nodes == 1
+    n, duration_s = np.int64(row.n_requested), row.shortest_s if by_nodes else row.longest_s
+    date_s, place = first_date(state, n, from_s)
+    while True:
+        date_s, place = find_room(state, n, duration_s, date_s, place, limit_s, own_s)
+        if date_s == NOT_FOUND or not by_nodes:
+            return date_s, date_s + duration_s
+        planned_s, place = choose_nodes(state, job, core_key, date_s, place)
+        if planned_s != NOT_FOUND:
+            return date_s, date_s + planned_s
+        date_s, place = next_date(state, n, place)
+
+
+# ------------------------------------------------------------------ starts
+
+
+@jit
+def _may_start(state, job, own_s):
     """Tell whether a job may start now as far as counting cores tells, the fastest that are free at best."""
-    s, n = state.scalars[0], state.reservations[job].n_requested
-    if n > s.n_free_cores or not stays_free(state, n, s.message_s + state.planned_jobs[job].shortest_s):
+    s, row = state.scalars[0], state.reservations[job]
+    n = np.int64(row.n_requested)
+    if n > s.n_free_cores or not stays_free(state, n, s.message_s + row.shortest_s, own_s):
         return False
     if s.plans_nodes == 1:  # the core selection tells what else is missing
         return True
-    return stays_free(state, n, s.message_s + length_s(state, job, fastest_free_gflops(state, n)))
+    until_s = s.message_s + length_s(state, job, fastest_free_gflops(state, n))
+    return stays_free(state, n, until_s, own_s)
 
 
 @jit
-def _start_on_chosen_cores(state, job, core_key):
-    """Start a job on the cores that the core selection chooses, if that delays nobody; else say what is missing."""
+def _start_on_chosen_cores(state, job, core_key, own_s):
+    """Start a job on the cores that the core selection chooses, if that delays nobody; else say what is missing.
+
+    Its reservation, if it is still in the plan, begins at ``own_s``.
+    """
     s = state.scalars[0]
-    n = state.reservations[job].n_requested
-    if not _may_start(state, job):
+    n = np.int64(state.reservations[job].n_requested)
+    if not _may_start(state, job, own_s):
         return NO_CORES
     first = s.n_pool
     outcome = choose_cores(state, job, core_key)
@@ -175,7 +234,11 @@ def _start_on_chosen_cores(state, job, core_key):
         return outcome
     until_s = s.message_s + expected_run_s(state, job, first, n)
     # The plan does not know of the cores that have been locked, the nodes do.
-    if stays_free(state, n, until_s) and (s.plans_nodes == 0 or nodes_stay_free(state, until_s)):
+    if stays_free(state, n, until_s, own_s) and (
+        s.plans_nodes == 0 or nodes_stay_free(state, until_s)
+    ):
+        if own_s < np.inf:
+            _take_out(state, job)
         _start(state, job, first, n)
         return CHOSEN
     for i in range(first, s.n_pool):
@@ -187,8 +250,7 @@ def _start_on_chosen_cores(state, job, core_key):
 @jit
 def _start_on_planned_nodes(state, job):
     """Start a job on the first free cores of the nodes that were planned for it."""
-    s = state.scalars[0]
-    row = state.planned_jobs[job]
+    s, row = state.scalars[0], state.reservations[job]
     first = s.n_pool
     for k in range(row.first_planned, row.first_planned + row.n_planned):
         node = state.nodes[state.planned_nodes[k]]
@@ -206,18 +268,11 @@ def _start_on_planned_nodes(state, job):
 
 @jit
 def _start(state, job, first, n):
-    """Start a job, whose reservation is passed over, on locked cores, and put its end into the plan."""
-    s = state.scalars[0]
-    row = state.reservations[job]
-    leave_cell(state, job)
-    if row.reserved_s != NO_RESERVATION:
-        withdraw(state, job)
-        row.reserved_s = NO_RESERVATION
+    """Start a job, which has no reservation, on locked cores, and put its end into the plan."""
     start_job(state, job, find(state, job), first, n)
-    note_free_speeds(state)
-    if s.plans_nodes == 1:
-        plan_cores_of(state, job, state.pool, first, n)
-    s.n_reserved += 1
     end_s = held_until_s(state, job)
-    if hold_until(state, job, end_s):
+    if state.scalars[0].plans_nodes == 1:
+        plan_cores_of(state, job, state.pool, first, n)
+        note_on_marks(state, job, -np.inf, end_s, -1)
+    if hold(state, job, end_s):
         give_back(state, end_s, end_s)

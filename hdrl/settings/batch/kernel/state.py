@@ -19,6 +19,7 @@ from hdrl.compiled.fields import log, new_arrays, own, scratch, shared
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.twister import N_TWISTER, twister_state
 from hdrl.settings.batch.kernel import beginning
+from hdrl.settings.batch.kernel.asking import N_KINDS
 from hdrl.settings.batch.kernel.dtypes import (
     CORE_DTYPE,
     CURVE_DTYPE,
@@ -49,14 +50,8 @@ from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
 from hdrl.settings.batch.kernel.index import N_FEATURES
 from hdrl.settings.batch.kernel.network import N_NEURONS
-from hdrl.settings.batch.kernel.plan_arrays import (
-    BLOCK_DTYPE,
-    CELL_DTYPE,
-    PLANNED_JOB_DTYPE,
-    RESERVATION_DTYPE,
-    WIDTH_DTYPE,
-    sizes_of_plan,
-)
+from hdrl.settings.batch.kernel.plan import RESERVATION_DTYPE
+from hdrl.settings.batch.kernel.plan_nodes import N_MARKS
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule, arrays_of
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
@@ -145,48 +140,29 @@ class State(NamedTuple):
     expected: Annotated[Ints, own(np.int32, "n_jobs")]  # jobs that hold cores, by expected end
     candidates: Annotated[Ints, scratch(np.int32, "n_jobs")]  # scratch of backfilling
     reservations: Annotated[Rows, own(RESERVATION_DTYPE, "n_jobs")]  # of each job
-    planned_jobs: Annotated[Rows, own(PLANNED_JOB_DTYPE, "n_jobs")]  # what else the plan knows of it
-    # Dates at which cores are expected to be taken or given back, ascending
+    # The plan: dates at which cores are expected to be taken or given back, ascending (`kernel.plan`)
     plan_s: Annotated[Floats, own(np.float64, "n_planned_events")]
     # The job that takes them, or -1 - the job that gives them back
     plan: Annotated[Ints, own(np.int32, "n_planned_events")]
-    # The same: cores that are given back (taken, if negative); 0: to be passed over
-    plan_change: Annotated[Ints, own(np.int32, "n_planned_events")]
+    plan_free: Annotated[Ints, own(np.int32, "n_planned_events")]  # how many cores are free behind each event
     # Speeds of nodes, which are as fast as their slowest processors, fastest first, and which of them is whose
     node_gflops: Annotated[Floats, shared(np.float64, "n_speeds")]
     speed_of: Annotated[Ints, shared(np.int32, "n_nodes")]
-    # The plan while a decision is made: what is free on each node at a date, at a later one, and at least between the
-    # two, how many cores of a job fit there, and how many it is to get
+    # What is free on each node at some dates of the plan (`kernel.plan_nodes`)
+    mark_s: Annotated[Floats, scratch(np.float64, "n_marks")]
+    mark_cores: Annotated[Ints, scratch(np.int32, "n_mark_nodes")]
+    mark_memory_mib: Annotated[Floats, scratch(np.float64, "n_mark_nodes")]
+    # Scratch: the same at one date, and at least for a time, how many cores of a job fit there, and how many it gets
     plan_cores: Annotated[Ints, scratch(np.int32, "n_nodes")]
     plan_memory_mib: Annotated[Floats, scratch(np.float64, "n_nodes")]
-    later_cores: Annotated[Ints, scratch(np.int32, "n_nodes")]
-    later_memory_mib: Annotated[Floats, scratch(np.float64, "n_nodes")]
     least_cores: Annotated[Ints, scratch(np.int32, "n_nodes")]
     least_memory_mib: Annotated[Floats, scratch(np.float64, "n_nodes")]
     room: Annotated[Ints, scratch(np.int32, "n_nodes")]
     n_chosen: Annotated[Ints, scratch(np.int32, "n_nodes")]
-    # The same: blocks, their order by date, the places for events in each, and what is free
-    # on each node where they begin
-    blocks: Annotated[Rows, scratch(BLOCK_DTYPE, "n_blocks")]
-    block_order: Annotated[Ints, scratch(np.int32, "n_blocks")]
-    block_least: Annotated[Ints, scratch(np.int32, "n_blocks")]
-    block_most: Annotated[Ints, scratch(np.int32, "n_blocks")]
-    slot_s: Annotated[Floats, scratch(np.float64, "n_slots_of_plan")]
-    slot_event: Annotated[Ints, scratch(np.int32, "n_slots_of_plan")]
-    slot_change: Annotated[Ints, scratch(np.int32, "n_slots_of_plan")]
-    slot_free: Annotated[Ints, scratch(np.int32, "n_slots_of_plan")]
-    block_cores: Annotated[Ints, scratch(np.int32, "n_block_nodes")]
-    block_memory_mib: Annotated[Floats, scratch(np.float64, "n_block_nodes")]
-    cell_of_kind: Annotated[Ints, scratch(np.int32, "n_kinds")]
-    # What is known of holes for jobs that ask for about the same, those of about as many cores side by side; and when
-    # something that is planned for a stretch of time was given back last, for each width of jobs that can use it
-    cells: Annotated[Rows, own(CELL_DTYPE, "n_cells")]
-    widths: Annotated[Rows, own(WIDTH_DTYPE, "n_widths")]
-    # How often something had been given back when something last was that could make a hole for the jobs of each cell
-    given_at: Annotated[NDArray[np.int64], own(np.int64, "n_cells")]
-    waited_widths: Annotated[Ints, own(np.int32, "n_widths")]  # widths for which jobs wait, narrowest first
-    waited_for: Annotated[Ints, own(np.int32, "n_cells")]  # cells of each width in which jobs wait, shortest first
-    buckets: Annotated[NDArray[np.int64], own(np.int64, "n_buckets")]
+    # Of each kind of jobs: how often something had been given back when something last was that could make room for
+    # them, and from when on there may be some (`kernel.asking`)
+    given_at: Annotated[NDArray[np.int64], own(np.int64, "n_kinds")]
+    given_from_s: Annotated[Floats, scratch(np.float64, "n_kinds")]
     planned_nodes: Annotated[Ints, own(np.int32, "n_planned")]  # where jobs are expected to run
     planned_cores: Annotated[Ints, own(np.int32, "n_planned")]  # the same: on how many cores of each node
     counts: Annotated[Ints, scratch(np.int32, "n_counts")]  # scratch of the core selection
@@ -281,8 +257,10 @@ def sizes_of(
         "n_named": 3 * n_cores + n_jobs + 64 + n_switched_cores,
         "n_endings": n_slots + n_jobs + n_switched_cores + 1,
         "n_speeds": len(beginning.speeds_of_nodes(platform)["node_gflops"]),
-        "n_planned_events": 2 * n_jobs,
-        **sizes_of_plan(n_jobs, platform.n_nodes if plans_nodes else 0),
+        "n_planned_events": 2 * n_jobs + 3,
+        "n_kinds": N_KINDS,
+        "n_marks": N_MARKS,
+        "n_mark_nodes": N_MARKS * platform.n_nodes if plans_nodes else 0,
         "n_planned": n_places if plans_nodes else 0,
         "n_places": n_places,
         "n_predicted": len(ruled["predictions"]),
