@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from hdrl.learn.masking import ILLEGAL, mask_logits
 from hdrl.learn.networks.base import ActorCritic
 from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp, plain_layers
-from hdrl.learn.networks.rowlayers import RowLayers
 from hdrl.learn.networks.rows import Rows, rows_at, rows_of, table_shape
 from hdrl.plainnet import PlainActor
 
@@ -76,15 +75,15 @@ class KernelActorCritic(ActorCritic):
         self.has_critic, self.n_atoms = has_critic, n_atoms
         self.sees_all_rows = sees_all_rows
         self.n_extra = n_extra
-        self.actor_body = RowLayers((n_features, *ROW_LAYERS[:-1]), generator, is_open=True)
-        self.actor_head = RowLayers((ROW_LAYERS[-2], n_per_row * n_atoms), generator, last_gain=POLICY_GAIN)
+        self.actor_body = mlp((n_features, *ROW_LAYERS[:-1]), generator, is_open=True)
+        self.actor_head = mlp((ROW_LAYERS[-2], n_per_row * n_atoms), generator, last_gain=POLICY_GAIN)
         self.actor_extra = (
             mlp((ROW_LAYERS[-2], n_extra * n_atoms), generator, last_gain=POLICY_GAIN) if n_extra else None
         )
-        self.critic_rows = RowLayers((n_features,), generator)
-        self.critic_head = nn.Sequential()
+        self.critic_rows = mlp((n_features,), generator)
+        self.critic_head = mlp((n_rows,), generator)
         if has_critic:
-            self.critic_rows = RowLayers((n_features, *ROW_LAYERS), generator, last_gain=VALUE_GAIN)
+            self.critic_rows = mlp((n_features, *ROW_LAYERS), generator, last_gain=VALUE_GAIN)
             self.critic_head = mlp((n_rows, *CRITIC_LAYERS[:-1], n_atoms), generator, last_gain=VALUE_GAIN)
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
