@@ -105,7 +105,7 @@ class Layers(nn.Sequential):
         inputs
             Shape ``(..., n_in)``.
         """
-        weights = self._weights()
+        weights = self.linear_weights()
         if not weights or not portable.is_own(inputs, *weights):
             found: Tensor = super().forward(inputs)
             return found
@@ -125,7 +125,7 @@ class Layers(nn.Sequential):
             Layers that follow these, which are open then; ``None``: none.
         """
         assert head is None or self.stack.is_open  # noqa: S101 - nothing else is ever followed
-        weights = self._weights() + ([] if head is None else head._weights())
+        weights = self.linear_weights() + ([] if head is None else head.linear_weights())
         if not portable.is_own(rows.table, *weights):
             numbers: Tensor = super().forward(rows.features)
             return rows.spread(numbers if head is None else head(numbers), fill)
@@ -134,7 +134,8 @@ class Layers(nn.Sequential):
         out = portable.pass_layers(rows.table, weights, stack, among)
         return out.view(*rows.shape, out.shape[1])
 
-    def _weights(self) -> list[Tensor]:
+    def linear_weights(self) -> list[Tensor]:
+        """Return the weight of each layer and its bias, in turn."""
         linears: list[Any] = [self[i] for i in range(0, len(self), 2)]
         return [weight for one in linears for weight in (one.weight, one.bias)]
 
