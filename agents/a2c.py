@@ -17,10 +17,10 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
+from hdrl.learn import portable
 from hdrl.learn.advantages import explained_variance, gae, standardise
 from hdrl.learn.agent import Descent
 from hdrl.learn.config import ValueConfig
-from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
 from hdrl.learn.policy import ActorCriticAgent, adam, descend
 from hdrl.learn.rollout import Rollout, Steps
@@ -86,10 +86,10 @@ class A2C(ActorCriticAgent):
         returns = (advantages + values).flatten()[valid]
         if config.is_standardised:
             advantages = standardise(advantages, batch.valid)
-        log_probs = torch.log_softmax(logits, -1)[valid]
-        policy_loss = -(log_prob_of(log_probs, actions[valid]) * advantages.flatten()[valid]).mean()
-        value_loss = 0.5 * (flat_values[valid] - returns).square().mean()
-        entropy = entropy_of(log_probs).mean()
+        log_probs, entropies = portable.choose(logits, actions)
+        policy_loss = -portable.mean((log_probs * advantages.flatten())[valid])
+        value_loss = 0.5 * portable.mean((flat_values[valid] - returns).square())
+        entropy = portable.mean(entropies[valid])
         loss = policy_loss + 2.0 * config.value_coef * value_loss - config.entropy_coef * entropy
         self.optimizers["adam"].zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]

@@ -49,7 +49,7 @@ class Mirrored(Strategy):
         ranks = (np.searchsorted(ordered, losses, "left") + np.searchsorted(ordered, losses, "right") - 1) / 2
         utilities = ranks / (len(losses) - 1) - 0.5
         noise = (candidates - self.mean) / self._sigma
-        gradient = utilities @ noise / (len(losses) * self._sigma)
+        gradient = np.add.reduce(utilities[:, np.newaxis] * noise, axis=0) / (len(losses) * self._sigma)
         self._n_told += 1
         self._first = 0.9 * self._first + 0.1 * gradient
         self._second = 0.999 * self._second + 0.001 * gradient**2

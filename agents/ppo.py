@@ -24,10 +24,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from hdrl.learn import portable
 from hdrl.learn.advantages import explained_variance, gae, standardise
 from hdrl.learn.agent import Descent
 from hdrl.learn.config import ValueConfig
-from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
 from hdrl.learn.policy import ActorCriticAgent, Apart, adam, descend, send_back, step_clipped
 from hdrl.learn.rollout import Rollout, Steps
@@ -179,9 +179,9 @@ class PPO(ActorCriticAgent):
         """Make a step towards the actions of a minibatch."""
 
         def imitation_loss(logits: Tensor, sample: Sample, told: Told) -> Tensor:
-            loss = -log_prob_of(torch.log_softmax(logits, -1), sample.actions).mean()
+            loss = -portable.mean(portable.choose(logits, sample.actions).log_probs)
             told["imitation_loss"] = loss.detach()
-            told["agreement"] = (logits.detach().argmax(-1) == sample.actions).float().mean()
+            told["agreement"] = portable.mean(logits.detach().argmax(-1) == sample.actions)
             return loss
 
         told = self._send_back(batch, minibatch, imitation_loss)
@@ -253,20 +253,20 @@ class PPO(ActorCriticAgent):
     def _policy_loss(self, logits: Tensor, sample: Sample, told: Told) -> Tensor | None:
         """Return what the actor is to make small; ``None`` if learning is to stop."""
         config = self.config
-        log_probs = torch.log_softmax(logits, -1)
-        log_ratio = log_prob_of(log_probs, sample.actions) - sample.log_probs
+        log_probs, entropies = portable.choose(logits, sample.actions)
+        log_ratio = log_probs - sample.log_probs
         with torch.no_grad():
-            kl = (torch.expm1(log_ratio) - log_ratio).mean()
+            kl = portable.mean(portable.expm1(log_ratio) - log_ratio)
         if config.target_kl is not None and float(kl) > KL_TOLERANCE * config.target_kl:
             told["approx_kl"] = kl
             return None
-        ratio = log_ratio.exp()
+        ratio = portable.exp(log_ratio)
         clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
-        policy_loss = -torch.minimum(ratio * sample.advantages, clipped * sample.advantages).mean()
+        policy_loss = -portable.mean(torch.minimum(ratio * sample.advantages, clipped * sample.advantages))
         with torch.set_grad_enabled(config.entropy_coef > 0.0):
-            entropy = entropy_of(log_probs).mean()
+            entropy = portable.mean(entropies)
         told["policy_loss"], told["entropy"], told["approx_kl"] = policy_loss.detach(), entropy.detach(), kl
-        told["clip_fraction"] = ((ratio.detach() - 1.0).abs() > config.clip).float().mean()
+        told["clip_fraction"] = portable.mean((ratio.detach() - 1.0).abs() > config.clip)
         return policy_loss - config.entropy_coef * entropy
 
     def _send_back(
@@ -278,7 +278,7 @@ class PPO(ActorCriticAgent):
         of_critic: Told = {}
 
         def value_loss(values: Tensor) -> Tensor:
-            loss = 0.5 * (values - sample.returns).square().mean()
+            loss = 0.5 * portable.mean((values - sample.returns).square())
             of_critic["value_loss"] = loss.detach()
             return 2.0 * self.config.value_coef * loss
 
@@ -302,5 +302,5 @@ class _Log:
             self._parts.setdefault(name, []).append(part)
 
     def means(self) -> dict[str, float]:
-        means = {name: float(torch.stack(parts).mean()) for name, parts in self._parts.items()}
+        means = {name: float(portable.mean(torch.stack(parts))) for name, parts in self._parts.items()}
         return {**means, "n_epochs": float(self.n_epochs)}

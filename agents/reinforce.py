@@ -23,9 +23,9 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from hdrl.learn import portable
 from hdrl.learn.advantages import discounted_returns, standardise
 from hdrl.learn.config import NetworkConfig
-from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
 from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
 from hdrl.learn.rollout import Episodes, Steps
@@ -106,13 +106,13 @@ class Reinforce(ActorCriticAgent):
         if config.has_baseline:
             logits, values = self.network.both(seen, legal)
             advantages = returns - values.detach()
-            value_loss = functional.smooth_l1_loss(values, returns)
+            value_loss = portable.mean(functional.smooth_l1_loss(values, returns, reduction="none"))
         else:
             logits, advantages = self.network.logits(seen, legal), returns
             value_loss = logits.new_zeros(())
-        log_probs = torch.log_softmax(logits, -1)
-        policy_loss = -(log_prob_of(log_probs, actions.index_select(0, part)) * advantages).mean()
-        entropy = entropy_of(log_probs).mean()
+        log_probs, entropies = portable.choose(logits, actions.index_select(0, part))
+        policy_loss = -portable.mean(log_probs * advantages)
+        entropy = portable.mean(entropies)
         loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
         (share * loss).backward()  # type: ignore[no-untyped-call]
         told = {"policy_loss": float(policy_loss.detach()), "entropy": float(entropy.detach())}

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["exp", "expm1", "log", "log1p", "log2", "log10", "power", "tanh"]
+__all__ = ["exp", "expm1", "log", "log1p", "log2", "log10", "power", "tan", "tanh"]
 
 
 def exp(x: ArrayLike) -> NDArray[np.float64]:
@@ -49,18 +49,30 @@ def log1p(x: ArrayLike) -> NDArray[np.float64]:
     return _each(math.log1p, x, pole=-1.0)
 
 
+def tan(x: ArrayLike) -> NDArray[np.float64]:
+    """Return the tangent of each number of radians; NaN of infinite ones."""
+    return _each(math.tan, x)
+
+
 def tanh(x: ArrayLike) -> NDArray[np.float64]:
     """Return the hyperbolic tangent of each number."""
     return _each(math.tanh, x)
 
 
-def power(x: ArrayLike, exponent: float) -> NDArray[np.float64]:
-    """Return ``x**exponent`` of each number; ``x`` must not be negative."""
+def power(x: ArrayLike, exponent: ArrayLike) -> NDArray[np.float64]:
+    """Return ``x**exponent`` of each number, or of each pair of numbers; ``x`` must not be negative."""
+    bases, exponents = np.broadcast_arrays(np.asarray(x, dtype=np.float64), np.asarray(exponent, dtype=np.float64))
 
-    def one(number: float) -> float:
-        return math.pow(number, exponent)
+    def one(base: float, by: float) -> float:
+        try:
+            return math.pow(base, by)
+        except OverflowError:
+            return math.inf
+        except ValueError:
+            return math.inf if base == 0.0 else math.nan
 
-    return _each(one, x, overflow=math.inf, pole=0.0 if exponent < 0 else None, at_pole=math.inf)
+    found = [one(*pair) for pair in zip(bases.ravel().tolist(), exponents.ravel().tolist(), strict=True)]
+    return np.array(found, dtype=np.float64).reshape(bases.shape)
 
 
 def _each(
@@ -69,7 +81,6 @@ def _each(
     *,
     overflow: float = math.nan,
     pole: float | None = None,
-    at_pole: float = -math.inf,
 ) -> NDArray[np.float64]:
     numbers = np.asarray(x, dtype=np.float64)
 
@@ -79,6 +90,6 @@ def _each(
         except OverflowError:
             return overflow
         except ValueError:
-            return at_pole if number == pole else math.nan
+            return -math.inf if number == pole else math.nan
 
     return np.array([one(number) for number in numbers.ravel().tolist()], dtype=np.float64).reshape(numbers.shape)

@@ -27,6 +27,11 @@ def test_power_agrees_with_numpy(exponent: float) -> None:
     np.testing.assert_allclose(elementary.power(numbers, exponent), expected, rtol=1e-14, atol=0.0)
 
 
+def test_power_takes_pairs_and_numbers() -> None:
+    assert elementary.power(2.0, [-1.0, 0.0, 3.0]).tolist() == [0.5, 1.0, 8.0]
+    assert elementary.power([4.0, 0.0, 0.0], [0.5, -1.0, 2.0]).tolist() == [2.0, math.inf, 0.0]
+
+
 def test_keeps_shapes_and_takes_single_numbers() -> None:
     assert elementary.exp(np.zeros((2, 3))).tolist() == [[1.0] * 3] * 2
     assert elementary.log(np.zeros((0, 2))).shape == (0, 2)

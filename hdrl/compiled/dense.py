@@ -1,4 +1,4 @@
-"""Small fully connected layers with ReLU in between, over blocks of rows: forwards, and backwards to their gradients.
+"""Fully connected layers with ReLU or another function in between, over blocks of rows: there, and back to gradients.
 
 A *row* is what the layers are applied to, for instance the features of a job. A *block* is a fixed number of rows, and
 its numbers are kept *unit by unit*: ``units[u, r]`` is unit ``u`` of row ``r``, first the inputs, then the units of
@@ -13,13 +13,13 @@ share what is loaded, and a block with all of its layers stays in the nearest ca
     at = forward_of(block)(padded, layers, False, units)    # False: no ReLU after the last layer
     units[at, :n]                                           # what came out: a number for each row
 
-Widths are filled up to multiples of four with weights that are 0. In `forward_of` sums are made in a fixed order: what
-comes out for a row depends neither on its place nor on the size of the block. Numbers that are not finite become NaN.
+Widths are filled up to multiples of four with weights that are 0. All sums are made in a fixed order, a product and a
+sum in one operation (`hdrl.compiled.fma`), so that bits are the same on every processor. What comes out for a row
+depends neither on its place nor on the size of the block. Numbers that are not finite become NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.jit import by_way, jit, jit_with
+from hdrl.compiled import elementary32
+from hdrl.compiled.jit import by_way, jit
 from hdrl.compiled.plain import TILE_ROWS
 
 _TILE = 4
@@ -36,10 +37,18 @@ _TILE = 4
 _LINE = 64
 """Bytes of a cache line: vectors that lie across two take twice as long, in all a fifth."""
 
-_ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
+_ZERO, _ONE, _LEAST = np.float32(0.0), np.float32(1.0), np.float32(-np.inf)
 _NO_BIASES = (_ZERO, _ZERO, _ZERO, _ZERO)
 
-multiply_tile = by_way("tiles.multiply_tile")
+RELU, TANH, LEAKY_RELU = range(3)
+"""What stands between layers."""
+
+LEAK = np.float32(0.01)
+"""By what ``LEAKY_RELU`` multiplies what is negative."""
+
+multiply_tile, collect_tile = by_way("tiles.multiply_tile"), by_way("tiles.collect_tile")
+sum_rows = by_way("tiles.sum_rows")
+_tanh = elementary32.tanh
 
 
 def _full(width: int) -> int:
@@ -111,7 +120,7 @@ def pad(weights, widths, padded):
 
 @cache
 def forward_of(block: int) -> Any:
-    """Return the compiled function that sends a block of rows through layers.
+    """Return the compiled function that sends a block of rows through layers with ReLU in between.
 
     It is ``forward(padded, widths, is_open, units)``: weights by `pad`, widths, whether a ReLU follows the last layer,
     too, and the units, of which those of the inputs are given. It returns which of them is the first of the last layer.
@@ -122,127 +131,97 @@ def forward_of(block: int) -> Any:
         How many rows a block has; a multiple of 16. The code is compiled for this number. Large blocks are faster,
         small ones waste less on few rows.
     """
-    multiply = multiply_of(block)
 
     @jit
     def forward(padded, widths, is_open, units):
-        at_weight, at = 0, 0
-        n_layers = len(widths) - 1
-        for layer in range(n_layers):
-            n_in, n_out = full(widths[layer]), full(widths[layer + 1])
-            at_bias = at_weight + n_out * n_in
-            least = _ZERO if is_open or layer < n_layers - 1 else _LEAST
-            multiply(padded, at_weight, n_in, 1, at_bias, least, units, at, n_in, units, at + n_in, n_out)
-            at += n_in
-            at_weight = at_bias + n_out
-        return at
+        return send(padded, widths, is_open, RELU, units, block)
 
     return forward
 
 
-@cache
-def multiply_of(block: int) -> Callable[..., None]:
-    """Return the compiled function that multiplies a block's units by weights.
-
-    It is ``multiply(padded, at, per_output, per_input, at_bias, least, xs, at_x, n_in, ys, at_y, n_out)``: unit ``o``
-    of ``ys`` becomes ``padded[at_bias + o]`` (0 if ``at_bias`` is negative) and, for each unit ``i`` of ``xs``,
-    ``padded[at + o * per_output + i * per_input]`` times that; ``least`` stands for what is below it. Sums begin with
-    the biases and end in the ReLU: passes of their own would take a quarter of the time.
-
-    Parameters
-    ----------
-    block
-        As in `forward_of`.
-    """
-
-    @jit
-    def multiply(padded, at, per_output, per_input, at_bias, least, xs, at_x, n_in, ys, at_y, n_out):
-        for first in range(0, block, TILE_ROWS):
-            for o in range(0, n_out, _TILE):
-                p, y = at + o * per_output, at_y + o
-                b = at_bias + o
-                biases = (padded[b], padded[b + 1], padded[b + 2], padded[b + 3]) if at_bias >= 0 else _NO_BIASES
-                multiply_tile(padded, p, per_output, per_input, biases, least, xs, at_x, n_in, ys, y, first)
-
-    return multiply
-
-
-@cache
-def backward_of(block: int) -> Callable[..., None]:
-    """Return the compiled function that follows `forward_of` with the gradients of a block.
-
-    It is ``backward(padded, widths, is_open, units, slopes, has_inputs, gradients)``. ``units`` are as `forward_of`
-    left them. ``slopes``, of the same shape, holds the gradients by what came out at the same places, 0 for rows that
-    do not count; the others are written, those by the inputs if ``has_inputs``. The gradients by the weights are added
-    to ``gradients``, laid out like ``padded``.
-
-    Parameters
-    ----------
-    block
-        As in `forward_of`.
-    """
-    multiply, collect = multiply_of(block), _collect_of(block)
-
-    @jit
-    def backward(padded, widths, is_open, units, slopes, has_inputs, gradients):
-        n_layers = len(widths) - 1
-        at, end = 0, 0
-        for layer in range(n_layers):
-            at += full(widths[layer])
-            end += (full(widths[layer]) + 1) * full(widths[layer + 1])
-        for layer in range(n_layers - 1, -1, -1):
-            n_in, n_out = full(widths[layer]), full(widths[layer + 1])
-            if is_open or layer < n_layers - 1:
-                for o in range(at, at + n_out):
-                    for r in range(block):
-                        slopes[o, r] = _ZERO if units[o, r] <= _ZERO else slopes[o, r]
-            end -= (n_in + 1) * n_out
-            collect(gradients, end, units, at - n_in, n_in, slopes, at, n_out)
-            if layer > 0 or has_inputs:
-                multiply(padded, end, 1, n_in, -1, _LEAST, slopes, at, n_out, slopes, at - n_in, n_in)
-            at -= n_in
-
-    return backward
-
-
-def _collect_of(block: int) -> Callable[..., None]:
-    """Return the compiled function that adds to a layer's gradients what a block gives."""
-
-    @jit_with("contract", "reassoc")
-    def collect(gradients, at, xs, at_x, n_in, ys, at_y, n_out):
-        for o in range(0, n_out, _TILE):
-            y0, y1, y2, y3 = ys[at_y + o], ys[at_y + o + 1], ys[at_y + o + 2], ys[at_y + o + 3]
-            for i in range(0, n_in, _TILE):
-                x0, x1, x2, x3 = xs[at_x + i], xs[at_x + i + 1], xs[at_x + i + 2], xs[at_x + i + 3]
-                g00 = g01 = g02 = g03 = g10 = g11 = g12 = g13 = _ZERO
-                g20 = g21 = g22 = g23 = g30 = g31 = g32 = g33 = _ZERO
-                for r in range(block):
-                    u0, u1, u2, u3 = x0[r], x1[r], x2[r], x3[r]
-                    v0, v1, v2, v3 = y0[r], y1[r], y2[r], y3[r]
-                    g00, g01, g02, g03 = g00 + v0 * u0, g01 + v0 * u1, g02 + v0 * u2, g03 + v0 * u3
-                    g10, g11, g12, g13 = g10 + v1 * u0, g11 + v1 * u1, g12 + v1 * u2, g13 + v1 * u3
-                    g20, g21, g22, g23 = g20 + v2 * u0, g21 + v2 * u1, g22 + v2 * u2, g23 + v2 * u3
-                    g30, g31, g32, g33 = g30 + v3 * u0, g31 + v3 * u1, g32 + v3 * u2, g33 + v3 * u3
-                p0 = at + o * n_in + i
-                p1, p2, p3 = p0 + n_in, p0 + 2 * n_in, p0 + 3 * n_in
-                _add_four(gradients, p0, g00, g01, g02, g03)
-                _add_four(gradients, p1, g10, g11, g12, g13)
-                _add_four(gradients, p2, g20, g21, g22, g23)
-                _add_four(gradients, p3, g30, g31, g32, g33)
-            g0 = g1 = g2 = g3 = _ZERO
-            for r in range(block):
-                g0, g1, g2, g3 = g0 + y0[r], g1 + y1[r], g2 + y2[r], g3 + y3[r]
-            _add_four(gradients, at + n_out * n_in + o, g0, g1, g2, g3)
-
-    return collect
+@jit
+def send(padded, widths, is_open, kind, units, n_rows):
+    """Send the first rows of a block through layers, with ``RELU`` or another ``kind`` in between: as `forward_of`."""
+    at_weight, at = 0, 0
+    n_layers = len(widths) - 1
+    for layer in range(n_layers):
+        n_in, n_out = full(widths[layer]), full(widths[layer + 1])
+        at_bias = at_weight + n_out * n_in
+        is_followed = is_open or layer < n_layers - 1
+        least = _ZERO if is_followed and kind == RELU else _LEAST
+        _multiply(padded, at_weight, n_in, 1, at_bias, least, units, at, n_in, units, at + n_in, n_out, n_rows)
+        at += n_in
+        if is_followed and kind == TANH:
+            for o in range(at, at + n_out):
+                for r in range(n_rows):
+                    units[o, r] = _tanh(units[o, r])
+        elif is_followed and kind == LEAKY_RELU:
+            for o in range(at, at + n_out):
+                for r in range(n_rows):
+                    units[o, r] = units[o, r] * (LEAK if units[o, r] <= _ZERO else _ONE)
+        at_weight = at_bias + n_out
+    return at
 
 
 @jit
-def _add_four(numbers, at, a, b, c, d):
-    numbers[at] += a
-    numbers[at + 1] += b
-    numbers[at + 2] += c
-    numbers[at + 3] += d
+def _multiply(padded, at, per_output, per_input, at_bias, least, xs, at_x, n_in, ys, at_y, n_out, n_rows):
+    """Multiply a block's units by weights.
+
+    Unit ``o`` of ``ys`` becomes ``padded[at_bias + o]`` (0 if ``at_bias`` is negative) and, for each unit ``i`` of
+    ``xs``, ``padded[at + o * per_output + i * per_input]`` times that; ``least`` stands for what is below it. Sums
+    begin with the biases and end in the ReLU: passes of their own would take a quarter of the time.
+    """
+    for first in range(0, n_rows, TILE_ROWS):
+        for o in range(0, n_out, _TILE):
+            p, y = at + o * per_output, at_y + o
+            b = at_bias + o
+            biases = (padded[b], padded[b + 1], padded[b + 2], padded[b + 3]) if at_bias >= 0 else _NO_BIASES
+            multiply_tile(padded, p, per_output, per_input, biases, least, xs, at_x, n_in, ys, y, first)
+
+
+@jit
+def send_back(padded, widths, is_open, kind, units, slopes, n_rows, has_inputs, gradients):
+    """Follow `send` with the gradients of a block.
+
+    ``units`` are as `send` left them. ``slopes``, of the same shape, holds the gradients by what came out at the same
+    places, 0 for rows that do not count up to the next multiple of 16; the others are written, those by the inputs if
+    ``has_inputs``. The gradients by the weights are added to ``gradients``, laid out like ``padded``.
+    """
+    n_layers = len(widths) - 1
+    at, end = 0, 0
+    for layer in range(n_layers):
+        at += full(widths[layer])
+        end += (full(widths[layer]) + 1) * full(widths[layer + 1])
+    n_full = (n_rows + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS
+    for layer in range(n_layers - 1, -1, -1):
+        n_in, n_out = full(widths[layer]), full(widths[layer + 1])
+        if is_open or layer < n_layers - 1:
+            for o in range(at, at + n_out):
+                _follow_back(kind, units[o], slopes[o], n_full)
+        end -= (n_in + 1) * n_out
+        at_bias = end + n_out * n_in
+        for o in range(0, n_out, _TILE):
+            for i in range(0, n_in, _TILE):
+                collect_tile(gradients, end + o * n_in + i, n_in, units, at - n_in + i, slopes, at + o, n_full)
+        for o in range(n_out):
+            gradients[at_bias + o] += sum_rows(slopes, at + o, n_full)
+        if layer > 0 or has_inputs:
+            _multiply(padded, end, 1, n_in, -1, _LEAST, slopes, at, n_out, slopes, at - n_in, n_in, n_full)
+        at -= n_in
+
+
+@jit
+def _follow_back(kind, units, slopes, n_rows):
+    """Turn slopes by what came out of ReLU or another kind into slopes by what went in."""
+    if kind == TANH:
+        for r in range(n_rows):
+            slopes[r] = slopes[r] * (_ONE - units[r] * units[r])
+    elif kind == LEAKY_RELU:
+        for r in range(n_rows):
+            slopes[r] = slopes[r] * (LEAK if units[r] <= _ZERO else _ONE)
+    else:
+        for r in range(n_rows):
+            slopes[r] = _ZERO if units[r] <= _ZERO else slopes[r]
 
 
 @jit

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from hdrl.compiled.bare import IS_TRIED, BareEntry, Code
 from hdrl.compiled.cache import SIMULATOR
@@ -83,40 +83,23 @@ def jit(function: F) -> F:
     """Compile an inner function: only other compiled functions call it.
 
     It is compiled without wrappers for Python and without reference counting (the arrays belong to the caller of the
-    entry), which halves the time that compiling takes.
+    entry), which halves the time that compiling takes. The compiler takes no liberties with floating-point numbers:
+    what comes out is the same on every processor, to the bit.
 
     Parameters
     ----------
     function
         A function of scalars and flat arrays; it makes no arrays.
     """
-    return jit_with()(function)
+    if JIT_DISABLED:
+        return function
 
+    def compiled() -> Any:
+        numba = _numba()
+        part = _linking().PART if IS_FAST else {}
+        return numba.njit(**_COMMON, **part)(function)
 
-def jit_with(*liberties: Literal["contract", "reassoc"]) -> Callable[[F], F]:
-    """Return `jit` for a function in which the compiler may take liberties with floating-point numbers.
-
-    Its results may differ in their last bits from one kind of processor to another, never from call to call.
-
-    Parameters
-    ----------
-    liberties
-        ``"contract"``: a product and a sum may be one operation, rounded once. ``"reassoc"``: sums may be made in
-        another order, which vectors need that sum up.
-    """
-
-    def compile_part(function: F) -> F:
-        if JIT_DISABLED:
-            return function
-
-        def compiled() -> Any:
-            numba = _numba()
-            part = _linking().PART if IS_FAST else {}
-            return numba.njit(**_COMMON, **({"fastmath": set(liberties)} if liberties else {}), **part)(function)
-
-        return cast("F", Later(compiled, function))
-
-    return compile_part
+    return cast("F", Later(compiled, function))
 
 
 def by_way(name: str) -> Any:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.compiled.jit import jit, jit_with
+from hdrl.compiled.fma import fma
+from hdrl.compiled.jit import jit
 
 _ZERO = np.float32(0.0)
 
@@ -70,7 +71,7 @@ def forward_one(by_input, widths, is_open, units, active):
     return at
 
 
-@jit_with("contract")
+@jit
 def _add_four(by_input, first, n_out, active, xs, ys):
     """Add what four inputs give to the units of the next layer."""
     p0, p1, p2, p3 = active[0] * n_out, active[1] * n_out, active[2] * n_out, active[3] * n_out
@@ -78,10 +79,10 @@ def _add_four(by_input, first, n_out, active, xs, ys):
     w0, w1 = by_input[first + p0 : first + p0 + n_out], by_input[first + p1 : first + p1 + n_out]
     w2, w3 = by_input[first + p2 : first + p2 + n_out], by_input[first + p3 : first + p3 + n_out]
     for o in range(n_out):
-        ys[o] = ys[o] + w0[o] * x0 + w1[o] * x1 + w2[o] * x2 + w3[o] * x3
+        ys[o] = fma(w3[o], x3, fma(w2[o], x2, fma(w1[o], x1, fma(w0[o], x0, ys[o]))))
 
 
-@jit_with("contract")
+@jit
 def _add_one(by_input, first, x, ys):
     for o in range(len(ys)):
-        ys[o] = ys[o] + by_input[first + o] * x
+        ys[o] = fma(by_input[first + o], x, ys[o])

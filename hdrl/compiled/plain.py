@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.compiled.jit import jit, jit_with
+from hdrl.compiled.fma import fma
+from hdrl.compiled.jit import jit
 from hdrl.compiled.ways import JIT_DISABLED
 
 
@@ -103,7 +104,7 @@ TILE_ROWS = 16
 """Rows that `multiply_tile` takes: with four units they fill half of the registers of 32 bytes."""
 
 
-@jit_with("contract")
+@jit
 def multiply_tile(padded, at, per_output, per_input, biases, least, xs, at_x, n_in, ys, at_y, first):  # type: ignore[no-untyped-def]
     """Multiply the units of a tile of rows by weights, to four units: see `hdrl.compiled.dense.multiply_of`."""
     for o in range(4):
@@ -112,6 +113,55 @@ def multiply_tile(padded, at, per_output, per_input, biases, least, xs, at_x, n_
         for i in range(n_in):
             x, weight = xs[at_x + i, first : first + TILE_ROWS], padded[at + o * per_output + i * per_input]
             for r in range(TILE_ROWS):
-                y[r] = y[r] + weight * x[r]
+                y[r] = fma(weight, x[r], y[r])
         for r in range(TILE_ROWS):
             y[r] = least if y[r] < least else y[r]
+
+
+@jit
+def collect_tile(gradients, at, per_output, xs, at_x, ys, at_y, n_rows):  # type: ignore[no-untyped-def]
+    """Add to the gradients by four times four weights what rows give: see `hdrl.compiled.dense.backward_of`.
+
+    Every 16th row is summed up by itself, then the halves of these sums are added until one is left.
+    """
+    for o in range(4):
+        for i in range(4):
+            x, y = xs[at_x + i], ys[at_y + o]
+            even = _four_products(x, y, 0, n_rows) + _four_products(x, y, 2, n_rows)
+            odd = _four_products(x, y, 1, n_rows) + _four_products(x, y, 3, n_rows)
+            gradients[at + o * per_output + i] += even + odd
+
+
+@jit
+def _four_products(x, y, first, n_rows):  # type: ignore[no-untyped-def]
+    one = _products(x, y, first, n_rows) + _products(x, y, first + 8, n_rows)
+    return one + (_products(x, y, first + 4, n_rows) + _products(x, y, first + 12, n_rows))
+
+
+@jit
+def _products(x, y, first, n_rows):  # type: ignore[no-untyped-def]
+    total = np.float32(0.0)
+    for r in range(first, n_rows, TILE_ROWS):
+        total = fma(y[r], x[r], total)
+    return total
+
+
+@jit
+def sum_rows(ys, at_y, n_rows):  # type: ignore[no-untyped-def]
+    """Return the sum of a unit over rows, in the order of `collect_tile`."""
+    y = ys[at_y]
+    return (_four(y, 0, n_rows) + _four(y, 2, n_rows)) + (_four(y, 1, n_rows) + _four(y, 3, n_rows))
+
+
+@jit
+def _four(y, first, n_rows):  # type: ignore[no-untyped-def]
+    one = _every_16th(y, first, n_rows) + _every_16th(y, first + 8, n_rows)
+    return one + (_every_16th(y, first + 4, n_rows) + _every_16th(y, first + 12, n_rows))
+
+
+@jit
+def _every_16th(y, first, n_rows):  # type: ignore[no-untyped-def]
+    total = np.float32(0.0)
+    for r in range(first, n_rows, TILE_ROWS):
+        total = total + y[r]
+    return total

@@ -11,6 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from hdrl.learn import portable
+
 
 def gae(
     rewards: Tensor,
@@ -50,7 +52,7 @@ def gae(
     advantages = torch.empty_like(rewards)
     later = torch.zeros_like(rewards[0])
     for t in range(len(rewards) - 1, -1, -1):
-        later = torch.addcmul(deltas[t], goes_on[t], later)
+        later = deltas[t] + goes_on[t] * later
         advantages[t] = later
     return advantages
 
@@ -102,7 +104,7 @@ def standardise(numbers: Tensor, valid: Tensor | None = None) -> Tensor:
     counted = numbers if valid is None else numbers[valid]
     if counted.numel() < 2:
         return torch.zeros_like(numbers)
-    deviation, mean = torch.std_mean(counted)
+    deviation, mean = portable.std_mean(counted)
     return (numbers - mean) / (deviation + 1e-8)
 
 
@@ -118,5 +120,5 @@ def explained_variance(predicted: Tensor, found: Tensor) -> float:
     """
     if found.numel() < 2:
         return 0.0
-    variance = float(found.var())
-    return 0.0 if variance == 0.0 else 1.0 - float((found - predicted).var()) / variance
+    variance = float(portable.var(found))
+    return 0.0 if variance == 0.0 else 1.0 - float(portable.var(found - predicted)) / variance

@@ -24,8 +24,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
+from hdrl.learn import portable
 from hdrl.learn.agent import Agent, fitting
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.networks import build_network
@@ -83,7 +83,7 @@ class Adversary:
             has_critic=False,
             n_per_row=n_per_row_of(agent.action_space),
         )
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=options.lr, fused=True)
+        self.optimizer = portable.Adam(self.network.parameters(), options.lr)
 
     def weight(self, n_iterations: int) -> float:
         """Return what is paid for a unit of log-odds, 0 before the first iteration and where it has faded.
@@ -130,14 +130,14 @@ class Adversary:
                 paid[part] = weight * _of(odds, actions[part]).clamp(-MOST, MOST)
         steps.rewards = steps.rewards + paid.view_as(steps.rewards)
         return {
-            "discriminator_loss": float(torch.stack(losses).mean()),
-            "expert_agreement": float((actions[index] == experts[index]).float().mean()),
-            "payment": float(paid[index].mean()),
+            "discriminator_loss": float(portable.mean(torch.stack(losses))),
+            "expert_agreement": float(portable.mean(actions[index] == experts[index])),
+            "payment": float(portable.mean(paid[index])),
         }
 
     def _learn(self, observations: Tensor, mask: Tensor | None, actions: Tensor, experts: Tensor) -> Tensor:
         odds = self._odds(observations, mask)
-        loss = (softplus(-_of(odds, experts)) + softplus(_of(odds, actions))).mean()
+        loss = portable.mean(portable.softplus(-_of(odds, experts)) + portable.softplus(_of(odds, actions)))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()

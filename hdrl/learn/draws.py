@@ -1,13 +1,12 @@
-"""Drawing by torch's exponential random numbers, of which only those are computed that may decide.
+"""Drawing by exponential random numbers, of which only those are computed that may decide.
 
-What is drawn, and where the generator is afterwards, are the same to the bit as by torch's own functions
-(`hdrl.learn.masking.sample`). An action that is impossible passes over its random number, and the logarithm is taken
-of numbers alone that may win: of 45 possible actions some five.
+What is drawn, and where the generator is afterwards, are the same to the bit as with all of them
+(`draw_by_all`), and on every processor. An action that is impossible passes over its random number, and the logarithm
+is taken of numbers alone that may win: of 45 possible actions some five.
 """
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,10 @@ from torch import Tensor
 
 from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.jit import entry_in
+from hdrl.compiled.quantiles import waiting_time
 from hdrl.compiled.twister import N_TWISTER, N, next_word, pass_over
 from hdrl.compiled.ways import JIT_DISABLED
+from hdrl.learn import portable
 
 _entry = entry_in(cache_folder("hdrl-draws", [Path(__file__)]), "compiling draws (the first time only, some seconds)")
 
@@ -48,7 +49,7 @@ def _draw(probabilities: Any, words: Any, left: Any, twister: Any, actions: Any)
             uniform = (((high << 32) | np.int64(next_word(twister))) & ((1 << 53) - 1)) * 2.0**-53
             if p * _SLACK <= best * uniform:  # a time is at least this uniform number
                 continue
-            found = p / np.float32(-math.log1p(-uniform))
+            found = p / np.float32(waiting_time(uniform))
             if found > best:
                 best, action = found, one
         actions[row] = action
@@ -78,7 +79,7 @@ def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor | None:
 
 def draw_by_all(probabilities: Tensor, generator: torch.Generator) -> Tensor:
     """Draw as `draw` does, with a random number for each action, wherever the probabilities are."""
-    times = torch.empty(probabilities.shape, dtype=probabilities.dtype).exponential_(generator=generator)
+    times = portable.exponential(tuple(probabilities.shape), generator)
     return (probabilities / times.to(probabilities.device)).argmax(-1)
 
 

@@ -143,8 +143,6 @@ class EvolutionAgent(Agent):
 
         Raises
         ------
-        MissingExtra
-            If a library that it needs is not installed.
         LearningError
             If it needs more candidates.
         """
@@ -217,7 +215,7 @@ class EvolutionAgent(Agent):
             self._begin(start, losses.shape[1])
         for row in losses:
             self._tell(row)
-        # Other versions of the libraries may round otherwise; the weights that were judged are those that were saved.
+        # Another version of hdrl may round otherwise; the weights that were judged are those that were saved.
         self.weights = weights.copy()
 
     def load_weights(self, state: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ points and what was learned for each stand beside the weights of the agent that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +48,7 @@ def nearest(point: Sequence[float], points: Sequence[Sequence[float]]) -> int:
     points
         At least one. Those of another number of coordinates are farther away than all others.
     """
-    distances = [float(np.linalg.norm(np.subtract(point, one))) if len(one) == len(point) else np.inf for one in points]
+    distances = [math.dist(point, one) if len(one) == len(point) else np.inf for one in points]
     return int(np.argmin(distances))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from hdrl.learn import portable
 from hdrl.learn.draws import draw, draw_by_all
 
 ILLEGAL = -1e30
@@ -43,7 +44,7 @@ def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
     Tensor
         Shape ``(n,)``, int64.
     """
-    probabilities = torch.softmax(logits, -1)
+    probabilities = portable.softmax(logits)
     drawn = draw(probabilities, generator)
     return draw_by_all(probabilities, generator) if drawn is None else drawn
 
@@ -83,14 +84,12 @@ def log_prob_of(log_probs: Tensor, actions: Tensor) -> Tensor:
 def probabilities_of(log_probs: Tensor) -> Tensor:
     """Return probabilities, of the same shape, from log-probabilities that sum to 1 in each row.
 
-    ``softmax`` gives back what went in, and is some ten times as fast as ``exp`` where many are impossible.
-
     Parameters
     ----------
     log_probs
         Shape ``(n, n_actions)``.
     """
-    return torch.softmax(log_probs, -1)
+    return portable.exp(log_probs)
 
 
 def entropy_of(log_probs: Tensor) -> Tensor:
@@ -101,4 +100,4 @@ def entropy_of(log_probs: Tensor) -> Tensor:
     log_probs
         Shape ``(n, n_actions)``.
     """
-    return -(probabilities_of(log_probs) * log_probs).sum(-1)
+    return -portable.sum(probabilities_of(log_probs) * log_probs, -1)

@@ -9,10 +9,10 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
+from hdrl.learn import portable
 from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.config import NetworkConfig
-from hdrl.learn.lean_adam import LeanAdam, clip
-from hdrl.learn.masking import log_prob_of, sample
+from hdrl.learn.masking import sample
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.threads import at_once
 from hdrl.plainnet import PlainActor
@@ -70,7 +70,7 @@ class ActorCriticAgent(Agent):
             if not explore:
                 return Acted(logits.argmax(-1), {})
             actions = sample(logits, self.generator)
-            return Acted(actions, {"log_prob": log_prob_of(torch.log_softmax(logits, -1), actions)})
+            return Acted(actions, {"log_prob": portable.choose(logits, actions).log_probs})
 
     def plain_actor(self) -> PlainActor | None:
         """Return the actor in plain numbers, unless a subclass chooses by something else."""
@@ -80,7 +80,7 @@ class ActorCriticAgent(Agent):
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return how likely each action is while training."""
         with torch.inference_mode():
-            return torch.softmax(self.network.logits(observations, mask), -1)
+            return portable.softmax(self.network.logits(observations, mask))
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return what the critic expects of each observation, shape ``(n,)``, without gradients.
@@ -172,7 +172,7 @@ def adam(network: ActorCritic, lr: float, value_lr: float | None) -> torch.optim
     groups: list[dict[str, Any]] = [{"params": network.actor_parameters(), "lr": lr}]
     if network.critic_parameters():
         groups.append({"params": network.critic_parameters(), "lr": lr if value_lr is None else value_lr})
-    return LeanAdam(groups)
+    return portable.Adam(groups)
 
 
 def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> None:
@@ -186,7 +186,7 @@ def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> No
         Largest norm of all gradients together; ``None``: any.
     """
     if max_norm is not None:
-        clip([parameter for group in optimizer.param_groups for parameter in group["params"]], max_norm)
+        portable.clip([parameter for group in optimizer.param_groups for parameter in group["params"]], max_norm)
     optimizer.step()
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hdrl import elementary
 from hdrl.errors import LearningError
 from hdrl.learn.config import ReplayConfig
 from hdrl.learn.memory import Finals, Memory, Outcome
@@ -283,7 +284,7 @@ class Replay(Memory):
             return slots, torch.ones(n)
         priorities = self.tree.priorities
         n_drawable = np.count_nonzero(priorities)
-        weights = (n_drawable * priorities[slots] / total) ** -self.beta.at(self._n_batches)
+        weights = elementary.power(n_drawable * priorities[slots] / total, -self.beta.at(self._n_batches))
         return slots, torch.from_numpy(weights / weights.max()).float()
 
     def transitions(self, slots: Any, weights: Tensor) -> Transitions:
@@ -335,7 +336,7 @@ class Replay(Memory):
             return
         errors = batch.errors.abs().double().numpy() + self.smallest_error
         self._largest = max(self._largest, float(errors.max()))
-        self.tree.set(batch.slots.numpy(), errors**self.alpha)
+        self.tree.set(batch.slots.numpy(), elementary.power(errors, self.alpha))
 
     # ------------------------------------------------------------------ saving
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hdrl.learn import portable
 from hdrl.learn.advantages import discounted_returns
 from hdrl.learn.config import ValueConfig
 from hdrl.learn.memory import Outcome
@@ -63,7 +64,7 @@ class RewardScale:
         before = self._sums_so_far(rewards, terminated | truncated)
         after = discounted_returns(rewards, terminated, truncated, self.gamma)
         for index, sums in enumerate((before, after)):
-            self._squares[index] += float(sums[valid].double().square().sum())
+            self._squares[index] += portable.sum_of_squares(sums[valid])
         self.n += int(valid.sum())
 
     def add(self, outcome: Outcome) -> None:

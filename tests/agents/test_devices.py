@@ -20,7 +20,7 @@ from hdrl.experiment import devices as measured  # noqa: E402
 from hdrl.launcher.launch import launch  # noqa: E402
 from hdrl.learn import Trainer, checkpoint_of, evaluate, save_checkpoint  # noqa: E402
 from hdrl.learn import device as devices  # noqa: E402
-from hdrl.learn.networks import rowlayers  # noqa: E402
+from hdrl.learn.portable import own  # noqa: E402
 from hdrl.testing.toys import IdentityEnvs, ShortestRowEnvs  # noqa: E402
 
 
@@ -75,9 +75,7 @@ def weights(trainer: Trainer) -> list[Any]:
 def test_what_is_learned_elsewhere_is_what_is_learned_here(
     name: str, network: str, request: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        rowlayers, "JIT_DISABLED", True
-    )  # here, too, torch's layers compute: elsewhere nothing else can
+    monkeypatch.setattr(own, "JIT_DISABLED", True)  # here, too, torch's layers compute: elsewhere nothing else can
     here = weights(trained(name, network))
     device = request.getfixturevalue("far")
     there = trained(name, network, device)

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
-pytest.importorskip("cmaes", reason="needs cmaes (the extra evolution)")
 
 from gymnasium import spaces  # noqa: E402
 

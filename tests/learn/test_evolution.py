@@ -10,7 +10,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
-pytest.importorskip("cmaes", reason="needs cmaes (the extra evolution)")
 
 from hdrl.agents.cma_es import CMAES  # noqa: E402
 from hdrl.agents.openai_es import Mirrored, OpenAIES  # noqa: E402

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.compiled.ways import JIT_DISABLED  # noqa: E402
-from hdrl.learn.networks import rowlayers  # noqa: E402
-from hdrl.learn.networks.rowlayers import RowLayers  # noqa: E402
+from hdrl.learn.networks.layers import Layers, mlp  # noqa: E402
 from hdrl.learn.networks.rows import Rows, rows_at, rows_of  # noqa: E402
+from hdrl.learn.portable import layers as portable_layers  # noqa: E402
 from hdrl.learn.threads import at_once, begin, helped_by, share  # noqa: E402
 
 FILL = -7.0
@@ -28,7 +28,7 @@ def some_rows(n: int, n_rows: int, n_features: int, share: float, seed: int) -> 
     return rows_of(observations, torch.rand((n, n_rows + 1), generator=generator) < share)
 
 
-def whole(layers: RowLayers, seed: int) -> RowLayers:
+def whole(layers: Layers, seed: int) -> Layers:
     """Make all weights -1, 0 or 1."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -37,7 +37,7 @@ def whole(layers: RowLayers, seed: int) -> RowLayers:
     return layers
 
 
-def found_by(stacks: list[RowLayers], rows: Rows, *, has_inputs: bool) -> list[torch.Tensor]:
+def found_by(stacks: list[Layers], rows: Rows, *, has_inputs: bool) -> list[torch.Tensor]:
     """Return what comes out, and the gradients by all weights and by the rows."""
     table = rows.table.clone().requires_grad_(has_inputs)
     out = stacks[0].through(rows._replace(table=table), FILL, *stacks[1:])
@@ -62,9 +62,9 @@ def test_values_and_gradients_are_those_of_torchs_layers(
     sizes, head, n, n_rows, share_of_rows, is_open, has_inputs, seed
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
-    stacks = [whole(RowLayers(sizes, generator, is_open=is_open or head is not None), seed)]
+    stacks = [whole(mlp(sizes, generator, is_open=is_open or head is not None), seed)]
     if head is not None:
-        stacks.append(whole(RowLayers((sizes[-1], head), generator), seed + 1))
+        stacks.append(whole(mlp((sizes[-1], head), generator), seed + 1))
     rows = some_rows(n, n_rows, sizes[0], share_of_rows, seed)
     mine = found_by(stacks, rows, has_inputs=has_inputs)
     exact = [copy.deepcopy(stack).double() for stack in stacks]
@@ -77,17 +77,17 @@ def test_values_and_gradients_are_those_of_torchs_layers(
         assert torch.equal(one.double(), other)
 
 
-def usual(sizes: tuple[int, ...]) -> RowLayers:
+def usual(sizes: tuple[int, ...]) -> Layers:
     """Return layers whose sums are not exact."""
-    return RowLayers(sizes, torch.Generator().manual_seed(1))
+    return mlp(sizes, torch.Generator().manual_seed(1))
 
 
 @pytest.mark.skipif(JIT_DISABLED, reason="torch's own layers compute")
 def test_who_helps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rowlayers, "_PART", rowlayers.BLOCK)
+    monkeypatch.setattr(portable_layers, "_PART", portable_layers.BLOCK)
     layers = usual((8, 32, 16, 8, 1))
     rows = some_rows(40, 128, 8, 0.6, 2)
-    assert len(rows.places) > 8 * rowlayers._PART
+    assert len(rows.places) > 8 * portable_layers._PART
     alone = found_by([layers], rows, has_inputs=True)
     with helped_by(3):
         for _ in range(5):

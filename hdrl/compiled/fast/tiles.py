@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from hdrl.compiled.plain import TILE_ROWS
 
 _ROWS = ir.VectorType(ir.FloatType(), TILE_ROWS)
-_FLAGS = ("contract",)  # a product and a sum are one operation, as in the other ways
+_N_OUTPUTS, _N_INPUTS = 4, 4
 
 
 def _spread(builder: Any, number: Any) -> Any:
@@ -19,6 +19,12 @@ def _spread(builder: Any, number: Any) -> Any:
     nothing, int32 = ir.Constant(_ROWS, ir.Undefined), ir.IntType(32)
     first = builder.insert_element(nothing, number, ir.Constant(int32, 0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(int32, TILE_ROWS), [0] * TILE_ROWS))
+
+
+def _fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """Return the product of two vectors, and a third added to it, rounded once."""
+    kind = ir.FunctionType(_ROWS, [_ROWS] * 3)
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{TILE_ROWS}f32"), (a, b, c))
 
 
 def _rows_of(builder: Any, array: Any, unit: Any, first: Any) -> Any:
@@ -60,8 +66,7 @@ def multiply_tile(
             for k, place in enumerate(sums):
                 at_weight = builder.add(of_input, builder.mul(per_output, context.get_constant(types.intp, k)))
                 weight = _spread(builder, builder.load(cgutils.gep_inbounds(builder, weights.data, at_weight)))
-                product = builder.fmul(weight, inputs, flags=_FLAGS)
-                builder.store(builder.fadd(builder.load(place), product, flags=_FLAGS), place)
+                builder.store(_fma(builder, weight, inputs, builder.load(place)), place)
         lowest = _spread(builder, low)
         for k, place in enumerate(sums):
             total = builder.load(place)
@@ -71,3 +76,71 @@ def multiply_tile(
 
     places = types.intp, types.intp, types.intp
     return types.void(padded, *places, biases, types.float32, xs, *places[:2], ys, *places[:2]), lower
+
+
+def _sum_of(builder: Any, numbers: Any) -> Any:
+    """Return the sum of a vector: its halves are added until one number is left."""
+    n = TILE_ROWS
+    while n > 1:
+        n //= 2
+        places = [ir.Constant(ir.VectorType(ir.IntType(32), n), [*range(i * n, (i + 1) * n)]) for i in range(2)]
+        nothing = ir.Constant(numbers.type, ir.Undefined)
+        numbers = builder.fadd(*(builder.shuffle_vector(numbers, nothing, place) for place in places))
+    return builder.extract_element(numbers, ir.Constant(ir.IntType(32), 0))
+
+
+@intrinsic
+def collect_tile(
+    typing_context: Any, gradients: Any, at: Any, per_output: Any, xs: Any, at_x: Any, ys: Any, at_y: Any, n_rows: Any
+) -> Any:
+    """Add to the gradients by four times four weights what rows give."""
+    del typing_context, at, per_output, at_x, at_y, n_rows
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = signature.args
+        to, xs, ys = (context.make_array(whole[i])(context, builder, arguments[i]) for i in (0, 3, 5))
+        at, per_output, at_x, at_y, n_rows = (arguments[i] for i in (1, 2, 4, 6, 7))
+        sums = [[cgutils.alloca_once(builder, _ROWS) for _ in range(_N_INPUTS)] for _ in range(_N_OUTPUTS)]
+        for row in sums:
+            for place in row:
+                builder.store(ir.Constant(_ROWS, [0.0] * TILE_ROWS), place)
+        constants = [context.get_constant(types.intp, k) for k in range(max(_N_INPUTS, _N_OUTPUTS))]
+        step = context.get_constant(types.intp, TILE_ROWS)
+        with cgutils.for_range_slice(builder, constants[0], n_rows, step) as (first, _):
+
+            def loaded(array: Any, unit: Any, n: int) -> list[Any]:
+                places = [_rows_of(builder, array, builder.add(unit, constants[k]), first) for k in range(n)]
+                return [builder.load(place, align=4) for place in places]
+
+            inputs, slopes = loaded(xs, at_x, _N_INPUTS), loaded(ys, at_y, _N_OUTPUTS)
+            for row, slope in zip(sums, slopes, strict=True):
+                for place, one in zip(row, inputs, strict=True):
+                    builder.store(_fma(builder, slope, one, builder.load(place)), place)
+        for o, row in enumerate(sums):
+            of_output = builder.add(at, builder.mul(per_output, constants[o]))
+            for i, place in enumerate(row):
+                target = cgutils.gep_inbounds(builder, to.data, builder.add(of_output, constants[i]))
+                total = _sum_of(builder, builder.load(place))
+                builder.store(builder.fadd(builder.load(target), total), target)
+        return context.get_dummy_value()
+
+    intp = types.intp
+    return types.void(gradients, intp, intp, xs, intp, ys, intp, intp), lower
+
+
+@intrinsic
+def sum_rows(typing_context: Any, ys: Any, at_y: Any, n_rows: Any) -> Any:
+    """Return the sum of a unit over rows."""
+    del typing_context, at_y, n_rows
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = cgutils.alloca_once(builder, _ROWS)
+        builder.store(ir.Constant(_ROWS, [0.0] * TILE_ROWS), place)
+        zero, step = context.get_constant(types.intp, 0), context.get_constant(types.intp, TILE_ROWS)
+        with cgutils.for_range_slice(builder, zero, arguments[2], step) as (first, _):
+            some = builder.load(_rows_of(builder, array, arguments[1], first), align=4)
+            builder.store(builder.fadd(builder.load(place), some), place)
+        return _sum_of(builder, builder.load(place))
+
+    return types.float32(ys, types.intp, types.intp), lower

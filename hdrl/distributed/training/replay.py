@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hdrl import elementary
 from hdrl.learn.agent import Agent
 from hdrl.learn.memory import Finals, Outcome
 from hdrl.learn.replay import Replay, Transitions
@@ -123,7 +124,7 @@ class SharedReplay(Replay):
         if chunk.errors is not None and self.alpha > 0.0 and len(slots):
             errors = chunk.errors.double().numpy() + self.smallest_error
             self._largest = max(self._largest, float(errors.max()))
-            self.tree.set(slots, errors**self.alpha)
+            self.tree.set(slots, elementary.power(errors, self.alpha))
         return slots
 
     def cut(self, number: int) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from hdrl.learn import portable
 from hdrl.plainnet import PlainActor
 
 
@@ -124,9 +125,4 @@ class ActorCritic(nn.Module, abc.ABC):
         share
             How far, 0 to 1; 1 copies them.
         """
-        mine: list[Tensor] = list(self.parameters())
-        theirs: list[Tensor] = list(other.parameters())
-        if share >= 1.0:
-            torch._foreach_copy_(mine, theirs)
-        else:
-            torch._foreach_lerp_(mine, theirs, share)
+        portable.move_towards(list(self.parameters()), list(other.parameters()), share)

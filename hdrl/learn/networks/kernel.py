@@ -11,10 +11,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from hdrl.learn import portable
 from hdrl.learn.masking import ILLEGAL, mask_logits
 from hdrl.learn.networks.base import ActorCritic
 from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp, plain_layers
-from hdrl.learn.networks.rowlayers import RowLayers
 from hdrl.learn.networks.rows import Rows, rows_at, rows_of, table_shape
 from hdrl.plainnet import PlainActor
 
@@ -76,15 +76,15 @@ class KernelActorCritic(ActorCritic):
         self.has_critic, self.n_atoms = has_critic, n_atoms
         self.sees_all_rows = sees_all_rows
         self.n_extra = n_extra
-        self.actor_body = RowLayers((n_features, *ROW_LAYERS[:-1]), generator, is_open=True)
-        self.actor_head = RowLayers((ROW_LAYERS[-2], n_per_row * n_atoms), generator, last_gain=POLICY_GAIN)
+        self.actor_body = mlp((n_features, *ROW_LAYERS[:-1]), generator, is_open=True)
+        self.actor_head = mlp((ROW_LAYERS[-2], n_per_row * n_atoms), generator, last_gain=POLICY_GAIN)
         self.actor_extra = (
             mlp((ROW_LAYERS[-2], n_extra * n_atoms), generator, last_gain=POLICY_GAIN) if n_extra else None
         )
-        self.critic_rows = RowLayers((n_features,), generator)
-        self.critic_head = nn.Sequential()
+        self.critic_rows = mlp((n_features,), generator)
+        self.critic_head = mlp((n_rows,), generator)
         if has_critic:
-            self.critic_rows = RowLayers((n_features, *ROW_LAYERS), generator, last_gain=VALUE_GAIN)
+            self.critic_rows = mlp((n_features, *ROW_LAYERS), generator, last_gain=VALUE_GAIN)
             self.critic_head = mlp((n_rows, *CRITIC_LAYERS[:-1], n_atoms), generator, last_gain=VALUE_GAIN)
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
@@ -139,7 +139,7 @@ class KernelActorCritic(ActorCritic):
         parts = [self.without_axis(part) for part in torch.split(of_rows, self.n_atoms, dim=-1)]
         if self.actor_extra is not None:
             counts = torch.bincount(rows.places.div(rows.shape[1], rounding_mode="floor"), minlength=rows.shape[0])
-            parts.append(self.by_atoms(self.actor_extra(hidden.sum(1) / counts.clamp_(min=1).unsqueeze(-1))))
+            parts.append(self.by_atoms(self.actor_extra(portable.sum(hidden, 1) / counts.clamp_(min=1).unsqueeze(-1))))
         logits = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
         return mask_logits(logits, mask) if self._looks_at_mask else logits
 

@@ -1,21 +1,37 @@
-"""Layers whose first weights come from a given generator, never from the global one."""
+"""Layers whose first weights come from a given generator, never from the global one, and whose bits are portable.
+
+On the CPU in single precision a stack of layers is one step of torch's graph, in compiled code
+(`hdrl.learn.portable`); elsewhere torch's own layers do the same.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from hdrl.learn import portable
 from hdrl.learn.config import Activation
-from hdrl.learn.threads import torch_threads
+from hdrl.learn.networks.rows import Rows
+from hdrl.learn.portable import Among, Stack
 from hdrl.plainnet import PlainLayers
+
+
+class Tanh(nn.Tanh):
+    """The hyperbolic tangent with portable bits."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return it of each number."""
+        return portable.tanh(inputs)
+
 
 ACTIVATIONS: dict[Activation, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
-    "tanh": nn.Tanh,
+    "tanh": Tanh,
     "leaky_relu": nn.LeakyReLU,
 }
 """Activations by name."""
@@ -31,6 +47,10 @@ class _Linear(nn.Linear):
 
     def reset_parameters(self) -> None:
         """Leave the weights to whoever makes the layer."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
+        """Return what comes out."""
+        return portable.linear(input, self.weight, self.bias)
 
 
 def linear(n_in: int, n_out: int, generator: torch.Generator, gain: float | None) -> nn.Linear:
@@ -50,13 +70,78 @@ def linear(n_in: int, n_out: int, generator: torch.Generator, gain: float | None
     with torch.no_grad():
         if gain is None:
             bound = 1.0 / math.sqrt(n_in)
-            nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
-            nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+            for part in layer.parameters():
+                part.copy_(portable.uniform(part.shape, -bound, bound, generator))
         else:
-            with torch_threads(1):  # more of them find other last bits, and the same seed would give other trainings
-                nn.init.orthogonal_(layer.weight, gain, generator=generator)
+            layer.weight.copy_(portable.orthogonal(n_out, n_in, gain, generator))
             nn.init.zeros_(layer.bias)
     return layer
+
+
+class Layers(nn.Sequential):
+    """Fully connected layers with the same activation in between.
+
+    Parameters
+    ----------
+    modules
+        Linear layers, and activations between them.
+    sizes
+        Width of the input and of each layer.
+    activation
+        The activation.
+    is_open
+        Whether it follows the last layer, too.
+    """
+
+    def __init__(self, modules: Sequence[nn.Module], sizes: Sequence[int], activation: Activation, *, is_open: bool):
+        super().__init__(*modules)
+        self.stack = Stack(np.array(sizes, dtype=np.int64), activation, is_open)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return what comes out of the last layer, shape ``(..., width)``.
+
+        Parameters
+        ----------
+        inputs
+            Shape ``(..., n_in)``.
+        """
+        weights = self.linear_weights()
+        if not weights or not portable.is_own(inputs, *weights):
+            found: Tensor = super().forward(inputs)
+            return found
+        out = portable.pass_layers(inputs.reshape(-1, inputs.shape[-1]), weights, self.stack)
+        return out.view(*inputs.shape[:-1], out.shape[1])
+
+    def through(self, rows: Rows, fill: float, head: Layers | None = None) -> Tensor:
+        """Return what comes out of the last layer at the places of the rows, shape ``(*rows.shape, width)``.
+
+        Parameters
+        ----------
+        rows
+            The rows.
+        fill
+            What stands in all other places.
+        head
+            Layers that follow these, which are open then; ``None``: none.
+        """
+        assert head is None or self.stack.is_open  # noqa: S101 - nothing else is ever followed
+        weights = self.linear_weights() + ([] if head is None else head.linear_weights())
+        if not portable.is_own(rows.table, *weights):
+            numbers: Tensor = super().forward(rows.features)
+            return rows.spread(numbers if head is None else head(numbers), fill)
+        stack = self.stack if head is None else _joined(self.stack, head.stack)
+        among = Among(rows.sources, rows.places, rows.shape[0] * rows.shape[1], fill)
+        out = portable.pass_layers(rows.table, weights, stack, among)
+        return out.view(*rows.shape, out.shape[1])
+
+    def linear_weights(self) -> list[Tensor]:
+        """Return the weight of each layer and its bias, in turn."""
+        linears: list[Any] = [self[i] for i in range(0, len(self), 2)]
+        return [weight for one in linears for weight in (one.weight, one.bias)]
+
+
+def _joined(first: Stack, second: Stack) -> Stack:
+    return second._replace(widths=np.concatenate([first.widths, second.widths[1:]]))
 
 
 def mlp(
@@ -67,7 +152,7 @@ def mlp(
     last_gain: float | None = None,
     is_open: bool = False,
     has_plain_init: bool = False,
-) -> nn.Sequential:
+) -> Layers:
     """Return fully connected layers.
 
     Parameters
@@ -93,7 +178,7 @@ def mlp(
         layers.append(linear(sizes[i], sizes[i + 1], generator, None if has_plain_init else gain))
         if is_open or not is_last:
             layers.append(ACTIVATIONS[activation]())
-    return nn.Sequential(*layers)
+    return Layers(layers, sizes, activation, is_open=is_open)
 
 
 def plain_layers(modules: Sequence[nn.Module]) -> PlainLayers | None:

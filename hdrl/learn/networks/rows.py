@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hdrl.compiled.ways import JIT_DISABLED
 from hdrl.errors import LearningError
-from hdrl.learn.networks.passes import find_rows
+from hdrl.learn.portable.passes import find_rows
 
 
 class Rows(NamedTuple):

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.envs.episodes import Part, Start
 from hdrl.envs.hooks import BoolArray, FloatArray, Options, StateDict
@@ -186,7 +187,7 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
         self._sequence[rows, jobs] = sequences
         accuracy = self._worth[self._table[rows, jobs], sequences, self._draw[rows, jobs]]
         self._validation[rows] += accuracy
-        self._rewards[rows] = 100.0 * np.tan(accuracy * math.pi / 2) if self.reward == "tangent" else accuracy
+        self._rewards[rows] = 100.0 * elementary.tan(accuracy * math.pi / 2) if self.reward == "tangent" else accuracy
 
     def _show(self, rows: NDArray[np.int64]) -> None:
         place = self._place[rows]

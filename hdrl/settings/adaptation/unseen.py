@@ -116,7 +116,8 @@ def _judged(tables: Sequence[Table], choose: Choice, n_seeds: int) -> _Judged:
             if isinstance(found, float):
                 regret[place, seed], rank[place, seed] = table.best - found, table.rank(found)
             else:
-                regret[place, seed], rank[place, seed] = table.best - found @ table.expected, found @ ranks
+                regret[place, seed] = table.best - np.add.reduce(found * table.expected)
+                rank[place, seed] = np.add.reduce(found * ranks)
     return _Judged(regret, rank)
 
 

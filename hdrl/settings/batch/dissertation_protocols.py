@@ -9,6 +9,7 @@ Agents that hdrl trains in its world are judged by more and shorter windows, bes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.envs.episodes import Window
 from hdrl.errors import SimulationError, WorkloadError
 from hdrl.metrics.statistics import Bootstrap
@@ -173,7 +175,7 @@ def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]
         return np.array([one.scores["mean_bounded_slowdown"] for one in play_order(jobs, windows, order, shared)])
 
     early, late = (_side_by_side(jobs.n_jobs, part) for part in ((0.0, CHOSEN_UNTIL), (JUDGED_FROM, 1.0)))
-    opponent = min(GUIDES, key=lambda name: float(np.log(values_of(GUIDES[name], early)).mean()))
+    opponent = min(GUIDES, key=lambda name: float(elementary.log(values_of(GUIDES[name], early)).mean()))
     own = np.column_stack([_values_of_model(model, log, platform, late) for model in models])
     others = {name: values_of(order, late) for name, order in GUIDES.items()}
     bootstrap = Bootstrap(np.zeros(len(late), dtype=np.int64))
@@ -188,7 +190,7 @@ def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]
             found[f"all trainings{end}", column] = value
     to_opponent = next(iter(references))
     for number, values in enumerate(own.T, start=1):
-        found[f"training {number}", to_opponent] = float(np.exp(np.log(values / others[opponent]).mean()))
+        found[f"training {number}", to_opponent] = math.exp(elementary.log(values / others[opponent]).mean())
     return found | {(name, "mean_bounded_slowdown"): float(values.mean()) for name, values in others.items()}
 
 

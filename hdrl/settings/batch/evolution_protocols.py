@@ -7,6 +7,7 @@ are geometric means over windows; logs weigh the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.cores import usable_cores
 from hdrl.seeding import stream
 from hdrl.setting import Place, Playable
@@ -76,7 +78,7 @@ def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
             results |= {(name, column): value for column, value in _compared(outcomes, protocol, tables, name).items()}
     results |= _all_logs(tables)
     each = np.mean([table.mean(axis=0) for table in tables["windows, to requests"].values()], axis=0)
-    for number, value in enumerate(np.exp(each[1:]), start=1):
+    for number, value in enumerate(elementary.exp(each[1:]), start=1):
         results[f"training {number}", "windows, to requests"] = float(value)
     return results
 
@@ -130,12 +132,12 @@ def _compared(
         By protocol and opponent.
     """
     found: dict[str, float] = {}
-    values = np.log([[one.value for one in row] for row in outcomes])
+    values = elementary.log([[one.value for one in row] for row in outcomes])
     for place, opponent in enumerate(OPPONENTS):
         column = f"{protocol}, to {opponent}"
         ratios = values[:, 2:] - values[:, place : place + 1]
         tables.setdefault(column, {})[log] = ratios
-        found[column] = float(np.exp(ratios[:, 0].mean()))
+        found[column] = math.exp(ratios[:, 0].mean())
     if protocol == "continuous":
         to_requests, _, policy, *others = outcomes[0]
         found["longest wait, to requests"] = policy.longest_s / to_requests.longest_s
@@ -151,10 +153,10 @@ def _over_changes(run: Sequence[WindowOutcome]) -> dict[str, float]:
     for place, opponent in enumerate(OPPONENTS):
         ratios = np.array([one.value / run[place].value for one in run[2:]])
         column = f"continuous, to {opponent}, weights changed"
-        mean = float(np.exp(np.log(ratios).mean()))
+        mean = math.exp(elementary.log(ratios).mean())
         found |= {column: mean, f"{column}, least": float(ratios.min()), f"{column}, largest": float(ratios.max())}
-        longest = np.log([one.longest_s / run[place].longest_s for one in run[2:]])
-        found[f"longest wait, to {opponent}, weights changed"] = float(np.exp(longest.mean()))
+        longest = elementary.log([one.longest_s / run[place].longest_s for one in run[2:]])
+        found[f"longest wait, to {opponent}, weights changed"] = math.exp(longest.mean())
     return found
 
 
@@ -258,8 +260,8 @@ def pooled(table: Table, column: str) -> dict[Place, float]:
         of_mean = values[:, 0]
         places = random.integers(0, len(of_mean), (N_RESAMPLES, len(of_mean)))
         draws += of_mean[places].mean(axis=1) / len(table)
-    found = {("all logs", column): float(np.exp(np.mean([values[:, 0].mean() for values in table.values()])))}
+    found = {("all logs", column): math.exp(np.mean([values[:, 0].mean() for values in table.values()]))}
     if min(len(values) for values in table.values()) > 1:
-        low, high = np.exp(np.percentile(draws, (2.5, 97.5)))
+        low, high = elementary.exp(np.percentile(draws, (2.5, 97.5)))
         found |= {("all logs, lower end", column): float(low), ("all logs, upper end", column): float(high)}
     return found

@@ -7,6 +7,7 @@ their mean, not by that of a model with mean weights, which for networks would b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.setting import Place, Playable
 from hdrl.settings.batch.evolution_protocols import (
     JUDGED_FROM,
@@ -84,11 +86,11 @@ def ppo_held_out_logs(traces: Mapping[str, Path], models: Sequence[Playable]) ->
             if protocol == "continuous":
                 results |= {(f"{row}, {name}", column): one for (row, column), one in _tails(outcomes, rows).items()}
     for (row, column), table in tables.items():
-        results |= {(f"{row}, {name}", column): float(np.exp(ratios[:, 0].mean())) for name, ratios in table.items()}
+        results |= {(f"{row}, {name}", column): math.exp(ratios[:, 0].mean()) for name, ratios in table.items()}
         results |= {(f"{row}, {place}", column): value for (place, _), value in pooled(table, column).items()}
     for row in rows:
         each = np.mean([table.mean(axis=0) for table in tables[row, "windows, to requests"].values()], axis=0)
-        for number, value in enumerate(np.exp(each[1:]), start=1):
+        for number, value in enumerate(elementary.exp(each[1:]), start=1):
             results[f"{row}, training {number}", "windows, to requests"] = float(value)
     return results
 
@@ -134,13 +136,13 @@ def _tails(outcomes: Outcomes, rows: Iterable[str]) -> dict[Place, float]:
     for column, what in _TAILS.items():
         opponent = _logs(outcomes[OPPONENTS[0]], what)
         for row in rows:
-            found[row, f"{column}, to requests"] = float(np.exp((_logs(outcomes[row], what) - opponent).mean()))
+            found[row, f"{column}, to requests"] = math.exp((_logs(outcomes[row], what) - opponent).mean())
     return found
 
 
 def _logs(of_models: Sequence[Sequence[WindowOutcome]], what: str) -> NDArray[np.float64]:
     """Return the logarithms of one number of windows, of shape ``(n_windows, n_models)``."""
-    return np.log([[getattr(one, what) for one in outcomes] for outcomes in of_models]).T
+    return elementary.log([[getattr(one, what) for one in outcomes] for outcomes in of_models]).T
 
 
 def _outcomes_of_row(models: Sequence[Playable], log: JudgedLog, protocol: str) -> Sequence[Sequence[WindowOutcome]]:

@@ -71,7 +71,7 @@ def _share_s(load: GpuLoad, cluster: Cluster) -> Floats:
     with np.errstate(divide="ignore"):
         time_s = load.jobs["work"][:, None] / _rates(load, cluster)
     counted = [
-        width * (time_s * weight).min(axis=1) / float(weight @ cluster.gpus_of_type)
+        width * (time_s * weight).min(axis=1) / float(np.add.reduce(weight * cluster.gpus_of_type))
         for weight in (np.ones(len(cluster.types)), cluster.speeds)
     ]
     return max(counted, key=lambda share_s: float(share_s.sum()))

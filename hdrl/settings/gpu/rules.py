@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.errors import OptionsError
 from hdrl.seeding import stream
 from hdrl.settings.gpu.kernel import codes
@@ -139,7 +140,8 @@ def _gittins(service: NDArray[np.float64], delta: float) -> tuple[NDArray[np.flo
     n = min(MAX_LEVELS, max(1, math.ceil(most / delta) - 1))
     bounds = np.asarray(delta * np.arange(1, n + 1), dtype=np.float64)
     if most / delta > MAX_LEVELS:
-        bounds = np.asarray(np.geomspace(delta, most, n), dtype=np.float64)
+        bounds = elementary.power(10.0, np.linspace(math.log10(delta), math.log10(most), n))
+        bounds[0], bounds[-1] = delta, most
     keys = []
     for attained in (0.0, *bounds):
         left = service[service > attained] - attained

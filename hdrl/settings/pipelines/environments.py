@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hdrl import elementary
 from hdrl.errors import OptionsError
 from hdrl.setting import PlainEnvironment
 from hdrl.settings.pipelines.machine import CPU, GPU
@@ -54,7 +55,7 @@ class PipelinesSpec(PlainEnvironment):
             table = load.instances[first:end]
             pipelines, places = np.unique(table["pipeline"], return_index=True)
             periods_us = table["period_us"][places]
-            found.append((*np.log(periods_us).tolist(), *(needs_us[pipelines] / periods_us).tolist()))
+            found.append((*elementary.log(periods_us).tolist(), *(needs_us[pipelines] / periods_us).tolist()))
         return found
 
     def configuration_now(self, env: Any, load: Any) -> int:

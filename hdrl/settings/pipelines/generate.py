@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.errors import WorkloadError, suggest
 from hdrl.settings.pipelines.covers import demand_us
 from hdrl.settings.pipelines.machine import CPU, GPU
@@ -117,7 +118,8 @@ def uunifast(n: int, total: float, random: np.random.Generator, largest: float =
     multiprocessor real-time systems", Real-Time Systems 47, 2011.
     """
     for _ in range(_TRIES):
-        rest = total * np.concatenate([[1.0], np.cumprod(random.random(n - 1) ** (1.0 / np.arange(n - 1, 0, -1)))])
+        shares = elementary.power(random.random(n - 1), 1.0 / np.arange(n - 1, 0, -1))
+        rest = total * np.concatenate([[1.0], np.cumprod(shares)])
         found = rest - np.append(rest[1:], 0.0)
         if np.all(found <= largest):
             return np.asarray(found)
@@ -193,7 +195,7 @@ def _pipeline(model: Model, name: str, need_us: float, period_us: int, random: n
     shape = str(random.choice(np.array(SHAPES))) if model.shape == "mixed" else model.shape
     edges = _edges(shape, n, random)
     weights = uunifast(n, 1.0, random)
-    ratio = np.exp(random.uniform(-1.0, 1.0, n) * math.log(model.affinity))
+    ratio = elementary.exp(random.uniform(-1.0, 1.0, n) * math.log(model.affinity))
     on_cpu = np.maximum(weights, 1e-6) * np.sqrt(ratio)
     on_gpu = np.maximum(weights, 1e-6) / np.sqrt(ratio)
     groups = [(members, *_fused(members, on_cpu, on_gpu, model, random)) for members in _groups(n, edges)]

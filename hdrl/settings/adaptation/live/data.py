@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hdrl import elementary
 from hdrl.errors import MissingExtra, OptionsError, ReadError, UnknownName
 from hdrl.seeding import stream
 
@@ -84,9 +85,10 @@ def signals(random: np.random.Generator, n: int, difficulty: float) -> Labelled:
         at = int(random.integers(length - width))
         found[number, at : at + width] = shape
         found[number] += random.uniform(-0.75, 0.75) * np.linspace(-0.5, 0.5, length)
-    smooth = np.exp(-0.5 * (np.arange(-6, 7) / 2.0) ** 2)
+    smooth = elementary.exp(-0.5 * (np.arange(-6, 7) / 2.0) ** 2)
     rough = random.normal(0.0, 1.0, (n, length + 12))
-    correlated = np.stack([np.convolve(row, smooth / smooth.sum(), "valid") for row in rough])
+    smooth /= smooth.sum()
+    correlated = sum(weight * rough[:, i : i + length] for i, weight in enumerate(smooth))
     found += difficulty * (0.25 * correlated / correlated.std() + 0.1 * random.normal(0.0, 1.0, found.shape))
     return found[:, np.newaxis].astype(np.float32), labels.astype(np.int64)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.compiled.codes import check_status
 from hdrl.envs.episodes import Window
 from hdrl.envs.requests import chosen_errors
@@ -147,14 +148,15 @@ def _f1(requested_s: NDArray[Any], procs: NDArray[Any], submit_s: NDArray[Any]) 
     """Return F1, with 0.1 in place of what has no logarithm (Carastan-Santos and de Camargo, SC'17)."""
     tenth = submit_s.dtype.type(0.1)
     longest, latest = (np.where(one > 0, one, tenth) for one in (requested_s, submit_s))
-    return np.asarray(np.log10(longest) * procs + 870 * np.log10(latest))
+    first, second = (elementary.log10(one).astype(submit_s.dtype) for one in (longest, latest))
+    return np.asarray(first * procs + 870 * second)
 
 
 def _ranks(jobs: NodeJobs) -> NDArray[np.int64]:
     """Return the place of each job in each order, the same for equal jobs; shape ``(n_orders, n_jobs)``."""
     ranks = np.zeros((kernel.N_ORDERS, jobs.n_jobs), dtype=np.int64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        f2 = np.sqrt(jobs.requested_s) * jobs.procs + 25600 * np.log10(jobs.submit_s)
+    with np.errstate(invalid="ignore"):
+        f2 = np.sqrt(jobs.requested_s) * jobs.procs + 25600 * elementary.log10(jobs.submit_s)
     keys = {
         kernel.BY_SUBMISSION: (jobs.submit_s,),
         kernel.BY_SHORTEST: (jobs.requested_s, jobs.submit_s),

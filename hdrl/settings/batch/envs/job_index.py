@@ -18,6 +18,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.cores import usable_cores
 from hdrl.envs.episodes import Length, Part, Start
 from hdrl.envs.hooks import Info
@@ -257,8 +258,8 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         episode = {
             "r": rewards.copy(),
             "l": np.ones(self.num_envs, dtype=np.int64),
-            "objective": np.exp(judged.log_values) - ADDED.get(self.logs[0].objective, 0.0),
-            "ratio": np.exp(judged.log_ratios),
+            "objective": elementary.exp(judged.log_values) - ADDED.get(self.logs[0].objective, 0.0),
+            "ratio": elementary.exp(judged.log_ratios),
         }
         return rewards, {"episode": {**episode, **{f"_{name}": everywhere for name in episode}}, "_episode": everywhere}
 

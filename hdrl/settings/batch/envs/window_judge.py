@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.compiled.fields import Role, names_of
 from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Part
@@ -166,8 +167,8 @@ class JudgedLog:
         pairs = [read_pair(name) for name in names]
         n_windows = min(N_SELECTION_WINDOWS, (self.last - self.first) // self.n_jobs)
         starts = side_by_side((self.first, self.last), self.n_jobs, n_windows)
-        values = in_threads(lambda start: np.log([one.value for one in self.outcomes(start, pairs)]), starts, n_threads)
-        return names[int(np.mean(values, axis=0).argmin())]
+        values = in_threads(lambda start: [one.value for one in self.outcomes(start, pairs)], starts, n_threads)
+        return names[int(np.mean(elementary.log(values), axis=0).argmin())]
 
     def outcomes(
         self,
@@ -270,11 +271,8 @@ def judge(
     def compared(task: tuple[JudgedLog, int]) -> NDArray[np.float64]:
         log, start = task
         reference, *others = log.outcomes(start, [read_pair(log.reference), *candidates])
-        told = [
-            (np.log(one.value), np.log(one.value / reference.value), np.log(one.tail_s / reference.tail_s))
-            for one in others
-        ]
-        return np.array(told)
+        told = [(one.value, one.value / reference.value, one.tail_s / reference.tail_s) for one in others]
+        return elementary.log(told)
 
     means = np.mean(in_threads(compared, tasks, n_threads), axis=0)
     return Judged(means[:, 0], means[:, 1], means[:, 2])

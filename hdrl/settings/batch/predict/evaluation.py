@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.errors import WorkloadError
 from hdrl.settings.batch.kernel.groups import SUMS_DTYPE
 from hdrl.settings.batch.kernel.network import LAYERS
@@ -89,7 +91,7 @@ def predictions_of(history: LogHistory) -> dict[str, Floats]:
     by_name = {
         **learned,
         "requested": history.requested_time_s,
-        "learned": history.requested_time_s * np.exp(log_ratio),
+        "learned": history.requested_time_s * elementary.exp(log_ratio),
     }
     return {name: by_name[name] for name in EVALUATED}
 
@@ -173,14 +175,14 @@ def as_rows(evaluations: Sequence[Evaluation]) -> list[Mapping[str, float | str]
 
 
 def _evaluated(name: str, predicted_s: Floats, run_s: Floats) -> Evaluation:
-    log_run, log_predicted = np.log(run_s), np.log(predicted_s)
+    log_run, log_predicted = elementary.log(run_s), elementary.log(predicted_s)
     variance = float(np.var(log_run))
     ratio = run_s / predicted_s
     return Evaluation(
         predictor=name,
         n_jobs=len(run_s),
         r2_log=1.0 - float(np.mean((log_run - log_predicted) ** 2)) / variance if variance > 0 else float("nan"),
-        gamma_deviance=float(np.mean(2 * (ratio - 1 - np.log(ratio)))),
+        gamma_deviance=float(np.mean(2 * (ratio - 1 - elementary.log(ratio)))),
         too_short=float(np.mean(run_s > predicted_s)),
         median_ratio=float(np.median(1 / ratio)),
         bins=tuple(_bins(log_predicted, log_run)),
@@ -190,4 +192,4 @@ def _evaluated(name: str, predicted_s: Floats, run_s: Floats) -> Evaluation:
 def _bins(log_predicted: Floats, log_run: Floats) -> list[Bin]:
     order = np.argsort(log_predicted, kind="stable")
     parts = [part for part in np.array_split(order, N_BINS) if len(part)]
-    return [Bin(len(p), float(np.exp(log_predicted[p].mean())), float(np.exp(log_run[p].mean()))) for p in parts]
+    return [Bin(len(p), math.exp(log_predicted[p].mean()), math.exp(log_run[p].mean())) for p in parts]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hdrl import elementary
 from hdrl.errors import OutputError, ReadError
 from hdrl.files import atomic_write, read_json
 from hdrl.options.problems import problem_of
@@ -111,9 +112,10 @@ def answers(numbers: Sequence[float], seen: Floats) -> Floats:
     """
     layers = unpacked(numbers)
     for place, layer in enumerate(layers):
-        seen = seen @ layer[:, :-1].T + layer[:, -1]
-        if place < len(layers) - 1:
-            seen = np.tanh(seen)
+        total = np.tile(layer[:, -1], (len(seen), 1))
+        for weights, column in zip(layer[:, :-1].T, seen.T, strict=True):  # the kernel's order of sums
+            total += weights * column[:, np.newaxis]
+        seen = total if place == len(layers) - 1 else elementary.tanh(total)
     return seen
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.errors import MissingExtra, OptionsError
 from hdrl.settings.batch.kernel.groups import SHORT_S
 from hdrl.settings.batch.kernel.network import LAYERS
@@ -86,7 +87,7 @@ def _lessons(workload: Workload, shares: tuple[float, float]) -> _Lessons:
     _, seen = replayed(history)
     run_s = np.maximum(history.run_s[judged], SHORTEST_S)
     requested_s = np.maximum(history.requested_time_s[judged], SHORTEST_S)
-    ratio = np.minimum(np.log(run_s / requested_s), 0.0)
+    ratio = np.minimum(elementary.log(run_s / requested_s), 0.0)
     return _Lessons(seen[judged], ratio, SHORT_S / np.maximum(run_s, SHORT_S))
 
 

@@ -87,7 +87,7 @@ def groups_of(run: RunData, by: str, *, max_groups: int = 12) -> Groups:
 
 
 def _sizes(cores: NDArray[np.int64], max_groups: int) -> Groups:
-    power = np.ceil(np.log2(np.maximum(cores, 1))).astype(np.int64)
+    power = np.frexp(np.maximum(cores, 1) - 1.0)[1].astype(np.int64)  # exactly the next power of two
     first = max(0, int(np.max(power, initial=0)) - max_groups + 1)
     power = np.maximum(power, first)
     found, group = np.unique(power, return_inverse=True)

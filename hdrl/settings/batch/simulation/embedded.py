@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.errors import SimulationError
@@ -105,8 +106,8 @@ def predict_given(state: State, jobs: NDArray[np.int64], lengths_s: NDArray[np.f
     rows = state.predictions
     rows["given_s"][jobs] = rows["length_s"][jobs] = lengths_s
     rows["harmonic_s"][jobs] = np.maximum(lengths_s, SHORT_S)
-    rows["log_length"][jobs] = np.log(np.maximum(lengths_s, 1.0))
-    rows["log_harmonic"][jobs] = np.log(np.maximum(lengths_s, SHORT_S))
+    rows["log_length"][jobs] = elementary.log(np.maximum(lengths_s, 1.0))
+    rows["log_harmonic"][jobs] = elementary.log(np.maximum(lengths_s, SHORT_S))
 
 
 class EmbeddedSimulator:

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.errors import WorkloadError
 
 FloatArray = NDArray[np.float64]
@@ -41,8 +42,8 @@ def value_sizes(n_values: int) -> FloatArray:
         Number of values, at least 1.
     """
     rank = np.arange(1.0, n_values + 1)
-    popular = 14.0491 * np.exp(-0.177531 * rank[:N_POPULAR]) + 0.462513
-    tail = 795.6 * rank[N_POPULAR:] ** -2.267
+    popular = 14.0491 * elementary.exp(-0.177531 * rank[:N_POPULAR]) + 0.462513
+    tail = 795.6 * elementary.power(rank[N_POPULAR:], -2.267)
     popular /= popular.sum()
     if len(tail) == 0:
         return popular

@@ -7,12 +7,14 @@ that depends on the size, arrivals from gamma distributed gaps within a daily cy
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.seeding import stream
 from hdrl.settings.batch.platform.model import Platform
@@ -35,6 +37,18 @@ DAY_BEGINS = 11
 """The slot (counted from 1 at midnight) at which the daily cycle of the model begins: 5 o'clock."""
 MODEL_LOG2_CORES = 7.0
 """The parameters of the sizes are those of a machine of 128 processors."""
+
+# Gauss-Legendre quadrature with 12 nodes; `numpy.polynomial.legendre.leggauss` differs between processors.
+_POSITIVE_NODES = np.array([
+    0.1252334085114689, 0.3678314989981802, 0.5873179542866175,
+    0.7699026741943047, 0.9041172563704749, 0.9815606342467192,
+])  # fmt: skip
+_HALF_WEIGHTS = np.array([
+    0.24914704581340277, 0.2334925365383548, 0.20316742672306592,
+    0.16007832854334622, 0.10693932599531843, 0.04717533638651183,
+])  # fmt: skip
+_NODES = np.concatenate([-_POSITIVE_NODES[::-1], _POSITIVE_NODES])
+_NODE_WEIGHTS = np.concatenate([_HALF_WEIGHTS[::-1], _HALF_WEIGHTS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +96,7 @@ class LublinParameters:
         n_cores
             Processors of the machine, at least 1.
         """
-        shift = np.log2(n_cores) - MODEL_LOG2_CORES
+        shift = math.log2(n_cores) - MODEL_LOG2_CORES
         high = max(0.0, self.size_high + shift)
         low = min(self.size_low, high)
         medium = min(max(self.size_medium + shift, low), high)
@@ -123,7 +137,7 @@ def draw_sizes(parameters: LublinParameters, n_jobs: int, n_cores: int, rng: np.
     log2_size = low + rng.random(n_jobs) * (high - low)
     log2_size = np.where(rng.random(n_jobs) <= p.pow2, np.floor(log2_size + 0.5), log2_size)
     log2_size = np.where(rng.random(n_jobs) <= p.serial, 0.0, log2_size)
-    return np.clip(np.floor(2.0**log2_size + 0.5), 1, n_cores)
+    return np.clip(np.floor(elementary.power(2.0, log2_size) + 0.5), 1, n_cores)
 
 
 def draw_run_times(parameters: LublinParameters, sizes: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -136,7 +150,7 @@ def draw_run_times(parameters: LublinParameters, sizes: FloatArray, rng: np.rand
         shape, scale = np.where(first, p.run_a1, p.run_a2), np.where(first, p.run_b1, p.run_b2)
         return rng.gamma(shape, scale)
 
-    return np.maximum(1.0, np.floor(np.exp(_redraw(draw, len(sizes), LONGEST_LOG_RUN))))
+    return np.maximum(1.0, np.floor(elementary.exp(_redraw(draw, len(sizes), LONGEST_LOG_RUN))))
 
 
 def _redraw(draw: Callable[[NDArray[np.int64]], FloatArray], n: int, largest: float) -> FloatArray:
@@ -152,11 +166,10 @@ def _redraw(draw: Callable[[NDArray[np.int64]], FloatArray], n: int, largest: fl
 def cycle_weights(parameters: LublinParameters) -> FloatArray:
     """Return the share of arrivals of each half hour from midnight on, as multiples of the mean, shape ``(48,)``."""
     a, b = parameters.cycle_a, parameters.cycle_b
-    nodes, node_weights = np.polynomial.legendre.leggauss(12)
     slots = np.arange(DAY_BEGINS, DAY_BEGINS + N_SLOTS)
-    x = slots[:, np.newaxis] + nodes / 2
+    x = slots[:, np.newaxis] + _NODES / 2
     # The integral of the gamma density over each slot; its constant factor goes with the mean.
-    weights = (x ** (a - 1) * np.exp(-x / b)) @ node_weights
+    weights = np.add.reduce(elementary.power(x, a - 1) * elementary.exp(-x / b) * _NODE_WEIGHTS, axis=1)
     result = np.empty(N_SLOTS)
     result[(slots - 1) % N_SLOTS] = weights
     return np.asarray(result / result.mean(), dtype=np.float64)
@@ -170,7 +183,7 @@ def draw_arrivals(parameters: LublinParameters, n_jobs: int, rng: np.random.Gene
     """
     p = parameters
     log_gaps = _redraw(lambda which: rng.gamma(p.gap_a, p.gap_b, len(which)), n_jobs, LONGEST_LOG_GAP)
-    points = np.cumsum(np.exp(log_gaps) / SLOT_S)
+    points = np.cumsum(elementary.exp(log_gaps) / SLOT_S)
     spent = np.concatenate([[0.0], np.cumsum(cycle_weights(p))])
     spent[-1] = N_SLOTS
     days, rest = np.divmod(points, N_SLOTS)

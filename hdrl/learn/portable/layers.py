@@ -1,0 +1,190 @@
+"""Fully connected layers over the rows of a table, as one step of torch's graph.
+
+Where hundreds of thousands of rows pass layers of 8 to 32 units, torch spends most of the time in passes over memory
+and in products of shapes that libraries are slow at. Here a block of rows passes all layers while it is in the nearest
+cache (`hdrl.compiled.dense`), straight from the table that it is part of to the places that its numbers belong to. On
+the way back it passes them again, which takes less time than to keep what was in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from hdrl.compiled.dense import LEAKY_RELU, RELU, TANH, n_units, n_weights, new_units
+from hdrl.learn.portable.own import array_of, is_own
+from hdrl.learn.portable.passes import BLOCK, pass_back, pass_rows
+from hdrl.learn.threads import share
+
+Kind: TypeAlias = Literal["relu", "tanh", "leaky_relu"]
+Widths: TypeAlias = NDArray[np.int64]
+
+_KINDS: dict[Kind, int] = {"relu": RELU, "tanh": TANH, "leaky_relu": LEAKY_RELU}
+
+_PART = 16 * BLOCK
+"""Rows whose gradients are summed up by themselves; the sums are then added in order, whoever made them."""
+
+_WIDE, _SMALL_BLOCK = 1024, 64
+"""From so many units on, so many rows pass together: else their units would not fit into the second cache."""
+
+
+class Stack(NamedTuple):
+    """What layers are.
+
+    Attributes
+    ----------
+    widths
+        Of the inputs and of each layer, int64.
+    kind
+        What follows each layer.
+    is_open
+        Whether it follows the last one, too.
+    """
+
+    widths: Widths
+    kind: Kind = "relu"
+    is_open: bool = False
+
+
+class Among(NamedTuple):
+    """Which rows of a table pass, and where what comes out belongs.
+
+    Attributes
+    ----------
+    sources, places
+        Rows of the table, and of what comes out, each at most once; of the same shape ``(k,)``, int64.
+    n_places
+        How many rows come out.
+    fill
+        What stands in the places of the others.
+    """
+
+    sources: Tensor
+    places: Tensor
+    n_places: int
+    fill: float
+
+
+def pass_layers(table: Tensor, weights: Sequence[Tensor], stack: Stack, among: Among | None = None) -> Tensor:
+    """Return what comes out of the last layer; the tensors must be such that `is_own` is true of them.
+
+    Parameters
+    ----------
+    table
+        Shape ``(n, n_in)``.
+    weights
+        The weight of each layer, shape ``(n_out, n_in)``, and its bias, in turn.
+    stack
+        What the layers are.
+    among
+        Which rows pass; ``None``: all, each to its own place.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(among.n_places, n_out)``.
+    """
+    if among is None:
+        every = torch.arange(len(table))
+        among = Among(every, every, len(table), 0.0)
+    # Where nobody asks for gradients, a step of the graph would take half as long as the layers of few rows.
+    if torch.is_grad_enabled():
+        return _Layers.apply(table, stack, among, *weights)  # type: ignore[no-untyped-call, no-any-return]
+    return _sent(table.contiguous(), stack, among, _flat(weights))
+
+
+def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``inputs @ weight.T + bias``.
+
+    Parameters
+    ----------
+    inputs
+        Shape ``(..., n_in)``.
+    weight
+        Shape ``(n_out, n_in)``.
+    bias
+        Shape ``(n_out,)``; ``None``: 0.
+    """
+    if not is_own(inputs, weight):
+        return functional.linear(inputs, weight, bias)
+    n_out, n_in = weight.shape
+    added = weight.new_zeros(n_out) if bias is None else bias
+    out = pass_layers(inputs.reshape(-1, n_in), (weight, added), Stack(np.array([n_in, n_out], dtype=np.int64)))
+    return out.view(*inputs.shape[:-1], n_out)
+
+
+def _flat(weights: Sequence[Tensor]) -> Tensor:
+    return torch.cat([one.reshape(-1) for one in weights])
+
+
+def _block_of(widths: Widths, n_rows: int) -> int:
+    block = BLOCK if n_units(widths) < _WIDE else _SMALL_BLOCK
+    return min(block, max(1, -(-n_rows // 16)) * 16)  # where all rows fit into a smaller one, it gives the same sums
+
+
+def _sent(table: Tensor, stack: Stack, among: Among, flat: Tensor) -> Tensor:
+    widths, n_rows = stack.widths, among.places.numel()
+    shape = among.n_places, int(widths[-1])
+    out = table.new_empty(shape) if n_rows == among.n_places else table.new_full(shape, among.fill)
+    given = array_of(table), array_of(among.sources), array_of(among.places), array_of(flat), widths
+    kind, found, block = _KINDS[stack.kind], array_of(out), _block_of(widths, n_rows)
+
+    def work(parts: Iterator[int]) -> None:
+        room = np.zeros(n_weights(widths), np.float32), new_units(widths, block)
+        for part in parts:
+            pass_rows(*given, stack.is_open, kind, *_bounds(part, n_rows), *room, found)
+
+    share(_n_parts(n_rows), work)
+    return out
+
+
+class _Layers(torch.autograd.Function):
+    """All layers as one step of the graph: weights and biases of each layer in turn."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, stack: Stack, among: Among, *weights: Tensor) -> Tensor:
+        table, flat = table.contiguous(), _flat(weights)
+        ctx.save_for_backward(table, among.sources, among.places, flat)
+        ctx.stack, ctx.shapes = stack, [one.shape for one in weights]
+        return _sent(table, stack, among, flat)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
+        table, sources, places, flat = ctx.saved_tensors
+        stack, has_inputs, n_rows = ctx.stack, ctx.needs_input_grad[0], places.numel()
+        widths, kind, n_parts = stack.widths, _KINDS[stack.kind], _n_parts(n_rows)
+        block = _block_of(widths, n_rows)
+        by_table = torch.zeros_like(table) if has_inputs else table.new_empty((0, 0))
+        by_weights = np.zeros((n_parts, flat.numel()), np.float32)
+        given = array_of(table), array_of(sources), array_of(places), array_of(flat), widths, stack.is_open, kind
+        slopes_out, slopes_in = array_of(slopes.contiguous()), array_of(by_table)
+
+        def work(parts: Iterator[int]) -> None:
+            room = np.zeros((2, n_weights(widths)), np.float32), new_units(widths, block), new_units(widths, block)
+            for part in parts:
+                bounds = _bounds(part, n_rows)
+                pass_back(*given, *bounds, *room, slopes_out, has_inputs, slopes_in, by_weights[part])
+
+        share(n_parts, work)
+        total = by_weights[0] if n_parts else np.zeros(flat.numel(), np.float32)
+        for part in by_weights[1:]:
+            total = total + part
+        parts = torch.split(torch.from_numpy(total), [shape.numel() for shape in ctx.shapes])
+        of_weights = [part.view(shape) for part, shape in zip(parts, ctx.shapes, strict=True)]
+        return (by_table if has_inputs else None, None, None, *of_weights)
+
+
+def _n_parts(n_rows: int) -> int:
+    return -(-n_rows // _PART)
+
+
+def _bounds(part: int, n_rows: int) -> tuple[int, int]:
+    return part * _PART, min((part + 1) * _PART, n_rows)

@@ -1,0 +1,33 @@
+"""Which tensors our own compiled code computes with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hdrl.compiled.ways import JIT_DISABLED
+
+
+def is_own(*tensors: Tensor) -> bool:
+    """Tell whether tensors are in single precision on the CPU, and there is a compiler.
+
+    Parameters
+    ----------
+    tensors
+        All that take part in a computation.
+    """
+    return not JIT_DISABLED and all(one.dtype == torch.float32 and one.device.type == "cpu" for one in tensors)
+
+
+def array_of(tensor: Tensor) -> NDArray[Any]:
+    """Return the numbers of a contiguous tensor on the CPU, in the same place.
+
+    Parameters
+    ----------
+    tensor
+        The tensor; its gradient is not looked at.
+    """
+    return tensor.detach().numpy()
