@@ -365,7 +365,7 @@ def recorded(
     claims: list[Claim] = []
     for place, finding in results.items():
         claims += published.pop(place, [])
-        tolerance = relative_tolerance * abs(finding.value)
+        tolerance = 0.0 if math.isnan(finding.value) else relative_tolerance * abs(finding.value)
         old = own.get(place)
         if old is not None and old.tolerance != relative_tolerance * abs(old.value):
             tolerance = old.tolerance

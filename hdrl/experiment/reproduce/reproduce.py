@@ -433,7 +433,7 @@ def _numbers_of(comparison: Comparison, trained: Sequence[str], *, by_workload: 
         name = row.candidate if row.workload == ALL else f"{row.candidate} on {row.workload}"
         each = of_trainings if row.candidate in trained else None
         means, ratios = each.of(row.candidate, row.workload, row.metric) if each is not None else ((), ())
-        results[name, row.metric] = Finding(row.mean, trainings=means)
+        results[name, row.metric] = Finding(row.mean, row.mean_low, row.mean_high, trainings=means)
         if not row.is_baseline:
             ratio = Finding(row.ratio, row.ratio_low, row.ratio_high, trainings=ratios, null=1.0)
             results[name, f"ratio of {row.metric}"] = ratio

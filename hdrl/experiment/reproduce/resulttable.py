@@ -26,12 +26,13 @@ from hdrl.setting import Finding, Place
 
 T = TypeVar("T", bound=str)
 
-REQUIRED = ("row", "column", "kind", "value", "source")
+REQUIRED = ("row", "column", "value")
+_DEFAULTS = {"kind": "value", "source": "hdrl"}
 COLUMNS = (
     *("row", "column", "kind", "value", "low", "high", "tolerance"),
     *("rule", "n", "deviation", "null", "sign", "source"),
 )
-"""Columns of a reference; it has only those that it needs, the required ones among them."""
+"""Columns of a reference. One without kinds holds values, and one without sources what hdrl recorded."""
 
 RESULT_COLUMNS = ("row", "column", "value", "low", "high", "null")
 TRAINING_COLUMNS = ("row", "column", "training", "value")
@@ -61,9 +62,9 @@ def read_reference(path: Path, relative_tolerance: float) -> list[Claim]:
     claims: dict[tuple[str, str, str], Claim] = {}
     for number, row in (one for one in rows if one[1]):
         claim = _claim(path, number, dict(itertools.zip_longest(names, row[: len(names)], fillvalue="")))
-        if claim.kind == "value" and math.isnan(claim.tolerance):
-            tolerance = 0.0 if math.isnan(claim.value) else abs(claim.value) * relative_tolerance
-            claim = replace(claim, tolerance=tolerance)
+        if math.isnan(claim.tolerance):
+            is_relative = claim.kind == "value" and not math.isnan(claim.value)
+            claim = replace(claim, tolerance=abs(claim.value) * relative_tolerance if is_relative else 0.0)
         key = (*claim.place, claim.source)
         if key in claims:
             raise ReadError(path, f"{key[0]!r}, {key[1]!r} is claimed twice", line=number)
@@ -83,7 +84,7 @@ class _Line:
         return ReadError(self.path, what, line=self.number)
 
     def one_of(self, name: str, known: Sequence[T]) -> T:
-        text = self.cells[name]
+        text = self.cells.get(name, "") or _DEFAULTS.get(name, "")
         for one in known:
             if text == one:
                 return one
@@ -159,7 +160,7 @@ def write_reference(path: Path, claims: Sequence[Claim], relative_tolerance: flo
         As for `read_reference`: values with this tolerance have none of their own in the file.
     """
     lines = [_line(claim, relative_tolerance) for claim in claims]
-    names = [name for name in COLUMNS if name in REQUIRED or any(line[name] for line in lines)]
+    names = [name for name in COLUMNS if name in (*REQUIRED, *_DEFAULTS) or any(line[name] for line in lines)]
     with atomic_table(path, names) as write_row:
         for line in lines:
             write_row([line[name] for name in names])
