@@ -142,14 +142,14 @@ def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]
 
     Priorities choose among all waiting jobs, a chosen job blocks the machine, and none overtakes: the same for all. The
     opponent is that which is best on windows of the first half. Ratios are geometric means over windows, with intervals
-    over windows and trainings.
+    over windows and trainings; of each row but the first there is one to the trainings of the first.
 
     Parameters
     ----------
     traces
         Holds ``SDSC-BLUE-2000-4.2-cln.swf.gz``.
     models
-        Models of its world, one for each seed.
+        Models of its world, of each row one for each seed.
     """
     platform = read_platform(f"homogeneous:{SDSC_BLUE_PROCS}")
     log = read_workload(traces[SDSC_BLUE], platform, memory="none", bandwidth="none", estimates="log")
@@ -161,22 +161,27 @@ def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]
 
     early, late = (_side_by_side(jobs.n_jobs, part) for part in ((0.0, CHOSEN_UNTIL), (JUDGED_FROM, 1.0)))
     opponent = min(GUIDES, key=lambda name: float(np.log(values_of(GUIDES[name], early)).mean()))
-    own = np.column_stack([_values_of_model(model, log, platform, late) for model in models])
+    by_row: dict[str, list[NDArray[np.float64]]] = {}
+    for model in models:
+        by_row.setdefault(model.row, []).append(_values_of_model(model, log, platform, late))
+    tables = {row: np.column_stack(values) for row, values in by_row.items()}
     others = {name: values_of(order, late) for name, order in GUIDES.items()}
     bootstrap = Bootstrap(np.zeros(len(late), dtype=np.int64))
-    each = own.mean(axis=0)
-    found: dict[Place, float | Finding] = {
-        ("all trainings", "mean_bounded_slowdown"): Finding(float(each.mean()), trainings=tuple(each.tolist()))
-    }
-    references = {
-        f"ratio to {opponent}, best on the first half": others[opponent],
-        "ratio to the best of each window": np.min(list(others.values()), axis=0),
-    }
-    for column, reference in references.items():
-        ratios = np.exp(np.log(own / reference[:, np.newaxis]).mean(axis=0))
-        found["all trainings", column] = Finding(
-            *bootstrap.ratio(own, reference), trainings=tuple(ratios.tolist()), null=1.0
-        )
+    first = next(iter(tables))
+    found: dict[Place, float | Finding] = {}
+    for row, own in tables.items():
+        each = own.mean(axis=0)
+        found[row, "mean_bounded_slowdown"] = Finding(float(each.mean()), trainings=tuple(each.tolist()))
+        references = {
+            f"ratio to {opponent}, best on the first half": others[opponent][:, np.newaxis],
+            "ratio to the best of each window": np.min(list(others.values()), axis=0)[:, np.newaxis],
+        }
+        if row != first:
+            references[f"ratio to {first}"] = tables[first]
+        for column, reference in references.items():
+            ratios = np.exp(np.log(own).mean(axis=0) - np.log(reference).mean())
+            interval = bootstrap.ratio(own, reference)
+            found[row, column] = Finding(*interval, trainings=tuple(ratios.tolist()), null=1.0)
     return found | {(name, "mean_bounded_slowdown"): float(values.mean()) for name, values in others.items()}
 
 

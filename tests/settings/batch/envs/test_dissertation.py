@@ -592,6 +592,9 @@ class FirstLegal:
 
     environment = {"arguments": {"compatibility": "dissertation", "errors": [], "reward": "running", "n_nodes": 4}}  # noqa: RUF012
 
+    def __init__(self, row: str) -> None:
+        self.row = row
+
     def agent(self, envs: Any) -> Any:
         del envs
         return self
@@ -608,22 +611,22 @@ def test_models_are_judged_by_the_same_windows_and_rules_as_priorities(
         monkeypatch.setattr(dissertation_protocols, name, number)
     log = write_log(tmp_path / "log.swf", random_jobs(2, 900, 250))
     traces = {dissertation_protocols.SDSC_BLUE: log}
-    found = dissertation_protocols.dissertation_held_out(traces, [FirstLegal(), FirstLegal()])  # type: ignore[list-item]
-    own = found["all trainings", "mean_bounded_slowdown"]
+    models = [FirstLegal("mine"), FirstLegal("mine"), FirstLegal("other")]
+    found = dissertation_protocols.dissertation_held_out(traces, models)  # type: ignore[arg-type]
+    own = found["mine", "mean_bounded_slowdown"]
     assert isinstance(own, Finding)
     assert own.value == pytest.approx(found["fcfs", "mean_bounded_slowdown"])
     assert own.trainings == (own.value, own.value)
     assert own.value > 1.2 * min(found[name, "mean_bounded_slowdown"] for name in ("sjf", "f1", "f2", "smallest"))
-    to_chosen, to_best = (found["all trainings", column] for column in columns_of_ratios(found))
+    to_chosen, to_best = (one for (row, column), one in found.items() if row == "mine" and column.startswith("ratio"))
     for ratio in (to_chosen, to_best):
+        assert isinstance(ratio, Finding)
         assert ratio.low < ratio.value < ratio.high
         assert ratio.trainings == (pytest.approx(ratio.value), pytest.approx(ratio.value))
         assert ratio.null == 1.0
     assert to_best.value > to_chosen.value
-
-
-def columns_of_ratios(found: Any) -> list[str]:
-    return [column for row, column in found if row == "all trainings" and column.startswith("ratio")]
+    same = found["other", "ratio to mine"]
+    assert (same.value, same.low, same.high) == (1.0, pytest.approx(1.0), pytest.approx(1.0))
 
 
 def test_whole_nodes_are_processors_of_other_simulators(hand: Path) -> None:
