@@ -20,7 +20,7 @@ from hdrl.experiment.reproduce.recipe import read_experiment
 
 ROOT = Path(__file__).parents[2]
 NUMBER = r"-?\d[\d,]*\.\d+"
-INTERVAL = re.compile(rf"(-?\d+\.\d+)\s\[(-?\d+\.\d+),\s(-?\d+\.\d+)\]")
+INTERVAL = re.compile(r"(-?\d+\.\d+)\s\[(-?\d+\.\d+),\s(-?\d+\.\d+)\]")
 NOWHERE = "-"
 """The experiment of what no experiment claims."""
 
