@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from hdrl.launcher.errors import CleanErrors
 from hdrl.launcher.trust import trust_option
 
 if TYPE_CHECKING:
+    from hdrl.experiment.reproduce.claims import NullTest
+    from hdrl.experiment.reproduce.recipe import Experiment
     from hdrl.experiment.reproduce.reproduce import Reproduced
 
 MOST_ROWS = 40
@@ -25,7 +27,10 @@ MOST_COLUMNS = 7
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", required=False)
-@click.option("--list", "is_listing", is_flag=True, help="List the experiments, and which lack a trace.")
+@click.option("--list", "is_listing", is_flag=True, help="List the experiments, what they claim, and missing traces.")
+@click.option("--null", "is_null", is_flag=True, help="Run nothing: which effects would be found without any?")
+@click.option("--all", "is_all", is_flag=True, help="With --null: all experiments that come with hdrl.")
+@click.option("--record", "is_recording", is_flag=True, help="Write reference.csv of an experiment of yours anew.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<NAME>.")
 @click.option(
     "--traces",
@@ -44,22 +49,38 @@ def reproduce(
     n_workers: int | None,
     *,
     is_listing: bool,
+    is_null: bool,
+    is_all: bool,
+    is_recording: bool,
     quiet: bool,
     trust: bool,
 ) -> None:
     """Run the experiment NAME (or a folder with experiment.json) again.
 
-    The exit code is 0 if all claims hold; otherwise it is 1, with a table of the differences.
+    The exit code is 0 if all claims hold; otherwise it is 1, with a table of the differences. With --null nothing is
+    run: the baseline stands in place of everything that is claimed, and the exit code is 0 if every effect fails.
     """
     if is_listing:
         _list(traces)
         return
+    from hdrl.experiment.reproduce.recipe import read_experiment, shipped_experiments
+
+    if is_all and not is_null:
+        raise OptionsError("--all goes with --null only")
+    if is_all:
+        _null([read_experiment(one) for one in shipped_experiments()])
+        return
     if name is None:
         raise OptionsError("no experiment named; hdrl reproduce --list names them")
-    from hdrl.experiment.reproduce.recipe import read_experiment
+    experiment = read_experiment(name)
+    if is_null:
+        _null([experiment])
+        return
+    from hdrl.experiment.reproduce.reproduce import check_recording, record
     from hdrl.experiment.reproduce.reproduce import reproduce as run
 
-    experiment = read_experiment(name)
+    if is_recording:
+        check_recording(experiment)
     result = run(
         experiment,
         out=out if out is not None else _default_folder(experiment.name),
@@ -71,21 +92,75 @@ def reproduce(
     if not quiet:
         _show_results(result, experiment.recipe.title)
         click.echo(f"results in {result.folder}")
-    _answer(experiment.name, result)
+    if is_recording:
+        _record(experiment, result, record(experiment, result))
+    else:
+        _answer(experiment.name, result)
 
 
 def _answer(name: str, result: Reproduced) -> None:
     """Say whether all is as claimed, and end with 1 if not."""
-    n_numbers, n_claimed = len(result.results), result.n_claimed
-    if n_claimed == 0:
-        click.echo(f"{name}: nothing is claimed; {n_numbers} numbers are in {result.folder / 'results.csv'}")
+    from hdrl.experiment.reproduce.claims import count_words, counts
+
+    if not result.claims:
+        click.echo(f"{name}: nothing is claimed; {len(result.results)} numbers are in {result.folder / 'results.csv'}")
         return
+    n_claimed = sum(counts(result.claims).values())
     if not result.is_same:
         _show_differences(result)
-        click.echo(f"{name}: {len(result.differences)} of {n_claimed} claimed numbers differ")
+        click.echo(f"{name}: {len(result.differences):,} of {n_claimed:,} claims do not hold")
         raise click.exceptions.Exit(1)
-    more = f"; {n_numbers - n_claimed} more are in results.csv" if n_numbers > n_claimed else ""
-    click.echo(f"{name}: all {n_claimed} numbers are as claimed{more}")
+    n_more = len(result.results.keys() - {one.place for one in result.claims})
+    more = f"; {n_more} more numbers are in results.csv" if n_more else ""
+    click.echo(f"{name}: all {n_claimed:,} claims hold: {count_words(result.claims)}{more}")
+
+
+def _record(experiment: Experiment, before: Reproduced, after: Reproduced) -> None:
+    """Say what was recorded, which sides of effects are others than before, and which published numbers differ."""
+    from hdrl.experiment.reproduce.claims import count_words, sign_words
+
+    earlier = {one.place: one for one in before.claims if one.sign is not None}
+    for one in after.claims:
+        old = earlier.get(one.place)
+        if old is not None and one.sign is not None and sign_words(old) != sign_words(one):
+            click.echo(f"{one.row}, {one.column}: was {sign_words(old)}, is {sign_words(one)}")
+    if after.differences:
+        _show_differences(after)
+    click.echo(f"{experiment.name}: {experiment.folder / 'reference.csv'} claims {count_words(after.claims)}")
+
+
+def _null(experiments: Sequence[Experiment]) -> None:
+    """Say which effects fail where there are none, and end with 1 if some do not."""
+    from rich.table import Table
+
+    from hdrl.experiment.reproduce.claims import null_test
+    from hdrl.launcher.bars import table_console
+
+    tests = {one.name: null_test(one.claims()) for one in experiments}
+    if len(tests) > 1:
+        table = Table()
+        table.add_column("name", overflow="fold")
+        for title in ("effects", "fail", "by sign alone", "no difference", "other numbers"):
+            table.add_column(title, justify="right")
+        for name, test in tests.items():
+            numbers = test.n_effects, test.n_effects - len(test.passing), test.by_sign_alone, test.n_same
+            table.add_row(name, *(f"{one:,}" for one in (*numbers, test.n_numbers)))
+        table_console().print(table)
+    for name, test in tests.items():
+        for claim in test.passing[:MOST_ROWS]:
+            click.echo(f"{name}: {claim.row}, {claim.column} would be found without any effect")
+    click.echo(_null_words(tests))
+    if any(one.passing for one in tests.values()):
+        raise click.exceptions.Exit(1)
+
+
+def _null_words(tests: Mapping[str, NullTest]) -> str:
+    n_effects = sum(one.n_effects for one in tests.values())
+    n_passing = sum(len(one.passing) for one in tests.values())
+    name = next(iter(tests)) if len(tests) == 1 else f"{len(tests)} experiments"
+    if n_passing:
+        return f"{name}: {n_passing:,} of {n_effects:,} claimed effects would be found without any"
+    return f"{name}: without any effect all {n_effects:,} claimed effects fail"
 
 
 def _default_folder(name: str) -> Path:
@@ -97,18 +172,23 @@ def _default_folder(name: str) -> Path:
 def _list(traces: tuple[Path, ...]) -> None:
     from rich.table import Table
 
+    from hdrl.experiment.reproduce.claims import counts
     from hdrl.experiment.reproduce.recipe import missing_traces, read_experiment, shipped_experiments, trace_folders
     from hdrl.launcher.bars import print_table
 
     table = Table()
-    for title in ("name", "kind", "what it shows", "trace that is missing"):
+    for title in ("name", "kind", "what it shows", "values", "spreads", "signs", "published", "trace that is missing"):
         table.add_column(title, overflow="fold")
     folders = trace_folders(traces)
     for name in shipped_experiments():
         experiment = read_experiment(name)
         recipe = experiment.recipe
         kind = f"{recipe.kind}, long" if recipe.is_long else recipe.kind
-        table.add_row(name, kind, recipe.title, _first_of(missing_traces(experiment, folders)))
+        claims = experiment.claims()
+        published = [one for one in claims if one.source == "published"]
+        numbers = [*counts(claims).values(), sum(counts(published).values())]
+        missing = _first_of(missing_traces(experiment, folders))
+        table.add_row(name, kind, recipe.title, *(f"{n:,}" if n else "" for n in numbers), missing)
     print_table(table)
 
 
@@ -131,7 +211,8 @@ def _show_results(result: Reproduced, title: str) -> None:
     for column in columns:
         table.add_column(column, justify="right", overflow="fold")
     for row in rows[:MOST_ROWS]:
-        table.add_row(row, *(_number(result.results.get((row, column))) for column in columns))
+        found = [result.results.get((row, column)) for column in columns]
+        table.add_row(row, *(_number(None if one is None else one.value) for one in found))
     if len(rows) > MOST_ROWS or left_out > 0:
         table.caption = "more in results.csv"
     print_table(table)
@@ -143,20 +224,14 @@ def _show_differences(result: Reproduced) -> None:
     from hdrl.launcher.bars import print_table
 
     table = Table(title="Not as claimed", title_justify="left")
-    for title in ("row", "column"):
+    for title in ("row", "column", "kind"):
         table.add_column(title, overflow="fold")
     for title in ("claimed", "found", "difference", "allowed"):
         table.add_column(title, justify="right", overflow="fold")
     for one in result.differences[:MOST_ROWS]:
-        gap = None if one.found is None else one.found - one.reference
-        table.add_row(
-            one.row,
-            one.column,
-            _exact(one.reference),
-            _exact(one.found),
-            "" if gap is None else f"{gap:+.3g}",
-            f"{one.tolerance:.3g}",
-        )
+        gap = "" if one.gap is None else f"{one.gap:+.3g}"
+        allowed = "" if math.isinf(one.allowed) else f"{one.allowed:.3g}"
+        table.add_row(one.row, one.column, one.kind, one.claimed, one.found, gap, allowed)
     if len(result.differences) > MOST_ROWS:
         table.caption = f"{len(result.differences) - MOST_ROWS} more in differences.csv"
     print_table(table)
@@ -170,7 +245,3 @@ def _number(value: float | None) -> str:
     if value == int(value) and abs(value) < 1e9:
         return f"{int(value):,}"
     return f"{value:.4g}" if abs(value) >= 1e9 or abs(value) < 1e-3 else f"{value:,.4f}"
-
-
-def _exact(value: float | None) -> str:
-    return "-" if value is None else f"{value:.10g}"

@@ -6,7 +6,7 @@ own is a Python file that defines ``SETTING``; it works wherever a name does. `P
 `PlainEnvironment` have the usual answers.
 """
 
-from hdrl.setting.claims import Place, Playable, ReproduceProtocol, without_models
+from hdrl.setting.claims import Finding, Place, Playable, ReproduceProtocol, Results, without_models
 from hdrl.setting.environments import EnvironmentSpec, LoadPart, PlainEnvironment
 from hdrl.setting.known import BATCH, SETTINGS, SettingPlace, find_setting, loaded_file, place_of_setting
 from hdrl.setting.policies import PlainPolicies, Policy, PolicyBook
@@ -17,6 +17,7 @@ __all__ = [
     "BATCH",
     "SETTINGS",
     "EnvironmentSpec",
+    "Finding",
     "Load",
     "LoadPart",
     "Machine",
@@ -30,6 +31,7 @@ __all__ = [
     "PolicyBook",
     "Progress",
     "ReproduceProtocol",
+    "Results",
     "Setting",
     "SettingPlace",
     "Trace",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,6 +12,30 @@ from hdrl.trace.model import Load, Machine
 
 Place = tuple[str, str]
 """Row and column of a number that is claimed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A number of an experiment, with what is known of its uncertainty.
+
+    Attributes
+    ----------
+    value
+        The number; NaN where none exists.
+    low, high
+        Ends of its interval; NaN where it has none.
+    trainings
+        The same number of each training alone. The number is their mean, or that of a model with their mean weights.
+    null
+        The number if there were no effect: 1 for a ratio, 0 for a difference, the opponent's number for a mean.
+        ``None`` for what is no effect.
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    trainings: tuple[float, ...] = ()
+    null: float | None = None
 
 
 class Playable(Protocol):
@@ -48,11 +74,14 @@ class Playable(Protocol):
         """
 
 
-ReproduceProtocol = Callable[[Mapping[str, Path], Sequence[Playable]], dict[Place, float]]
+Results = Mapping[Place, float | Finding]
+"""What an experiment found, by row and column; a float is a number without any uncertainty that is no effect."""
+
+ReproduceProtocol = Callable[[Mapping[str, Path], Sequence[Playable]], Results]
 """A claimed experiment that is more than one comparison: given the traces that it needs, by name, and the models of a
 training if there was one, it returns numbers by row and column."""
 
 
-def without_models(protocol: Callable[[Mapping[str, Path]], dict[Place, float]]) -> ReproduceProtocol:
+def without_models(protocol: Callable[[Mapping[str, Path]], Results]) -> ReproduceProtocol:
     """Return the protocol of what is fixed, such as classic policies: a function of the traces alone."""
     return lambda traces, _: protocol(traces)

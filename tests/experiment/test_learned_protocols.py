@@ -84,7 +84,10 @@ def test_rows_of_both_kinds_are_judged_by_the_same_windows_and_whole_runs(
         agent_state={"weights": np.zeros(24)},
     )
     models = [Row("ppo", Model(trained)), Row("es", unmoved), Row("es", unmoved)]
-    found = learned_protocols.ppo_held_out_logs({"small": "lublin_gaia_1000"}, models)
+    results = learned_protocols.ppo_held_out_logs({"small": "lublin_gaia_1000"}, models)
+    found = {place: one.value for place, one in results.items()}
+    assert len(results["es, small", "windows, to requests"].trainings) == 2
+    assert {one.null for one in results.values()} == {1.0}
     for protocol in ("windows", "padded", "continuous"):
         for opponent in ("requests", "predictions"):
             column = f"{protocol}, to {opponent}"
@@ -102,3 +105,29 @@ def test_rows_of_both_kinds_are_judged_by_the_same_windows_and_whole_runs(
     log, (to_requests, _) = evolution_protocols.judged_log("lublin_gaia_1000", 2280)
     ((opponent_run,),) = evolution_protocols.outcomes_of(log, "continuous", [to_requests])
     assert found["ppo, small", "longest wait, to requests"] == pytest.approx(wait_s.max() / opponent_run.longest_s)
+
+
+def test_evolved_weights_are_held_against_their_structure_untrained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evolution_protocols, "LOGS", {"small": ("small", 2280)})
+    monkeypatch.setattr(evolution_protocols, "LENGTH", 40)
+    monkeypatch.setattr(evolution_protocols, "N_RESAMPLES", 500)
+    monkeypatch.setitem(evolution_protocols.PADDING, "padded", (10, 20))
+
+    def model(offset: float) -> object:
+        weights = np.zeros(24)
+        weights[0] = offset
+        return SimpleNamespace(
+            environment={"id": "hdrl/JobIndex-v0", "arguments": {"form": "additive"}}, agent_state={"weights": weights}
+        )
+
+    models = [model(4.0), model(-4.0)]
+    found = evolution_protocols.es_held_out({"small": "lublin_gaia_1000"}, models)
+    for protocol in ("windows", "padded", "continuous"):
+        column = f"{protocol}, to index by hand"
+        # The mean of both is the index by hand, neither of them is.
+        assert found["all logs", column].value == pytest.approx(1.0)
+        assert max(found["all logs", column].trainings) > 1.0
+        assert len(found["small", f"{protocol}, to requests"].trainings) == 2
+    spread = found["all logs", "windows, to index by hand"]
+    assert spread.low < 1.0 < spread.high  # by its trainings alone
+    assert np.isnan(found["all logs", "continuous, to requests"].low)

@@ -3,15 +3,18 @@
 import csv
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import hdrl.experiment.reproduce.reproduce as module
 from hdrl.errors import HdrlError, OptionsError, OutputError, ReadError, UnknownName
+from hdrl.experiment.reproduce.claims import Claim, as_findings, claim_of, differences, null_test, t_quantile
 from hdrl.experiment.reproduce.recipe import (
     TRACES_VARIABLE,
     find_traces,
@@ -21,10 +24,10 @@ from hdrl.experiment.reproduce.recipe import (
     trace_folders,
 )
 from hdrl.experiment.reproduce.reproduce import reproduce
-from hdrl.experiment.reproduce.resulttable import Reference, differences, read_reference, write_results
+from hdrl.experiment.reproduce.resulttable import read_reference, read_results, write_reference, write_results
 from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.launcher.main import cli
-from hdrl.setting import find_setting
+from hdrl.setting import Finding, find_setting
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.protocols import PROTOCOLS
 
@@ -55,42 +58,112 @@ def of_options(small_world: Path, stand_in: object) -> Path:
     )
 
 
-def test_tables_come_back(tmp_path: Path):
-    results = {("a, b", "x"): 0.1, ("a, b", "y"): math.nan, ("c", "x"): 3.0}
-    write_results(tmp_path / "results.csv", results)
-    read = read_reference(tmp_path / "results.csv", 0.0)
-    assert {place: one.value for place, one in read.items()} == pytest.approx(results, nan_ok=True)
-    assert differences(read, results) == []
+FINDINGS = {
+    ("a, b", "x"): Finding(0.1),
+    ("a, b", "y"): Finding(math.nan),
+    ("c", "ratio"): Finding(0.8, 0.7, 0.9, trainings=(0.7, 0.8, 0.9), null=1.0),
+}
+
+
+def test_results_come_back(tmp_path: Path):
+    files = tmp_path / "results.csv", tmp_path / "trainings.csv"
+    write_results(*files, FINDINGS)
+    read = read_results(*files)
+    assert list(read) == list(FINDINGS)
+    assert read["c", "ratio"] == FINDINGS["c", "ratio"]
+    assert math.isnan(read["a, b", "y"].value)
+    assert read["a, b", "x"].trainings == ()
+
+
+def test_references_come_back(tmp_path: Path):
+    claims = [claim_of(place, one) for place, one in FINDINGS.items()]
+    write_reference(tmp_path / "reference.csv", claims, 0.0)
+    read = read_reference(tmp_path / "reference.csv", 0.0)
+    assert [repr(one) for one in read] == [repr(one) for one in claims]
+    assert [one.kinds for one in read] == [["value"], ["value"], ["spread", "sign"]]
+    assert differences(read, FINDINGS) == []
+    assert (tmp_path / "reference.csv").read_text().startswith("row,column,kind,value,low,high,rule,n,deviation,null,")
 
 
 def test_differences_are_told_by_their_tolerances():
-    reference = {
-        ("r", "near"): Reference(100.0, 0.5),
-        ("r", "far"): Reference(100.0, 0.5),
-        ("r", "gone"): Reference(1.0, 0.0),
-        ("r", "nan"): Reference(math.nan, 0.0),
-        ("r", "no longer nan"): Reference(math.nan, 0.0),
-    }
+    claims = [
+        Claim("r", "near", "value", 100.0, tolerance=0.5),
+        Claim("r", "far", "value", 100.0, tolerance=0.5),
+        Claim("r", "gone", "value", 1.0),
+        Claim("r", "nan", "value", math.nan),
+        Claim("r", "no longer nan", "value", math.nan),
+        Claim("r", "end", "value", 1.0, 0.9, 1.1, tolerance=0.01),
+    ]
     found = {
-        ("r", "near"): 100.5,
-        ("r", "far"): 99.4,
-        ("r", "nan"): math.nan,
-        ("r", "no longer nan"): 1.0,
-        ("r", "not claimed"): 2.0,
+        ("r", "near"): Finding(100.5),
+        ("r", "far"): Finding(99.4),
+        ("r", "nan"): Finding(math.nan),
+        ("r", "no longer nan"): Finding(1.0),
+        ("r", "end"): Finding(1.0, 0.9, 1.2),
+        ("r", "not claimed"): Finding(2.0),
     }
-    told = {one.column: (one.reference, one.found) for one in differences(reference, found)}
-    assert told.keys() == {"far", "gone", "no longer nan"}
-    assert told["far"] == (100.0, 99.4)
-    assert told["gone"] == (1.0, None)
+    told = {one.column: (one.claimed, one.found) for one in differences(claims, found)}
+    assert told.keys() == {"far", "gone", "no longer nan", "end"}
+    assert told["far"] == ("100", "99.4")
+    assert told["gone"] == ("1", "nothing")
+    assert told["end"] == ("1.1", "1.2")
+
+
+@pytest.mark.parametrize(
+    ("share", "n_degrees", "expected"), [(0.95, 9, 2.262157), (0.99, 2, 9.924843), (0.99, 1, 63.65674)]
+)
+def test_quantiles_of_students_t_are_those_of_tables(share: float, n_degrees: int, expected: float):
+    assert t_quantile(share, n_degrees) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_spread_holds_for_99_of_100_other_groups_of_trainings():
+    random = np.random.default_rng(1)
+    n, holds = 10, 0
+    for _ in range(2000):
+        before, after = random.normal(3.0, 0.5, (2, n))
+        claim = claim_of(("r", "c"), Finding(before.mean(), trainings=tuple(before)))
+        holds += not differences([claim], {("r", "c"): Finding(after.mean(), trainings=tuple(after))})
+    assert 0.98 <= holds / 2000 <= 0.997
+
+
+def test_the_side_of_an_effect_is_that_of_its_interval():
+    def sign(*args: Any, **more: Any) -> str | None:
+        return claim_of(("r", "c"), Finding(*args, **more), null=1.0).sign
+
+    assert sign(0.9, 0.8, 0.99) == "below"
+    assert sign(0.9, 0.8, 1.01) == "no difference shown"
+    assert sign(1.2, 1.1, 1.3, trainings=(0.1, 2.3)) == "above"  # an own interval comes first
+    assert sign(0.9, trainings=(0.89, 0.9, 0.91)) == "below"
+    assert sign(0.9, trainings=(0.5, 0.9, 1.3)) == "no difference shown"
+    assert sign(0.999) == "below"  # a simulation is exact
+    assert claim_of(("r", "c"), Finding(0.9)).sign is None
+    assert claim_of(("r", "c"), Finding(math.nan, null=1.0)) is None
+
+
+def test_another_side_is_a_difference():
+    claim = Claim("r", "c", "sign", 0.8, 0.7, 0.9, null=1.0, sign="below")
+    assert differences([claim], {("r", "c"): Finding(0.5, 0.4, 0.6)}) == []
+    (one,) = differences([claim], {("r", "c"): Finding(0.95, 0.8, 1.1)})
+    assert (one.kind, one.claimed, one.found) == ("sign", "below 1", "0.95 [0.8, 1.1]")
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("row,value\n", "must have the columns row, column, value"),
-        ("row,column,value\na,b,1\na,b,2\n", ":3: 'a', 'b' is there twice"),
-        ("row,column,value\na,b,x\n", ":2: value and tolerance must be numbers"),
-        ("row,column,value,tolerance\na,b,1,-1\n", "tolerance that is not negative"),
+        ("row,column,value,colour\n", "has a column colour; known: row, column, kind"),
+        ("row,column,value\na,b,1\na,b,2\n", ":3: 'a', 'b' is claimed twice"),
+        ("row,column,value\na,b,x\n", ":2: value is x, expected a number"),
+        ("row,column,value\na,b,inf\n", ":2: value is inf, expected a finite number"),
+        ("row,column,value,tolerance\na,b,1,-1\n", "tolerance is -1, expected a finite number of 0 or more"),
+        ("row,column,value,kind\na,b,1,guess\n", "kind is guess, expected value, spread, sign"),
+        ("row,column,value,source\na,b,1,heard\n", "source is heard, expected hdrl, published"),
+        ("row,column,value,kind,n\na,b,1,spread,3\n", "rule is '', expected '99 % prediction'"),
+        ("row,column,value,kind,rule,n\na,b,1,spread,99 % prediction,3\n", "a spread needs the value, n trainings"),
+        ("row,column,value,kind,rule,n,deviation\na,b,1,spread,99 % prediction,1,0\n", "n is 1, expected a finite"),
+        ("row,column,value,null\na,b,1,1\n", "a null without a sign"),
+        ("row,column,value,kind\na,b,1,sign\n", "claims a sign, but has none"),
+        ("row,column,value,low,high,null,sign\na,b,0.9,0.8,1.1,1,below\n", r"claims below 1, but .* \[0.8, 1.1\]"),
     ],
 )
 def test_damaged_references(tmp_path: Path, text: str, problem: str):
@@ -101,20 +174,40 @@ def test_damaged_references(tmp_path: Path, text: str, problem: str):
 
 def test_own_tolerances_come_before_the_common_one(tmp_path: Path):
     (tmp_path / "reference.csv").write_text("row,column,value,tolerance\na,b,100,\na,c,100,0.25\n")
-    read = read_reference(tmp_path / "reference.csv", 0.01)
-    assert read["a", "b"].tolerance == 1.0
-    assert read["a", "c"].tolerance == 0.25
+    common, own = read_reference(tmp_path / "reference.csv", 0.01)
+    assert (common.allowed, own.allowed) == (1.0, 0.25)
+
+
+def test_a_number_may_be_published_and_recorded(tmp_path: Path):
+    path = tmp_path / "reference.csv"
+    path.write_text("row,column,value,tolerance,source\na,b,1.2,0.05,published\na,b,1.21,,hdrl\n")
+    published, own = read_reference(path, 0.0)
+    assert differences([published, own], {("a", "b"): Finding(1.21)}) == []
+    assert [one.source for one in (published, own)] == ["published", "hdrl"]
+
+
+def test_without_an_effect_all_effects_fail():
+    claims = [
+        Claim("r", "ratio", "spread", 0.8, 0.7, 0.9, n=10, deviation=0.3, null=1.0, sign="below"),
+        Claim("r", "exact", "value", 0.8, tolerance=1e-9, null=1.0, sign="below"),
+        Claim("r", "same", "value", 1.0, 0.9, 1.1, tolerance=1e-9, null=1.0, sign="no difference shown"),
+        Claim("r", "mean", "value", 7.0),
+    ]
+    found = null_test(claims)
+    assert (found.n_effects, found.passing, found.n_same, found.n_numbers) == (2, (), 1, 1)
+    assert found.by_sign_alone == 1  # the number of the first would stand: 1 is within its spread
 
 
 def test_an_experiment_of_options(of_options: Path, tmp_path: Path):
     result = reproduce(read_experiment(of_options), out=tmp_path / "out")
     assert result.is_same
-    assert result.results == {("small", "n_finished"): 3.0, ("small", "makespan_s"): 36.0}
+    assert result.results == as_findings({("small", "n_finished"): 3.0, ("small", "makespan_s"): 36.0})
     assert (tmp_path / "out/small/metrics.json").is_file()
     assert (
         tmp_path / "out/results.csv"
-    ).read_text() == "row,column,value\nsmall,n_finished,3.0\nsmall,makespan_s,36.0\n"
-    assert (tmp_path / "out/differences.csv").read_text() == "row,column,reference,found,tolerance\n"
+    ).read_text() == "row,column,value,low,high,null\nsmall,n_finished,3.0,,,\nsmall,makespan_s,36.0,,,\n"
+    assert not (tmp_path / "out/trainings.csv").exists()
+    assert (tmp_path / "out/differences.csv").read_text() == "row,column,kind,claimed,found,allowed\n"
 
 
 def test_what_was_finished_is_not_run_again(of_options: Path, tmp_path: Path, stand_in: object):
@@ -146,8 +239,8 @@ def test_a_protocol_is_given_the_traces(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "out").exists()
     (tmp_path / "traces/log.swf").write_text("12345")
     result = reproduce(experiment, out=tmp_path / "out", traces=[tmp_path / "traces"])
-    assert result.results == {("size", "bytes"): 5.0, ("models", "n"): 0.0}
-    assert result.n_claimed == 0
+    assert result.results == as_findings({("size", "bytes"): 5.0, ("models", "n"): 0.0})
+    assert result.claims == ()
     assert not result.is_same
 
 
@@ -195,7 +288,11 @@ def test_models_of_all_seeds_are_judged_as_one(tmp_path: Path, small_world: Path
     result = reproduce(read_experiment(folder), out=tmp_path / "out", n_workers=1)
     assert seeds == [(4, False), (5, False)]
     assert judged["models"] == ["ppo_seed_4/model.pt", "ppo_seed_5/model.pt"]
-    assert result.results == {("ppo, mine", "bsld"): 1.0, ("ppo", "n_steps"): 45.0}
+    assert {place: one.value for place, one in result.results.items()} == {
+        ("ppo, mine", "bsld"): 1.0,
+        ("ppo", "n_steps"): 45.0,
+    }
+    assert result.results["ppo", "n_steps"].trainings == (40.0, 50.0)
     reproduce(read_experiment(folder), out=tmp_path / "out", n_workers=1)
     assert len(seeds) == 2, "what is trained is not trained again"
 
@@ -221,7 +318,7 @@ def test_trainings_are_the_same_however_many_run_at_a_time(tmp_path: Path, monke
     for n_workers in (1, 2):
         out = tmp_path / f"by_{n_workers}"
         result = reproduce(read_experiment(folder), out=out, n_workers=n_workers, message=told.append)
-        assert result.results == {("reinforce, mine", "models"): 3.0}
+        assert result.results == as_findings({("reinforce, mine", "models"): 3.0})
     for seed in (1, 2, 3):
         model = Path(f"reinforce_seed_{seed}") / "model.pt"
         assert (tmp_path / "by_1" / model).read_bytes() == (tmp_path / "by_2" / model).read_bytes()
@@ -251,7 +348,7 @@ def test_trainings_start_from_those_of_other_rows(tmp_path: Path, monkeypatch: p
     folder = write_experiment(tmp_path / "mine", kind="training", options=options, seeds=[1], protocol="judge", **more)
     (folder / "options.json").write_text(json.dumps({"platform_file_path": "learning", "workload_file_path": "x.swf"}))
     result = reproduce(read_experiment(folder), out=tmp_path / "out", n_workers=1)
-    assert result.results == {(row, "models"): 3.0 for row in rows}
+    assert result.results == as_findings({(row, "models"): 3.0 for row in rows})
     assert started == [
         ("first_seed_1", None),
         ("second_seed_1", "first_seed_1/model.pt"),
@@ -310,24 +407,35 @@ def test_every_shipped_experiment_makes_sense(name: str):
         assert "not run" in recipe.title
         assert "nothing is claimed" in recipe.notes[0]
         return
-    assert read_reference(experiment.folder / "reference.csv", recipe.relative_tolerance)
+    assert experiment.claims()
 
 
-@pytest.mark.parametrize("name", ["ppo-held-out-exact", "ppo-held-out", "ppo-held-out-sdsc-blue"])
-def test_what_is_said_of_learned_priorities_is_what_is_claimed(name: str):
-    claimed = read_reference(shipped_experiments()[name] / "reference.csv", 0.0)
-    ratio = claimed["ppo", "ratio of mean_bounded_slowdown"].value
-    root = Path(__file__).parents[2]
-    (row,) = [line for line in (root / "docs/experiments.md").read_text().splitlines() if f"| `{name}` |" in line]
-    assert f": {ratio:.2f} [" in row
-    assert f" {ratio:.2f} [" in (root / "README.md").read_text()
+EFFECT = re.compile(r"^ratio (of|to) |, to [a-z]|^times the ")
+"""Columns of ratios, by what they are called; rows of differences hold the word less."""
+
+
+@pytest.mark.parametrize("name", sorted(set(EXPERIMENTS) - NOT_RUN))
+def test_every_effect_has_a_side_and_fails_without_an_effect(name: str):
+    experiment = read_experiment(name)
+    claims = experiment.claims()
+    for claim in claims:
+        null = 1.0 if EFFECT.search(claim.column) else 0.0 if " less " in claim.row else None
+        if null is not None:
+            assert claim.sign is not None, f"{claim.row}, {claim.column} is an effect without a side"
+            assert claim.null == null
+    # What is held against another number says so in the recipe.
+    found = {one.place: Finding(one.value) for one in claims}
+    for place, null in experiment.recipe.nulls(found).items():
+        (claim,) = [one for one in claims if one.place == place and one.source == "hdrl"]
+        assert claim.null == pytest.approx(null, rel=1e-9)
+    assert null_test(claims).passing == ()
 
 
 def test_as_shipped_both_policies_of_the_thesis_are_one():
     for name in ("thesis-primer-as-shipped", "thesis-consequences-as-shipped"):
         by_platform: dict[tuple[str, str], set[float]] = {}
-        for (row, column), one in read_reference(shipped_experiments()[name] / "reference.csv", 0.0).items():
-            by_platform.setdefault((row.split("_")[0], column), set()).add(one.value)
+        for one in read_experiment(name).claims():
+            by_platform.setdefault((one.row.split("_")[0], one.column), set()).add(one.value)
         assert all(len(values) == 1 for values in by_platform.values())
 
 
@@ -351,13 +459,18 @@ def test_the_command_says_that_all_is_as_claimed(of_options: Path, tmp_path: Pat
     code, output = run(str(of_options), "--out", str(tmp_path / "out"))
     assert code == 0
     assert "A title" in output
-    assert output.endswith(f"results in {tmp_path / 'out'}\n{of_options.name}: all 2 numbers are as claimed\n")
+    assert output.endswith(
+        f"results in {tmp_path / 'out'}\n{of_options.name}: all 2 claims hold: 2 values (2 recorded by hdrl)\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("reference", "told"),
     [
-        ("row,column,value\nsmall,makespan_s,36\n", "all 1 numbers are as claimed; 1 more are in results.csv"),
+        (
+            "row,column,value\nsmall,makespan_s,36\n",
+            "all 1 claims hold: 1 value (1 recorded by hdrl); 1 more numbers are",
+        ),
         ("row,column,value\n", "nothing is claimed; 2 numbers are in"),
     ],
 )
@@ -372,12 +485,92 @@ def test_the_command_says_what_differs(of_options: Path, tmp_path: Path):
     (of_options / "reference.csv").write_text("row,column,value\nsmall,n_finished,3\nsmall,makespan_s,35\n")
     code, output = run(str(of_options), "--out", str(tmp_path / "out"), "--quiet")
     assert code == 1
-    assert output.endswith(f"{of_options.name}: 1 of 2 claimed numbers differ\n")
+    assert output.endswith(f"{of_options.name}: 1 of 2 claims do not hold\n")
     assert "makespan_s" in output
     assert "+1" in output
     with (tmp_path / "out/differences.csv").open() as file:
         (row,) = csv.DictReader(file)
-    assert (row["column"], row["reference"], row["found"]) == ("makespan_s", "35.0", "36.0")
+    assert (row["column"], row["kind"], row["claimed"], row["found"]) == ("makespan_s", "value", "35", "36")
+
+
+def test_a_reference_is_recorded_by_one_command(of_options: Path, tmp_path: Path, stand_in: object):
+    experiment = json.loads((of_options / "experiment.json").read_text())
+    effect = {"row": "small", "column": "makespan_s", "against": 50}
+    (of_options / "experiment.json").write_text(json.dumps(experiment | {"effects": [effect]}))
+    (of_options / "reference.csv").write_text(
+        "row,column,value,tolerance,source\nsmall,makespan_s,35.8,0.5,published\nsmall,n_finished,4,,hdrl\n"
+    )
+    code, output = run(str(of_options), "--out", str(tmp_path / "out"), "--quiet", "--record")
+    assert code == 0
+    assert output.endswith("reference.csv claims 3 values, 1 sign (1 published, 3 recorded by hdrl)\n")
+    lines = (of_options / "reference.csv").read_text().splitlines()
+    assert lines == [
+        "row,column,kind,value,tolerance,null,sign,source",
+        "small,n_finished,value,3.0,,,,hdrl",
+        "small,makespan_s,value,35.8,0.5,,,published",
+        "small,makespan_s,value,36.0,,50.0,below,hdrl",
+    ]
+    # A finished reproduction is judged by the new reference without another run.
+    assert run(str(of_options), "--out", str(tmp_path / "out"), "--quiet")[0] == 0
+    assert len(stand_in.calls) == 1
+    # Against a shorter makespan it is another side, which recording says.
+    (of_options / "experiment.json").write_text(json.dumps(experiment | {"effects": [effect | {"against": 20}]}))
+    code, output = run(str(of_options), "--out", str(tmp_path / "again"), "--quiet", "--record")
+    assert (code, "small, makespan_s: was below 50, is above 20\n" in output) == (0, True)
+
+
+def test_what_is_no_number_of_the_experiment_is_no_effect(of_options: Path, tmp_path: Path):
+    experiment = json.loads((of_options / "experiment.json").read_text())
+    effect = {"row": "small", "column": "makespan_s", "against": "large"}
+    (of_options / "experiment.json").write_text(json.dumps(experiment | {"effects": [effect]}))
+    before = (of_options / "reference.csv").read_text()
+    code, output = run(str(of_options), "--out", str(tmp_path / "out"), "--quiet", "--record")
+    assert (code, "effects names 'large', 'makespan_s', which is no number" in output) == (2, True)
+    assert (of_options / "reference.csv").read_text() == before
+
+
+def test_references_of_an_installed_hdrl_are_not_written(
+    of_options: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "INSTALLED_FOLDER", of_options.parent)
+    code, output = run(str(of_options), "--out", str(tmp_path / "out"), "--record")
+    assert (code, "comes with the installed hdrl; copy its folder" in output) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+SWEEP = {
+    "platform": "homogeneous:2280",
+    "workloads": ["lublin_gaia_1000"],
+    "workload": {"memory": "none", "bandwidth": "none"},
+    "energy": False,
+    "candidates": ["mine=sjf+easy", "fcfs+easy"],
+    "baseline": "fcfs+easy",
+    "windows": {"length": 60, "count": 6},
+    "metrics": ["mean_bounded_slowdown"],
+}
+
+
+def test_the_baseline_under_the_name_of_a_candidate_has_none_of_its_effects(tmp_path: Path):
+    folder = write_experiment(tmp_path / "mine", kind="sweep", sweep="sweep.json")
+    (folder / "sweep.json").write_text(json.dumps(SWEEP))
+    assert run(str(folder), "--out", str(tmp_path / "a"), "--quiet", "--record", "-j", "1")[0] == 0
+    claims = read_experiment(folder).claims()
+    ratio = next(one for one in claims if one.column == "ratio of mean_bounded_slowdown")
+    assert (ratio.row, ratio.sign, ratio.kinds) == ("mine", "below", ["value", "sign"])
+    assert run(str(folder), "--null")[:2] == (0, "mine: without any effect all 1 claimed effects fail\n")
+    # The same for real.
+    (folder / "sweep.json").write_text(json.dumps(SWEEP | {"candidates": ["mine=fcfs+easy", "fcfs+easy"]}))
+    result = reproduce(read_experiment(folder), out=tmp_path / "b", n_workers=1)
+    found = result.results[ratio.place]
+    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
+    assert {one.kind for one in result.differences if one.column == ratio.column} == {"value", "sign"}
+
+
+def test_the_null_of_all_experiments():
+    code, output = run("--null", "--all")
+    assert code == 0
+    assert output.splitlines()[-1].startswith(f"{len(EXPERIMENTS)} experiments: without any effect all ")
+    assert run("--all")[0] == 2
 
 
 def test_the_command_on_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -17,10 +17,13 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from hdrl.errors import ReadError, UnknownName
+from hdrl.experiment.reproduce.claims import Claim
+from hdrl.experiment.reproduce.resulttable import read_reference
 from hdrl.files import expanded, read_json, user_folder, why_unsafe
 from hdrl.hashing import sha256_of_file
 from hdrl.options.block import Block
 from hdrl.options.reading import validated
+from hdrl.setting import Finding, Place
 
 RECIPE = "experiment.json"
 REFERENCE = "reference.csv"
@@ -42,6 +45,14 @@ class TraceNeed(Block):
         default=None, description="SHA-256 of the file as it is, if only one version will do."
     )
     how: Text = Field(description="How to get it, a sentence.")
+
+
+class Effect(Block):
+    """A number that is an effect, though its protocol does not say so: what it is held against."""
+
+    row: Text = Field(description="Its row.")
+    column: Text = Field(description="Its column.")
+    against: float | Text = Field(description="The number without the effect, or the row that holds it.")
 
 
 class Recipe(Block):
@@ -72,6 +83,12 @@ class Recipe(Block):
     logged: list[Text] = Field(
         default_factory=list, description="Columns of training.csv whose last values are claimed, means over the seeds."
     )
+    by_workload: bool = Field(
+        default=True, description="Whether the numbers of single workloads are claimed beside those of all: of a sweep."
+    )
+    effects: list[Effect] = Field(
+        default_factory=list, description="What numbers are held against that are no ratios and no differences."
+    )
     traces: dict[FileName, TraceNeed] = Field(default_factory=dict, description="Traces that it needs, by file name.")
     is_long: bool = Field(default=False, description="Whether it takes more than some minutes.")
     relative_tolerance: Annotated[float, Field(ge=0, lt=1)] = Field(
@@ -96,6 +113,30 @@ class Recipe(Block):
             raise ValueError(f"kind {self.kind!r} needs {needs[self.kind]}")
         _ = self.generations()
         return self
+
+    def nulls(self, results: Mapping[Place, Finding]) -> dict[Place, float]:
+        """Return the number without an effect of each of `effects`, by place.
+
+        Parameters
+        ----------
+        results
+            What was found.
+
+        Raises
+        ------
+        ValueError
+            If an effect or what it is held against is not among the results.
+        """
+        found: dict[Place, float] = {}
+        for one in self.effects:
+            places = [(one.row, one.column)]
+            if isinstance(one.against, str):
+                places.append((one.against, one.column))
+            for place in places:
+                if place not in results:
+                    raise ValueError(f"effects names {place[0]!r}, {place[1]!r}, which is no number of this experiment")
+            found[places[0]] = results[places[1]].value if isinstance(one.against, str) else one.against
+        return found
 
     def generations(self) -> list[list[str]]:
         """Return the rows of trainings in the order in which they can be trained, those that need no other one first.
@@ -146,6 +187,17 @@ class Experiment:
                 digest.update(json.dumps([path.name, path.stat().st_size]).encode())
                 digest.update(path.read_bytes())
         return digest.hexdigest()
+
+    def claims(self) -> list[Claim]:
+        """Return what it claims; nothing if it has no reference.
+
+        Raises
+        ------
+        ReadError
+            If its reference cannot be read.
+        """
+        path = self.folder / REFERENCE
+        return read_reference(path, self.recipe.relative_tolerance) if path.is_file() else []
 
 
 def shipped_experiments() -> dict[str, Path]:

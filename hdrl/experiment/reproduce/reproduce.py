@@ -8,27 +8,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.csvfiles import atomic_table, read_records
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.csvfiles import read_records
 from hdrl.distributed import run_tasks
-from hdrl.errors import OutputError, UnknownName
+from hdrl.errors import OptionsError, OutputError, UnknownName
 from hdrl.experiment.compare.comparison import CompareProgress, Comparison, run_comparison
+from hdrl.experiment.compare.files import RESULTS_FILE as POINTS_FILE
+from hdrl.experiment.compare.summary import ALL
 from hdrl.experiment.experiment import run_experiment
-from hdrl.experiment.reproduce.recipe import REFERENCE, Experiment, find_traces, trace_folders
-from hdrl.experiment.reproduce.resulttable import Difference, Place, differences, read_reference, write_results
+from hdrl.experiment.reproduce.claims import Claim, Difference, as_findings, differences, recorded
+from hdrl.experiment.reproduce.recipe import INSTALLED_FOLDER, REFERENCE, Experiment, find_traces, trace_folders
+from hdrl.experiment.reproduce.resulttable import (
+    read_results,
+    write_differences,
+    write_reference,
+    write_results,
+)
 from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiment.run.progress import Progress, quiet
 from hdrl.experiment.run.provenance import versions
 from hdrl.experiment.train.log import TRAINING_FILE
 from hdrl.files import read_json, write_json
+from hdrl.metrics.statistics import geometric_mean_ratio
 from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Load, Machine, ReproduceProtocol, find_setting
+from hdrl.setting import Finding, Load, Machine, Place, ReproduceProtocol, find_setting
 
 if TYPE_CHECKING:
     from hdrl.experiment.train.modeluse import Model
 
 IDENTITY_FILE = "reproduction.json"
 RESULTS_FILE = "results.csv"
+TRAININGS_FILE = "trainings.csv"
 DIFFERENCES_FILE = "differences.csv"
 METRICS_FILE = "metrics.json"
 MODEL_FILE = "model.pt"
@@ -43,22 +56,22 @@ class Reproduced:
     folder
         The folder with the runs, the results and the differences.
     results
-        The numbers by row and column.
+        The findings by row and column.
+    claims
+        What is claimed.
     differences
-        Those that are not as claimed.
-    n_claimed
-        How many numbers are claimed.
+        Claims that do not hold.
     """
 
     folder: Path
-    results: dict[Place, float]
+    results: dict[Place, Finding]
+    claims: tuple[Claim, ...]
     differences: tuple[Difference, ...]
-    n_claimed: int
 
     @property
     def is_same(self) -> bool:
         """Whether something is claimed, and all of it holds."""
-        return self.n_claimed > 0 and not self.differences
+        return bool(self.claims) and not self.differences
 
 
 def reproduce(
@@ -72,9 +85,9 @@ def reproduce(
 ) -> Reproduced:
     """Run an experiment and say what differs from the results that are claimed.
 
-    The folder holds the runs or the comparison, ``results.csv`` with the numbers in the form of a reference,
-    ``differences.csv`` and ``reproduction.json``, which says what was run. The same call continues what an earlier
-    one left unfinished.
+    The folder holds the runs or the comparison, ``results.csv`` with the numbers, ``trainings.csv`` with those of
+    single trainings, ``differences.csv`` and ``reproduction.json``, which says what was run. The same call continues
+    what an earlier one left unfinished, and runs nothing again that is finished.
 
     Parameters
     ----------
@@ -98,18 +111,62 @@ def reproduce(
     """
     found = find_traces(experiment, trace_folders(traces))
     out = Path(out)
+    claims = experiment.claims()
     work = _Work(experiment, out, found, n_workers, message or quiet, trust)
     work.check()
     _claim(out, experiment)
-    results = _KINDS[experiment.recipe.kind](work)
-    write_results(out / RESULTS_FILE, results)
-    reference_file = experiment.folder / REFERENCE
-    if not reference_file.is_file():
-        return Reproduced(out, results, (), n_claimed=0)
-    reference = read_reference(reference_file, experiment.recipe.relative_tolerance)
-    different = tuple(differences(reference, results))
-    _write_differences(out / DIFFERENCES_FILE, different)
-    return Reproduced(out, results, different, len(reference))
+    if (out / RESULTS_FILE).is_file():
+        results = read_results(out / RESULTS_FILE, out / TRAININGS_FILE)
+    else:
+        results = as_findings(_KINDS[experiment.recipe.kind](work))
+        write_results(out / RESULTS_FILE, out / TRAININGS_FILE, results)
+    different = tuple(differences(claims, results))
+    if claims:
+        write_differences(out / DIFFERENCES_FILE, different)
+    return Reproduced(out, results, tuple(claims), different)
+
+
+def record(experiment: Experiment, found: Reproduced) -> Reproduced:
+    """Write the reference of an experiment anew from what was found; return what is claimed then.
+
+    Published numbers and tolerances of single values stay as they are; all else follows from the findings.
+
+    Parameters
+    ----------
+    experiment
+        The experiment, in a folder of one's own.
+    found
+        What came of it.
+
+    Raises
+    ------
+    OptionsError
+        If the experiment is part of an installed hdrl, or names an effect that is not among the findings.
+    """
+    check_recording(experiment)
+    recipe = experiment.recipe
+    try:
+        nulls = recipe.nulls(found.results)
+    except ValueError as error:
+        raise OptionsError(f"{experiment.name}: {error}") from None
+    claims = recorded(found.results, found.claims, nulls, recipe.relative_tolerance)
+    write_reference(experiment.folder / REFERENCE, claims, recipe.relative_tolerance)
+    claims = experiment.claims()
+    return Reproduced(found.folder, found.results, tuple(claims), tuple(differences(claims, found.results)))
+
+
+def check_recording(experiment: Experiment) -> None:
+    """Raise an error if the reference of an experiment must not be written.
+
+    Raises
+    ------
+    OptionsError
+        If the experiment is part of an installed hdrl.
+    """
+    if experiment.folder.resolve().is_relative_to(INSTALLED_FOLDER):
+        raise OptionsError(
+            f"{experiment.name}: comes with the installed hdrl; copy its folder {experiment.folder} and name the copy"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,51 +327,54 @@ def _claim(out: Path, experiment: Experiment) -> None:
     write_json(path, identity)
 
 
-def _run_options(work: _Work) -> dict[Place, float]:
+_Found = dict[Place, float | Finding]
+
+
+def _run_options(work: _Work) -> _Found:
     recipe = work.experiment.recipe
-    results: dict[Place, float] = {}
+    results: _Found = {}
     for row, file in recipe.options.items():
         metrics = work.run(work.options(file), work.out / row)
         results |= {(row, name): metrics.get(name, math.nan) for name in recipe.metrics}
     return results
 
 
-def _run_sweep(work: _Work) -> dict[Place, float]:
-    return _numbers_of(work.compare(work.sweep(work.experiment.recipe.sweep or "")))
+def _run_sweep(work: _Work) -> _Found:
+    recipe = work.experiment.recipe
+    return _numbers_of(work.compare(work.sweep(recipe.sweep or "")), (), by_workload=recipe.by_workload)
 
 
-def _run_protocol(work: _Work) -> dict[Place, float]:
+def _run_protocol(work: _Work) -> _Found:
     work.message(f"running {work.experiment.recipe.protocol}")
-    return work.protocol()(work.traces, [])
+    return dict(work.protocol()(work.traces, []))
 
 
-def _run_training(work: _Work) -> dict[Place, float]:
+def _run_training(work: _Work) -> _Found:
     """Train with every seed, then let the sweep or the protocol judge all models of a row as one candidate."""
     recipe = work.experiment.recipe
     for rows in recipe.generations():
         work.train([one for row in rows for one in _trainings(work, row)])
     folders = {row: [_folder(work, row, seed) for seed in recipe.seeds] for row in recipe.options}
     models = {row: [folder / MODEL_FILE for folder in of_row] for row, of_row in folders.items()}
-    logged = {
-        (row, name): mean
-        for row, of_row in folders.items()
-        for name, mean in _last_logged(of_row, recipe.logged).items()
+    logged: _Found = {
+        (row, name): one for row, of_row in folders.items() for name, one in _last_logged(of_row, recipe.logged).items()
     }
     if recipe.sweep is None:
         judged = {row: [_Trained(file, recipe.setting, row) for file in files] for row, files in models.items()}
         if recipe.judges == "all":
             whole = work.protocol()(work.traces, [model for of_row in judged.values() for model in of_row])
             return {**whole, **logged}
-        found: dict[Place, float] = {}
+        found: _Found = {}
         for row, of_row in judged.items():
             numbers = work.protocol()(work.traces, of_row)
             found |= {(f"{row}, {place[0]}", place[1]): value for place, value in numbers.items()}
         return found | logged
     candidates = [f"{row}={(work.out / f'{row}_seed_*' / MODEL_FILE).absolute()}" for row in models]
-    return _numbers_of(work.compare(work.sweep(recipe.sweep, candidates))) | logged
+    comparison = work.compare(work.sweep(recipe.sweep, candidates))
+    return _numbers_of(comparison, list(models), by_workload=recipe.by_workload) | logged
 
 
-def _last_logged(folders: Sequence[Path], names: Sequence[str]) -> dict[str, float]:
+def _last_logged(folders: Sequence[Path], names: Sequence[str]) -> dict[str, Finding]:
     """Return what trainings have logged last, by column, as means over them; where nothing was logged, NaN.
 
     Raises
@@ -328,7 +388,8 @@ def _last_logged(folders: Sequence[Path], names: Sequence[str]) -> dict[str, flo
     for name in names:
         if name not in rows[0]:
             raise UnknownName("column of training.csv", name, rows[0])
-    return {name: sum(float(row[name] or "nan") for row in rows) / len(rows) for name in names}
+    values = {name: tuple(float(row[name] or "nan") for row in rows) for name in names}
+    return {name: Finding(sum(those) / len(those), trainings=those) for name, those in values.items()}
 
 
 def _trainings(work: _Work, row: str) -> list[_Training]:
@@ -348,7 +409,7 @@ def _folder(work: _Work, row: str, seed: int) -> Path:
     return work.out / f"{row}_seed_{seed}"
 
 
-_KINDS: Mapping[str, Callable[[_Work], dict[Place, float]]] = {
+_KINDS: Mapping[str, Callable[[_Work], _Found]] = {
     "options": _run_options,
     "sweep": _run_sweep,
     "protocol": _run_protocol,
@@ -356,23 +417,50 @@ _KINDS: Mapping[str, Callable[[_Work], dict[Place, float]]] = {
 }
 
 
-def _numbers_of(comparison: Comparison) -> dict[Place, float]:
-    """Return mean and ratio of every row of a comparison, and how many jobs were left unrun."""
-    results: dict[Place, float] = {}
+def _numbers_of(comparison: Comparison, trained: Sequence[str], *, by_workload: bool) -> _Found:
+    """Return mean and ratio of every row of a comparison, and how many jobs were left unrun.
+
+    Parameters
+    ----------
+    comparison
+        The comparison.
+    trained
+        The candidates that are several trainings of one kind.
+    by_workload
+        Whether to return the rows of single workloads, too.
+    """
+    results: _Found = {}
+    of_trainings = _Trainings(comparison) if trained else None
     for row in comparison.rows:
-        name = row.candidate if row.workload == "all" else f"{row.candidate} on {row.workload}"
-        results[name, row.metric] = row.mean
+        if row.workload != ALL and not by_workload:
+            continue
+        name = row.candidate if row.workload == ALL else f"{row.candidate} on {row.workload}"
+        each = of_trainings if row.candidate in trained else None
+        means, ratios = each.of(row.candidate, row.workload, row.metric) if each is not None else ((), ())
+        results[name, row.metric] = Finding(row.mean, row.mean_low, row.mean_high, trainings=means)
         if not row.is_baseline:
-            results[name, f"ratio of {row.metric}"] = row.ratio
-        results[name, "unrun jobs"] = row.n_unfinished
+            ratio = Finding(row.ratio, row.ratio_low, row.ratio_high, trainings=ratios, null=1.0)
+            results[name, f"ratio of {row.metric}"] = ratio
+        results[name, "unrun jobs"] = float(row.n_unfinished)
     return results
 
 
-def _write_differences(path: Path, found: Sequence[Difference]) -> None:
-    with atomic_table(path, ("row", "column", "reference", "found", "tolerance")) as write_row:
-        for one in found:
-            write_row((one.row, one.column, _text(one.reference), _text(one.found), repr(one.tolerance)))
+class _Trainings:
+    """What each training of a candidate came to in a comparison, from its points."""
 
+    def __init__(self, comparison: Comparison) -> None:
+        self._baseline = comparison.baseline
+        self._points: dict[str, dict[tuple[str, str], list[Mapping[str, str]]]] = {}
+        for point in read_records(comparison.folder / POINTS_FILE):
+            of_candidate = self._points.setdefault(point["candidate"], {})
+            of_candidate.setdefault((point["workload"], point["window"]), []).append(point)
 
-def _text(value: float | None) -> str:
-    return "" if value is None else repr(float(value))
+    def of(self, candidate: str, workload: str, metric: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return the mean and the ratio to the baseline of each training, both over windows."""
+        ours, theirs = (self._table(name, workload, metric) for name in (candidate, self._baseline))
+        means = tuple(float(one) for one in ours.mean(axis=0))
+        return means, tuple(geometric_mean_ratio(one[:, np.newaxis], theirs) for one in ours.T)
+
+    def _table(self, candidate: str, workload: str, metric: str) -> NDArray[np.float64]:
+        windows = [points for (name, _), points in self._points[candidate].items() if workload in (ALL, name)]
+        return np.array([[float(point[metric] or "nan") for point in points] for points in windows])

@@ -1,132 +1,261 @@
-"""Tables of reference results: read, written, and compared within a declared tolerance."""
+"""Tables of references and of results, as files."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
-from hdrl.csvfiles import atomic_table, csv_rows
-from hdrl.errors import ReadError
+from hdrl.csvfiles import atomic_table, csv_rows, read_table
+from hdrl.errors import ReadError, readable
+from hdrl.experiment.reproduce.claims import (
+    KINDS,
+    RULE,
+    SIGNS,
+    SOURCES,
+    Claim,
+    Difference,
+    side_of,
+    sign_words,
+)
 from hdrl.files import read_text
+from hdrl.setting import Finding, Place
 
-COLUMNS = ("row", "column", "value", "tolerance")
+T = TypeVar("T", bound=str)
 
-Place = tuple[str, str]
-"""Row and column of a number."""
+REQUIRED = ("row", "column", "value")
+_DEFAULTS = {"kind": "value", "source": "hdrl"}
+COLUMNS = (
+    *("row", "column", "kind", "value", "low", "high", "tolerance"),
+    *("rule", "n", "deviation", "null", "sign", "source"),
+)
+"""Columns of a reference. One without kinds holds values, and one without sources what hdrl recorded."""
 
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """One number that is claimed.
-
-    Attributes
-    ----------
-    value
-        The number; NaN where none exists.
-    tolerance
-        By how much a result may differ from it, not negative.
-    """
-
-    value: float
-    tolerance: float
+RESULT_COLUMNS = ("row", "column", "value", "low", "high", "null")
+TRAINING_COLUMNS = ("row", "column", "training", "value")
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One number that is not what is claimed.
-
-    Attributes
-    ----------
-    row, column
-        Its place in the table.
-    reference, found
-        What is claimed and what came out; ``None`` where there is no such number any more.
-    tolerance
-        By how much they may differ.
-    """
-
-    row: str
-    column: str
-    reference: float
-    found: float | None
-    tolerance: float
-
-
-def read_reference(path: Path, relative_tolerance: float) -> dict[Place, Reference]:
-    """Read a table of reference results.
+def read_reference(path: Path, relative_tolerance: float) -> list[Claim]:
+    """Read what an experiment claims.
 
     Parameters
     ----------
     path
-        A CSV file with the columns row, column, value and, if wanted, tolerance.
+        A CSV file with some of `COLUMNS`.
     relative_tolerance
-        The tolerance, as a share of the value, of numbers without one of their own.
+        The tolerance, as a share of the value, of values without one of their own.
 
     Raises
     ------
     ReadError
-        If it cannot be read, lacks a column, names a place twice, or holds something else than numbers.
+        If it cannot be read, lacks a column, claims a place twice, or holds what is no claim.
     """
     (_, names), *rows = list(csv_rows(path, read_text(path))) or [(1, [])]
-    if not set(COLUMNS[:3]) <= set(names):
-        raise ReadError(path, f"must have the columns {', '.join(COLUMNS[:3])}", line=1)
-    result: dict[Place, Reference] = {}
+    if not set(REQUIRED) <= set(names):
+        raise ReadError(path, f"must have the columns {', '.join(REQUIRED)}", line=1)
+    for name in names:
+        if name not in COLUMNS:
+            raise ReadError(path, f"has a column {readable(name)}; known: {', '.join(COLUMNS)}", line=1)
+    claims: dict[tuple[str, str, str], Claim] = {}
     for number, row in (one for one in rows if one[1]):
-        line = dict(itertools.zip_longest(names, row[: len(names)], fillvalue=""))
-        place = (line["row"], line["column"])
-        if place in result:
-            raise ReadError(path, f"{place[0]!r}, {place[1]!r} is there twice", line=number)
+        claim = _claim(path, number, dict(itertools.zip_longest(names, row[: len(names)], fillvalue="")))
+        if math.isnan(claim.tolerance):
+            is_relative = claim.kind == "value" and not math.isnan(claim.value)
+            claim = replace(claim, tolerance=abs(claim.value) * relative_tolerance if is_relative else 0.0)
+        key = (*claim.place, claim.source)
+        if key in claims:
+            raise ReadError(path, f"{key[0]!r}, {key[1]!r} is claimed twice", line=number)
+        claims[key] = claim
+    return list(claims.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a reference, as text by column."""
+
+    path: Path
+    number: int
+    cells: Mapping[str, str]
+
+    def wrong(self, what: str) -> ReadError:
+        return ReadError(self.path, what, line=self.number)
+
+    def one_of(self, name: str, known: Sequence[T]) -> T:
+        text = self.cells.get(name, "") or _DEFAULTS.get(name, "")
+        for one in known:
+            if text == one:
+                return one
+        raise self.wrong(f"{name} is {readable(text)}, expected {', '.join(known)}")
+
+    def number_of(self, name: str, *, least: float = -math.inf) -> float:
+        text = self.cells.get(name, "")
         try:
-            value = float(line["value"]) if line["value"] else math.nan
-            own = line.get("tolerance")
-            tolerance = float(own) if own else abs(value) * relative_tolerance
-        except (TypeError, ValueError):
-            raise ReadError(path, "value and tolerance must be numbers", line=number) from None
-        if tolerance < 0 or math.isinf(value):
-            raise ReadError(path, "expected a finite value and a tolerance that is not negative", line=number)
-        result[place] = Reference(value, 0.0 if math.isnan(tolerance) else tolerance)
-    return result
+            found = float(text) if text else math.nan
+        except ValueError:
+            raise self.wrong(f"{name} is {readable(text)}, expected a number") from None
+        if math.isinf(found) or found < least:
+            at_least = f" of {least:g} or more" if least > -math.inf else ""
+            raise self.wrong(f"{name} is {text}, expected a finite number{at_least}")
+        return found
 
 
-def write_results(path: Path, results: Mapping[Place, float]) -> None:
-    """Write results as a table that can be the reference of the next run.
+def _claim(path: Path, number: int, cells: Mapping[str, str]) -> Claim:
+    """Return a line as a claim."""
+    line = _Line(path, number, cells)
+    null, n = line.number_of("null"), line.number_of("n", least=2)
+    claim = Claim(
+        cells["row"],
+        cells["column"],
+        line.one_of("kind", KINDS),
+        value=line.number_of("value"),
+        low=line.number_of("low"),
+        high=line.number_of("high"),
+        tolerance=line.number_of("tolerance", least=0),
+        n=0 if math.isnan(n) else int(n),
+        deviation=line.number_of("deviation", least=0),
+        null=None if math.isnan(null) else null,
+        sign=line.one_of("sign", SIGNS) if cells.get("sign") else None,
+        source=line.one_of("source", SOURCES),
+    )
+    _check_number(line, claim)
+    _check_sign(line, claim)
+    return claim
+
+
+def _check_number(line: _Line, claim: Claim) -> None:
+    if claim.kind == "spread":
+        rule = line.cells.get("rule", "")
+        if rule != RULE:
+            raise line.wrong(f"rule is {readable(rule)!r}, expected {RULE!r}")
+        if not claim.n or math.isnan(claim.deviation) or math.isnan(claim.value):
+            raise line.wrong("a spread needs the value, n trainings and their deviation")
+    if claim.kind != "value" and not math.isnan(claim.tolerance):
+        raise line.wrong(f"a {claim.kind} has no tolerance of its own")
+
+
+def _check_sign(line: _Line, claim: Claim) -> None:
+    if (claim.sign is None) != (claim.null is None):
+        raise line.wrong("has a null without a sign, or a sign without a null, expected both or none")
+    if claim.sign is None or claim.null is None:
+        if claim.kind == "sign":
+            raise line.wrong("claims a sign, but has none")
+    elif side_of(claim.interval(), claim.null) != claim.sign:
+        low, high = claim.interval()
+        raise line.wrong(f"claims {sign_words(claim)}, but its own interval is [{low:.6g}, {high:.6g}]")
+
+
+def write_reference(path: Path, claims: Sequence[Claim], relative_tolerance: float) -> None:
+    """Write what an experiment claims, with those columns that it needs.
 
     Parameters
     ----------
     path
         The file.
-    results
-        The numbers by place; NaN where none exists.
+    claims
+        The claims.
+    relative_tolerance
+        As for `read_reference`: values with this tolerance have none of their own in the file.
     """
-    with atomic_table(path, COLUMNS[:3]) as write_row:
-        for (row, column), value in results.items():
-            write_row((row, column, "" if math.isnan(value) else repr(float(value))))
+    lines = [_line(claim, relative_tolerance) for claim in claims]
+    names = [name for name in COLUMNS if name in (*REQUIRED, *_DEFAULTS) or any(line[name] for line in lines)]
+    with atomic_table(path, names) as write_row:
+        for line in lines:
+            write_row([line[name] for name in names])
 
 
-def differences(reference: Mapping[Place, Reference], found: Mapping[Place, float]) -> list[Difference]:
-    """Return the claims that do not hold: the number differs by more than the tolerance, or is not there.
+def _line(claim: Claim, relative_tolerance: float) -> dict[str, str]:
+    has_own = claim.kind == "value" and not (
+        math.isnan(claim.value) or claim.tolerance == abs(claim.value) * relative_tolerance
+    )
+    return {
+        "row": claim.row,
+        "column": claim.column,
+        "kind": claim.kind,
+        "value": _text(claim.value),
+        "low": _text(claim.low),
+        "high": _text(claim.high),
+        "tolerance": _text(claim.tolerance) if has_own else "",
+        "rule": RULE if claim.kind == "spread" else "",
+        "n": str(claim.n) if claim.n else "",
+        "deviation": _text(claim.deviation),
+        "null": "" if claim.null is None else _text(claim.null),
+        "sign": claim.sign or "",
+        "source": claim.source,
+    }
 
-    Numbers that nobody claims are no differences.
+
+def write_results(path: Path, trainings: Path, results: Mapping[Place, Finding]) -> None:
+    """Write what an experiment found, and the numbers of single trainings if there were some.
 
     Parameters
     ----------
-    reference
-        What is claimed.
-    found
-        What came out.
+    path
+        The file for the numbers.
+    trainings
+        The file for those of single trainings.
+    results
+        The findings.
     """
-    result = []
-    for place, wanted in reference.items():
-        value = found.get(place)
-        if value is None or not _is_near(value, wanted):
-            result.append(Difference(*place, wanted.value, value, wanted.tolerance))
-    return result
+    if any(one.trainings for one in results.values()):
+        with atomic_table(trainings, TRAINING_COLUMNS) as write_row:
+            for place, one in results.items():
+                for number, value in enumerate(one.trainings, start=1):
+                    write_row((*place, number, _text(value)))
+    with atomic_table(path, RESULT_COLUMNS) as write_row:
+        for place, one in results.items():
+            null = "" if one.null is None else _text(one.null)
+            write_row((*place, _text(one.value), _text(one.low), _text(one.high), null))
 
 
-def _is_near(value: float, wanted: Reference) -> bool:
-    if math.isnan(wanted.value) or math.isnan(value):
-        return math.isnan(wanted.value) and math.isnan(value)
-    return abs(value - wanted.value) <= wanted.tolerance
+def read_results(path: Path, trainings: Path) -> dict[Place, Finding]:
+    """Read what `write_results` wrote.
+
+    Raises
+    ------
+    ReadError
+        If a file cannot be read, or is no such table.
+    """
+    by_place: dict[Place, list[float]] = {}
+    if trainings.is_file():
+        for row, column, _, value in read_table(trainings, TRAINING_COLUMNS):
+            by_place.setdefault((row, column), []).append(_number(trainings, value))
+    found = {}
+    for row, column, value, low, high, null in read_table(path, RESULT_COLUMNS):
+        found[row, column] = Finding(
+            _number(path, value),
+            _number(path, low),
+            _number(path, high),
+            trainings=tuple(by_place.get((row, column), ())),
+            null=_number(path, null) if null else None,
+        )
+    return found
+
+
+def write_differences(path: Path, found: Sequence[Difference]) -> None:
+    """Write the claims that do not hold.
+
+    Parameters
+    ----------
+    path
+        The file.
+    found
+        The claims.
+    """
+    with atomic_table(path, ("row", "column", "kind", "claimed", "found", "allowed")) as write_row:
+        for one in found:
+            allowed = "" if math.isinf(one.allowed) else repr(one.allowed)
+            write_row((one.row, one.column, one.kind, one.claimed, one.found, allowed))
+
+
+def _number(path: Path, text: str) -> float:
+    try:
+        return float(text) if text else math.nan
+    except ValueError:
+        raise ReadError(path, f"has {readable(text)} where a number belongs") from None
+
+
+def _text(value: float) -> str:
+    return "" if math.isnan(value) else repr(float(value))

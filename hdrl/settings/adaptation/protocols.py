@@ -8,7 +8,7 @@ from typing import Any
 
 from hdrl.errors import OptionsError
 from hdrl.registry import Registry
-from hdrl.setting import Place, Playable, ReproduceProtocol, without_models
+from hdrl.setting import Finding, Place, Playable, ReproduceProtocol, without_models
 from hdrl.settings.adaptation.load import jobs_of
 from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.table import Table, read_table
@@ -61,8 +61,8 @@ def adaptation_tables(traces: Mapping[str, Path]) -> dict[Place, float]:
 
 
 @PROTOCOLS.register("adaptation-ranks")
-def adaptation_ranks(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
-    """Return the rank that each model reaches on each table: a row of the matrix of transfers.
+def adaptation_ranks(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
+    """Return the mean rank that models reach on each table: a row of the matrix of transfers.
 
     Parameters
     ----------
@@ -71,16 +71,15 @@ def adaptation_ranks(traces: Mapping[str, Path], models: Sequence[Playable]) -> 
     models
         The models of one training, by seed.
     """
-    found: dict[Place, float] = {}
+    found: dict[Place, Finding] = {}
     for path in traces.values():
         table = read_table(path)
-        for number, model in enumerate(models):
-            found[f"model {number}", table.name] = float(_played(model, table)["rank"])
+        found["rank", table.name] = _mean([float(_played(model, table)["rank"]) for model in models])
     return found
 
 
 @PROTOCOLS.register("adaptation-transfer")
-def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
     """Return what agents that learned several tables, one after the other, do on the last one and on the first.
 
     A row is named by its tables, as ``convnet2_late-to-convnet2_early``; words behind a comma say what else it is.
@@ -95,9 +94,9 @@ def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) 
     Returns
     -------
     dict
-        Of each row and model: ``rank`` on its last table by its own weights; ``rank by its parent's weights``: that
-        of the row whose tables are all but the last; ``rank on the first table``. Of each row their means, and
-        ``ties``: how many models do what has the same accuracy as another sequence.
+        Of each row means over its models: ``rank`` on its last table by its own weights; ``rank by its parent's
+        weights``: that of the row whose tables are all but the last; ``rank on the first table``; ``ties``: which
+        share of them does what has the same accuracy as another sequence.
 
     Raises
     ------
@@ -108,7 +107,7 @@ def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) 
     by_row: dict[str, list[Playable]] = {}
     for model in models:
         by_row.setdefault(model.row, []).append(model)
-    found: dict[Place, float] = {}
+    found: dict[Place, Finding] = {}
     for row, of_row in by_row.items():
         learned = row.partition(",")[0].split(THEN)
         for name in learned:
@@ -120,15 +119,13 @@ def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) 
             judged["rank by its parent's weights"] = [_played(model, tables[learned[-1]]) for model in parents]
             judged["rank on the first table"] = [_played(model, tables[learned[0]]) for model in of_row]
         for column, outcomes in judged.items():
-            for number, outcome in enumerate(outcomes):
-                found[f"{row}, model {number}", column] = float(outcome["rank"])
-            found[row, f"mean {column}"] = sum(float(outcome["rank"]) for outcome in outcomes) / len(outcomes)
-        found[row, "ties"] = float(sum(int(outcome["n_ties"]) > 0 for outcome in judged["rank"]))
+            found[row, column] = _mean([float(outcome["rank"]) for outcome in outcomes])
+        found[row, "ties"] = _mean([float(outcome["n_ties"] > 0) for outcome in judged["rank"]])
     return found
 
 
 @PROTOCOLS.register("adaptation-unseen")
-def adaptation_unseen(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+def adaptation_unseen(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
     """Return what advisors do on families of tables that they were not trained on, see `judge_unseen`.
 
     Parameters
@@ -140,6 +137,11 @@ def adaptation_unseen(traces: Mapping[str, Path], models: Sequence[Playable]) ->
     """
     del traces
     return judge_unseen(models)
+
+
+def _mean(values: Sequence[float]) -> Finding:
+    """Return the mean over trainings."""
+    return Finding(sum(values) / len(values), trainings=tuple(values))
 
 
 def _played(model: Playable, table: Table) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hdrl.errors import OptionsError
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.seeding import stream
-from hdrl.setting import Place, Playable
+from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.adaptation.inputs import FAMILIES, family_of, find_tables
 from hdrl.settings.adaptation.load import Jobs, jobs_of
 from hdrl.settings.adaptation.machine import read_device
@@ -54,7 +54,7 @@ class _Judged:
     rank: Regrets
 
 
-def judge_unseen(models: Sequence[Playable]) -> dict[Place, float]:
+def judge_unseen(models: Sequence[Playable]) -> dict[Place, Finding]:
     """Judge advisors that were trained without a family by its tables.
 
     Regret is that to the sequence which is best in the mean of a table's trainings, in shares of right answers; rank is
@@ -70,8 +70,8 @@ def judge_unseen(models: Sequence[Playable]) -> dict[Place, float]:
     Returns
     -------
     dict
-        Of each method, opponent and family: mean regret and rank, with the ends of their intervals over all families;
-        of each method and opponent the difference of regrets.
+        Of each method, opponent and family: mean regret and rank, with intervals over all families; of each method and
+        opponent the difference of regrets.
 
     Raises
     ------
@@ -169,27 +169,33 @@ def _bandit(tables: Sequence[Table], name: str, n_seeds: int) -> dict[int, _Judg
     return {n_jobs: _judged(tables, partial(so_far, n_jobs), n_seeds) for n_jobs in N_JOBS}
 
 
-def _numbers(tables: Sequence[Table], judged: Mapping[str, _Judged], methods: Sequence[str]) -> dict[Place, float]:
+def _numbers(tables: Sequence[Table], judged: Mapping[str, _Judged], methods: Sequence[str]) -> dict[Place, Finding]:
     networks = _groups(tables)
     bootstrap = Bootstrap(np.zeros(len(networks)))
-    found: dict[Place, float] = {}
+    families = dict.fromkeys(family_of(table.name) for table in tables)
 
-    def tell(row: str, column: str, values: Regrets) -> None:
-        interval = bootstrap.mean(np.stack([values[places].mean(axis=0) for places in networks]))
-        found[row, column] = interval.value
-        found[row, f"{column}, lower end"], found[row, f"{column}, upper end"] = interval.low, interval.high
+    def measure(values: Regrets, null: float | None = None) -> Finding:
+        by_network = np.stack([values[places].mean(axis=0) for places in networks])
+        return Finding(*bootstrap.mean(by_network), trainings=_each(by_network), null=null)
 
+    found: dict[Place, Finding] = {}
     for name, one in judged.items():
-        tell(name, "regret", one.regret)
-        tell(name, "rank", one.rank)
-        for family in dict.fromkeys(family_of(table.name) for table in tables):
+        found[name, "regret"], found[name, "rank"] = measure(one.regret), measure(one.rank)
+        for family in families:
             of_family = [place for place, table in enumerate(tables) if family_of(table.name) == family]
-            found[f"{name} on {family}", "regret"] = float(one.regret[of_family].mean())
+            values = one.regret[of_family]
+            found[f"{name} on {family}", "regret"] = Finding(float(values.mean()), trainings=_each(values))
     for method in methods:
         for name, one in judged.items():
             if name != method:
-                tell(f"{method} less {name}", "regret", judged[method].regret - one.regret)
+                difference = measure(judged[method].regret - one.regret, null=0.0)
+                found[f"{method} less {name}", "regret"] = difference
     return found
+
+
+def _each(values: Regrets) -> tuple[float, ...]:
+    """Return the means of single trainings, or of single draws of a bandit; what is fixed has none."""
+    return tuple(values.mean(axis=0).tolist()) if values.shape[1] > 1 else ()
 
 
 def _groups(tables: Sequence[Table]) -> list[list[int]]:

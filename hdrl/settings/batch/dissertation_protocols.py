@@ -9,7 +9,6 @@ Agents that hdrl trains in its world are judged by more and shorter windows, bes
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from hdrl import elementary
 from hdrl.envs.episodes import Window
 from hdrl.errors import SimulationError, WorkloadError
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.setting import Place, Playable, without_models
+from hdrl.setting import Finding, Place, Playable, without_models
 from hdrl.settings.batch.envs.dissertation import ERRORS, GUIDES, play_baseline, play_order, shared_arrays
 from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
 from hdrl.settings.batch.envs.dissertation_jobs import NodeJobs, node_jobs, whole_nodes
@@ -40,14 +39,7 @@ SDSC_BLUE_PROCS, SDSC_BLUE_NODES = 1152, 144
 BASELINES = {"FCFS": "fcfs", "SJF": "sjf", "smallest": "smallest", "F1": "f1"}
 """The baselines of its table, and their names here."""
 
-PUBLISHED = {"PPO": 95.9, "smallest": 289.5, "SJF": 498.0, "FCFS": 2727.0, "F1": 3085.0}
-"""Mean bounded slowdown on SDSC-BLUE, from its files with a line for each job."""
-
 HPC2N = "HPC2N-2002-2.2-cln.swf.gz"
-
-PUBLISHED_HPC2N = {"PPO": 145.8, "smallest": 436.8, "SJF": 841.2, "F1": 1182.0, "FCFS": 1187.0}
-PUBLISHED_HPC2N_BACKFILLING = {"PPO": 118.0, "smallest": 434.9, "SJF": 835.0, "F1": 1043.0, "FCFS": 1015.0}
-"""The same on HPC2N; its PPO learned without backfilling."""
 
 JUDGED_FROM, N_WINDOWS, WINDOW_JOBS, STRIDE = 0.6, 5, 10_000, 15_000
 
@@ -77,13 +69,13 @@ def judged_windows(n_jobs: int, name: str = "workload") -> list[Window]:
 @PROTOCOLS.register("dissertation-sdsc-blue")
 @without_models
 def dissertation_sdsc_blue(traces: Mapping[str, Path]) -> dict[Place, float]:
-    """Return mean bounded slowdowns of the dissertation's baselines on SDSC-BLUE, beside what it published.
+    """Return mean bounded slowdowns of the dissertation's baselines on SDSC-BLUE.
 
     References
     ----------
     LANNDS18/DeepRLScheduler, ``result_analysis/csv_logs/stage-4/SDSC-BLUE``.
     """
-    return _table(traces[SDSC_BLUE], PUBLISHED)
+    return _table(traces[SDSC_BLUE])
 
 
 @PROTOCOLS.register("dissertation-hpc2n")
@@ -95,22 +87,16 @@ def dissertation_hpc2n(traces: Mapping[str, Path]) -> dict[Place, float]:
     ----------
     LANNDS18/DeepRLScheduler, ``result_analysis/csv_logs``, files of HPC2N.
     """
-    return _table(traces[HPC2N], PUBLISHED_HPC2N, PUBLISHED_HPC2N_BACKFILLING)
+    return _table(traces[HPC2N], tests_backfilling=True)
 
 
-def _table(log: Path, *published: Mapping[str, float]) -> dict[Place, float]:
-    """Return its table of a log: what it published, without and perhaps with backfilling, and what is found."""
+def _table(log: Path, *, tests_backfilling: bool = False) -> dict[Place, float]:
+    """Return its table of a log, without and perhaps with the backfilling of its test."""
     jobs = node_jobs(log)
     windows = judged_windows(jobs.n_jobs, jobs.name)
     busy = [error for error in ERRORS if error != "skip_row_first"]
-    columns = ("published", "published, its backfilling")
-    found: dict[Place, float] = {
-        (name, column): value
-        for column, numbers in zip(columns, published, strict=False)
-        for name, value in numbers.items()
-    }
-    found |= _played(jobs, windows, "with its errors", list(ERRORS))
-    if len(published) > 1:
+    found = _played(jobs, windows, "with its errors", list(ERRORS))
+    if tests_backfilling:
         found |= _played(jobs, windows, "with its errors, its backfilling", list(ERRORS), backfills=True)
     found |= _played(jobs, windows, "without the skip row", busy)
     found |= _played(jobs, windows, "without any error", [])
@@ -152,19 +138,19 @@ CHOSEN_UNTIL, HELD_OUT_JOBS, N_HELD_OUT = 0.5, 512, 48
 
 
 @PROTOCOLS.register("dissertation-held-out")
-def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float | Finding]:
     """Return how models of the dissertation's world do on the last 40 % of SDSC-BLUE, beside fair priorities.
 
     Priorities choose among all waiting jobs, a chosen job blocks the machine, and none overtakes: the same for all. The
     opponent is that which is best on windows of the first half. Ratios are geometric means over windows, with intervals
-    over windows and trainings.
+    over windows and trainings; of each row but the first there is one to the trainings of the first.
 
     Parameters
     ----------
     traces
         Holds ``SDSC-BLUE-2000-4.2-cln.swf.gz``.
     models
-        Models of its world, one for each seed.
+        Models of its world, of each row one for each seed.
     """
     platform = read_platform(f"homogeneous:{SDSC_BLUE_PROCS}")
     log = read_workload(traces[SDSC_BLUE], platform, memory="none", bandwidth="none", estimates="log")
@@ -176,21 +162,27 @@ def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]
 
     early, late = (_side_by_side(jobs.n_jobs, part) for part in ((0.0, CHOSEN_UNTIL), (JUDGED_FROM, 1.0)))
     opponent = min(GUIDES, key=lambda name: float(elementary.log(values_of(GUIDES[name], early)).mean()))
-    own = np.column_stack([_values_of_model(model, log, platform, late) for model in models])
+    by_row: dict[str, list[NDArray[np.float64]]] = {}
+    for model in models:
+        by_row.setdefault(model.row, []).append(_values_of_model(model, log, platform, late))
+    tables = {row: np.column_stack(values) for row, values in by_row.items()}
     others = {name: values_of(order, late) for name, order in GUIDES.items()}
     bootstrap = Bootstrap(np.zeros(len(late), dtype=np.int64))
-    found: dict[Place, float] = {("all trainings", "mean_bounded_slowdown"): float(own.mean())}
-    references = {
-        f"ratio to {opponent}, best on the first half": others[opponent],
-        "ratio to the best of each window": np.min(list(others.values()), axis=0),
-    }
-    for column, reference in references.items():
-        ratio = bootstrap.ratio(own, reference)
-        for end, value in zip(("", ", lower end", ", upper end"), ratio, strict=True):
-            found[f"all trainings{end}", column] = value
-    to_opponent = next(iter(references))
-    for number, values in enumerate(own.T, start=1):
-        found[f"training {number}", to_opponent] = math.exp(elementary.log(values / others[opponent]).mean())
+    first = next(iter(tables))
+    found: dict[Place, float | Finding] = {}
+    for row, own in tables.items():
+        each = own.mean(axis=0)
+        found[row, "mean_bounded_slowdown"] = Finding(float(each.mean()), trainings=tuple(each.tolist()))
+        references = {
+            f"ratio to {opponent}, best on the first half": others[opponent][:, np.newaxis],
+            "ratio to the best of each window": np.min(list(others.values()), axis=0)[:, np.newaxis],
+        }
+        if row != first:
+            references[f"ratio to {first}"] = tables[first]
+        for column, reference in references.items():
+            ratios = elementary.exp(elementary.log(own).mean(axis=0) - elementary.log(reference).mean())
+            interval = bootstrap.ratio(own, reference)
+            found[row, column] = Finding(*interval, trainings=tuple(ratios.tolist()), null=1.0)
     return found | {(name, "mean_bounded_slowdown"): float(values.mean()) for name, values in others.items()}
 
 

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from hdrl import elementary
 from hdrl.cores import usable_cores
 from hdrl.seeding import stream
-from hdrl.setting import Place, Playable
+from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.batch.protocols import PROTOCOLS
 from hdrl.windows import side_by_side
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.envs.window_judge import JudgedLog, WindowOutcome
     from hdrl.settings.batch.policies.choices import PolicyPair
+    from hdrl.settings.batch.policies.indexed import IndexKind
 
 LOGS = {
     "KTH-SP2": ("KTH-SP2-1996-2.1-cln.swf.gz", 100),
@@ -51,40 +52,48 @@ PADDING = {"windows": (0, 0), "padded": (WARM_UP, FOLLOW_UP)}
 PROTOCOL_NAMES = (*PADDING, "continuous")
 OPPONENTS = ("requests", "predictions")
 
+BY_HAND = "index by hand"
+"""What evolution starts from: the index and the gate with their weights by hand."""
+
+RIVALS = (*OPPONENTS, BY_HAND)
+"""What evolved policies are held against: the opponents, and the same structure untrained."""
+
+TAILS = {"longest wait": "longest_s", "99th percentile of waits": "tail_s"}
+"""What is reported of whole runs besides."""
+
 Table = dict[str, NDArray[np.float64]]
-"""By log: logarithms of ratios, shape ``(n_windows, n_policies)``."""
+"""By log: logarithms of ratios, shape ``(n_windows, 1 + n_trainings)``."""
 
 
 @PROTOCOLS.register("es-held-out")
-def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+def es_held_out(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
     """Return how evolved policies do on the last parts of three logs, whichever of the first parts they know.
+
+    They are held against both opponents, and against the same structure untrained.
 
     Parameters
     ----------
     traces
         Holds the logs of `LOGS`.
     models
-        Models of JobIndex, one for each seed; their mean is judged, and each of them by windows.
+        Models of JobIndex, one for each seed; their mean is judged, and each of them for the spread.
     """
-    results: dict[Place, float] = {}
+    found: dict[Place, Finding] = {}
     tables: dict[str, Table] = {}
     policies = [evolved_policy(models), *(evolved_policy([one]) for one in models)]
+    untrained = untrained_policy(models)
     for name, (file, n_procs) in LOGS.items():
         log, opponents = judged_log(traces[file], n_procs)
         for protocol in PROTOCOL_NAMES:
-            # Whole runs take long: of the mean of all trainings alone.
-            chosen = policies if protocol == "windows" else policies[:1]
-            outcomes = outcomes_of(log, protocol, [*opponents, *chosen])
-            results |= {(name, column): value for column, value in _compared(outcomes, protocol, tables, name).items()}
-    results |= _all_logs(tables)
-    each = np.mean([table.mean(axis=0) for table in tables["windows, to requests"].values()], axis=0)
-    for number, value in enumerate(elementary.exp(each[1:]), start=1):
-        results[f"training {number}", "windows, to requests"] = float(value)
-    return results
+            outcomes = outcomes_of(log, protocol, [*opponents, untrained, *policies])
+            found |= _by_log(name, _tables_of(outcomes, protocol), tables)
+            if protocol == "continuous":
+                found |= {(name, column): one for column, one in tails(outcomes[0][0], outcomes[0][3:]).items()}
+    return found | _all_logs(tables)
 
 
 @PROTOCOLS.register("es-generalist")
-def es_generalist(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+def es_generalist(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
     """Return how the shipped generalist does on the last parts of four logs, and the same weights without its guard.
 
     A whole run is one number, and a few wide jobs that wait for months make it. So it is repeated with weights that are
@@ -97,77 +106,94 @@ def es_generalist(traces: Mapping[str, Path], models: Sequence[Playable]) -> dic
     models
         Not used: a protocol of shipped policies.
     """
-    from hdrl.settings.batch.policies.indexed import changed_index
+    from hdrl.settings.batch.policies.indexed import IndexKind, changed_index
     from hdrl.settings.batch.policies.pairs import read_pair
 
     del models
-    results: dict[Place, float] = {}
+    found: dict[Place, Finding] = {}
     tables: dict[str, dict[str, Table]] = {policy: {} for policy in SHIPPED}
+    by_hand = IndexKind(form="additive")
+    untrained = by_hand.policy(np.zeros(by_hand.n_weights))
     for name, (file, n_procs) in (LOGS | UNSEEN).items():
         log, opponents = judged_log(traces[file], n_procs)
         for policy, table in tables.items():
-            known = table if name in LOGS else {}
             changed = [changed_index(policy, CHANGE, number) for number in range(N_CHANGED)]
             for protocol in PROTOCOL_NAMES:
-                chosen = [read_pair(policy), *changed] if protocol == "continuous" else [read_pair(policy)]
-                found = _compared(outcomes_of(log, protocol, [*opponents, *chosen]), protocol, known, name)
-                results |= {(f"{policy}, {name}", column): value for column, value in found.items()}
+                chosen = [read_pair(policy), *(changed if protocol == "continuous" else [])]
+                outcomes = outcomes_of(log, protocol, [*opponents, untrained, *chosen])
+                alone = [row[: len(RIVALS) + 1] for row in outcomes]
+                numbers = _by_log(name, _tables_of(alone, protocol), table if name in LOGS else {})
+                if protocol == "continuous":
+                    more = tails(alone[0][0], alone[0][3:]) | _over_changes(outcomes[0])
+                    numbers |= {(name, column): one for column, one in more.items()}
+                found |= {(f"{policy}, {row}", column): one for (row, column), one in numbers.items()}
     for policy, table in tables.items():
-        results |= {(f"{policy}, {row}", column): value for (row, column), value in _all_logs(table).items()}
-    return results
+        found |= {(f"{policy}, {row}", column): one for (row, column), one in _all_logs(table).items()}
+    return found
 
 
-def _compared(
-    outcomes: Sequence[Sequence[WindowOutcome]], protocol: str, tables: dict[str, Table], log: str
-) -> dict[str, float]:
-    """Return what a policy comes to on a log by a protocol; add all ratios to the tables.
+def _tables_of(outcomes: Sequence[Sequence[WindowOutcome]], protocol: str) -> dict[str, NDArray[np.float64]]:
+    """Return the logarithms of the ratios to each rival by column, shape ``(n_windows, n_policies)``.
 
     Parameters
     ----------
     outcomes
-        Of each window: of the two opponents, of the policy, and of others that are in the tables alone.
-    protocol, log
-        The two.
-    tables
-        By protocol and opponent.
+        Of each window: of `RIVALS`, then of the policy, then of its trainings.
+    protocol
+        The protocol.
     """
-    found: dict[str, float] = {}
     values = elementary.log([[one.value for one in row] for row in outcomes])
-    for place, opponent in enumerate(OPPONENTS):
-        column = f"{protocol}, to {opponent}"
-        ratios = values[:, 2:] - values[:, place : place + 1]
+    ours = values[:, len(RIVALS) :]
+    return {f"{protocol}, to {rival}": ours - values[:, [place]] for place, rival in enumerate(RIVALS)}
+
+
+def _by_log(log: str, found: Mapping[str, NDArray[np.float64]], tables: dict[str, Table]) -> dict[Place, Finding]:
+    """Return the ratios on a log, and add them to the tables of all logs."""
+    for column, ratios in found.items():
         tables.setdefault(column, {})[log] = ratios
-        found[column] = math.exp(ratios[:, 0].mean())
-    if protocol == "continuous":
-        to_requests, _, policy, *others = outcomes[0]
-        found["longest wait, to requests"] = policy.longest_s / to_requests.longest_s
-        found["99th percentile of waits, to requests"] = policy.tail_s / to_requests.tail_s
-        if others:
-            found |= _over_changes(outcomes[0])
-    return found
+    return {(log, column): pooled({log: ratios}, column) for column, ratios in found.items()}
 
 
-def _over_changes(run: Sequence[WindowOutcome]) -> dict[str, float]:
-    """Return what a whole run comes to over several policies that hardly differ, after the two opponents."""
-    found: dict[str, float] = {}
+def tails(opponent: WindowOutcome, played: Sequence[WindowOutcome]) -> dict[str, Finding]:
+    """Return the waits of a whole run, as ratios to the best by requested times.
+
+    Parameters
+    ----------
+    opponent
+        What came of it under that.
+    played
+        The same of the policy, then of its trainings.
+    """
+    return {
+        f"{column}, to {OPPONENTS[0]}": ratio_of([getattr(one, what) / getattr(opponent, what) for one in played])
+        for column, what in TAILS.items()
+    }
+
+
+def ratio_of(values: Sequence[float]) -> Finding:
+    """Return a ratio without an interval of its own, and that of each training behind it."""
+    return Finding(float(values[0]), trainings=tuple(float(one) for one in values[1:]), null=1.0)
+
+
+def _over_changes(run: Sequence[WindowOutcome]) -> dict[str, Finding]:
+    """Return what a whole run comes to over several policies that hardly differ, after the rivals."""
+    found: dict[str, Finding] = {}
+    played = run[len(RIVALS) :]
     for place, opponent in enumerate(OPPONENTS):
-        ratios = np.array([one.value / run[place].value for one in run[2:]])
+        ratios = np.array([one.value / run[place].value for one in played])
         column = f"continuous, to {opponent}, weights changed"
-        mean = math.exp(elementary.log(ratios).mean())
-        found |= {column: mean, f"{column}, least": float(ratios.min()), f"{column}, largest": float(ratios.max())}
-        longest = elementary.log([one.longest_s / run[place].longest_s for one in run[2:]])
-        found[f"longest wait, to {opponent}, weights changed"] = math.exp(longest.mean())
+        mean = float(elementary.exp(elementary.log(ratios).mean()))
+        # The least and the largest are the ends of what such changes do.
+        found[column] = Finding(mean, float(ratios.min()), float(ratios.max()), null=1.0)
+        longest = elementary.log([one.longest_s / run[place].longest_s for one in played])
+        found[f"longest wait, to {opponent}, weights changed"] = ratio_of([float(elementary.exp(longest.mean()))])
     return found
 
 
-def _all_logs(tables: Mapping[str, Table]) -> dict[Place, float]:
+def _all_logs(tables: Mapping[str, Table]) -> dict[Place, Finding]:
     """Return the pooled ratios of all tables."""
-    results: dict[Place, float] = {}
-    for opponent in OPPONENTS:
-        for protocol in PROTOCOL_NAMES:
-            column = f"{protocol}, to {opponent}"
-            results |= pooled(tables[column], column)
-    return results
+    columns = [f"{protocol}, to {rival}" for rival in RIVALS for protocol in PROTOCOL_NAMES]
+    return {("all logs", column): pooled(tables[column], column) for column in columns}
 
 
 def judged_log(path: Path, n_procs: int) -> tuple[JudgedLog, list[PolicyPair]]:
@@ -206,12 +232,28 @@ def evolved_policy(models: Sequence[Playable]) -> PolicyPair:
     models
         Models of JobIndex, trained by the same options.
     """
+    weights = [np.asarray(one.agent_state["weights"], dtype=np.float64) for one in models]
+    return _kind_of(models[0]).policy(np.mean(weights, axis=0))
+
+
+def untrained_policy(models: Sequence[Playable]) -> PolicyPair:
+    """Return the policy that evolution starts from: the same structure with its weights by hand.
+
+    Parameters
+    ----------
+    models
+        Models of JobIndex, trained by the same options.
+    """
+    kind = _kind_of(models[0])
+    return kind.policy(np.zeros(kind.n_weights))
+
+
+def _kind_of(model: Playable) -> IndexKind:
     from hdrl.settings.batch.policies.indexed import IndexKind
 
     known = IndexKind.__dataclass_fields__
-    arguments = models[0].environment["arguments"]
-    kind = IndexKind(**{name: value for name, value in arguments.items() if name in known})
-    return kind.policy(np.mean([np.asarray(one.agent_state["weights"], dtype=np.float64) for one in models], axis=0))
+    arguments = model.environment["arguments"]
+    return IndexKind(**{name: value for name, value in arguments.items() if name in known})
 
 
 def outcomes_of(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -> list[list[WindowOutcome]]:
@@ -244,24 +286,33 @@ def outcomes_of(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -
     )
 
 
-def pooled(table: Table, column: str) -> dict[Place, float]:
-    """Return the ratio over all logs, with an interval (95 %) from windows drawn again within each log.
+def pooled(table: Table, column: str) -> Finding:
+    """Return the ratio over all logs, with an interval (95 %) from windows drawn again within each log, and trainings.
+
+    What other trainings would change is the difference between trainings that are drawn again and all of them: for a
+    model with mean weights to first order, as the spread of its ratio is.
 
     Parameters
     ----------
     table
-        Logarithms of ratios; the first column counts.
+        Logarithms of ratios, shape ``(n_windows, 1 + n_trainings)``: the first column counts.
     column
         What they are called.
     """
-    random = stream(0, f"bootstrap of {column}")
+    random, of_trainings = (stream(0, f"{what} of {column}") for what in ("bootstrap", "trainings"))
+    n_trainings = next(iter(table.values())).shape[1] - 1
+    chosen = of_trainings.integers(0, max(n_trainings, 1), (N_RESAMPLES, n_trainings))
     draws = np.zeros(N_RESAMPLES)
     for values in table.values():
-        of_mean = values[:, 0]
-        places = random.integers(0, len(of_mean), (N_RESAMPLES, len(of_mean)))
-        draws += of_mean[places].mean(axis=1) / len(table)
-    found = {("all logs", column): math.exp(np.mean([values[:, 0].mean() for values in table.values()]))}
+        places = random.integers(0, len(values), (N_RESAMPLES, len(values)))
+        first, *each = (one[places].mean(axis=1) for one in values.T)
+        draws += first / len(table)
+        if n_trainings > 1:
+            drawn = np.column_stack(each)
+            moved = np.take_along_axis(drawn, chosen, axis=1).mean(axis=1) - drawn.mean(axis=1)
+            draws += moved / len(table)
+    value, *each = elementary.exp(np.mean([values.mean(axis=0) for values in table.values()], axis=0)).tolist()
+    low, high = math.nan, math.nan
     if min(len(values) for values in table.values()) > 1:
-        low, high = elementary.exp(np.percentile(draws, (2.5, 97.5)))
-        found |= {("all logs, lower end", column): float(low), ("all logs, upper end", column): float(high)}
-    return found
+        low, high = elementary.exp(np.percentile(draws, (2.5, 97.5))).tolist()
+    return Finding(value, low, high, trainings=tuple(each), null=1.0)

@@ -7,7 +7,6 @@ their mean, not by that of a model with mean weights, which for networks would b
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,19 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl import elementary
-from hdrl.setting import Place, Playable
+from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.batch.evolution_protocols import (
+    BY_HAND,
     JUDGED_FROM,
     LENGTH,
     LOGS,
     OPPONENTS,
     PADDING,
     PROTOCOL_NAMES,
+    TAILS,
     Table,
     evolved_policy,
     judged_log,
     outcomes_of,
     pooled,
+    ratio_of,
 )
 from hdrl.settings.batch.protocols import PROTOCOLS
 from hdrl.windows import side_by_side
@@ -43,18 +45,12 @@ GENERALIST = "es-generalist"
 _UNGUARDED = "es-unguarded"
 """The generalist as it is judged beside PPO: the same weights without the guard, which windows hardly show."""
 
-BY_HAND = "index by hand"
-"""What evolution starts from: the index and the gate with their weights by hand."""
-
 _TRAINED_ALONE = ("more_logs", "reward", "reference")
 """Arguments that concern trainings alone."""
 
-_TAILS = {"longest wait": "longest_s", "99th percentile of waits": "tail_s"}
-"""What is reported of whole runs besides, as ratios to the best by requested times."""
-
 
 @PROTOCOLS.register("ppo-held-out-logs")
-def ppo_held_out_logs(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+def ppo_held_out_logs(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
     """Return how trainings do on the last parts of three logs, beside the generalist that evolution found.
 
     Parameters
@@ -67,13 +63,13 @@ def ppo_held_out_logs(traces: Mapping[str, Path], models: Sequence[Playable]) ->
     Returns
     -------
     dict
-        Of each row geometric means over its trainings, as ratios to the opponents and the generalist, and of the first
-        row also to the means of the others; then the generalist, and the index by hand.
+        Of each row geometric means over its trainings, as ratios to the opponents, the generalist and the index by
+        hand, and of the first row also to the means of the others; then the generalist, and the index by hand.
     """
     rows: dict[str, list[Playable]] = {}
     for model in models:
         rows.setdefault(model.row, []).append(model)
-    results: dict[Place, float] = {}
+    found: dict[Place, Finding] = {}
     tables: dict[Place, Table] = {}
     for name, (file, n_procs) in LOGS.items():
         log, opponents = judged_log(traces[file], n_procs)
@@ -81,18 +77,14 @@ def ppo_held_out_logs(traces: Mapping[str, Path], models: Sequence[Playable]) ->
             outcomes = _all_outcomes(rows, log, opponents, protocol)
             for (row, rival), ratios in _all_ratios(outcomes, list(rows)).items():
                 # In front the mean of the trainings, as the protocol of evolution has its mean model.
-                stacked = np.column_stack([ratios.mean(axis=1), ratios])
-                tables.setdefault((row, f"{protocol}, to {rival}"), {})[name] = stacked
+                each = [ratios] if row in rows else []
+                stacked = np.column_stack([ratios.mean(axis=1), *each])
+                column = f"{protocol}, to {rival}"
+                tables.setdefault((row, column), {})[name] = stacked
+                found[f"{row}, {name}", column] = pooled({name: stacked}, column)
             if protocol == "continuous":
-                results |= {(f"{row}, {name}", column): one for (row, column), one in _tails(outcomes, rows).items()}
-    for (row, column), table in tables.items():
-        results |= {(f"{row}, {name}", column): math.exp(ratios[:, 0].mean()) for name, ratios in table.items()}
-        results |= {(f"{row}, {place}", column): value for (place, _), value in pooled(table, column).items()}
-    for row in rows:
-        each = np.mean([table.mean(axis=0) for table in tables[row, "windows, to requests"].values()], axis=0)
-        for number, value in enumerate(elementary.exp(each[1:]), start=1):
-            results[f"{row}, training {number}", "windows, to requests"] = float(value)
-    return results
+                found |= {(f"{row}, {name}", column): one for (row, column), one in _tails(outcomes, rows).items()}
+    return found | {(f"{row}, all logs", column): pooled(table, column) for (row, column), table in tables.items()}
 
 
 Outcomes = Mapping[str, Sequence[Sequence["WindowOutcome"]]]
@@ -121,8 +113,8 @@ def _all_ratios(outcomes: Outcomes, rows: Sequence[str]) -> dict[tuple[str, str]
     values = {name: _logs(of_models, "value") for name, of_models in outcomes.items()}
     rivals = {name: list(OPPONENTS) for name in (*rows, GENERALIST, BY_HAND)}
     for row in rows:
-        rivals[row].append(GENERALIST)
-    rivals[rows[0]] += [*rows[1:], BY_HAND]
+        rivals[row] += [GENERALIST, BY_HAND]
+    rivals[rows[0]] += rows[1:]
     return {
         (name, rival): values[name] - values[rival].mean(axis=1, keepdims=True)
         for name, of_name in rivals.items()
@@ -130,13 +122,14 @@ def _all_ratios(outcomes: Outcomes, rows: Sequence[str]) -> dict[tuple[str, str]
     }
 
 
-def _tails(outcomes: Outcomes, rows: Iterable[str]) -> dict[Place, float]:
+def _tails(outcomes: Outcomes, rows: Iterable[str]) -> dict[Place, Finding]:
     """Return the waits of whole runs, as ratios to the best by requested times: geometric means over trainings."""
-    found: dict[Place, float] = {}
-    for column, what in _TAILS.items():
+    found: dict[Place, Finding] = {}
+    for column, what in TAILS.items():
         opponent = _logs(outcomes[OPPONENTS[0]], what)
         for row in rows:
-            found[row, f"{column}, to requests"] = math.exp((_logs(outcomes[row], what) - opponent).mean())
+            logs = (_logs(outcomes[row], what) - opponent)[0]
+            found[row, f"{column}, to {OPPONENTS[0]}"] = ratio_of(elementary.exp([logs.mean(), *logs]).tolist())
     return found
 
 

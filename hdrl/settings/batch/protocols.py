@@ -10,7 +10,7 @@ import numpy as np
 
 from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
 from hdrl.registry import Registry
-from hdrl.setting import Place, Playable, ReproduceProtocol, without_models
+from hdrl.setting import Finding, Place, Playable, ReproduceProtocol, without_models
 from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.platform.model import Platform
@@ -112,7 +112,7 @@ def lublin1_easy(traces: Mapping[str, Path]) -> dict[Place, float]:
 
 
 @PROTOCOLS.register("lublin1-models")
-def lublin1_models(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+def lublin1_models(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
     """Return the mean bounded slowdown of models on RLScheduler's ten sequences, in the environments of their training.
 
     Models take their best actions. Every sequence begins with an empty machine.
@@ -125,9 +125,8 @@ def lublin1_models(traces: Mapping[str, Path], models: Sequence[Playable]) -> di
         Models of JobPick, one for each seed.
     """
     platform, sequences = _sequences(traces)
-    results: dict[Place, float] = {}
-    for number, model in enumerate(models, start=1):
+    each = []
+    for model in models:
         played = (model.play(platform, sequence, as_trained=True) for sequence in sequences)
-        results[f"training {number}", "mean of ten sequences"] = _mean_bounded_slowdown(played)
-    results["all trainings", "mean of ten sequences"] = float(np.mean(list(results.values())))
-    return results
+        each.append(_mean_bounded_slowdown(played))
+    return {("all trainings", "mean of ten sequences"): Finding(float(np.mean(each)), trainings=tuple(each))}

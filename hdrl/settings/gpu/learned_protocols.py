@@ -9,9 +9,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.setting import Place, Playable
+from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.gpu.load import GpuLoad
 from hdrl.settings.gpu.machine import Cluster, read_cluster
 from hdrl.settings.gpu.protocols import PROTOCOLS, SEED_END_S, SEED_LOADS, SEED_TRACES
@@ -88,7 +89,7 @@ def play_model(model: Playable, cluster: Cluster, load: GpuLoad, *, until_s: flo
 
 
 @PROTOCOLS.register("gpu-seed-agents")
-def gpu_seed_agents(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+def gpu_seed_agents(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, Finding]:
     """Return what agents do on the DRL scheduler's traces and on generated jobs, in its world with its errors.
 
     Parameters
@@ -103,41 +104,57 @@ def gpu_seed_agents(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
     HenryAJX/DRL_Scheduler, ``logs/* Workload/Trace Data/summary_eval_*.csv``.
     """
     cluster = read_cluster("drl-gpu")
-    found: dict[Place, float] = {}
+    found: dict[Place, Finding] = {}
     for size in SEED_TRACES:
         load = read_cut_trace(traces[f"alibaba_{size}_workload.csv.gz"])
         until_s = SEED_END_S - float(load.origin["first_date_s"])
-        for number, model in enumerate(models, start=1):
-            n_done, alone_s, _ = play_model(model, cluster, load, until_s=until_s)
-            found[f"{size}, training {number}", "jobs done"] = n_done
-            found[f"{size}, training {number}", "mean_jct_s"] = alone_s
+        played = [play_model(model, cluster, load, until_s=until_s) for model in models]
+        found[size, "jobs done"] = _over_trainings([float(one[0]) for one in played])
+        found[size, "mean_jct_s"] = _over_trainings([one[1] for one in played])
     for offered in SEED_LOADS:
         found |= _at_load(cluster, offered, models)
     return found
 
 
-def _at_load(cluster: Cluster, offered: float, models: Sequence[Playable]) -> dict[Place, float]:
-    """Return mean completion times of all jobs, done or not, at an offered load, with intervals."""
+def _over_trainings(values: Sequence[float]) -> Finding:
+    return Finding(float(np.mean(values)), trainings=tuple(values))
+
+
+def _at_load(cluster: Cluster, offered: float, models: Sequence[Playable]) -> dict[Place, Finding]:
+    """Return mean completion times of all jobs, done or not, at an offered load, with intervals.
+
+    Those of agents are ratios to each baseline, too.
+    """
     # Errors of what is told, not of what happens: without them all jobs count, and from the first one on.
     errors = [name for name in ERRORS if name not in ("finished_alone", "utilization_from_0")]
-    values: dict[str, list[list[float]]] = {name: [] for name in ("fcfs", "sjf", "agents")}
-    done = dict.fromkeys(values, 0.0)
+    jct_s: dict[str, list[list[float]]] = {name: [] for name in ("fcfs", "sjf", "agents")}
+    done: dict[str, list[list[float]]] = {name: [] for name in jct_s}
     for seed in range(N_LOADS):
         load = at_offered_load(Poisson(speeds="equal"), N_JOBS, cluster, offered, seed)
         until_s = math.floor(float(load.jobs["arrival_s"][-1])) + TIME_TO_END_S
-        for name in values:
+        for name in jct_s:
             if name in BASELINES:
                 outcome = play_baseline(cluster, load, name, errors=errors, until_s=until_s)
                 played = [(outcome.n_done, math.nan, outcome.mean_jct_s)]
             else:
                 played = [play_model(model, cluster, load, until_s=until_s) for model in models]
-            values[name].append([one[2] for one in played])
-            done[name] += float(np.mean([one[0] for one in played]))
-    bootstrap, found = Bootstrap(np.zeros(N_LOADS, dtype=np.int64)), {}
-    for name, table in values.items():
-        interval = bootstrap.mean(table)
-        row = f"{name} at {offered:g}"
-        found[row, "share done"] = done[name] / (N_LOADS * N_JOBS)
-        found[row, "mean_jct_s of all"] = interval.value
-        found[row, "from"], found[row, "to"] = interval.low, interval.high
+            jct_s[name].append([one[2] for one in played])
+            done[name].append([one[0] / N_JOBS for one in played])
+    bootstrap = Bootstrap(np.zeros(N_LOADS, dtype=np.int64))
+    found: dict[Place, Finding] = {}
+    for name in jct_s:
+        row, share, times_s = f"{name} at {offered:g}", np.array(done[name]), np.array(jct_s[name])
+        found[row, "share done"] = Finding(float(share.mean()), trainings=_each(share))
+        found[row, "mean_jct_s of all"] = Finding(*bootstrap.mean(times_s), trainings=_each(times_s))
+    ours = np.array(jct_s["agents"])
+    for name in (one for one in jct_s if one in BASELINES):
+        theirs = np.array(jct_s[name])
+        each = np.exp(np.log(ours / theirs).mean(axis=0))
+        ratio = Finding(*bootstrap.ratio(ours, theirs), trainings=tuple(each.tolist()), null=1.0)
+        found[f"agents at {offered:g}", f"mean_jct_s of all, to {name}"] = ratio
     return found
+
+
+def _each(values: NDArray[np.float64]) -> tuple[float, ...]:
+    """Return the means of single trainings; baselines have none."""
+    return tuple(values.mean(axis=0).tolist()) if values.shape[1] > 1 else ()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hdrl.registry import Registry
-from hdrl.setting import Place, ReproduceProtocol, without_models
+from hdrl.setting import Finding, Place, ReproduceProtocol, without_models
 from hdrl.settings.gpu.fragmentation import fgd_table
 from hdrl.settings.gpu.gavel_jobs import gavel_load
 from hdrl.settings.gpu.machine import read_cluster
@@ -178,14 +178,15 @@ def gpu_gavel_jct(traces: Mapping[str, Path]) -> dict[Place, float]:
 
 @PROTOCOLS.register("gpu-gavel-makespan")
 @without_models
-def gpu_gavel_makespan(traces: Mapping[str, Path]) -> dict[Place, float]:
+def gpu_gavel_makespan(traces: Mapping[str, Path]) -> dict[Place, float | Finding]:
     """Return makespans in hours of 500 of Gavel's jobs on one or more GPUs that are all there at first, five seeds.
 
     References
     ----------
     D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
     """
-    cluster, throughputs, found = read_cluster("gavel"), read_throughputs(traces[THROUGHPUTS]), {}
+    cluster, throughputs = read_cluster("gavel"), read_throughputs(traces[THROUGHPUTS])
+    found: dict[Place, float | Finding] = {}
     hours: dict[str, list[float]] = {policy: [] for policy in MAKESPAN_POLICIES}
     for seed in range(MAKESPAN_SEEDS):
         load = gavel_load(throughputs, MAKESPAN_JOBS, jobs_per_hour=math.inf, seed=seed, multi_gpu=True)
@@ -193,7 +194,8 @@ def gpu_gavel_makespan(traces: Mapping[str, Path]) -> dict[Place, float]:
             trace = simulate_rounds(cluster, load, policy, seed=seed)
             hours[policy].append(float(trace.tasks["end_s"].max()) / 3600.0)
             found[policy, f"hours, seed {seed}"] = hours[policy][-1]
-    for policy in MAKESPAN_POLICIES:
-        ratios = np.array(hours[policy]) / np.array(hours[MAKESPAN_POLICIES[-1]])
-        found[policy, "times the last, median"] = float(np.median(ratios))
+    *others, last = MAKESPAN_POLICIES
+    for policy in others:
+        ratio = float(np.median(np.array(hours[policy]) / np.array(hours[last])))
+        found[policy, "times the last, median"] = Finding(ratio, null=1.0)
     return found

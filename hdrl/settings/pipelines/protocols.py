@@ -10,7 +10,7 @@ import numpy as np
 
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.registry import Registry
-from hdrl.setting import Place, Playable, ReproduceProtocol
+from hdrl.setting import Finding, Place, Playable, ReproduceProtocol
 from hdrl.settings.pipelines.inputs import load_of
 from hdrl.settings.pipelines.load import PipelineLoad
 from hdrl.settings.pipelines.machine import read_machine
@@ -27,7 +27,7 @@ OPPONENTS = ("edf", "edf_global", "edf_global+fusion", "edf_local+fusion", "earl
 
 
 @PROTOCOLS.register("adas-worlds")
-def adas_worlds(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float]:
+def adas_worlds(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Place, float | Finding]:
     """Return what agents and policies miss in all configurations of period sets, in the world of the training.
 
     rlschedsim's world, which notices releases late, is another one than that of comparisons; here everybody is
@@ -40,29 +40,26 @@ def adas_worlds(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[
     models
         The models of one training, by seed.
     """
-    found: dict[Place, float] = {}
+    found: dict[Place, float | Finding] = {}
     for path in traces.values():
         periods = read_set(path, unit="s")
         loads = [load_of(periods, [Context(one)]) for one in periods.configurations()]
         machine = read_machine(MACHINE)
-        names = [f"{path.stem} {load.name.rpartition('@')[2]}" for load in loads]
         missed = {name: values[:, np.newaxis] for name, values in _policies(loads, models[0].environment).items()}
         missed["agent"] = np.array(
             [[_miss_ratio(one.play(machine, load, as_trained=True)) for one in models] for load in loads]
         )
         bootstrap = Bootstrap(np.zeros(len(loads)))
-        for who, table in missed.items():
-            row = f"{who} on {path.stem}"
-            mean, low, high = bootstrap.mean(table)
-            found |= {(row, "miss_ratio"): mean, (row, "miss_ratio_low"): low, (row, "miss_ratio_high"): high}
-            n_met = float((table == 0.0).sum(0).mean())
-            found |= {(row, "configurations met"): n_met, (row, "configurations missed"): len(loads) - n_met}
-        of_agents = missed["agent"]
-        found |= {(f"agent on {name}", "miss_ratio"): float(of_agents[k].mean()) for k, name in enumerate(names)}
-        found |= {
-            (f"agent {k} on {path.stem}", "miss_ratio"): float(of_agents[:, k].mean()) for k in range(len(models))
-        }
+        for name, table in missed.items():
+            row, n_met = f"{name} on {path.stem}", (table == 0.0).sum(axis=0)
+            ratios, counts = (_each(one) if name == "agent" else () for one in (table.mean(axis=0), n_met))
+            found[row, "miss_ratio"] = Finding(*bootstrap.mean(table), trainings=ratios)
+            found[row, "configurations met"] = Finding(float(n_met.mean()), trainings=counts)
     return found
+
+
+def _each(values: np.ndarray[Any, Any]) -> tuple[float, ...]:
+    return tuple(float(one) for one in values)
 
 
 def _policies(loads: Sequence[PipelineLoad], environment: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:

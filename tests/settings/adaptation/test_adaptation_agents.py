@@ -207,8 +207,9 @@ def test_an_advisor_is_trained_and_judged(tmp_path: Path) -> None:
     # Reproductions play models of any setting.
     parent, wrong = (_Trained(tmp_path / name / "model.pt", "adaptation", name) for name in ("out", "child"))
     ranks = adaptation_ranks({"made.json": tmp_path / "made.json"}, [parent])
-    assert list(ranks) == [("model 0", "made")]
-    assert 1 <= ranks["model 0", "made"] <= 64
+    assert list(ranks) == [("rank", "made")]
+    assert ranks["rank", "made"].trainings == (ranks["rank", "made"].value,)
+    assert 1 <= ranks["rank", "made"].value <= 64
     # The child is judged by the weights of its parent, as asked for; its own are better.
     state = wrong.agent_state
     own = trainer(jobs_of("other", [read_table(tmp_path / "other.json")], 1), "advisor_exact", 64).agent
@@ -225,13 +226,13 @@ def test_transfers_are_told_beside_what_their_parents_do(tmp_path: Path) -> None
     traces = {name: write_table(tmp_path / name, data) for name, data in tables.items()}
     models: Any = [Plays("a", "102"), Plays("a", "102"), Plays("a-to-b, warm", "330"), Plays("a-to-b, warm", "331")]
     found = adaptation_transfer(traces, models)
-    assert found["a, model 0", "rank"] == found["a-to-b, warm, model 0", "rank"] == 1.0
-    assert found["a-to-b, warm, model 1", "rank"] == 8.0  # behind six that differ once, too, and in cheaper digits
-    assert found["a-to-b, warm", "mean rank"] == 4.5
+    assert found["a", "rank"].trainings == (1.0, 1.0)
+    assert found["a-to-b, warm", "rank"].trainings == (1.0, 8.0)  # behind six that differ once, too, in cheaper digits
+    assert found["a-to-b, warm", "rank"].value == 4.5
     b = read_table(traces["b.json"])
     by_parent = b.rank(float(b.expected[b.sequence([1, 0, 2])]))
-    assert found["a-to-b, warm, model 0", "rank by its parent's weights"] == by_parent
-    assert found["a-to-b, warm, model 1", "rank on the first table"] > 1.0
-    assert ("a", "mean rank by its parent's weights") not in found
+    assert found["a-to-b, warm", "rank by its parent's weights"].trainings == (by_parent, by_parent)
+    assert found["a-to-b, warm", "rank on the first table"].trainings[1] > 1.0
+    assert ("a", "rank by its parent's weights") not in found
     with pytest.raises(OptionsError, match="row 'c' learns 'c', which is no table, expected names joined by -to-"):
         adaptation_transfer(traces, [Plays("c", "000")])  # type: ignore[list-item]

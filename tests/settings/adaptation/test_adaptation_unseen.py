@@ -53,7 +53,8 @@ def test_advisors_are_judged_by_the_family_that_they_have_not_seen(monkeypatch: 
     monkeypatch.setattr(unseen, "BANDITS", ("ucb",))
     digits = dict(zip(NAMES, ("333", "222", "223", "233"), strict=True))
     models: Any = [Plays(f"mine-without-{name}", digits[name]) for name in NAMES for _ in range(2)]
-    found = unseen.judge_unseen(models)
+    results = unseen.judge_unseen(models)
+    found = {place: one.value for place, one in results.items()}
     regret: dict[str, list[float]] = {name: [] for name in NAMES}
     for table in tables(FAMILIES):
         actions = [int(digit) for digit in digits[family_of(table.name)]]
@@ -61,7 +62,10 @@ def test_advisors_are_judged_by_the_family_that_they_have_not_seen(monkeypatch: 
     for name in NAMES:
         assert found[f"mine on {name}", "regret"] == pytest.approx(np.mean(regret[name]))
     assert found["mine", "regret"] == pytest.approx(np.mean(list(regret.values())))
-    assert found["mine", "regret, lower end"] < found["mine", "regret"] < found["mine", "regret, upper end"]
+    assert results["mine", "regret"].low < found["mine", "regret"] < results["mine", "regret"].high
+    assert results["mine", "regret"].trainings == (pytest.approx(found["mine", "regret"]),) * 2
+    assert results["best-fixed", "regret"].trainings == ()
+    assert results["mine less best-fixed", "regret"].null == 0.0
     # UCB pulls arms that nobody has pulled first: six jobs, six different sequences, which it draws.
     assert 0.0 < found["ucb, 6 jobs", "regret"] < 0.2
     difference = found["mine", "regret"] - found["best-fixed", "regret"]

@@ -25,17 +25,15 @@ def test_agents_and_policies_are_simulated_in_one_world() -> None:
     trace = {"period1.stats": ADAS / "period1.stats"}
     with_errors = {"compatibility": "rlschedsim"}
     right = adas_worlds(trace, [Playing(one, errors=[], **with_errors) for one in ("edf_global", "static")])
-    agent, opponent = "agent on period1", "edf_global on period1"
-    assert right["agent 0 on period1", "miss_ratio"] == pytest.approx(right[opponent, "miss_ratio"])
-    assert right["agent 1 on period1", "miss_ratio"] == 0.0
-    assert right[agent, "miss_ratio"] == pytest.approx(right[opponent, "miss_ratio"] / 2)
+    agent, opponent = right["agent on period1", "miss_ratio"], right["edf_global on period1", "miss_ratio"]
+    assert agent.trainings == (pytest.approx(opponent.value), 0.0)
+    assert agent.value == pytest.approx(opponent.value / 2)
+    assert opponent.low < opponent.value < opponent.high
+    assert opponent.trainings == ()
     # Configurations are met by one or by both: 35 and 81 of 81.
-    assert right[opponent, "configurations met"] == 35
-    assert (right[agent, "configurations met"], right[agent, "configurations missed"]) == (58, 23)
-    assert right[opponent, "miss_ratio_low"] < right[opponent, "miss_ratio"] < right[opponent, "miss_ratio_high"]
-    own = [value for (row, column), value in right.items() if row.startswith("agent on period1 ")]
-    assert len(own) == 81
-    assert sum(own) / 81 == pytest.approx(right[agent, "miss_ratio"])
+    met = right["agent on period1", "configurations met"]
+    assert right["edf_global on period1", "configurations met"].value == 35
+    assert (met.value, met.trainings) == (58, (35, 81))
     wrong = adas_worlds(trace, [Playing("static", **with_errors)])
-    assert wrong[opponent, "miss_ratio"] > 1.1 * right[opponent, "miss_ratio"]
+    assert wrong["edf_global on period1", "miss_ratio"].value > 1.1 * opponent.value
     assert {row.removesuffix(" on period1") for row, _ in wrong} >= set(OPPONENTS)

@@ -18,6 +18,7 @@ from hdrl.envs.episodes import Window
 from hdrl.errors import HdrlError
 from hdrl.launcher.launch import launch
 from hdrl.learn.agent import Acted
+from hdrl.setting import Finding
 from hdrl.settings.batch import dissertation_protocols
 from hdrl.settings.batch.dissertation_protocols import judged_windows
 from hdrl.settings.batch.environments import JobPickSpec
@@ -570,15 +571,13 @@ def test_windows_of_the_table_need_a_long_log() -> None:
         judged_windows(4, "short")
 
 
-def test_the_table_of_another_log_has_what_was_published_beside_what_is_found(
+def test_the_table_of_another_log_has_the_backfilling_of_its_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, number in {"N_WINDOWS": 2, "WINDOW_JOBS": 150, "STRIDE": 160}.items():
         monkeypatch.setattr(dissertation_protocols, name, number)
     log = write_log(tmp_path / "log.swf", random_jobs(1, 900, 60))
     found = dissertation_protocols.dissertation_hpc2n({dissertation_protocols.HPC2N: log}, [])
-    assert found["smallest", "published"] == 436.8
-    assert found["PPO", "published, its backfilling"] == 118.0
     jobs = node_jobs(log)
     windows = [Window(0, 540, 150), Window(0, 700, 150)]
     outcomes = play_baseline(jobs, windows, "f1", backfills=True)
@@ -592,6 +591,9 @@ class FirstLegal:
     """A model that takes the first row: the job that came first."""
 
     environment = {"arguments": {"compatibility": "dissertation", "errors": [], "reward": "running", "n_nodes": 4}}  # noqa: RUF012
+
+    def __init__(self, row: str) -> None:
+        self.row = row
 
     def agent(self, envs: Any) -> Any:
         del envs
@@ -609,21 +611,22 @@ def test_models_are_judged_by_the_same_windows_and_rules_as_priorities(
         monkeypatch.setattr(dissertation_protocols, name, number)
     log = write_log(tmp_path / "log.swf", random_jobs(2, 900, 250))
     traces = {dissertation_protocols.SDSC_BLUE: log}
-    found = dissertation_protocols.dissertation_held_out(traces, [FirstLegal(), FirstLegal()])  # type: ignore[list-item]
-    own = found["all trainings", "mean_bounded_slowdown"]
-    assert own == pytest.approx(found["fcfs", "mean_bounded_slowdown"])
-    assert own > 1.2 * min(found[name, "mean_bounded_slowdown"] for name in ("sjf", "f1", "f2", "smallest"))
-    to_chosen, to_best = dict.fromkeys(column for row, column in found if row == "all trainings, lower end")
-    assert (
-        found["training 2", to_chosen] == found["training 1", to_chosen] == pytest.approx(own_ratio(found, to_chosen))
-    )
-    assert own_ratio(found, to_best) > own_ratio(found, to_chosen)
-
-
-def own_ratio(found: Any, column: str) -> float:
-    ratio = float(found["all trainings", column])
-    assert found["all trainings, lower end", column] < ratio < found["all trainings, upper end", column]
-    return ratio
+    models = [FirstLegal("mine"), FirstLegal("mine"), FirstLegal("other")]
+    found = dissertation_protocols.dissertation_held_out(traces, models)  # type: ignore[arg-type]
+    own = found["mine", "mean_bounded_slowdown"]
+    assert isinstance(own, Finding)
+    assert own.value == pytest.approx(found["fcfs", "mean_bounded_slowdown"])
+    assert own.trainings == (own.value, own.value)
+    assert own.value > 1.2 * min(found[name, "mean_bounded_slowdown"] for name in ("sjf", "f1", "f2", "smallest"))
+    to_chosen, to_best = (one for (row, column), one in found.items() if row == "mine" and column.startswith("ratio"))
+    for ratio in (to_chosen, to_best):
+        assert isinstance(ratio, Finding)
+        assert ratio.low < ratio.value < ratio.high
+        assert ratio.trainings == (pytest.approx(ratio.value), pytest.approx(ratio.value))
+        assert ratio.null == 1.0
+    assert to_best.value > to_chosen.value
+    same = found["other", "ratio to mine"]
+    assert (same.value, same.low, same.high) == (1.0, pytest.approx(1.0), pytest.approx(1.0))
 
 
 def test_whole_nodes_are_processors_of_other_simulators(hand: Path) -> None:
