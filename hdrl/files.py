@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import gzip
 import io
 import json
@@ -342,7 +343,12 @@ _MANY_LINKS = 40
 
 def _our_users() -> frozenset[int]:
     """Return the users whose files this user has to trust: this one, root, and who root is outside of a container."""
-    return frozenset((0, os.geteuid(), Path("/").stat().st_uid))
+    return frozenset((0, os.geteuid(), _owner_of_the_system()))
+
+
+@functools.cache
+def _owner_of_the_system() -> int:
+    return Path("/").stat().st_uid
 
 
 def why_changeable(found: os.stat_result) -> str:

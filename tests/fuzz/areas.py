@@ -14,7 +14,7 @@ from hdrl.launcher.main import cli
 
 from .judge import Finding, judged
 from .mutations import mutations_of
-from .samples import AGENTS, write_good_files
+from .samples import AGENTS, write_good_files, write_models
 
 RESULTS = {
     "run": "run GOOD/batch.json",
@@ -58,6 +58,7 @@ class Places:
             model = self.result("training") / "model.pt"
             out.mkdir()
             shutil.copy(model, out)
+            write_models(out)
             return out
         command = [word.replace("GOOD", str(self.good)) for word in RESULTS[name].split()]
         ended = CliRunner().invoke(cli, [*command, "--out", str(out)], prog_name="hdrl")
@@ -146,7 +147,7 @@ def _agent(places: Places, draw: random.Random) -> Finding | None:
 _WHERE = "-p homogeneous:4 -w GOOD/jobs.swf --windows 2 -j 1"
 _OUT = "--out BAD/out"
 _PICTURE = "-s BAD/it.svg"
-_RESULTS = ("metrics BAD", "clean --dry-run BAD", "report BAD -o BAD/p.html", "runs BAD")
+_RESULTS = ("clean --dry-run BAD", "report BAD -o BAD/p.html", "runs BAD")
 _TRACES = "drl.csv sia.csv helios.csv openb.csv pai.csv google_2011.csv google_2019.csv philly.json"
 _PREDICTED = "-p homogeneous:4 -w BAD/jobs.swf --windows 2 -j 1"
 
@@ -186,14 +187,14 @@ AREAS: dict[str, tuple[Case, int]] = {
     "platform of IRMaSim": (_file("nodes.json", "platform", "show", out=False), 30),
     "log": (_file("jobs.swf", "workload", "stat", out=False), 60),
     "jobs in JSON": (_file("jobs.json", "workload", "stat", out=False), 60),
-    "jobs of IRMaSim": (_part("ops.json ops.csv", f"run BAD/irmasim.json --set workload_file=NAME {_OUT}"), 30),
+    "jobs of IRMaSim": (_part("ops.json ops.csv", f"run BAD/irmasim.json --set workload_file_path=NAME {_OUT}"), 30),
     "predictor": (_part("predictor.json", f"compare fcfs+easy sjf+easy@BAD/predictor.json {_PREDICTED} {_OUT}"), 10),
     "agents": (_agent, 40),
     "run folder": (
         _folder(
             "run",
             [
-                *(*_RESULTS, "workload export-swf BAD BAD/o.swf"),
+                *("metrics BAD", *_RESULTS, "workload export-swf BAD --out BAD/o.swf"),
                 *(f"plot gantt BAD {_PICTURE}", f"plot queue_size BAD {_PICTURE}"),
             ],
         ),
@@ -232,8 +233,8 @@ AREAS: dict[str, tuple[Case, int]] = {
             [
                 f"compare BAD/model.pt fcfs+easy {_WHERE} --out BAD/out",
                 "run GOOD/training.json -im BAD/model.pt --out BAD/out",
-                "model import BAD/model.pt GOOD/training.json -o BAD/other.pt",
-                "model average BAD/model.pt GOOD/training_results/model.pt -o BAD/other.pt",
+                "model import BAD/weights.pt GOOD/importing.json -o BAD/other.pt",
+                "model average BAD/evolved.pt GOOD/model_results/evolved.pt -o BAD/other.pt",
             ],
         ),
         20,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.platform import read_platform, write_simgrid
+from hdrl.settings.gpu.gavel_jobs import TEMPLATES
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +43,7 @@ BATCH = {
     "workload": {"memory": "none", "bandwidth": "none", "oversized": "drop"},
     "pybatsim": {"agent": {"type": "CLASSIC", "policy_pair": "first-high_gflops"}, "env": {"objective": "makespan"}},
 }
-TRAINING = {
+TRAINING: dict[str, Any] = {
     "seed": 3,
     "platform_file_path": "homogeneous:4",
     "workload_file_path": "jobs.swf",
@@ -55,6 +56,7 @@ TRAINING = {
         "settings": {"n_steps": 4},
     },
 }
+IMPORTING = {**TRAINING, "learning": {**TRAINING["learning"], "arguments": {"max_jobs": 6}}}
 GPU = {
     "setting": "gpu",
     "platform": "drl-gpu",
@@ -172,7 +174,7 @@ PHILLY = [
     }
 ]
 THROUGHPUTS = {
-    kind: {"('ResNet-18 (batch size 16)', 1)": {"null": 2.0, "('ResNet-18 (batch size 16)', 1)": [1.0, 1.0]}}
+    kind: {f"('{job}', 1)": {"null": 2.0, "('ResNet-18 (batch size 16)', 1)": [1.0, 1.0]} for job, _ in TEMPLATES}
     for kind in ("A100", "V100", "T4", "RTX4090", "v100", "p100", "k80")
 }
 ADAPTING = {
@@ -260,6 +262,35 @@ AGENTS = [
 ]
 
 
+def write_models(folder: Path) -> None:
+    """Write weights of another library, ``weights.pt``, and what evolution has found, ``evolved.pt``, into a folder.
+
+    Parameters
+    ----------
+    folder
+        The folder, which exists.
+    """
+    import numpy as np
+    import torch
+    from gymnasium import spaces
+
+    from hdrl.agents.cma_es import CMAES
+    from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint
+
+    n_numbers = 6 * 8  # jobs that an agent of IMPORTING sees, and what it sees of each
+    weights = {
+        f"{name}.{number}.{key}": value
+        for name, n_outputs in (("actor", 6), ("critic", 1))
+        for number, layer in ((0, torch.nn.Linear(n_numbers, 4)), (2, torch.nn.Linear(4, n_outputs)))
+        for key, value in layer.state_dict().items()
+    }
+    torch.save(weights, folder / "weights.pt")
+    agent = CMAES(spaces.Box(0, 1, (1,)), spaces.Box(-9, 9, (2,)))
+    agent.load_weights({"weights": np.array([1.0, 2.0])})
+    notes = {"trained_on": {"workload_sha256": "a"}, "seed": 1}
+    save_checkpoint(folder / "evolved.pt", checkpoint_of(agent, "cma_es", environment={"id": "x"}, notes=notes))
+
+
 def write_good_files(folder: Path) -> None:
     """Write all good files into a folder.
 
@@ -274,7 +305,7 @@ def write_good_files(folder: Path) -> None:
         **{"google_2019.csv": GOOGLE_2019_CSV, "ops.csv": IRMASIM_CSV, "lanes.graph": GRAPH, "periods.txt": PERIODS},
     }
     values: dict[str, Any] = {
-        **{"jobs": JOBS, "batch": BATCH, "training": TRAINING, "sweep": SWEEP},
+        **{"jobs": JOBS, "batch": BATCH, "training": TRAINING, "importing": IMPORTING, "sweep": SWEEP},
         **{"gpu": GPU, "gpu_sweep": GPU_SWEEP, "gpu_adapting": GPU_ADAPTING, "values": VALUES, "philly": PHILLY},
         **{"gavel": GAVEL, "throughputs": THROUGHPUTS, "adapting": ADAPTING, "table": ADAPTING_TABLE},
         **{"pipelines": PIPELINES, "set": PIPELINE_SET, "of_file": PIPELINES_OF_FILE, "machine": MACHINE},
