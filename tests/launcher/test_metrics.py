@@ -52,7 +52,7 @@ def test_two_runs_side_by_side(runs):
     table = rows(result.output)
     assert "one" in result.output
     assert table["n_jobs"] == ["2", "2", "1.000", ""]
-    assert table["mean_wait_s"][1] == "0.25"
+    assert table["mean_wait_s"][1] == "0.250"
     assert table["energy_j"][1:3] == ["-", "-"]
     assert table["n_not_started"] == ["0", "1", "-", ""]
     assert "note: two left 1 jobs unrun: its means are those of the others" in result.output
