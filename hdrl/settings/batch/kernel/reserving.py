@@ -67,7 +67,7 @@ def start_or_move(state, job, core_key, limit_s):
     old_s, old_end_s = row.reserved_s, row.reserved_end_s
     own_s, from_s = np.inf, -np.inf
     if old_s != NO_RESERVATION:
-        must_go, from_s = _where_to_look(state, job)
+        must_go, from_s = _where_to_look(state, job, limit_s)
         if must_go:
             _take_out(state, job)
         else:
@@ -103,19 +103,31 @@ def start_or_move(state, job, core_key, limit_s):
 
 
 @jit
-def _where_to_look(state, job):
+def _where_to_look(state, job, limit_s):
     """Return whether the reservation of a job must be taken out to look for room, and from when on there may be any."""
     s, row = state.scalars[0], state.reservations[job]
     if row.reserved_s <= s.message_s + s.margin_s:
         return True, -np.inf
     from_s, near_s = room_from_s(state, job), reach_s(state, row)
+    must_go = not stands_alone(state, row.reserved_s)
     if s.plans_nodes == 0:
         # It finds as many cores as it needs behind its date: only before that anything can be new.
-        return not stands_alone(state, row.reserved_s), min(from_s, near_s) if row.may_slide == 1 else from_s
+        return must_go, min(from_s, near_s) if row.may_slide == 1 else from_s
+    starts_near = near_s <= s.message_s and row.n_requested <= s.n_free_cores
+    starts_near = starts_near and (must_go or _may_start(state, job, row.reserved_s))
     # On other nodes it can use part of its reservation, but not without the cores for it right before its date.
-    may_reach = row.may_slide == 1 and _most_free_before(state, row.reserved_s) >= row.n_requested
-    starts_near = row.n_requested <= s.n_free_cores and near_s <= s.message_s
-    return may_reach or starts_near, min(from_s, near_s) if may_reach else from_s
+    if row.may_slide == 0 or _most_free_before(state, row.reserved_s) < row.n_requested:
+        return starts_near, from_s
+    from_s = min(from_s, near_s)
+    if not must_go and from_s < limit_s:  # most jobs find no room even where nodes do not count
+        n = np.int64(row.n_requested)
+        date_s, place = first_date(state, n, from_s)
+        date_s, _ = find_room(state, n, row.shortest_s, date_s, place, limit_s, row.reserved_s)
+        if date_s == NOT_FOUND:
+            note_asked(state, job)
+            return starts_near, np.inf
+        from_s = date_s
+    return True, from_s
 
 
 @jit
