@@ -32,7 +32,6 @@ from hdrl.settings.batch.kernel.plan import (
     place_from,
     slowest_gflops,
 )
-from hdrl.settings.batch.kernel.scanning import first_from
 
 _N_WIDTHS = _N_LENGTHS = 64
 N_KINDS = _N_WIDTHS * _N_LENGTHS
@@ -149,19 +148,24 @@ def give_back(state, start_s, end_s):
 
 @jit
 def _longest_stretch(state, n, place, end):
-    """Return when the first stretch of ``n`` free cores that touches the events between two places begins, and how
-    long the longest is: negative if there is none."""
-    from_s, longest_s, last = np.inf, -1.0, state.scalars[0].n_plan
-    place = first_from(state.plan_free, place, end, n)
-    begin_s = max(state.plan_s[last_lack(state, n, place) + 1], state.scalars[0].message_s)
+    """Find the stretches with ``n`` free cores that touch the events between two places.
+
+    Return when the first begins, and how long the longest is: negative if there is none.
+    """
+    from_s, longest_s, begin_s = np.inf, -1.0, NOT_FOUND
     while place < end:
+        if state.plan_free[place] < n:
+            place += 1
+            continue
+        if begin_s == NOT_FOUND:  # it may have begun before
+            begin_s = max(state.plan_s[last_lack(state, n, place) + 1], state.scalars[0].message_s)
+        else:
+            begin_s = state.plan_s[place]
         from_s = min(from_s, begin_s)
         place = next_lack(state, n, place + 1, np.inf)
         if place == 0:
             return from_s, np.inf
         longest_s = max(longest_s, state.plan_s[place] - begin_s)
-        place = first_from(state.plan_free, place, end, n)
-        begin_s = state.plan_s[place]
     return from_s, longest_s
 
 
