@@ -22,6 +22,7 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel.plan import (
+    NO_RESERVATION,
     NOT_FOUND,
     ROUNDING_S,
     fastest_gflops,
@@ -32,23 +33,18 @@ from hdrl.settings.batch.kernel.plan import (
     place_from,
     slowest_gflops,
 )
-from hdrl.settings.batch.kernel.scanning import first_from
 
 _N_WIDTHS = _N_LENGTHS = 64
 N_KINDS = _N_WIDTHS * _N_LENGTHS
 _SHORT_S = 16.0
+_FEWEST = np.array([0, *(math.ceil(2.0 ** (width / 4.0) - 1e-9) for width in range(_N_WIDTHS - 1))])
+"""The fewest cores of jobs of each width."""
 
 
 @jit
 def _step(value, shortest):
     """Return on which step of 64 a value is, four to each doubling; the lowest has all up to the shortest."""
     return np.int64(min(max(math.log2(max(value, 1e-300) / shortest) * 4.0 + 1.0, 0.0), 63.0))
-
-
-@jit
-def _fewest(width):
-    """Return the fewest cores of jobs of a width."""
-    return np.int64(math.ceil(2.0 ** ((width - 1) / 4.0) - 1e-9))
 
 
 @jit
@@ -74,14 +70,24 @@ def begin_kinds(state):
 def begin_asking(state):
     """Note what jobs that have ended leave before they were expected to; whether an event is close behind now."""
     s = state.scalars[0]
-    for kind in range(len(state.given_from_s)):
-        state.given_from_s[kind] = np.inf
-    if s.vacated_s > s.message_s:
-        give_back(state, s.message_s, s.vacated_s)
-    s.vacated_s = NOT_FOUND
+    s.n_given_before = s.n_given_back
+    vacated_s, s.vacated_s = s.vacated_s, NOT_FOUND
+    if not _has_reservations(state):
+        return
+    if vacated_s > s.message_s:
+        give_back(state, s.message_s, vacated_s)
     # Where half of a group of close events has come, now is like no other date.
     if state.plan_s[place_after(state, s.message_s)] <= s.message_s + ROUNDING_S:
         give_back(state, s.message_s, s.message_s)
+
+
+@jit
+def _has_reservations(state):
+    """Tell whether any waiting job has a reservation: most jobs of most logs start when they come."""
+    n, i = state.scalars[0].n_queue, 0
+    while i < n and state.reservations[state.queue[i]].reserved_s == NO_RESERVATION:
+        i += 1
+    return i < n
 
 
 @jit
@@ -106,7 +112,9 @@ def room_from_s(state, job):
     What its own reservation would be part of does not count.
     """
     row = state.reservations[job]
-    return state.given_from_s[row.kind] if state.given_at[row.kind] > row.asked_at else np.inf
+    # In the decisions before, everybody has been asked.
+    is_new = state.given_at[row.kind] > max(row.asked_at, state.scalars[0].n_given_before)
+    return state.given_from_s[row.kind] if is_new else np.inf
 
 
 @jit
@@ -130,7 +138,7 @@ def give_back(state, start_s, end_s):
     start_s, end_s = start_s - s.margin_s, end_s + s.margin_s
     first, end = place_after(state, start_s) - 1, place_after(state, end_s)
     for width in range(1, _N_WIDTHS):
-        n = _fewest(width)
+        n = _FEWEST[width]
         if n > s.most_requested:
             break
         from_s, stretch_s = _longest_stretch(state, n, first, end)
@@ -139,8 +147,9 @@ def give_back(state, start_s, end_s):
         from_s -= s.margin_s
         last = width * _N_LENGTHS + _step(stretch_s + 2.0 * s.margin_s, _SHORT_S) + 1
         for kind in range(width * _N_LENGTHS, last):
+            is_first = state.given_at[kind] <= s.n_given_before
+            state.given_from_s[kind] = from_s if is_first else min(state.given_from_s[kind], from_s)
             state.given_at[kind] = s.n_given_back
-            state.given_from_s[kind] = min(state.given_from_s[kind], from_s)
     if s.plans_nodes == 1:
         _tell_those_near(state, start_s, end_s, first, end)
     else:
@@ -149,19 +158,24 @@ def give_back(state, start_s, end_s):
 
 @jit
 def _longest_stretch(state, n, place, end):
-    """Return when the first stretch of ``n`` free cores that touches the events between two places begins, and how
-    long the longest is: negative if there is none."""
-    from_s, longest_s, last = np.inf, -1.0, state.scalars[0].n_plan
-    place = first_from(state.plan_free, place, end, n)
-    begin_s = max(state.plan_s[last_lack(state, n, place) + 1], state.scalars[0].message_s)
+    """Find the stretches with ``n`` free cores that touch the events between two places.
+
+    Return when the first begins, and how long the longest is: negative if there is none.
+    """
+    from_s, longest_s, begin_s = np.inf, -1.0, NOT_FOUND
     while place < end:
+        if state.plan_free[place] < n:
+            place += 1
+            continue
+        if begin_s == NOT_FOUND:  # it may have begun before
+            begin_s = max(state.plan_s[last_lack(state, n, place) + 1], state.scalars[0].message_s)
+        else:
+            begin_s = state.plan_s[place]
         from_s = min(from_s, begin_s)
         place = next_lack(state, n, place + 1, np.inf)
         if place == 0:
             return from_s, np.inf
         longest_s = max(longest_s, state.plan_s[place] - begin_s)
-        place = first_from(state.plan_free, place, end, n)
-        begin_s = state.plan_s[place]
     return from_s, longest_s
 
 

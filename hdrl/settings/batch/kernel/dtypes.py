@@ -101,7 +101,7 @@ SCALAR_DTYPE = record_dtype(
         # conservative backfilling: events of the plan, whether it is up to date, until when something became free that
         # has not been offered to anybody, until when what jobs leave that have ended was expected to be held,
         # whether it is made by nodes, for how many dates what is free there is kept, how often something was given
-        # back, the most cores that a job asks for, the longest group of close events
+        # back, and before this decision, the most cores that a job asks for, the longest group of close events
         ("n_plan", np.int64),
         ("has_plan", np.int8),
         ("freed_s", np.float64),
@@ -109,6 +109,7 @@ SCALAR_DTYPE = record_dtype(
         ("plans_nodes", np.int8),
         ("n_marks", np.int64),
         ("n_given_back", np.int64),
+        ("n_given_before", np.int64),
         ("most_requested", np.int64),
         ("margin_s", np.float64),
         ("queue_key", np.int64),

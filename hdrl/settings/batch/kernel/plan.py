@@ -21,7 +21,6 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.compiled.records import record_dtype
-from hdrl.settings.batch.kernel.scanning import first_below, first_from, last_below
 
 NOT_FOUND = -1.0
 
@@ -256,33 +255,31 @@ def move_earlier(state, job, date_s, end_s):
 @jit
 def next_lack(state, n, place, until_s):
     """Return the place of the first event from a place on, before a date, with fewer than ``n`` cores free; else 0."""
-    while True:
-        place = first_below(state.plan_free, place, state.scalars[0].n_plan, n)
-        if not state.plan_s[place] < until_s:
-            return 0
-        if is_settled(state, place):
-            return place
-        place += 1
+    for later in range(place, state.scalars[0].n_plan):
+        if state.plan_free[later] < n:
+            if not state.plan_s[later] < until_s:
+                return 0
+            if is_settled(state, later):
+                return later
+    return 0
 
 
 @jit
 def next_room(state, n, place):
     """Return the place of the first event from a place on with at least ``n`` cores free, or the end of the plan."""
     end = state.scalars[0].n_plan
-    while True:
-        place = first_from(state.plan_free, place, end, n)
-        if place == end or is_settled(state, place):
-            return place
+    while place < end and (state.plan_free[place] < n or not is_settled(state, place)):
         place += 1
+    return place
 
 
 @jit
 def last_lack(state, n, place):
     """Return the place of the last event before a place with fewer than ``n`` cores free, or -1."""
-    while True:
-        place = last_below(state.plan_free, 0, place, n)
-        if place < 0 or is_settled(state, place):
-            return place
+    place -= 1
+    while place >= 0 and (state.plan_free[place] >= n or not is_settled(state, place)):
+        place -= 1
+    return place
 
 
 @jit

@@ -137,15 +137,15 @@ def _begin_rooms(state, memory_mib):
 
 
 @jit
-def _keep_least(state, first, end, takes, memory_mib):
+def _keep_least(state, first, end, sign, memory_mib):
     """Keep the least that is free on the nodes from which events between two places take something.
 
-    Where the plan is gone through backwards, those take something that give it back. Return how much room that leaves
-    less.
+    With the sign -1, the plan is gone through backwards: those take something that give it back. Return how much room
+    that leaves less.
     """
     n_less = np.int64(0)
     for place in range(first, end):
-        if (state.plan[place] >= 0) != takes:
+        if (state.plan[place] >= 0) != (sign > 0):
             continue
         row = state.reservations[job_of(state.plan[place])]
         for k in range(row.first_planned, row.first_planned + row.n_planned):
@@ -191,7 +191,7 @@ def choose_nodes(state, job, core_key, date_s, place):
             apply_event(state, place, 1, state.plan_cores, state.plan_memory_mib)
             place += 1
             if is_settled(state, place - 1):
-                total -= _keep_least(state, first, place, True, memory_mib)
+                total -= _keep_least(state, first, place, 1, memory_mib)
                 first = place
         if total < n:  # more nodes would be needed for even longer
             # Else the fastest may do later, which need not be free until here.
@@ -214,7 +214,7 @@ def _last_with_lack(state, n, memory_mib, begin, place):
         place -= 1
         apply_event(state, place, -1, state.plan_cores, state.plan_memory_mib)
         if is_settled(state, place - 1):
-            total -= _keep_least(state, place, last, False, memory_mib)
+            total -= _keep_least(state, place, last, -1, memory_mib)
             last = place
     return place
 

@@ -67,7 +67,7 @@ def start_or_move(state, job, core_key, limit_s):
     old_s, old_end_s = row.reserved_s, row.reserved_end_s
     own_s, from_s = np.inf, -np.inf
     if old_s != NO_RESERVATION:
-        must_go, from_s = _where_to_look(state, job)
+        must_go, from_s = _where_to_look(state, job, limit_s)
         if must_go:
             _take_out(state, job)
         else:
@@ -93,29 +93,50 @@ def start_or_move(state, job, core_key, limit_s):
     ):
         _start_on_planned_nodes(state, job)
         return CHOSEN
-    if own_s == np.inf:
-        starts_close, ends_close = _put_in(state, job, date_s, end_s)
-        _tell_if_close(state, job, starts_close and date_s != old_s, ends_close and date_s != old_s)
-    elif date_s != old_s:
-        starts_close, ends_close = move_earlier(state, job, date_s, end_s)
-        _tell_if_close(state, job, starts_close, ends_close)
+    _keep(state, job, date_s, end_s, own_s)
     return outcome
 
 
 @jit
-def _where_to_look(state, job):
+def _keep(state, job, date_s, end_s, own_s):
+    """Let the reservation of a job, which begins at ``own_s`` if it is still in the plan, be between two dates."""
+    old_s = state.reservations[job].reserved_s
+    if own_s == np.inf and date_s == old_s:
+        _put_in(state, job, date_s, end_s)
+    elif own_s == np.inf:
+        reserve(state, job, date_s, end_s)
+    elif date_s != old_s:
+        starts_close, ends_close = move_earlier(state, job, date_s, end_s)
+        _tell_if_close(state, job, starts_close, ends_close)
+
+
+@jit
+def _where_to_look(state, job, limit_s):
     """Return whether the reservation of a job must be taken out to look for room, and from when on there may be any."""
     s, row = state.scalars[0], state.reservations[job]
     if row.reserved_s <= s.message_s + s.margin_s:
         return True, -np.inf
     from_s, near_s = room_from_s(state, job), reach_s(state, row)
+    must_go = not stands_alone(state, row.reserved_s)
     if s.plans_nodes == 0:
         # It finds as many cores as it needs behind its date: only before that anything can be new.
-        return not stands_alone(state, row.reserved_s), min(from_s, near_s) if row.may_slide == 1 else from_s
+        from_s = min(from_s, near_s) if row.may_slide == 1 else from_s
+        return must_go and (from_s < limit_s or near_s <= s.message_s), from_s
+    starts_near = near_s <= s.message_s and row.n_requested <= s.n_free_cores
+    starts_near = starts_near and (must_go or _may_start(state, job, row.reserved_s))
     # On other nodes it can use part of its reservation, but not without the cores for it right before its date.
-    may_reach = row.may_slide == 1 and _most_free_before(state, row.reserved_s) >= row.n_requested
-    starts_near = row.n_requested <= s.n_free_cores and near_s <= s.message_s
-    return may_reach or starts_near, min(from_s, near_s) if may_reach else from_s
+    if row.may_slide == 0 or _most_free_before(state, row.reserved_s) < row.n_requested:
+        return starts_near, from_s
+    from_s = min(from_s, near_s)
+    if not must_go and from_s < limit_s:  # most jobs find no room even where nodes do not count
+        n = np.int64(row.n_requested)
+        date_s, place = first_date(state, n, from_s)
+        date_s, _ = find_room(state, n, row.shortest_s, date_s, place, limit_s, row.reserved_s)
+        if date_s == NOT_FOUND:
+            note_asked(state, job)
+            return starts_near, np.inf
+        from_s = date_s
+    return True, from_s
 
 
 @jit
@@ -234,9 +255,7 @@ def _start_on_chosen_cores(state, job, core_key, own_s):
         return outcome
     until_s = s.message_s + expected_run_s(state, job, first, n)
     # The plan does not know of the cores that have been locked, the nodes do.
-    if stays_free(state, n, until_s, own_s) and (
-        s.plans_nodes == 0 or nodes_stay_free(state, until_s)
-    ):
+    if stays_free(state, n, until_s, own_s) and (s.plans_nodes == 0 or nodes_stay_free(state, until_s)):
         if own_s < np.inf:
             _take_out(state, job)
         _start(state, job, first, n)

@@ -18,7 +18,6 @@ from hdrl.compiled.twister import draw_below, python_twister_state, twister_stat
 from hdrl.seeding import seed_sequence
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.rounding import round6
-from hdrl.settings.batch.kernel.scanning import first_below, first_from, last_below
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.simulation import JobState
 from hdrl.settings.batch.workload import StepKind
@@ -174,19 +173,3 @@ def test_batches_keep_no_logs():
     world = check_worlds()["same dates"]
     state = new_state(world.platform, world.workload, twister=twister_state(0, "policy"), logging=False)
     assert all(len(getattr(state, name)) == 0 for name in ("machine_log", "pstate_cores", "core_fails", "spans"))
-
-
-def test_the_first_and_the_last_number_beyond_a_limit_are_found_in_a_list():
-    # What is compiled is also run as Python.
-    find_below, find_from, find_last = (
-        getattr(found, "py_func", found) for found in (first_below, first_from, last_below)
-    )
-    draw = np.random.default_rng(1)
-    for n in (0, 1, 7, 8, 9, 30):
-        values = draw.integers(0, 20, n).astype(np.int32)
-        for start in range(n + 1):
-            for limit in (-1, 3, 17, 25):
-                below, beyond = (np.flatnonzero(found[start:]) for found in (values < limit, values >= limit))
-                assert find_below(values, start, n, limit) == start + (below[0] if len(below) else n - start)
-                assert find_from(values, start, n, limit) == start + (beyond[0] if len(beyond) else n - start)
-                assert find_last(values, start, n, limit) == start + (below[-1] if len(below) else -1)
