@@ -46,8 +46,8 @@ RELU, TANH, LEAKY_RELU = range(3)
 LEAK = np.float32(0.01)
 """By what ``LEAKY_RELU`` multiplies what is negative."""
 
-multiply_tile, collect_tile = by_way("tiles.multiply_tile"), by_way("tiles.collect_tile")
-sum_rows = by_way("tiles.sum_rows")
+multiply_tile, multiply_two_tiles = by_way("tiles.multiply_tile"), by_way("tiles.multiply_two_tiles")
+collect_tile, sum_rows = by_way("tiles.collect_tile"), by_way("tiles.sum_rows")
 _tanh = elementary32.tanh
 
 
@@ -171,12 +171,19 @@ def _multiply(padded, at, per_output, per_input, at_bias, least, xs, at_x, n_in,
     ``xs``, ``padded[at + o * per_output + i * per_input]`` times that; ``least`` stands for what is below it. Sums
     begin with the biases and end in the ReLU: passes of their own would take a quarter of the time.
     """
-    for first in range(0, n_rows, TILE_ROWS):
+    two = 2 * TILE_ROWS
+    n_pairs = n_rows // two
+    n_tiles = n_pairs + (n_rows - n_pairs * two + TILE_ROWS - 1) // TILE_ROWS
+    for tile in range(n_tiles):
+        first = tile * two
         for o in range(0, n_out, _TILE):
             p, y = at + o * per_output, at_y + o
             b = at_bias + o
             biases = (padded[b], padded[b + 1], padded[b + 2], padded[b + 3]) if at_bias >= 0 else _NO_BIASES
-            multiply_tile(padded, p, per_output, per_input, biases, least, xs, at_x, n_in, ys, y, first)
+            if tile < n_pairs:
+                multiply_two_tiles(padded, p, per_output, per_input, biases, least, xs, at_x, n_in, ys, y, first)
+            else:
+                multiply_tile(padded, p, per_output, per_input, biases, least, xs, at_x, n_in, ys, y, first)
 
 
 @jit

@@ -119,6 +119,13 @@ def multiply_tile(padded, at, per_output, per_input, biases, least, xs, at_x, n_
 
 
 @jit
+def multiply_two_tiles(padded, at, per_output, per_input, biases, least, xs, at_x, n_in, ys, at_y, first):  # type: ignore[no-untyped-def]
+    """Multiply the units of two tiles of rows, which lie side by side, as `multiply_tile`."""
+    for tile in range(first, first + 2 * TILE_ROWS, TILE_ROWS):
+        multiply_tile(padded, at, per_output, per_input, biases, least, xs, at_x, n_in, ys, at_y, tile)
+
+
+@jit
 def collect_tile(gradients, at, per_output, xs, at_x, ys, at_y, n_rows):  # type: ignore[no-untyped-def]
     """Add to the gradients by four times four weights what rows give: see `hdrl.compiled.dense.backward_of`.
 

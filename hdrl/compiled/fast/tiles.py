@@ -33,6 +33,11 @@ def _rows_of(builder: Any, array: Any, unit: Any, first: Any) -> Any:
     return builder.bitcast(cgutils.gep_inbounds(builder, array.data, place), _ROWS.as_pointer())
 
 
+def _has_long_vectors(context: Any) -> bool:
+    """Tell whether a vector fills one register, of which there are 32; else it fills two of 16."""
+    return "+avx512f" in context.codegen().magic_tuple()[2]
+
+
 @intrinsic
 def multiply_tile(
     typing_context: Any,
@@ -53,29 +58,75 @@ def multiply_tile(
     del typing_context, at, per_output, per_input, least, at_x, n_in, at_y, first
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole, low = signature.args, arguments[5]
-        weights, source, target = (context.make_array(whole[i])(context, builder, arguments[i]) for i in (0, 6, 9))
-        at, per_output, per_input = arguments[1:4]
-        at_x, n_in, at_y, first = arguments[7], arguments[8], arguments[10], arguments[11]
-        sums = [cgutils.alloca_once(builder, _ROWS) for _ in range(biases.count)]
-        for k, place in enumerate(sums):
-            builder.store(_spread(builder, builder.extract_value(arguments[4], k)), place)
-        with cgutils.for_range(builder, n_in) as loop:
-            inputs = builder.load(_rows_of(builder, source, builder.add(at_x, loop.index), first), align=4)
-            of_input = builder.add(at, builder.mul(loop.index, per_input))
-            for k, place in enumerate(sums):
-                at_weight = builder.add(of_input, builder.mul(per_output, context.get_constant(types.intp, k)))
-                weight = _spread(builder, builder.load(cgutils.gep_inbounds(builder, weights.data, at_weight)))
-                builder.store(_fma(builder, weight, inputs, builder.load(place)), place)
-        lowest = _spread(builder, low)
-        for k, place in enumerate(sums):
-            total = builder.load(place)
-            to = _rows_of(builder, target, builder.add(at_y, context.get_constant(types.intp, k)), first)
-            builder.store(builder.select(builder.fcmp_ordered("<", total, lowest), lowest, total), to, align=4)
+        _multiply(context, builder, signature, arguments, 1)
         return context.get_dummy_value()
 
     places = types.intp, types.intp, types.intp
     return types.void(padded, *places, biases, types.float32, xs, *places[:2], ys, *places[:2]), lower
+
+
+@intrinsic
+def multiply_two_tiles(
+    typing_context: Any,
+    padded: Any,
+    at: Any,
+    per_output: Any,
+    per_input: Any,
+    biases: Any,
+    least: Any,
+    xs: Any,
+    at_x: Any,
+    n_in: Any,
+    ys: Any,
+    at_y: Any,
+    first: Any,
+) -> Any:
+    """Multiply the units of two tiles of rows, which lie side by side, as `multiply_tile`."""
+    del typing_context, at, per_output, per_input, least, at_x, n_in, at_y, first
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if _has_long_vectors(context):  # both at once: four sums alone wait for each other
+            _multiply(context, builder, signature, arguments, 2)
+        else:
+            following = builder.add(arguments[11], context.get_constant(types.intp, TILE_ROWS))
+            for place in (arguments[11], following):
+                _multiply(context, builder, signature, (*arguments[:11], place), 1)
+        return context.get_dummy_value()
+
+    places = types.intp, types.intp, types.intp
+    return types.void(padded, *places, biases, types.float32, xs, *places[:2], ys, *places[:2]), lower
+
+
+def _multiply(context: Any, builder: Any, signature: Any, arguments: Any, n_tiles: int) -> None:
+    """Write the code of `multiply_tile` for tiles that lie side by side."""
+    whole, low = signature.args, arguments[5]
+    weights, source, target = (context.make_array(whole[i])(context, builder, arguments[i]) for i in (0, 6, 9))
+    at, per_output, per_input = arguments[1:4]
+    at_x, n_in, at_y = arguments[7], arguments[8], arguments[10]
+    tiles = [
+        builder.add(arguments[11], context.get_constant(types.intp, tile * TILE_ROWS)) for tile in range(n_tiles)
+    ]
+    sums = [[cgutils.alloca_once(builder, _ROWS) for _ in tiles] for _ in range(signature.args[4].count)]
+    for k, row in enumerate(sums):
+        bias = _spread(builder, builder.extract_value(arguments[4], k))
+        for place in row:
+            builder.store(bias, place)
+    with cgutils.for_range(builder, n_in) as loop:
+        unit = builder.add(at_x, loop.index)
+        inputs = [builder.load(_rows_of(builder, source, unit, tile), align=4) for tile in tiles]
+        of_input = builder.add(at, builder.mul(loop.index, per_input))
+        for k, row in enumerate(sums):
+            at_weight = builder.add(of_input, builder.mul(per_output, context.get_constant(types.intp, k)))
+            weight = _spread(builder, builder.load(cgutils.gep_inbounds(builder, weights.data, at_weight)))
+            for place, numbers in zip(row, inputs, strict=True):
+                builder.store(_fma(builder, weight, numbers, builder.load(place)), place)
+    lowest = _spread(builder, low)
+    for k, row in enumerate(sums):
+        unit = builder.add(at_y, context.get_constant(types.intp, k))
+        for place, tile in zip(row, tiles, strict=True):
+            total = builder.load(place)
+            to = _rows_of(builder, target, unit, tile)
+            builder.store(builder.select(builder.fcmp_ordered("<", total, lowest), lowest, total), to, align=4)
 
 
 def _sum_of(builder: Any, numbers: Any) -> Any:
@@ -100,28 +151,34 @@ def collect_tile(
         whole = signature.args
         to, xs, ys = (context.make_array(whole[i])(context, builder, arguments[i]) for i in (0, 3, 5))
         at, per_output, at_x, at_y, n_rows = (arguments[i] for i in (1, 2, 4, 6, 7))
-        sums = [[cgutils.alloca_once(builder, _ROWS) for _ in range(_N_INPUTS)] for _ in range(_N_OUTPUTS)]
-        for row in sums:
-            for place in row:
-                builder.store(ir.Constant(_ROWS, [0.0] * TILE_ROWS), place)
         constants = [context.get_constant(types.intp, k) for k in range(max(_N_INPUTS, _N_OUTPUTS))]
         step = context.get_constant(types.intp, TILE_ROWS)
-        with cgutils.for_range_slice(builder, constants[0], n_rows, step) as (first, _):
 
-            def loaded(array: Any, unit: Any, n: int) -> list[Any]:
-                places = [_rows_of(builder, array, builder.add(unit, constants[k]), first) for k in range(n)]
-                return [builder.load(place, align=4) for place in places]
+        def collect(outputs: range) -> None:
+            sums = [[cgutils.alloca_once(builder, _ROWS) for _ in range(_N_INPUTS)] for _ in outputs]
+            for row in sums:
+                for place in row:
+                    builder.store(ir.Constant(_ROWS, [0.0] * TILE_ROWS), place)
+            with cgutils.for_range_slice(builder, constants[0], n_rows, step) as (first, _):
 
-            inputs, slopes = loaded(xs, at_x, _N_INPUTS), loaded(ys, at_y, _N_OUTPUTS)
-            for row, slope in zip(sums, slopes, strict=True):
-                for place, one in zip(row, inputs, strict=True):
-                    builder.store(_fma(builder, slope, one, builder.load(place)), place)
-        for o, row in enumerate(sums):
-            of_output = builder.add(at, builder.mul(per_output, constants[o]))
-            for i, place in enumerate(row):
-                target = cgutils.gep_inbounds(builder, to.data, builder.add(of_output, constants[i]))
-                total = _sum_of(builder, builder.load(place))
-                builder.store(builder.fadd(builder.load(target), total), target)
+                def loaded(array: Any, unit: Any, which: range) -> list[Any]:
+                    places = [_rows_of(builder, array, builder.add(unit, constants[k]), first) for k in which]
+                    return [builder.load(place, align=4) for place in places]
+
+                inputs, slopes = loaded(xs, at_x, range(_N_INPUTS)), loaded(ys, at_y, outputs)
+                for row, slope in zip(sums, slopes, strict=True):
+                    for place, one in zip(row, inputs, strict=True):
+                        builder.store(_fma(builder, slope, one, builder.load(place)), place)
+            for o, row in zip(outputs, sums, strict=True):
+                of_output = builder.add(at, builder.mul(per_output, constants[o]))
+                for i, place in enumerate(row):
+                    target = cgutils.gep_inbounds(builder, to.data, builder.add(of_output, constants[i]))
+                    total = _sum_of(builder, builder.load(place))
+                    builder.store(builder.fadd(builder.load(target), total), target)
+
+        at_once = _N_OUTPUTS if _has_long_vectors(context) else 1  # as many sums as there are registers for
+        for first_output in range(0, _N_OUTPUTS, at_once):
+            collect(range(first_output, first_output + at_once))
         return context.get_dummy_value()
 
     intp = types.intp
