@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from hdrl.learn import portable
 from hdrl.learn.config import ReplayConfig
-from hdrl.learn.masking import log_prob_of, probabilities_of
+from hdrl.learn.masking import entropy_of, log_prob_of, probabilities_of
 from hdrl.learn.memory import Memory
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.policy import ActorCriticAgent, step_clipped
@@ -112,8 +112,7 @@ class SAC(ActorCriticAgent):
         with torch.no_grad():
             log_probs = portable.log_softmax(self.network.logits(batch.next_observations, batch.next_masks))
             worth = self._smaller(self.targets, batch.next_observations, batch.next_masks)
-            expected = portable.sum(probabilities_of(log_probs) * (worth - self.alpha * log_probs), -1)
-            targets = batch.returns + batch.discounts * expected
+            targets = batch.returns + batch.discounts * self._expected(log_probs, worth)
         loss = targets.new_zeros(())
         for critic in self.critics:
             values = log_prob_of(critic.logits(batch.observations, batch.masks), batch.actions)
@@ -125,14 +124,17 @@ class SAC(ActorCriticAgent):
         log_probs = portable.log_softmax(self.network.logits(batch.observations, batch.masks))
         with torch.no_grad():
             worth = self._smaller(self.critics, batch.observations, batch.masks)
-        probabilities = probabilities_of(log_probs)
-        entropies = -portable.sum(probabilities * log_probs, -1)
-        loss = -portable.mean(portable.sum(probabilities * worth, -1) + self.alpha * entropies)
+        loss = -portable.mean(self._expected(log_probs, worth))
+        entropies = entropy_of(log_probs.detach())
         self._descend("actor", loss)
         if self.config.is_alpha_learned:
-            missing = entropies.detach() - self.config.target_entropy * self._largest_entropies(batch)
+            missing = entropies - self.config.target_entropy * self._largest_entropies(batch)
             self._descend("temperature", self.log_alpha * portable.mean(missing))
-        return {"policy_loss": float(loss.detach()), "entropy": float(portable.mean(entropies.detach()))}
+        return {"policy_loss": float(loss.detach()), "entropy": float(portable.mean(entropies))}
+
+    def _expected(self, log_probs: Tensor, worth: Tensor) -> Tensor:
+        """Return the mean worth of actions, and of the entropy of their choice, shape ``(n,)``."""
+        return portable.sum(probabilities_of(log_probs) * (worth - self.alpha * log_probs), -1)
 
     def _largest_entropies(self, batch: Transitions) -> Tensor:
         if batch.masks is None:
