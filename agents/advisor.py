@@ -27,9 +27,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from hdrl.errors import LearningError
+from hdrl.learn import portable
 from hdrl.learn.agent import Acted
 from hdrl.learn.config import NetworkConfig
-from hdrl.learn.masking import entropy_of, log_prob_of, sample
+from hdrl.learn.masking import sample
 from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
 from hdrl.learn.rollout import Episodes, Steps
@@ -99,10 +100,11 @@ class _Running(nn.Module):
     def scaled(self, returns: Tensor) -> Tensor:
         """Return what is better than usual, and take notice."""
         if not self.n_batches:
-            self.mean, self.square = returns.mean(), returns.var(unbiased=False).clamp(min=1e-4)
-        found = (returns - self.mean) / self.square.sqrt().clamp(min=1e-6)
-        self.square = self.square.lerp(((returns - self.mean) ** 2).mean(), RATE)
-        self.mean = self.mean.lerp(returns.mean(), RATE)
+            self.mean = portable.mean(returns)
+            self.square = portable.mean((returns - self.mean).square()).clamp(min=1e-4)
+        found = (returns - self.mean) / portable.sqrt(self.square).clamp(min=1e-6)
+        self.square = _moved(self.square, portable.mean((returns - self.mean).square()))
+        self.mean = _moved(self.mean, portable.mean(returns))
         self.n_batches = self.n_batches + 1.0
         return found
 
@@ -168,7 +170,7 @@ class Advisor(ActorCriticAgent):
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return how likely each action is while training."""
         with torch.inference_mode():
-            return torch.softmax(self._exploring(self.network.logits(observations, mask)), -1)
+            return portable.softmax(self._exploring(self.network.logits(observations, mask)))
 
     def learn(self, batch: Steps) -> dict[str, float]:
         """Make one step of gradient descent."""
@@ -204,7 +206,7 @@ class Advisor(ActorCriticAgent):
         if temperature == 1.0:
             return logits
         if "temperature_on_probabilities" in self.config.errors:
-            return torch.softmax(logits, -1) / temperature
+            return portable.softmax(logits) / temperature
         return logits / temperature
 
     def _sampled(self, batch: Steps) -> tuple[Tensor, dict[str, float]]:
@@ -218,9 +220,9 @@ class Advisor(ActorCriticAgent):
             worth = self.running.scaled(worth)
         observations, masks, actions = batch.flat()
         logits = self.network.logits(observations[index], None if masks is None else masks[index])
-        log_probs = torch.log_softmax(self._exploring(logits), -1)
-        entropy = entropy_of(log_probs).mean()
-        loss = -(log_prob_of(log_probs, actions[index]) * worth).mean() - self._entropy_coef * entropy
+        log_probs, entropies = portable.choose(self._exploring(logits), actions[index])
+        entropy = portable.mean(entropies)
+        loss = -portable.mean(log_probs * worth) - self._entropy_coef * entropy
         return loss, {"entropy": float(entropy.detach())}
 
     def _exact(self, batch: Steps) -> tuple[Tensor, dict[str, float]]:
@@ -232,17 +234,17 @@ class Advisor(ActorCriticAgent):
                 "gradient 'exact' needs the same episode in all environments, and as many decisions as they can play"
                 " every sequence of: learning.episodes.n_jobs 1, start consecutive, n_envs n_actions ** n_decisions"
             )
-        returns = batch.rewards.sum(0)
-        worth = (returns - returns.mean()) / returns.std().clamp(min=1e-6)
+        returns = portable.sum(batch.rewards, 0)
+        deviation, mean = portable.std_mean(returns)
+        worth = (returns - mean) / deviation.clamp(min=1e-6)
         observations, masks, actions = batch.flat()
-        log_probs = torch.log_softmax(self.network.logits(observations, masks), -1)
-        chosen = log_prob_of(log_probs, actions).reshape(n_steps, n_envs)
-        probability = chosen.sum(0).exp()
-        entropy = (probability.detach() * entropy_of(log_probs).reshape(n_steps, n_envs).mean(0)).sum()
-        loss = -(probability * worth).sum() - self._entropy_coef * entropy
+        log_probs, entropies = portable.choose(self.network.logits(observations, masks), actions)
+        probability = portable.exp(portable.sum(log_probs.reshape(n_steps, n_envs), 0))
+        entropy = portable.sum(probability.detach() * portable.mean(entropies.reshape(n_steps, n_envs), 0))
+        loss = -portable.sum(probability * worth) - self._entropy_coef * entropy
         return loss, {
             "entropy": float(entropy.detach()),
-            "expected_return": float((probability * returns).sum().detach()),
+            "expected_return": float(portable.sum((probability * returns).detach())),
         }
 
     def _next_of_all(self, n_envs: int) -> Tensor:
@@ -262,6 +264,11 @@ class Advisor(ActorCriticAgent):
                 f" expected {near[0]} or {near[1]}"
             )
         return n_decisions
+
+
+def _moved(mean: Tensor, found: Tensor) -> Tensor:
+    """Return a running mean after another number."""
+    return mean + RATE * (found - mean)
 
 
 def _returns(batch: Steps) -> Tensor:
@@ -292,4 +299,4 @@ def _better_than_alike(returns: Tensor, kinds: Tensor) -> Tensor:
     _, kind = torch.unique(kinds, dim=0, return_inverse=True)
     n = torch.bincount(kind).to(returns.dtype)
     above = returns - (torch.zeros_like(n).index_add(0, kind, returns) / n)[kind]
-    return above / above.square().mean().sqrt().clamp(min=1e-6)
+    return above / portable.sqrt(portable.mean(above.square())).clamp(min=1e-6)

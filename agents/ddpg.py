@@ -14,7 +14,6 @@ What differs from the paper, and why:
 from __future__ import annotations
 
 import copy
-import itertools
 from typing import Annotated, Any, NamedTuple
 
 import gymnasium as gym
@@ -23,10 +22,11 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
 from hdrl.errors import LearningError
+from hdrl.learn import portable
 from hdrl.learn.config import Config, Widths
+from hdrl.learn.networks.layers import Tanh, mlp
 from hdrl.options.numbers import Coefficient, Few, LearningRate, PositiveShare, Share
 
 Floats = NDArray[np.float32]
@@ -109,7 +109,7 @@ class DDPG:
         self.actor = _network((n_seen, *self.config.hidden, n_done), generator, ends_in_tanh=True).to(self._device)
         self.critic = _network((n_seen + n_done, *self.config.hidden, 1), generator).to(self._device)
         self._targets = copy.deepcopy(self.actor), copy.deepcopy(self.critic)
-        self._optimizers = [torch.optim.Adam(net.parameters(), lr=self.config.lr) for net in (self.actor, self.critic)]
+        self._optimizers = [portable.Adam(net.parameters(), self.config.lr) for net in (self.actor, self.critic)]
         self._buffer = np.zeros((min(self.config.capacity, 1024), 2 * n_seen + n_done + 2), np.float32)
         self._widths = n_seen, n_done
         self._n_seen = 0
@@ -176,14 +176,12 @@ class DDPG:
         with torch.no_grad():
             later = critic(torch.cat([after, actor(after)], dim=1))
             goal = reward + self.config.gamma * (1.0 - terminated) * later
-        value_loss = functional.mse_loss(self.critic(torch.cat([seen, action], dim=1)), goal)
+        value_loss = portable.mean((self.critic(torch.cat([seen, action], dim=1)) - goal).square())
         self._descend(1, value_loss)
-        policy_loss = -self.critic(torch.cat([seen, self.actor(seen)], dim=1)).mean()
+        policy_loss = -portable.mean(self.critic(torch.cat([seen, self.actor(seen)], dim=1)))
         self._descend(0, policy_loss)
-        with torch.no_grad():
-            for target, source in zip(self._targets, (self.actor, self.critic), strict=True):
-                for old, new in zip(target.parameters(), source.parameters(), strict=True):
-                    old.lerp_(new, self.config.tau)
+        for target, source in zip(self._targets, (self.actor, self.critic), strict=True):
+            portable.move_towards(list(target.parameters()), list(source.parameters()), self.config.tau)
         self.n_updates += 1
         return {"value_loss": float(value_loss.detach()), "policy_loss": float(policy_loss.detach())}
 
@@ -194,14 +192,7 @@ class DDPG:
         optimizer.step()
 
 
-def _network(widths: tuple[int, ...], generator: torch.Generator, *, ends_in_tanh: bool = False) -> nn.Sequential:
+def _network(widths: tuple[int, ...], generator: torch.Generator, *, ends_in_tanh: bool = False) -> nn.Module:
     """Return layers with ReLU between them, initialised as torch does, of numbers that the generator gives."""
-    layers: list[nn.Module] = []
-    for width, following in itertools.pairwise(widths):
-        linear = nn.Linear(width, following)
-        bound = width**-0.5
-        for parameter in linear.parameters():
-            nn.init.uniform_(parameter, -bound, bound, generator=generator)
-        layers += [linear, nn.ReLU()]
-    layers[-1] = nn.Tanh() if ends_in_tanh else nn.Identity()
-    return nn.Sequential(*layers)
+    layers = mlp(widths, generator, has_plain_init=True)
+    return nn.Sequential(layers, Tanh()) if ends_in_tanh else layers

@@ -31,6 +31,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from torch import Tensor
 from torch.nn import functional
 
+from hdrl.learn import portable
 from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.atoms import atoms_of, project
 from hdrl.learn.config import ReplayConfig
@@ -171,7 +172,7 @@ class DQN(Agent):
 
     def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         """Return Adam."""
-        return {"adam": torch.optim.Adam(self.network.parameters(), lr=self.config.lr, fused=True)}
+        return {"adam": portable.Adam(self.network.parameters(), self.config.lr)}
 
     def to(self, device: torch.device) -> None:
         """Let the networks compute elsewhere from now on."""
@@ -217,7 +218,7 @@ class DQN(Agent):
             for _ in range(N_DRAWS):
                 with noise_in(self.network, drawn):
                     chances.append(self._chances(self._best(observations, mask), mask))
-            return torch.stack(chances).mean(0)
+            return portable.mean(torch.stack(chances), 0)
 
     def learn(self, batch: Transitions) -> dict[str, float]:
         """Make one step of gradient descent on a batch of transitions."""
@@ -226,7 +227,7 @@ class DQN(Agent):
     def gradients(self, batch: Transitions) -> Generator[Descent, None, dict[str, float]]:
         """Compute the gradient on a batch of transitions."""
         judged = self._judged(batch)
-        loss = (batch.weights * judged.losses).mean()
+        loss = portable.mean(batch.weights * judged.losses)
         self.optimizers["adam"].zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         yield Descent(self.optimizers["adam"], self.config.max_grad_norm)
@@ -236,11 +237,11 @@ class DQN(Agent):
             self.target.copy_from(self.network, self.config.tau)
         return {
             "loss": float(loss.detach()),
-            "mean_value": float(judged.values.mean()),
-            "mean_error": float(batch.errors.mean()),
+            "mean_value": float(portable.mean(judged.values)),
+            "mean_error": float(portable.mean(batch.errors)),
             "epsilon": self.epsilon,
             "reward_scale": batch.scale,
-            **({} if judged.edges is None else {"edge_share": float(judged.edges.mean())}),
+            **({} if judged.edges is None else {"edge_share": float(portable.mean(judged.edges))}),
         }
 
     def errors(self, batch: Transitions) -> Tensor:
@@ -265,9 +266,10 @@ class DQN(Agent):
             targets = project(self._next_chances(batch), batch.returns, batch.discounts, atoms)
         with self._noise_in(self.network):
             outputs = self._outputs(self.network, batch.observations, batch.masks)
-        log_chances = torch.log_softmax(_of_actions(outputs, batch.actions), -1)
-        losses = (torch.xlogy(targets, targets) - targets * log_chances).sum(-1)
-        values = log_chances.detach().exp() @ atoms
+        log_chances = portable.log_softmax(_of_actions(outputs, batch.actions))
+        information = torch.where(targets > 0.0, targets * portable.log(targets), 0.0)
+        losses = portable.sum(information - targets * log_chances, -1)
+        values = portable.sum(portable.exp(log_chances.detach()) * atoms, -1)
         # Rounding may take a divergence a little below 0.
         return _Judged(losses, losses.detach().clamp(min=0.0), values, targets[:, 0] + targets[:, -1])
 
@@ -290,17 +292,18 @@ class DQN(Agent):
             return network.logits(observations, mask)
         advantages, values = network.both(observations, mask)
         if mask is None:
-            return values.unsqueeze(1) + advantages - advantages.mean(1, keepdim=True)
+            means = portable.mean(advantages, 1, keepdim=True)
+            return portable.expand(values.unsqueeze(1) - means, *advantages.shape) + advantages
         seen = mask if self.atoms is None else mask.unsqueeze(-1)
         legal = advantages.masked_fill(~seen, 0.0)
-        means = legal.sum(1, keepdim=True) / seen.sum(1, keepdim=True)
-        return (values.unsqueeze(1) + legal - means).masked_fill(~seen, ILLEGAL)
+        means = portable.sum(legal, 1, keepdim=True) / seen.sum(1, keepdim=True)
+        return (portable.expand(values.unsqueeze(1) - means, *legal.shape) + legal).masked_fill(~seen, ILLEGAL)
 
     def _means(self, outputs: Tensor, mask: Tensor | None) -> Tensor:
         """Return the mean of each action's distribution."""
         if self.atoms is None:
             raise TypeError("there are no distributions")
-        return mask_logits(torch.softmax(outputs, -1) @ self.atoms, mask)
+        return mask_logits(portable.sum(portable.softmax(outputs) * self.atoms, -1), mask)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the agent needs to continue, including how far it has explored."""
@@ -353,7 +356,7 @@ class DQN(Agent):
         with self._noise_in(self.target):
             outputs = self._outputs(self.target, batch.next_observations, batch.next_masks)
         chosen = self._next_actions(batch, self._means(outputs, batch.next_masks))
-        return torch.softmax(_of_actions(outputs, chosen), -1)
+        return portable.softmax(_of_actions(outputs, chosen))
 
     def _next_actions(self, batch: Transitions, judged: Tensor) -> Tensor:
         """Return the best next actions by the values of the network that judges, or of the one that learns."""

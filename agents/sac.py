@@ -20,8 +20,8 @@ import gymnasium as gym
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
+from hdrl.learn import portable
 from hdrl.learn.config import ReplayConfig
 from hdrl.learn.masking import entropy_of, log_prob_of, probabilities_of
 from hdrl.learn.memory import Memory
@@ -88,7 +88,7 @@ class SAC(ActorCriticAgent):
             "critics": (modules["critics"], config.value_lr or config.lr),
             "temperature": (modules["temperature"], config.alpha_lr or config.lr),
         }
-        return {name: torch.optim.Adam(module.parameters(), lr=lr, fused=True) for name, (module, lr) in rates.items()}
+        return {name: portable.Adam(module.parameters(), lr) for name, (module, lr) in rates.items()}
 
     def memory(self, n_envs: int) -> Memory:
         """Return a replay buffer."""
@@ -110,33 +110,36 @@ class SAC(ActorCriticAgent):
 
     def _learn_critics(self, batch: Transitions) -> dict[str, float]:
         with torch.no_grad():
-            log_probs = torch.log_softmax(self.network.logits(batch.next_observations, batch.next_masks), -1)
+            log_probs = portable.log_softmax(self.network.logits(batch.next_observations, batch.next_masks))
             worth = self._smaller(self.targets, batch.next_observations, batch.next_masks)
-            expected = (probabilities_of(log_probs) * worth).sum(-1) + self.alpha * entropy_of(log_probs)
-            targets = batch.returns + batch.discounts * expected
+            targets = batch.returns + batch.discounts * self._expected(log_probs, worth)
         loss = targets.new_zeros(())
         for critic in self.critics:
             values = log_prob_of(critic.logits(batch.observations, batch.masks), batch.actions)
-            loss = loss + functional.mse_loss(values, targets)
+            loss = loss + portable.mean((values - targets).square())
         self._descend("critics", loss)
-        return {"value_loss": float(loss.detach()) / 2.0, "mean_value": float(targets.mean())}
+        return {"value_loss": float(loss.detach()) / 2.0, "mean_value": float(portable.mean(targets))}
 
     def _learn_actor(self, batch: Transitions) -> dict[str, float]:
-        log_probs = torch.log_softmax(self.network.logits(batch.observations, batch.masks), -1)
+        log_probs = portable.log_softmax(self.network.logits(batch.observations, batch.masks))
         with torch.no_grad():
             worth = self._smaller(self.critics, batch.observations, batch.masks)
-        entropies = entropy_of(log_probs)
-        loss = -((probabilities_of(log_probs) * worth).sum(-1) + self.alpha * entropies).mean()
+        loss = -portable.mean(self._expected(log_probs, worth))
+        entropies = entropy_of(log_probs.detach())
         self._descend("actor", loss)
         if self.config.is_alpha_learned:
-            missing = entropies.detach() - self.config.target_entropy * self._largest_entropies(batch)
-            self._descend("temperature", (self.log_alpha * missing).mean())
-        return {"policy_loss": float(loss.detach()), "entropy": float(entropies.detach().mean())}
+            missing = entropies - self.config.target_entropy * self._largest_entropies(batch)
+            self._descend("temperature", self.log_alpha * portable.mean(missing))
+        return {"policy_loss": float(loss.detach()), "entropy": float(portable.mean(entropies))}
+
+    def _expected(self, log_probs: Tensor, worth: Tensor) -> Tensor:
+        """Return the mean worth of actions, and of the entropy of their choice, shape ``(n,)``."""
+        return portable.sum(probabilities_of(log_probs) * (worth - self.alpha * log_probs), -1)
 
     def _largest_entropies(self, batch: Transitions) -> Tensor:
         if batch.masks is None:
             return batch.returns.new_full((len(batch.actions),), math.log(self.n_actions))
-        return batch.masks.sum(-1).float().log()
+        return portable.log(batch.masks.sum(-1).float())
 
     def _descend(self, name: str, loss: Tensor) -> None:
         optimizer = self.optimizers[name]

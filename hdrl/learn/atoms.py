@@ -19,7 +19,8 @@ def atoms_of(value_range: tuple[float, float], n_atoms: int) -> Tensor:
     n_atoms
         How many, at least 2.
     """
-    return torch.linspace(*value_range, n_atoms)
+    low, high = value_range
+    return torch.tensor([low + (high - low) * i / (n_atoms - 1) for i in range(n_atoms)])
 
 
 def project(chances: Tensor, returns: Tensor, discounts: Tensor, atoms: Tensor) -> Tensor:
@@ -44,7 +45,7 @@ def project(chances: Tensor, returns: Tensor, discounts: Tensor, atoms: Tensor) 
     """
     first, last = atoms[0], atoms[-1]
     n_gaps = len(atoms) - 1
-    moved = torch.addcmul(returns.unsqueeze(-1), discounts.unsqueeze(-1), atoms).clamp(first, last)
+    moved = (returns.unsqueeze(-1) + discounts.unsqueeze(-1) * atoms).clamp(first, last)
     places = ((moved - first) * (n_gaps / (last - first))).clamp(max=n_gaps)
     # The last atom is wholly above its gap, so that there is always an atom on either side.
     below = places.floor().clamp(max=n_gaps - 1)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from hdrl.errors import LearningError
+from hdrl.learn import portable
 from hdrl.learn.config import Activation
-from hdrl.learn.masking import mask_logits
+from hdrl.learn.masking import ILLEGAL, mask_logits
 from hdrl.learn.networks.base import ActorCritic
-from hdrl.learn.networks.layers import ACTIVATIONS, POLICY_GAIN, VALUE_GAIN, linear, mlp
+from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, linear, mlp
 from hdrl.learn.networks.rows import table_shape
 
 
@@ -24,9 +26,10 @@ def attended(queries: Tensor, keys: Tensor, values: Tensor, present: Tensor | No
     present
         Which rows may be looked at, shape ``(n, n_rows)``, bool, at least one for each; ``None``: all.
     """
-    allowed = None if present is None else present[:, None, None, :]
-    mixed = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed)
-    return mixed.transpose(1, 2).flatten(2)
+    scores = portable.matmul(queries / math.sqrt(queries.shape[-1]), keys.transpose(-1, -2))
+    if present is not None:
+        scores = scores.masked_fill(~present[:, None, None, :], ILLEGAL)
+    return portable.matmul(portable.softmax(scores), values).transpose(1, 2).flatten(2)
 
 
 class Encoder(nn.Module):
@@ -51,7 +54,7 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         self.n_heads = n_heads
-        self.embed = nn.Sequential(linear(n_features, width, generator, gain=2**0.5), ACTIVATIONS[activation]())
+        self.embed = mlp((n_features, width), generator, activation, is_open=True)
         self.project = linear(width, 3 * width, generator, gain=1.0)
         self.merge = linear(width, width, generator, gain=1.0)
 
@@ -171,6 +174,6 @@ class AttentionActorCritic(ActorCritic):
 def _mean(rows: Tensor, present: Tensor | None) -> Tensor:
     """Return the mean of the rows that are present, shape ``(n, width)``."""
     if present is None:
-        return rows.mean(1)
+        return portable.mean(rows, 1)
     weights = present.unsqueeze(-1).to(rows.dtype)
-    return (rows * weights).sum(1) / weights.sum(1)
+    return portable.sum(rows * weights, 1) / weights.sum(1)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from hdrl.errors import LearningError
+from hdrl.learn import portable
 from hdrl.learn.masking import mask_logits
 from hdrl.learn.networks.attention import attended
 from hdrl.learn.networks.base import ActorCritic
@@ -146,7 +147,7 @@ class DissertationActorCritic(ActorCritic):
         """Return a logit for each row."""
         n_seen = self.n_rows * N_FEATURES
         rows = observations[:, :n_seen].reshape(-1, self.n_rows, N_FEATURES)
-        code = self.code(observations[:, n_seen:]).unsqueeze(1).expand(-1, self.n_rows, -1)
+        code = portable.expand(self.code(observations[:, n_seen:]).unsqueeze(1), -1, self.n_rows, -1)
         rows = torch.cat([rows, code], dim=-1)
         numbers = self.kernel(rows) if self.attention is None else self._attended(self.attention, rows, mask)
         logits: Tensor = self.head(numbers).squeeze(-1)

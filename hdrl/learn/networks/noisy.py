@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+
+from hdrl.learn import portable
 
 
 class NoisyLinear(nn.Module):
@@ -44,14 +45,14 @@ class NoisyLinear(nn.Module):
         if self._noise is None:
             return self.mean_weight
         of_inputs, of_outputs = self._noise
-        return torch.addcmul(self.mean_weight, self.spread_weight, torch.outer(of_outputs, of_inputs))
+        return self.mean_weight + self.spread_weight * torch.outer(of_outputs, of_inputs)
 
     @property
     def bias(self) -> Tensor:
         """The biases now, shape ``(n_out,)``."""
         if self._noise is None:
             return self.mean_bias
-        return torch.addcmul(self.mean_bias, self.spread_bias, self._noise[1])
+        return self.mean_bias + self.spread_bias * self._noise[1]
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return what comes out with the weights of now.
@@ -61,7 +62,7 @@ class NoisyLinear(nn.Module):
         inputs
             Shape ``(..., n_in)``.
         """
-        return functional.linear(inputs, self.weight, self.bias)
+        return portable.linear(inputs, self.weight, self.bias)
 
     def draw(self, generator: torch.Generator) -> None:
         """Draw new noise.
@@ -72,8 +73,8 @@ class NoisyLinear(nn.Module):
             Source of random numbers.
         """
         n_out, n_in = self.mean_weight.shape
-        drawn = torch.randn(n_in + n_out, generator=generator)
-        flattened = (drawn.sign() * drawn.abs().sqrt()).to(self.mean_weight.device)
+        drawn = portable.normal((n_in + n_out,), generator)
+        flattened = (drawn.sign() * portable.sqrt(drawn.abs())).to(self.mean_weight.device)
         self._noise = flattened[:n_in], flattened[n_in:]
 
     def be_quiet(self) -> None:

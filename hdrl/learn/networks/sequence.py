@@ -10,8 +10,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from hdrl.compiled.ways import JIT_DISABLED
 from hdrl.errors import LearningError
+from hdrl.learn import portable
 from hdrl.learn.masking import mask_logits
 from hdrl.learn.networks.base import ActorCritic
 from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp
@@ -72,7 +72,7 @@ class SequenceActorCritic(ActorCritic):
                 f"network 'sequence' reads a share of time and ids in one row, not observations of {observation_shape}"
             )
         self.has_critic, self.n_atoms = has_critic, n_atoms
-        self.register_buffer("embedding", torch.randn(N_IDS, EMBEDDED, generator=generator))
+        self.register_buffer("embedding", portable.normal((N_IDS, EMBEDDED), generator))
         self.register_buffer("waves", 2.0 * math.pi * torch.arange(1, N_WAVES + 1, dtype=torch.float32))
         self.reader = _lstm(EMBEDDED, READ, generator, is_both_ways=True)
         self.encoder = _lstm(2 * READ, ENCODED, generator)
@@ -102,7 +102,7 @@ class SequenceActorCritic(ActorCritic):
 
     def _read(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return what is known of each different observation, and which of them each of all is."""
-        if observations.device.type == "cpu" and not JIT_DISABLED:
+        if portable.is_own(observations, self.embedding, *self.reader.parameters()):
             weights = [*self.reader.parameters(), *self.encoder.parameters()]
             return read_sequences(observations, self.embedding, self.waves, weights)
         different, place = torch.unique(observations, dim=0, return_inverse=True)
@@ -111,7 +111,7 @@ class SequenceActorCritic(ActorCritic):
         ids = ids[:, : int(lengths.max())]
         packed = nn.utils.rnn.pack_padded_sequence(self.embedding[ids], lengths, batch_first=True, enforce_sorted=False)
         _, (last, _) = self.encoder(self.reader(packed)[0])
-        time = WAVE * torch.sin(different[:, :1] * self.waves)
+        time = WAVE * portable.sin(different[:, :1] * self.waves)
         return torch.cat([last[-1], time], -1), place
 
 
@@ -121,5 +121,5 @@ def _lstm(n_in: int, n_out: int, generator: torch.Generator, *, is_both_ways: bo
     bound = 1.0 / math.sqrt(n_out)
     with torch.no_grad():
         for weight in layer.parameters():
-            nn.init.uniform_(weight, -bound, bound, generator=generator)
+            weight.copy_(portable.uniform(tuple(weight.shape), -bound, bound, generator))
     return layer
