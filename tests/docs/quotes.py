@@ -45,7 +45,7 @@ class Quote(NamedTuple):
         """
         before = r"\s+".join(re.escape(word).replace("…", NUMBER) for word in self.before.split())
         after = r"\s\[(-?\d+\.\d+),\s(-?\d+\.\d+)\]" if self.form == "interval" else ""
-        found = list(re.finditer(rf"(?<!\S){before}\s?(-?\d+(?:\.\d+)?){after}", text))
+        found = list(re.finditer(rf"(?<!\S){before}\s*(-?\d+(?:\.\d+)?){after}", text))
         if len(found) != 1:
             raise ValueError(f"{self.page}: {len(found)} places have a number behind {self.before!r}, expected one")
         return found[0]
