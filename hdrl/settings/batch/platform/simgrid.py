@@ -144,8 +144,8 @@ def read_simgrid(path: str | Path) -> Platform:
 
     A file that hdrl wrote gives the platform back as it was. Any other one becomes a platform without
     tree and rules: each host is a node with one processor, whose memory and memory bandwidth have no limit.
-    P-states without an entry in ``wattage_per_state`` have NaN as power; hosts with fewer P-states than others have their
-    last one in place of those that they lack. Hosts with the role ``storage`` run no jobs.
+    P-states without an entry in ``wattage_per_state`` have NaN as power; hosts with fewer P-states than others have
+    their last one in place of those that they lack. Hosts with the role ``storage`` run no jobs.
 
     Returns
     -------

@@ -55,8 +55,10 @@ _WITHOUT_INFLUENCE = (
 _ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "platform": ("version",),
     "zone": ("id", "routing"),
-    "host": ("id", "speed", "power", "pstate", "core", "coordinates", "availability", "state", "availability_file")
-    + ("state_file", "speed_file"),
+    "host": (
+        *("id", "speed", "power", "pstate", "core", "coordinates", "availability", "state"),
+        *("availability_file", "state_file", "speed_file"),
+    ),
     "router": ("id", "coordinates"),
     "link": ("id", "bandwidth", "latency", "sharing_policy", "state", "bandwidth_file", "latency_file", "state_file"),
     "route": ("src", "dst", "symmetrical"),

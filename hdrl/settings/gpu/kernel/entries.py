@@ -29,7 +29,8 @@ def run(world, n_steps):
 def place_in_turn(world, shares, fragments):
     """Place job after job of the first environment, and let none end; those that do not fit are left out.
 
-    ``shares`` gets the GPUs in use after each arrival, ``fragments`` the thousandths of a GPU that typical jobs cannot use.
+    ``shares`` gets the GPUs in use after each arrival, ``fragments`` the thousandths of a GPU that typical jobs cannot
+    use.
     """
     w = borrow(world)
     clear(w, 0)

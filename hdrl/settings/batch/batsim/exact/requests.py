@@ -299,7 +299,8 @@ class Requests:
     def _start_switch(self, machine: BatsimMachine, pstate: int, where: str) -> Steps[None]:
         # Only now: a job may have ended while energies were read. Whether the machine is available does not matter.
         if machine.kinds[pstate] == SLEEP and machine.jobs:
-            raise BatsimError(f"{where}: machine {machine.id} ({machine.name}) is computing, so it cannot go to sleep: {_STOP}")
+            name = f"machine {machine.id} ({machine.name})"
+            raise BatsimError(f"{where}: {name} is computing, so it cannot go to sleep: {_STOP}")
         state = "switching_on" if machine.kind == SLEEP else "switching_off"
         self._context.machines.set_state((machine,), state, self._context.now_s)
         yield Spawn(self._switch(machine, pstate), machine.cpu)
