@@ -144,7 +144,9 @@ class Compared:
         try:
             for row in read_records(path):
                 window = (row["workload"], row["window"])
-                values.setdefault(row["candidate"], {}).setdefault(window, []).append(float_of(row[self.metric] or "nan"))
+                values.setdefault(row["candidate"], {}).setdefault(window, []).append(
+                    float_of(row[self.metric] or "nan")
+                )
         except (KeyError, TypeError, ValueError) as error:
             raise ReadError(path, f"is no table of a comparison ({error})") from None
         order = list(dict.fromkeys(window for mine in values.values() for window in mine))

@@ -25,7 +25,8 @@ PUBLISHED: dict[str, float] = {"random": 87.47, "best-fit": 93.08, "fgd": 95.39}
 """Allocated share of GPUs in percent, mean of ten seeds (standard deviations .32, .13, .08), nodes shuffled."""
 
 PUBLISHED_ORDER: NodeOrder = "shuffled"
-"""The order of nodes behind the published table: its program numbers nodes anew in every run, the smallest name wins."""
+"""The order of nodes behind the published table: its program numbers nodes anew in every run; the smallest name wins.
+"""
 
 MEASURED_AT = 0.9
 """Fragmentation is told when pods that request this share of the cluster's GPUs have arrived; for FGD 49.97 % were

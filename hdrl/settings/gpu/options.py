@@ -88,7 +88,8 @@ class AnyLoadOptions(Block):
 
     form: str = Field(default="auto", description="Format of a trace; auto: by its first line.")
     throughputs: PathText | None = Field(
-        default=None, description="Throughputs in the form of Gavel's simulation_throughputs.json; gavel and Gavel's traces need them."
+        default=None,
+        description="Throughputs in the form of Gavel's simulation_throughputs.json; gavel and its traces need them.",
     )
     speeds: Literal["flops", "equal"] | None = Field(
         default=None, description="How fast types of GPUs are without throughputs; null: as the trace's format has it."

@@ -75,10 +75,10 @@ GAVEL_FIRST, GAVEL_LAST, GAVEL_JOBS = 1000, 2000, 3000
 @PROTOCOLS.register("gpu-fgd")
 @without_models
 def gpu_fgd(traces: Mapping[str, Path]) -> dict[Place, float]:
-    """Return how full placements make openb's cluster, its nodes shuffled, and how much they fragment it; ten seeds each.
+    """Return how full placements make openb's cluster, and how much they fragment it, nodes shuffled, ten seeds each.
 
-    Columns are the allocated share of GPUs in percent when it is full, and the fragmentation ratio when pods that request
-    90 % of its GPUs have arrived.
+    Columns are the allocated share of GPUs in percent when it is full, and the fragmentation ratio when pods that
+    request 90 % of its GPUs have arrived.
 
     References
     ----------

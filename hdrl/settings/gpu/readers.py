@@ -16,7 +16,9 @@ from hdrl.settings.gpu.load import GpuLoad, Speeds
 from hdrl.settings.gpu.source import TOO_LARGE, Format, Row, Source, cells_of, load_of, told
 from hdrl.settings.gpu.throughputs import Throughputs
 
-FORMATS: Mapping[str, Format] = MappingProxyType({**philly.FORMATS, **alibaba.FORMATS, **google.FORMATS, **gavel_trace.FORMATS})
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {**philly.FORMATS, **alibaba.FORMATS, **google.FORMATS, **gavel_trace.FORMATS}
+)
 """All formats by name."""
 
 
@@ -86,7 +88,9 @@ def _unknown(first_line: str) -> str:
     """Say that a file is of no known format, and what it lacks of the one that it is most like."""
     names = set(cells_of(first_line))
     if names >= _SIA_JOBS:
-        return "says no durations: Sia's simulator takes them from measured profiles of applications, which hdrl has not"
+        return (
+            "says no durations: Sia's simulator takes them from measured profiles of applications, which hdrl has not"
+        )
     shares = {form: len(names & set(one.columns)) / len(one.columns) for form, one in FORMATS.items() if one.columns}
     nearest = max(shares, key=shares.__getitem__)
     if shares[nearest] < 0.5:

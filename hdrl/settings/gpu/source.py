@@ -117,7 +117,9 @@ def cells_of(line: str) -> list[str]:
         The line.
     """
     try:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter_of(line), skipinitialspace=True), [])]
+        return [
+            cell.strip() for cell in next(csv.reader([line], delimiter=delimiter_of(line), skipinitialspace=True), [])
+        ]
     except csv.Error:  # a field that is too long
         return []
 

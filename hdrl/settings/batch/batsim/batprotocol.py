@@ -1,8 +1,8 @@
 """Batsim 5's protocol, in its JSON flavour, told in the words of Batsim 4 and back.
 
 Written from the documentation of Batsim and batprotocol (https://batprotocol.readthedocs.io/en/latest/) and of PyBatsim
-4's sources, and held against conversations with v5.0.0-rc2. The decision system speaks the protocol of Batsim 4, so that it is the
-same for every simulator; what differs is here.
+4's sources, and held against conversations with v5.0.0-rc2. The decision system speaks the protocol of Batsim 4, so
+that it is the same for every simulator; what differs is here.
 """
 
 from __future__ import annotations

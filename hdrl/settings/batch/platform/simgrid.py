@@ -7,24 +7,25 @@ the whole tree comes back when the file is read again.
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hdrl.errors import HdrlError, PlatformError
+from hdrl.errors import HdrlError, PlatformError, suggest
 from hdrl.files import atomic_write, read_text
 from hdrl.settings.batch.node_power import NodePower
-from hdrl.settings.batch.platform.build import frozen
+from hdrl.settings.batch.platform.build import frozen, message_time_s
 from hdrl.settings.batch.platform.conversion import build_platform, describe_platform
 from hdrl.settings.batch.platform.model import IntArray, Platform
-from hdrl.settings.batch.platform.network import MASTER_HOST, SPLITDUPLEX, SimgridHost, SimgridNetwork
-from hdrl.settings.batch.platform.network_reader import parse_network, require_master
 from hdrl.settings.batch.platform.pstates import PStateRules
+from hdrl.settings.batch.platform.simgrid_file import MASTER_HOST, SPLITDUPLEX, HostSpec, SimGridPlatform
+from hdrl.settings.batch.platform.zones import Route
 from hdrl.settings.batch.registries import ContentionModel
-from hdrl.textnumbers import float_of
 
 DOCTYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
 STORED = re.compile(r"<!--hdrl-platform (\{.*?\})-->", re.DOTALL)
@@ -143,7 +144,8 @@ def read_simgrid(path: str | Path) -> Platform:
 
     A file that hdrl wrote gives the platform back as it was. Any other one becomes a platform without
     tree and rules: each host is a node with one processor, whose memory and memory bandwidth have no limit.
-    Hosts without ``wattage_per_state`` have NaN as power.
+    P-states without an entry in ``wattage_per_state`` have NaN as power; hosts with fewer P-states than others have
+    their last one in place of those that they lack. Hosts with the role ``storage`` run no jobs.
 
     Returns
     -------
@@ -155,17 +157,16 @@ def read_simgrid(path: str | Path) -> Platform:
     ReadError
         If it is no XML, or holds entities.
     PlatformError
-        If it uses what is not supported, has no host ``master_host``, hosts with role ``storage``, or hosts with
-        different numbers of P-states; or if it was written by hdrl and changed since.
+        If it uses what is not supported, or has no host ``master_host`` and none with the role ``master``; or if it was
+        written by hdrl and changed since.
     """
     path = Path(path)
-    text = read_text(path)
-    network = parse_network(text, path)
+    network = SimGridPlatform(path)
     try:
-        require_master(network)
         found = _foreign(path.stem, network)
     except ValueError as error:
         raise PlatformError(f"{path}: {error}") from None
+    text = read_text(path)
     stored = STORED.search(text)
     return found if stored is None else _restored(stored[1], found, path)
 
@@ -209,19 +210,19 @@ def _four(values: list[float]) -> tuple[float, float, float, float]:
     return serving, contended, free, idle
 
 
-def _foreign(name: str, network: SimgridNetwork) -> Platform:
+_ROLES = ("", "compute_node", "storage", "master")
+
+
+def _foreign(name: str, network: SimGridPlatform) -> Platform:
     """Return the platform of a network: one node and one processor per host."""
-    hosts = network.compute_hosts()
-    _check_hosts(network, hosts)
-    n_hosts = len(hosts)
-    messages = [network.message(network.route(host.name, MASTER_HOST)) for host in hosts]
-    loopback = network.zones[network.zone_of[MASTER_HOST]].routes.get((MASTER_HOST, MASTER_HOST))
-    extra: dict[str, Any] = {}
-    if loopback is not None:
-        loopback_s, loopback_latency_s = network.message(loopback)
-        extra = {"loopback_s": loopback_s, "loopback_latency_s": loopback_latency_s}
-    speed_flops = frozen(np.array([host.speeds_flops for host in hosts]))
-    watts = np.array([_watts(host) for host in hosts])
+    master = network.master()
+    hosts = _compute_hosts(network, master)
+    n_hosts, n_pstates = len(hosts), max(len(host.speeds_flops) for host in hosts)
+    messages = [_message(network.route(host, master)) for host in hosts]
+    loopback_s, loopback_latency_s = _message(network.route(master, master))
+    speeds = [(*host.speeds_flops, *host.speeds_flops[-1:] * (n_pstates - len(host.speeds_flops))) for host in hosts]
+    speed_flops = frozen(np.array(speeds))
+    watts = np.array([_watts(host, n_pstates) for host in hosts])
     each = _indices(range(n_hosts))
     cores = [host.cores for host in hosts]
     return Platform(
@@ -248,54 +249,47 @@ def _foreign(name: str, network: SimgridNetwork) -> Platform:
         message_s=frozen(np.array([time for time, _ in messages])),
         message_latency_s=frozen(np.array([latency for _, latency in messages])),
         properties=tuple({"role": "", **host.properties} for host in hosts),
-        **extra,
+        loopback_s=loopback_s,
+        loopback_latency_s=loopback_latency_s,
     )
 
 
-def _check_hosts(network: SimgridNetwork, hosts: list[SimgridHost]) -> None:
-    """Refuse networks that are no platform for jobs."""
-    for host in network.hosts.values():
-        if host.role == "storage":
-            raise ValueError(f"host {host.name!r} has the role 'storage'; storage hosts are not supported")
+def _compute_hosts(network: SimGridPlatform, master: HostSpec) -> list[HostSpec]:
+    """Return the hosts that run jobs, in Batsim's order: by name, as text."""
+    for host in network.hosts:
+        role = host.properties.get("role", "")
+        if role not in _ROLES:
+            raise ValueError(f"host {host.name!r}: role is {role[:40]!r}; {suggest(role, _ROLES)}")
+        if role == "master" and host is not master:
+            raise ValueError(f"host {host.name!r} has the role 'master', but {master.name!r} is the one")
+    hosts = [host for host in network.hosts if host is not master and host.properties.get("role") != "storage"]
     if not hosts:
-        raise ValueError(f"no host but {MASTER_HOST!r}, expected at least one that runs jobs")
+        raise ValueError(f"no host but {master.name!r} runs jobs, expected at least one")
     for host in hosts:
-        expected = len(hosts[0].speeds_flops)
-        if len(host.speeds_flops) != expected:
-            raise ValueError(
-                f"host {host.name!r} has {len(host.speeds_flops)} P-states and {hosts[0].name!r} has {expected}; "
-                "hosts with different numbers of P-states are not supported"
-            )
+        if host.speeds_flops[0] == 0:
+            raise ValueError(f"host {host.name!r}: its speed is 0, expected more in its first P-state")
         _check_sleep(host)
+    return sorted(hosts, key=lambda host: host.name)
 
 
-def _watts(host: SimgridHost) -> list[tuple[float, float, float]]:
+def _message(route: Route) -> tuple[float, float]:
+    """Return time and latency of one byte on an idle route, in seconds; none where no link is crossed."""
+    # a flow that crosses a link twice gets half of it
+    crossed = Counter(route.links)
+    rates = [link.bandwidth_bytes_per_s / (1 if link.fatpipe else times) for link, times in crossed.items()]
+    if not rates and not route.latency_s:
+        return 0.0, 0.0
+    return message_time_s(rates or [math.inf], route.latency_s), route.latency_s
+
+
+def _watts(host: HostSpec, n_pstates: int) -> list[tuple[float, float, float]]:
     """Return power at no, nearly no and full load in each P-state; NaN where it is not given."""
-    text = host.properties.get("wattage_per_state")
-    if text is None:
-        return [(np.nan, np.nan, np.nan)] * len(host.speeds_flops)
-    states = [_wattage(host, part) for part in text.split(",")]
-    if len(states) != len(host.speeds_flops):
-        raise ValueError(
-            f"host {host.name!r}: wattage_per_state has {len(states)} entries for {len(host.speeds_flops)} P-states"
-        )
-    return states
+    given = list(host.watts or ())[: len(host.speeds_flops)]
+    given += [(np.nan, np.nan, np.nan)] * (len(host.speeds_flops) - len(given))
+    return given + given[-1:] * (n_pstates - len(given))
 
 
-def _wattage(host: SimgridHost, part: str) -> tuple[float, float, float]:
-    try:
-        values = [float_of(value) for value in part.split(":")]
-    except ValueError:
-        values = []
-    if len(values) not in (2, 3) or not all(0 <= value < np.inf for value in values):
-        raise ValueError(
-            f"host {host.name!r}: wattage_per_state holds {part.strip()[:40]!r}, expected idle:full or "
-            "idle:epsilon:full, in watts"
-        )
-    return values[0], values[-2], values[-1]
-
-
-def _check_sleep(host: SimgridHost) -> None:
+def _check_sleep(host: HostSpec) -> None:
     """Refuse sleep P-states that do not exist."""
     text = host.properties.get("sleep_pstates")
     for part in text.split(",") if text is not None else ():

@@ -2,8 +2,8 @@
 
 The format: https://batsim.readthedocs.io/en/v4.2.0/input-workload.html. HDeepRM adds to each profile ``req_time`` (s),
 ``req_ops`` (flop), ``mem`` (per core; MiB here) and ``mem_bw`` (GB/s per core). The same keys in a job, and
-``user``, ``group``, ``executable``, ``queue``, ``partition`` (numbers or texts) and ``priority`` there, are ours: Batsim
-passes them on to the scheduler; a job's own value comes before its profile's.
+``user``, ``group``, ``executable``, ``queue``, ``partition`` (numbers or texts) and ``priority`` there, are ours:
+Batsim passes them on to the scheduler; a job's own value comes before its profile's.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def read_batsim_json(path: str | Path, *, source: str = "w0") -> Workload:
     """Read a workload of Batsim.
 
     Composed profiles are written out into their steps. A job's estimate is its ``req_time`` or its profile's,
-    else its walltime, else `UNKNOWN`. Profiles may be of any type; which of them the embedded simulator cannot run is in
-    `Workload.not_simulated`. Files of Batsim 5 are read as those of Batsim 4 that say the same.
+    else its walltime, else `UNKNOWN`. Profiles may be of any type; which of them the embedded simulator cannot run is
+    in `Workload.not_simulated`. Files of Batsim 5 are read as those of Batsim 4 that say the same.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def _workload(path: Path, source: str, document: dict[str, Any], *, by_text: boo
     rows = np.array([reader.row(job_id, job) for job_id, job in zip(ids, jobs, strict=True)], dtype=JOB_DTYPE)
     for key in NUMBER_FIELDS:
         rows[key] = reader.names(ids, jobs, key)
-    steps, first_step, not_simulated = _runnable(ProfileReader(path, described), rows, ids, list(described))
+    steps, first_step, not_simulated = _runnable(ProfileReader(path, described), rows, list(described))
     others = {key: value for key, value in document.items() if key not in ("jobs", "profiles")}
     workload = Workload(
         name=path.name.removesuffix(".gz").removesuffix(".json"),
@@ -210,7 +210,7 @@ def _workload(path: Path, source: str, document: dict[str, Any], *, by_text: boo
 
 
 def _runnable(
-    profiles: ProfileReader, rows: np.ndarray[Any, np.dtype[np.void]], ids: Sequence[str], names: Sequence[str]
+    profiles: ProfileReader, rows: np.ndarray[Any, np.dtype[np.void]], names: Sequence[str]
 ) -> tuple[NDArray[np.void], NDArray[np.int64], dict[int, str]]:
     """Write out the profiles that jobs use, and say which cannot be simulated; these and the others have no step."""
     used, first_job = np.unique(rows["profile"], return_index=True)

@@ -47,6 +47,7 @@ _FOREIGN_OF_BATSIM5 = (
 )
 """Profile types of Batsim 5 without a like in Batsim 4; the last one if it shares out bytes."""
 
+
 def is_number(value: object) -> TypeGuard[int | float]:
     """Tell whether a JSON value is a number (``true`` is none)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

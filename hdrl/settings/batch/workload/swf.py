@@ -195,7 +195,9 @@ def _shorten_names(path: Path, rows: NDArray[np.void]) -> None:
         return
     with open_bytes(path) as stream:
         words = _Lines(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace"))
-        texts = [[line.split()[SWF_FIELDS.index(name)] for name in fields] for line, _ in zip(words, rows, strict=False)]
+        texts = [
+            [line.split()[SWF_FIELDS.index(name)] for name in fields] for line, _ in zip(words, rows, strict=False)
+        ]
     for place, name in enumerate(fields):
         is_long = np.flatnonzero(np.abs(rows[name]) > _LARGEST_EXACT)
         numbers: dict[str, float] = {}

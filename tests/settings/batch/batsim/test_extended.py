@@ -109,7 +109,7 @@ def test_times_and_means_are_those_of_80_bits(jobs: list[tuple[float, float, flo
         total = np.longdouble(0.0)
         for value in values:
             total += value
-        assert columns[name] == f"{float(total / len(jobs)):f}"
+        assert columns[name] == f"{float(total) / len(jobs):f}"
 
 
 class _Nothing:

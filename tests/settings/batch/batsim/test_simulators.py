@@ -338,4 +338,6 @@ def test_jobs_of_one_second_of_a_log_start_in_the_order_of_the_log_in_every_simu
     workload = read_workload(tmp_path / "log.swf", platform)
     for simulator in ("embedded", "exact"):
         trace = simulate(platform, workload, "fcfs", simulator=simulator)
-        assert [workload.job_ids[job] for job in np.argsort(trace.records["start_s"])] == ["2", "10", "9", "30"], simulator
+        assert [workload.job_ids[job] for job in np.argsort(trace.records["start_s"])] == ["2", "10", "9", "30"], (
+            simulator
+        )

@@ -11,7 +11,7 @@ import json
 
 import pytest
 
-from hdrl.errors import DecisionError, HdrlError, PlatformError, ReadError, SimulationError, WorkloadError
+from hdrl.errors import DecisionError, HdrlError, ReadError, SimulationError, WorkloadError
 
 from .recorded import RUNS, Conversation, NotSayableError, check_files, replay
 
@@ -29,6 +29,8 @@ SUPPORTED = [
     "kill_job",
     "kill_twice",
     "metadata",
+    "platform_vivaldi",
+    "platform_without_routes",
     "pstate_mid_job",
     "pstate_with_execute",
     "query_energy",
@@ -61,30 +63,31 @@ REFUSED: dict[str, tuple[type[HdrlError], str]] = {
     "energy_multicore": PROFILE,  # communication
     "fcfs_200_latency": LATENCY,
     "messages": PROFILE,  # send and receive
-    "kill_right_after_start": (PlatformError, "different numbers of P-states"),
-    "kill_right_after_start_latency": PROFILE,
-    "platform_blank_first": (ReadError, "no XML"),
-    "platform_cluster": (PlatformError, "<cluster>"),
-    "platform_cluster_pfs": (PlatformError, "<cluster>"),
-    "platform_fewer_watts": (PlatformError, "6 entries for 7 P-states"),
-    "platform_properties": (ReadError, "no XML"),
-    "platform_vivaldi": (PlatformError, "<config>"),
+    "kill_right_after_start": PROFILE,
+    "kill_right_after_start_latency": LATENCY,
+    "platform_blank_first": PROFILE,
+    "platform_cluster": LATENCY,
+    "platform_cluster_pfs": LATENCY,
+    "platform_fewer_watts": PROFILE,
+    "platform_properties": LATENCY,
+    "platform_router_without_routes": LATENCY,
+    "mean_slowdown_last_digit": PROFILE,
     "profiles_comm": PROFILE,
-    "profiles_comm_latency": PROFILE,
+    "profiles_comm_latency": LATENCY,
     "pstate_to_virtual": (DecisionError, "sleep state"),
     "rapidjson_numbers": PROFILE,
-    "same_date_latency": PROFILE,
+    "same_date_latency": LATENCY,
     "same_time_latency": LATENCY,
     "schedule_trace": PROFILE,
     "single_executor": PROFILE,
     "single_executor_same_date": PROFILE,
     "single_job_latency": LATENCY,
-    "smpi": PROFILE,
-    "storage": (PlatformError, "storage"),
+    "smpi": LATENCY,
+    "storage": PROFILE,
     "stress_comm_easy": PROFILE,
     "stretch_near_zero": PROFILE,
-    "usage_trace": PROFILE,
-    "various_profiles": PROFILE,
+    "usage_trace": LATENCY,
+    "various_profiles": LATENCY,
     "edge-cases/after_end": (SimulationError, "has ended"),
     "edge-cases/busy_host": (DecisionError, "not free"),
     "edge-cases/call_now": (DecisionError, "in the future"),
@@ -98,6 +101,11 @@ REFUSED: dict[str, tuple[type[HdrlError], str]] = {
 NOT_SAYABLE = {
     "dynamic_register": "--enable-dynamic-jobs",
     "dynamic_register_ack": "--enable-dynamic-jobs",
+    "energy_row_order_sharing": "--enable-compute-sharing",
+    "energy_rows_sleep_and_end": "--enable-compute-sharing",
+    "event_unavailable_then_switched": "--events",
+    "event_unavailable_twice": "--events",
+    "sleep_while_unavailable": "--events",
     "external_events": "--events",
     "generic_event": "--events",
     "mapping": "mapping",

@@ -21,6 +21,7 @@ from hdrl.settings.batch.workload import (
     write_batsim_json,
 )
 from hdrl.settings.batch.workload.batsim5 import describe_for_batsim5
+from hdrl.settings.batch.workload.batsim5_document import UNIFORMLY
 from hdrl.settings.batch.workload.batsim_description import describe_for_batsim
 from hdrl.settings.batch.workload.statistics import reference_run_times
 
@@ -219,7 +220,7 @@ def test_workloads_of_batsim_5_are_read_as_batsim_4_would_say_them(tmp_path):
 @pytest.mark.parametrize(
     "profile",
     [
-        {"type": "ParallelTaskHomogeneousProfile", "cpu": 1, "com": 5, "generation_strategy": "DefinedAmountsSpreadUniformly"},
+        {"type": "ParallelTaskHomogeneousProfile", "cpu": 1, "com": 5, "generation_strategy": UNIFORMLY},
         {"type": "ParallelTaskProfile", "cpu": [1], "com": [0]},
         {"type": "TraceReplayProfile", "trace_type": "SMPI", "filename": "x"},
         {"type": "ForkJoinCompositionProfile", "profiles": ["x"]},

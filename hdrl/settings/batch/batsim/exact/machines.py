@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hdrl.errors import PlatformError
 from hdrl.settings.batch.batsim.exact.extended import EXTENDED_BITS, rounded
 from hdrl.settings.batch.batsim.exact.flows import Cpu
-from hdrl.settings.batch.batsim.exact.platform import HostSpec, SimGridPlatform
 from hdrl.settings.batch.batsim.exact.sharing import Network
+from hdrl.settings.batch.platform.simgrid_file import HostSpec, SimGridPlatform
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.batsim.exact.hosts import HostLedger

@@ -107,7 +107,7 @@ class Totals:
             total = first
             for one in others:
                 total = rounded_fraction(total + one)
-            mean = float(rounded_fraction(total * type(total)(1, self.n_jobs)))
+            mean = float(total) / self.n_jobs  # the sum is a double by then
         return f"{mean:f}"
 
     def _exact(self) -> Iterator[ExactTimes]:

@@ -282,7 +282,7 @@ class Requests:
                 if done:
                     self._tell_state(done, pstate)
             elif machine.kinds[pstate] != VIRTUAL:
-                yield from self._start_switch(machine, pstate)
+                yield from self._start_switch(machine, pstate, where)
         context.note_machine_states()
 
     def _check_switch(self, machine: BatsimMachine, pstate: int, where: str) -> None:
@@ -295,10 +295,12 @@ class Requests:
                 f"{where}: {name} cannot go from P-state {machine.cpu.pstate} ({machine.kind}) to {pstate} "
                 f"({machine.kinds[pstate]}): {_STOP}"
             )
-        if machine.kinds[pstate] == SLEEP and machine.state != "idle":
-            raise BatsimError(f"{where}: {name} is {machine.state}, so it cannot go to sleep: {_STOP}")
 
-    def _start_switch(self, machine: BatsimMachine, pstate: int) -> Steps[None]:
+    def _start_switch(self, machine: BatsimMachine, pstate: int, where: str) -> Steps[None]:
+        # Only now: a job may have ended while energies were read. Whether the machine is available does not matter.
+        if machine.kinds[pstate] == SLEEP and machine.jobs:
+            name = f"machine {machine.id} ({machine.name})"
+            raise BatsimError(f"{where}: {name} is computing, so it cannot go to sleep: {_STOP}")
         state = "switching_on" if machine.kind == SLEEP else "switching_off"
         self._context.machines.set_state((machine,), state, self._context.now_s)
         yield Spawn(self._switch(machine, pstate), machine.cpu)

@@ -233,6 +233,9 @@ class Server:
         ids = parse_ids(event["resources"], len(machines))
         for machine_id in ids:
             machine = machines[machine_id]
+            if (machine.state == "unavailable") == (kind == "machine_unavailable"):
+                problem = f"machine {machine_id} ({machine.name}) is {machine.state}"
+                raise BatsimError(f"{kind} at {event['timestamp']:f}: {problem}: Batsim would stop here")
             back = "computing" if machine.jobs else "idle"
             machines.set_state((machine,), "unavailable" if kind == "machine_unavailable" else back, self.context.now_s)
         self.emit("NOTIFY", {"type": f"event_{kind}", "resources": format_ids(ids)})

@@ -1,6 +1,7 @@
 """SimGrid platforms as Batsim uses them: hosts, links and the routes between hosts.
 
-Only what `routing="Full"` zones can say is read; everything else is refused by name.
+Zones with full routing, flat clusters and Vivaldi zones are read, of versions 3 to 4.1; what has no influence on jobs
+(configuration, disks, storages, actors) is let through, and everything else is refused by name.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from xml.etree.ElementTree import Element, ParseError
-
-import defusedxml.ElementTree as SafeTree
-from defusedxml.common import DefusedXmlException
+from typing import TYPE_CHECKING
 
 from hdrl.errors import PlatformError, ReadError, suggest
 from hdrl.files import read_text
-from hdrl.settings.batch.batsim.exact.zones import ClusterZone, Link, Route, VivaldiZone, Zone
+from hdrl.settings.batch.platform.zones import ClusterZone, Link, Route, VivaldiZone, Zone
 from hdrl.textnumbers import float_of
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+MASTER_HOST = "master_host"
+"""The host on which Batsim runs its server, unless told otherwise."""
+
+SPLITDUPLEX = "SPLITDUPLEX"
 
 LOOPBACK_BYTES_PER_S = 1e10
 """Bandwidth of the loopback that SimGrid adds where a host has no route to itself."""
@@ -34,9 +39,40 @@ _BANDWIDTH_UNITS = (
 _LATENCY_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12, "m": 60.0, "h": 3600.0}
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*")
 
+_WITHOUT_INFLUENCE = (
+    "config",
+    "disk",
+    "storage",
+    "storage_type",
+    "mount",
+    "actor",
+    "process",
+    "trace",
+    "trace_connect",
+)
+"""Elements that say nothing about hosts, links or routes of jobs."""
+
+_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+    "platform": ("version",),
+    "zone": ("id", "routing"),
+    "host": (
+        *("id", "speed", "power", "pstate", "core", "coordinates", "availability", "state"),
+        *("availability_file", "state_file", "speed_file"),
+    ),
+    "router": ("id", "coordinates"),
+    "link": ("id", "bandwidth", "latency", "sharing_policy", "state", "bandwidth_file", "latency_file", "state_file"),
+    "route": ("src", "dst", "symmetrical"),
+    "zoneRoute": ("src", "dst", "gw_src", "gw_dst", "symmetrical"),
+    "link_ctn": ("id", "direction"),
+    "prop": ("id", "value"),
+}
+"""Attributes that elements may have; those of clusters are many."""
+
 _ZONE_TAGS = ("prop", "host", "router", "link", "zone", "cluster", "route", "zoneRoute")
 _NEW_TAGS = {"AS": "zone", "ASroute": "zoneRoute"}
 _ROUTINGS = {"Full": Zone, "None": Zone, "Vivaldi": VivaldiZone}
+_POLICIES = ("SHARED", "FATPIPE", SPLITDUPLEX)
+_VERSIONS = ("3", "4", "4.1")
 _DEEPEST_ZONE = 50
 _MOST_CORES = 1_000_000
 
@@ -96,11 +132,18 @@ class SimGridPlatform:
         self._links: dict[str, Link] = {}
         self._zone_of: dict[str, Zone] = {}
         self._cache: dict[tuple[int, int], Route] = {}
+        self._children: dict[str, list[str]] = {}
+        self._told: set[tuple[str | None, ...]] = set()
         root = _parse(self.path)
+        if root.tag != "platform":
+            raise self._error(f"<{root.tag[:40]}> is the outermost element, expected <platform>")
+        self._check(root)
+        if root.get("version") not in _VERSIONS:
+            raise self._error(f"<platform>: version is {root.get('version')!r}, expected {', '.join(_VERSIONS)}")
         for element in root:
             if element.tag in ("zone", "AS"):
                 self._read_zone(element, None)
-            elif element.tag != "config":
+            elif element.tag not in _WITHOUT_INFLUENCE:
                 raise self._error(f"<{element.tag}> is not simulated outside of a zone")
         if not self.hosts:
             raise self._error("has no host")
@@ -111,6 +154,26 @@ class SimGridPlatform:
             if host.name == name:
                 return host
         raise self._error(f"no host {name!r}; {suggest(name, (host.name for host in self.hosts))}")
+
+    def master(self, name: str = MASTER_HOST) -> HostSpec:
+        """Return the host that runs no jobs: the one of that name, else the one whose role is ``master``.
+
+        Parameters
+        ----------
+        name
+            Its name.
+
+        Raises
+        ------
+        PlatformError
+            If there is none.
+        """
+        named = [host for host in self.hosts if host.name == name]
+        named = named or [host for host in self.hosts if host.properties.get("role") == "master"]
+        if not named:
+            near = suggest(name, (host.name for host in self.hosts))
+            raise self._error(f"no host {name!r}, on which Batsim runs, and none with the role 'master'; {near}")
+        return named[0]
 
     def route(self, source: HostSpec, target: HostSpec) -> Route:
         """Return the route from one host to another; raise `PlatformError` if there is none."""
@@ -134,9 +197,7 @@ class SimGridPlatform:
             links = here.links(source, target)
             if links is None and source == target:
                 links = (self.loopback,)
-            if links is None:
-                raise self._error(f"zone {here.name!r} has no route from {source!r} to {target!r}")
-            return links
+            return links or ()  # without a route SimGrid crosses no link: messages take no time
         ours, theirs = here.ancestry(), there.ancestry()
         depth = 0
         while depth < min(len(ours), len(theirs)) and ours[depth] is theirs[depth]:
@@ -152,14 +213,16 @@ class SimGridPlatform:
         return head + middle + tail
 
     def _read_zone(self, element: Element, parent: Zone | None) -> None:
+        self._check(element)
         name, routing = self._need(element, "id"), element.get("routing", "Full")
         if routing not in _ROUTINGS:
             raise self._error(
                 f"zone {name!r}: routing {routing!r} is not simulated, expected one of {', '.join(_ROUTINGS)}"
             )
         zone = _ROUTINGS[routing](name, parent)
+        self._nest(name, parent)
         if len(zone.ancestry()) > _DEEPEST_ZONE:
-            raise self._error(f"zone {zone.name!r} is nested too deeply")
+            raise self._error(f"zones are nested more than {_DEEPEST_ZONE} deep")
         definitions = {
             "prop": lambda child: zone.properties.update({self._need(child, "id"): child.get("value", "")}),
             "host": lambda child: self._read_host(child, zone),
@@ -180,18 +243,35 @@ class SimGridPlatform:
     def _read_children(self, element: Element, readers: Mapping[str, Callable[[Element], object]]) -> None:
         for child in element:
             tag = _NEW_TAGS.get(child.tag, child.tag)
+            if tag in _WITHOUT_INFLUENCE:
+                continue
             if tag not in _ZONE_TAGS:
-                raise self._error(f"<{child.tag}> is not simulated")
+                raise self._error(f"<{child.tag}> in {_label(element)} is not simulated; {suggest(tag, _ZONE_TAGS)}")
+            self._check(child)
             if tag in readers:
                 readers[tag](child)
+
+    def _check(self, element: Element) -> None:
+        """Refuse attributes that SimGrid does not know."""
+        allowed = _ATTRIBUTES.get(_NEW_TAGS.get(element.tag, element.tag))
+        for name in element.attrib if allowed is not None else ():
+            if name not in allowed:
+                raise self._error(f"{_label(element)}: attribute {name!r} is not known; {suggest(name, allowed)}")
 
     def _add_point(self, name: str, zone: Zone) -> None:
         if name in self._zone_of:
             raise self._error(f"two hosts or routers are called {name!r}")
         self._zone_of[name] = zone
 
+    def _nest(self, name: str, parent: Zone | None) -> None:
+        inner = [one for names in self._children.values() for one in names]
+        if name in inner:
+            raise self._error(f"two zones are called {name!r}")
+        self._children.setdefault("" if parent is None else parent.name, []).append(name)
+
     def _read_cluster(self, element: Element, parent: Zone) -> None:
         zone = ClusterZone(self._need(element, "id"), parent)
+        self._nest(zone.name, parent)
         where = f"cluster {zone.name!r}"
         self._refuse(element, where, ("limiter_link", "state_file", "speed_file", "availability_file"))
         if element.get("topology", "FLAT") != "FLAT":
@@ -230,8 +310,11 @@ class SimGridPlatform:
         if isinstance(zone, VivaldiZone):
             zone.places[name] = self._place(element, where)
         self._refuse(element, where, ("availability_file", "state_file", "speed_file"))
+        if element.get("state", "ON") != "ON":
+            raise self._error(f"{where}: state is {element.get('state')!r}, expected 'ON'")
         speeds = tuple(
-            self._quantity(text, _SPEED_UNITS, f"{where}: speed") for text in self._need(element, "speed").split(",")
+            self._quantity(text, _SPEED_UNITS, f"{where}: speed")
+            for text in self._need(element, "speed" if "power" not in element.attrib else "power").split(",")
         )
         pstate = self._integer(element, "pstate", 0, where)
         cores = self._integer(element, "core", 1, where)
@@ -260,9 +343,9 @@ class SimGridPlatform:
                 values = [float_of(value) for value in part.split(":")]
             except ValueError:
                 values = []
-            if len(values) not in (2, 3) or not all(math.isfinite(value) for value in values):
+            if len(values) not in (2, 3) or not all(0 <= value < math.inf for value in values):
                 raise self._error(
-                    f"{where}: wattage_per_state {part.strip()!r}, expected idle:full or idle:epsilon:full"
+                    f"{where}: wattage_per_state holds {part.strip()[:40]!r}, expected idle:full or idle:epsilon:full"
                 )
             result.append((values[0], values[-2], values[-1]))
         return tuple(result)
@@ -271,6 +354,8 @@ class SimGridPlatform:
         name = self._need(element, "id")
         where = f"link {name!r}"
         self._refuse(element, where, ("bandwidth_file", "latency_file", "state_file"))
+        if element.get("state", "ON") != "ON":
+            raise self._error(f"{where}: state is {element.get('state')!r}, expected 'ON'")
         self._add_links(name, element, ("bandwidth", "latency", "sharing_policy"), "SHARED")
 
     def _add_links(self, name: str, element: Element, attributes: tuple[str, str, str], default: str) -> str:
@@ -280,8 +365,10 @@ class SimGridPlatform:
         bandwidth = self._quantity(self._need(element, bandwidth_name), _BANDWIDTH_UNITS, f"{where}: {bandwidth_name}")
         latency_s = self._quantity(element.get(latency_name, "0s"), _LATENCY_UNITS, f"{where}: {latency_name}")
         policy = element.get(policy_name, default)
-        if policy not in ("SHARED", "FATPIPE", "SPLITDUPLEX"):
-            raise self._error(f"{where}: sharing_policy {policy!r} is not simulated")
+        if policy not in _POLICIES:
+            raise self._error(f"{where}: sharing_policy is {policy!r}; {suggest(policy, _POLICIES)}")
+        if bandwidth == 0:
+            raise self._error(f"{where}: {bandwidth_name} is 0, expected more")
         for suffix in ("_UP", "_DOWN") if policy == "SPLITDUPLEX" else ("",):
             if name + suffix in self._links:
                 raise self._error(f"two links are called {name!r}")
@@ -292,7 +379,8 @@ class SimGridPlatform:
         source, target = self._need(element, "src"), self._need(element, "dst")
         for point in (source, target):
             if self._zone_of.get(point) is not zone:
-                raise self._error(f"zone {zone.name!r}: a route names {point!r}, which is not in this zone")
+                raise self._error(f"{_label(element)}: {point[:40]!r} is no host or router of zone {zone.name!r}")
+        self._refuse_again(element, zone)
         links = tuple(self._crossed(element))
         zone.routes[source, target] = links
         if element.get("symmetrical", "YES").upper() != "NO":
@@ -301,23 +389,39 @@ class SimGridPlatform:
     def _read_zone_route(self, element: Element, zone: Zone) -> None:
         source, target = self._need(element, "src"), self._need(element, "dst")
         gateway, entrance = self._need(element, "gw_src"), self._need(element, "gw_dst")
-        for point in (gateway, entrance):
+        for inner, point in ((source, gateway), (target, entrance)):
+            if inner not in self._children.get(zone.name, ()):
+                near = suggest(inner, self._children.get(zone.name, ()))
+                raise self._error(f"{_label(element)}: {inner[:40]!r} is no zone in {zone.name!r}; {near}")
             if point not in self._zone_of:
-                raise self._error(f"zone {zone.name!r}: gateway {point!r} is no host and no router")
+                raise self._error(f"{_label(element)}: gateway {point[:40]!r} is no host or router")
+            if inner not in [around.name for around in self._zone_of[point].ancestry()]:
+                raise self._error(f"{_label(element)}: gateway {point!r} is not in zone {inner!r}")
+        self._refuse_again(element, zone)
         links = tuple(self._crossed(element))
         zone.zone_routes[source, target] = (gateway, entrance, links)
         if element.get("symmetrical", "YES").upper() != "NO":
             zone.zone_routes.setdefault((target, source), (entrance, gateway, tuple(self._reverse(links))))
 
+    def _refuse_again(self, element: Element, zone: Zone) -> None:
+        """Refuse what says a second time how to come from one end to the other."""
+        ends = zone.name, _NEW_TAGS.get(element.tag, element.tag), element.get("src"), element.get("dst")
+        if ends in self._told:
+            raise self._error(f"{_label(element)}: there is a route from {ends[2]!r} to {ends[3]!r} already")
+        self._told.add(ends)
+
     def _crossed(self, element: Element) -> Iterator[Link]:
+        if len(element) == 0:
+            raise self._error(f"{_label(element)}: crosses no link")
         for child in element:
             name = self._need(child, "id")
             direction = child.get("direction", "NONE")
             full = name if direction == "NONE" else f"{name}_{direction}"
             if full not in self._links:
+                where = _label(element)
                 if f"{name}_UP" in self._links:
-                    raise self._error(f"link {name!r} is split-duplex: a route must say direction UP or DOWN")
-                raise self._error(f"a route crosses link {full!r}, which is not defined")
+                    raise self._error(f"{where}: link {name!r} is {SPLITDUPLEX}, expected direction UP or DOWN")
+                raise self._error(f"{where}: no link {full[:40]!r}; {suggest(full, self._links)}")
             yield self._links[full]
 
     def _reverse(self, links: tuple[Link, ...]) -> Iterator[Link]:
@@ -362,19 +466,32 @@ class SimGridPlatform:
         return PlatformError(f"{self.path}: {problem}")
 
 
-def _parse(path: Path) -> Any:
+def _label(element: Element) -> str:
+    """Return an element as ``<host id="cor_0">``, for messages."""
+    if "id" in element.attrib:
+        return f"<{element.tag} id={element.attrib['id'][:40]!r}>"
+    if "src" in element.attrib:
+        return f"<{element.tag} {element.attrib['src'][:40]!r} to {element.attrib.get('dst', '')[:40]!r}>"
+    return f"<{element.tag}>"
+
+
+def _parse(path: Path) -> Element:
+    import defusedxml
+    from defusedxml import ElementTree
+
     text = read_text(path)
     # SimGrid does not mind blank lines above the XML declaration
     start = text.lstrip()
+    if not start:
+        raise ReadError(path, "is empty, expected SimGrid XML")
     n_blank = text.count("\n") - start.count("\n")
     try:
-        root = SafeTree.fromstring(start)
-    except ParseError as error:
-        raise ReadError(path, f"is no well-formed XML ({error.msg})", line=error.position[0] + n_blank) from None
-    except DefusedXmlException as error:
-        raise ReadError(path, f"holds XML that is never read ({type(error).__name__})") from None
-    except (ValueError, LookupError) as error:
-        raise ReadError(path, f"is no readable XML ({error})") from None
-    if root.tag != "platform":
-        raise ReadError(path, f"its root is <{root.tag}>, expected <platform>")
+        root: Element = ElementTree.fromstring(start, forbid_dtd=False, forbid_entities=True, forbid_external=True)
+    except ElementTree.ParseError as error:
+        problem = str(error).split(":")[0]
+        raise ReadError(path, f"is no XML: {problem}", line=error.position[0] + n_blank) from None
+    except defusedxml.DefusedXmlException:
+        raise ReadError(path, "declares XML entities or loads other files, which is refused") from None
+    except (ValueError, RecursionError) as error:
+        raise ReadError(path, f"is no XML: {error}") from None
     return root
