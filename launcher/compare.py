@@ -35,7 +35,11 @@ WIDTH = 140
 @click.option("-p", "--platform", metavar="FILE", help="Platform file or name; homogeneous:<n> for n equal cores.")
 @click.option("-w", "--workload", "workloads", multiple=True, metavar="FILE", help="Workload file or name; repeatable.")
 @click.option("--loads", metavar="LOAD,...", help="Generate Lublin sequences with these offered loads.")
-@click.option("--windows", metavar="LENGTH[:COUNT]", help="Simulate windows of LENGTH jobs, each separately.")
+@click.option(
+    "--windows",
+    metavar="LENGTH[:COUNT[:UP_TO]]",
+    help="Simulate windows of LENGTH jobs, each separately; UP_TO: add windows until a difference is shown.",
+)
 @click.option("--starts", metavar="JOB,...", help="First job of each window; by default they lie side by side.")
 @click.option("--range", "part", metavar="FROM:TO", help="Part of each workload, in shares: 0.7:1 is the last 30 %.")
 @click.option("--warm-up", type=click.IntRange(0), help="Jobs before each window that are simulated but do not count.")
@@ -211,11 +215,13 @@ def _overrides(texts: Sequence[str]) -> dict[str, Any]:
 def _windows(asked: dict[str, Any]) -> dict[str, Any]:
     windows: dict[str, Any] = {}
     if asked["windows"]:
-        length, colon, count = asked["windows"].partition(":")
+        length, *counts = asked["windows"].split(":")
         # What it does not say is not taken from a sweep file either.
         windows = {"length": _whole("--windows", length), "count": None, "starts": None, "warm_up": 0}
-        if colon:
-            windows["count"] = _whole("--windows", count)
+        if len(counts) > 2:
+            raise OptionsError(f"--windows {asked['windows']}: expected LENGTH, LENGTH:COUNT or LENGTH:COUNT:UP_TO")
+        for key, text in zip(("count", "up_to"), counts, strict=False):
+            windows[key] = _whole("--windows", text)
     for key in ("starts", "warm_up"):
         if asked[key] is None:
             continue
@@ -270,6 +276,8 @@ def _show(result: Comparison, *, quiet: bool) -> None:
     """Print the tables, the warnings and the verdict."""
     from rich.text import Text
 
+    from hdrl.experiment.compare.summary import deciding_rows
+    from hdrl.experiment.compare.verdict import logs_words
     from hdrl.launcher.bars import table_console
 
     console = table_console(WIDTH)
@@ -277,13 +285,17 @@ def _show(result: Comparison, *, quiet: bool) -> None:
         _show_tables(result, console)
     for caution in result.cautions:
         console.print(Text(f"warning: {caution.text}", style="yellow"), soft_wrap=True)
-    if 1 < len(result.verdicts) <= MOST_ROWS and not quiet:
-        for sentence in result.verdicts:
+    deciding = deciding_rows(result.rows, result.metric)
+    first, further = result.verdicts[: len(deciding)], result.verdicts[len(deciding) :]
+    if 1 < len(deciding) <= MOST_ROWS and not quiet:
+        for row, sentence in zip(deciding, first, strict=True):
             # What the verdict says of its candidate is said once.
-            if sentence.partition(" has ")[2] not in result.verdict:
+            if sentence.removeprefix(f"{row.candidate} ") not in result.verdict:
                 console.print(Text(sentence), soft_wrap=True)
+    logs = [logs_words(row) for row in deciding if len(deciding) <= MOST_ROWS and not quiet]
     against = [f"With the same predictions: {said}" for rival in result.rivals for said in rival.verdicts]
-    for sentence in filter(None, [result.verdict, *against]):
+    others = further if len(further) <= MOST_ROWS else ()
+    for sentence in filter(None, [result.verdict, *others, *against, *logs]):
         console.print(Text(sentence, style="bold"), soft_wrap=True)
     if not quiet:
         console.print(Text(f"results in {result.folder}"), soft_wrap=True)
@@ -301,7 +313,8 @@ def _show_held_out(result: HeldOut) -> None:
     title = f"{result.metric}, ratio to {result.baseline}, and to the best classic policy with the same predictions"
     table = Table(title=title, title_justify="left")
     tails = list(result.rows[0].tail)
-    for name in ("protocol", "candidate", "ratio", "[95 %]", "with the same", "[95 %]", *tails):
+    interval = _head(result.rows[0].level)
+    for name in ("protocol", "candidate", "ratio", interval, "with the same", interval, *tails):
         table.add_column(name, justify="left" if name in ("protocol", "candidate") else "right", overflow="fold")
     for row in result.rows:
         is_baseline = row.candidate == result.baseline
@@ -323,7 +336,9 @@ def _show_held_out(result: HeldOut) -> None:
 
 def _show_tables(result: Comparison, console: Any) -> None:
     workloads = list(dict.fromkeys(row.workload for row in result.rows))
-    for metric in dict.fromkeys(row.metric for row in result.rows):
+    # Tails that were not asked for are in the verdict.
+    shown = [one for one in dict.fromkeys(row.metric for row in result.rows) if one not in result.added]
+    for metric in shown:
         for workload in workloads:
             # Single workloads by the metric that decides; the rest is in the file.
             if workload == "all" or metric == result.metric:
@@ -356,11 +371,12 @@ def _columns(
     """Return the heads of columns and what they say of a row; a narrow terminal shows what decides."""
     from hdrl.metrics.words import number_words
 
+    interval = _head(rows[0].level)
     columns: list[tuple[str, Callable[[SummaryRow], str]]] = [
         ("mean", lambda row: number_words(row.mean)),
-        ("[95 %]", lambda row: _interval(row.mean_low, row.mean_high)),
+        (interval, lambda row: _interval(row.mean_low, row.mean_high)),
         ("ratio" if is_narrow else f"ratio to {baseline}", lambda row: number_words(row.ratio)),
-        ("[95 %]", lambda row: "" if row.is_baseline else _interval(row.ratio_low, row.ratio_high)),
+        (interval, lambda row: "" if row.is_baseline else _interval(row.ratio_low, row.ratio_high)),
         ("p" if is_narrow else "p (Holm)", lambda row: "" if row.is_baseline else _p(row.p_holm)),
         ("p99", lambda row: number_words(row.p99)),
         ("worst", lambda row: number_words(row.worst)),
@@ -368,8 +384,13 @@ def _columns(
     ]
     if not is_narrow:
         return columns
-    mean, _, ratio, interval, p, *_, unfinished = columns
-    return [mean, ratio, interval, p, *([unfinished] if any(row.n_unfinished or row.n_failed for row in rows) else [])]
+    mean, _, ratio, of_ratio, p, *_, unfinished = columns
+    return [mean, ratio, of_ratio, p, *([unfinished] if any(row.n_unfinished or row.n_failed for row in rows) else [])]
+
+
+def _head(level: float) -> str:
+    """Return the head of a column of intervals."""
+    return f"[{100 * (1 - level):.4g} %]"
 
 
 def _p(p: float) -> str:

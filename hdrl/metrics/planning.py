@@ -49,7 +49,7 @@ def windows_needed(ratio: float, sd: float) -> float:
     return math.inf if effect == 0 else (_PLAN * sd / effect) ** 2
 
 
-def smallest_visible_change(n_windows: int, sd: float, n_tests: int = 1) -> float:
+def smallest_visible_change(n_windows: int, sd: float, n_tests: int = 1, level: float = 0.05) -> float:
     """Return the relative change that so many windows show in four of five experiments, for instance 0.1.
 
     Of several candidates, it is that of the one with the smallest p, which Holm's method multiplies by their number.
@@ -62,8 +62,10 @@ def smallest_visible_change(n_windows: int, sd: float, n_tests: int = 1) -> floa
         Standard deviation of the log ratio per window.
     n_tests
         How many candidates are tested against the baseline, at least 1.
+    level
+        What p must stay below.
     """
-    plan = NormalDist().inv_cdf(1 - 0.025 / n_tests) + NormalDist().inv_cdf(0.8)
+    plan = NormalDist().inv_cdf(1 - level / 2 / n_tests) + NormalDist().inv_cdf(0.8)
     return 1 - math.exp(-plan * sd / math.sqrt(n_windows))
 
 

@@ -13,6 +13,7 @@ pytest.importorskip("cmaes", reason="needs cmaes (the extra evolution)")
 from gymnasium import spaces  # noqa: E402
 
 from hdrl.agents.cma_es import CMAES  # noqa: E402
+from hdrl.hashing import sha256_of_file  # noqa: E402
 from hdrl.launcher.main import cli  # noqa: E402
 from hdrl.learn import checkpoint_of, load_checkpoint, save_checkpoint  # noqa: E402
 
@@ -35,7 +36,8 @@ def test_the_mean_is_written_once(tmp_path: Path) -> None:
     assert run(first, second, "-o", str(out)).output == f"{out}: mean of 2 models\n"
     mean = load_checkpoint(out)
     assert mean.agent["weights"].tolist() == [1.5, 3]
-    assert mean.notes == {"trained_on": {"workload_sha256": "a"}, "n_averaged": 2}
+    hashes = [sha256_of_file(Path(path)) for path in (first, second)]
+    assert mean.notes == {"trained_on": {"workload_sha256": "a"}, "n_averaged": 2, "averaged_sha256": hashes}
     again = run(first, second, "-o", str(out))
     assert (again.exit_code, "--force" in again.stderr) == (2, True)
     assert run(first, second, "--force", "-o", str(out)).exit_code == 0

@@ -12,7 +12,7 @@ from hdrl.experiment.train.decisions import DecisionLog, write_lines
 from hdrl.experiment.train.environments import Environment
 from hdrl.experiment.train.learning import asked_for, make_agent, one_thread, require_torch, settings_of
 from hdrl.experiment.train.meaning import check_same_meaning
-from hdrl.experiment.train.modelfile import FILE, api_of, load_weights, read_checkpoint, read_model, spec_of
+from hdrl.experiment.train.modelfile import AVERAGED, FILE, api_of, load_weights, read_checkpoint, read_model, spec_of
 from hdrl.experiment.train.world import World
 from hdrl.options.file import OptionsFile
 from hdrl.pyfiles import blamed
@@ -46,6 +46,8 @@ class Model:
         On which jobs it was trained: ``workload``, ``workload_sha256``, ``n_jobs`` (of the whole workload),
         ``first_job`` and ``last_job`` (in the order of submission, from 0), ``platform`` and a ``sketch`` of these jobs
         (`hdrl.experiment.recognition`); the same of each further log in ``further``; empty if unknown.
+    averages
+        Hashes of the model files of which it is the average; empty if it is none.
 
     Raises
     ------
@@ -65,6 +67,7 @@ class Model:
         self._checkpoint: Checkpoint = read_checkpoint(self.path)
         self.algorithm = self._checkpoint.algorithm
         self.trained_on: Mapping[str, Any] = self._checkpoint.notes.get("trained_on", {})
+        self.averages: tuple[str, ...] = tuple(map(str, self._checkpoint.notes.get(AVERAGED, ())))
         self._choice = self._find_choice(agent_file)
         self._spec = spec_of(self._checkpoint, self.path, setting)
 

@@ -4,7 +4,7 @@ Their arguments are tables, see `hdrl.metrics.tables`. A window in which a value
 No function multiplies matrices or uses NumPy's ``exp`` and ``log``: both round differently on different processors.
 """
 
-from hdrl.metrics.statistics.blocks import block_ratio, lag_one, suspicious_lag
+from hdrl.metrics.statistics.blocks import FEWEST_BLOCKS, block_ratio, lag_one, suspicious_lag
 from hdrl.metrics.statistics.bootstrap import CONFIDENCE, N_RESAMPLES, Bootstrap, Interval
 from hdrl.metrics.statistics.groups import GroupInterval, across_groups, without_each_group
 from hdrl.metrics.statistics.ranks import (
@@ -21,6 +21,7 @@ from hdrl.metrics.statistics.signedranks import holm, rank_direction, wilcoxon_p
 
 __all__ = [
     "CONFIDENCE",
+    "FEWEST_BLOCKS",
     "N_RESAMPLES",
     "Bootstrap",
     "GroupInterval",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hdrl.metrics.statistics.bootstrap import CONFIDENCE, N_RESAMPLES, Interval, _Stretch
-from hdrl.metrics.tables import FloatArray
+from hdrl import elementary
+from hdrl.metrics.statistics.bootstrap import CONFIDENCE, N_RESAMPLES, Interval, Stretch
+from hdrl.metrics.tables import EQUAL, FloatArray, as_table
 from hdrl.seeding import stream
 
 FEWEST_BLOCKS = 8
@@ -26,15 +28,15 @@ def block_ratio(
 ) -> tuple[Interval, float]:
     """Return the ratio of two weighted means over time, with the interval of a circular block bootstrap, and its p.
 
-    Blocks of neighbouring periods are drawn, as long as the cube root of their number: what one period leaves to
+    Blocks of neighbouring periods are drawn, as long as the square root of their number: what one period leaves to
     the next (a queue) stays together. The p-value is twice the share of resamples on the other side of 1.
 
     Parameters
     ----------
     values, reference
-        Means of each period on both sides, shape ``(n_periods,)``.
+        Tables of the means of each period; the seeds of both sides are drawn, too.
     weights
-        How many values each mean is made of, same shape.
+        How many values each mean is made of, shape ``(n_periods,)``.
     seed, n_resamples, confidence
         See `Bootstrap`.
 
@@ -43,38 +45,40 @@ def block_ratio(
     Politis and Romano, "A Circular Block-Resampling Procedure for Stationary Data", 1992; Künsch, "The Jackknife and
     the Bootstrap for General Stationary Observations", Annals of Statistics 17(3), 1989.
     """
-    ours, theirs, count = (np.asarray(each, dtype=np.float64) for each in (values, reference, weights))
-    n = len(ours)
-    sums = np.stack([ours * count, theirs * count])
-    total = sums.sum(axis=1)
-    if n == 0 or not np.all(np.isfinite(total)) or not np.all(total > 0):
+    count = np.asarray(weights, dtype=np.float64)[:, np.newaxis]
+    sides = [as_table(values) * count, as_table(reference) * count]
+    totals = [side.sum(axis=0) for side in sides]
+    n = len(count)
+    if n == 0 or not all(np.all(np.isfinite(total)) and np.all(total > 0) for total in totals):
         return Interval(math.nan, math.nan, math.nan), math.nan
-    centre = math.log(total[0] / total[1])
+    centre = float(elementary.log(totals[0]).mean() - elementary.log(totals[1]).mean())
     if n < FEWEST_BLOCKS:
         return Interval(math.exp(centre), math.nan, math.nan), math.nan
-    if np.array_equal(ours, theirs):
-        return Interval(1.0, 1.0, 1.0), 1.0
-    length = max(1, round(n ** (1 / 3)))
+    length = round(math.sqrt(n))
     n_blocks = -(-n // length)
     firsts = stream(seed, "statistics/blocks").integers(0, n, (n_blocks, n_resamples))
-    resampled = np.zeros((2, n_resamples))
-    for place in range(n):  # a fixed order of sums
-        resampled += sums[:, (firsts[place // length] + place % length) % n]
-    estimates = np.array([_log_ratio(ours, theirs) for ours, theirs in resampled.T.tolist()])
+    estimates = np.zeros(n_resamples)
+    for sums, sign, name in ((sides[0], 1, "values"), (sides[1], -1, "reference")):
+        n_seeds = sums.shape[1]
+        draws = stream(seed, f"statistics/seeds/{name}").multinomial(
+            n_seeds, np.full(n_seeds, 1 / n_seeds), size=n_resamples
+        )
+        for of_seed in range(n_seeds):
+            total = np.zeros(n_resamples)
+            for place in range(n):  # a fixed order of sums
+                total += sums[(firsts[place // length] + place % length) % n, of_seed]
+            estimates += sign * elementary.log(total) * draws[:, of_seed] / n_seeds
     estimates = np.sort(estimates[np.isfinite(estimates)])
+    if len(estimates) == 0 or estimates[-1] - estimates[0] <= EQUAL:
+        return Interval(math.exp(centre), math.exp(centre), math.exp(centre)), 1.0
     tail = (1 - confidence) / 2
-    # As many independent values as there are blocks.
-    stretch = _Stretch(n_blocks / (n_blocks - 1), n_blocks - 1)
+    stretch = Stretch(n_blocks / (n_blocks - 1), n_blocks - 1)  # as many independent values as there are blocks
     ends = [
         math.exp(centre + (float(np.quantile(estimates, share)) - centre) * stretch.factor(share))
         for share in (tail, 1 - tail)
     ]
     few = min(np.count_nonzero(estimates <= 0), np.count_nonzero(estimates >= 0))
     return Interval(math.exp(centre), *ends), min(1.0, 2 * (float(few) + 1) / (len(estimates) + 1))
-
-
-def _log_ratio(value: float, reference: float) -> float:
-    return math.log(value / reference) if value > 0 and reference > 0 else math.nan
 
 
 def lag_one(series: ArrayLike) -> float:
@@ -95,18 +99,20 @@ def lag_one(series: ArrayLike) -> float:
     return float(np.sum(apart[1:] * apart[:-1])) / spread
 
 
-def suspicious_lag(series: ArrayLike) -> float | None:
+def suspicious_lag(series: ArrayLike, n_tests: int = 1) -> float | None:
     """Return the correlation of neighbours if it is larger than chance explains (one-sided, 1 %), else ``None``.
 
     Parameters
     ----------
     series
         Values in the order of time, eight or more.
+    n_tests
+        How many series are tested.
     """
     values = np.asarray(series, dtype=np.float64)
     found, n = lag_one(values), len(values)
     # Of independent values it is about normal, with mean -1/n and variance 1/n.
-    is_large = n >= FEWEST_BLOCKS and not math.isnan(found) and found > 2.326 / math.sqrt(n) - 1 / n
+    is_large = n >= FEWEST_BLOCKS and not math.isnan(found) and found > NormalDist().inv_cdf(1 - 0.01 / n_tests) / math.sqrt(n) - 1 / n
     return found if is_large else None
 
 

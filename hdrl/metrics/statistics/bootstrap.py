@@ -108,7 +108,7 @@ class Bootstrap:
         if trainings is not None:
             estimates += self._of_trainings(as_table(trainings), is_there)
             moves += _seed_moves(as_table(trainings)[is_there])
-        stretch = _Stretch.of(moves, [table[is_there]])
+        stretch = Stretch.of(moves, [table[is_there]])
         low, high = self._ends(centre, estimates, moves, stretch, (self._tail, 1 - self._tail))
         # The mean of what is never negative is not, either.
         return Interval(centre, low if table[is_there].min() < 0 else max(0.0, low), high)
@@ -164,7 +164,7 @@ class Bootstrap:
         if logs is not None and not np.isnan(logs[is_there]).any():
             estimates += self._of_trainings(logs, is_there)
             moves += _seed_moves(logs[is_there])
-        stretch = _Stretch.of(moves, [ours[is_there], theirs[is_there]])
+        stretch = Stretch.of(moves, [ours[is_there], theirs[is_there]])
         return math.exp(centre), [math.exp(end) for end in self._ends(centre, estimates, moves, stretch, shares)]
 
     def _checked(self, values: ArrayLike) -> tuple[FloatArray, NDArray[np.bool_]]:
@@ -226,7 +226,7 @@ class Bootstrap:
         centre: float,
         estimates: FloatArray,
         moves: Sequence[FloatArray],
-        stretch: _Stretch,
+        stretch: Stretch,
         shares: Sequence[float],
     ) -> list[float]:
         """Return the stretched ends of the BCa interval at shares of its distribution."""
@@ -250,7 +250,7 @@ class Bootstrap:
         return ends
 
 
-class _Stretch(NamedTuple):
+class Stretch(NamedTuple):
     """By how much an interval must be wider since its variance is itself estimated from few values."""
 
     growth: float
@@ -260,7 +260,7 @@ class _Stretch(NamedTuple):
     """Degrees of freedom of the estimate."""
 
     @classmethod
-    def of(cls, moves: Sequence[FloatArray], tables: Sequence[FloatArray] = ()) -> _Stretch:
+    def of(cls, moves: Sequence[FloatArray], tables: Sequence[FloatArray] = ()) -> Stretch:
         """Return it for factors of which each has as many values as it has moves.
 
         Resampling windows and seeds apart counts what is of a window *and* a seed, in the tables, three times.
