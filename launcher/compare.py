@@ -18,6 +18,7 @@ from hdrl.launcher.errors import CleanErrors, OneLine
 if TYPE_CHECKING:
     from hdrl.experiment.compare.comparison import CompareProgress, Comparison
     from hdrl.experiment.compare.held_out import HeldOut
+    from hdrl.experiment.compare.robust import Robust
     from hdrl.experiment.compare.summary import SummaryRow
     from hdrl.metrics import MetricInfo
     from hdrl.options.sweep import Sweep
@@ -59,6 +60,12 @@ WIDTH = 140
     help="How windows are simulated: each on an empty machine, with jobs before and after it, the whole log in one run;"
     " held-out: all three.",
 )
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="KEY=VALUE,...",
+    help="Is the winner the same? Repeat the comparison with each value of a key of the sweep file, one at a time.",
+)
 @click.option("--resume", is_flag=True, help="Continue what is in --out, without naming it again.")
 @click.option("--quiet", is_flag=True, help="Only print the verdict and the warnings.")
 def compare(
@@ -68,6 +75,7 @@ def compare(
     out: Path | None,
     *,
     protocol: str | None,
+    vary: tuple[str, ...],
     resume: bool,
     quiet: bool,
     **asked: Any,
@@ -88,6 +96,8 @@ def compare(
         asked["baseline"] = asked["baseline"] or "best"
     sweep = _sweep(candidates, asked, out, resume=resume)
     folder = out if out is not None else _default_folder(sweep)
+    if vary and protocol == "held-out":
+        raise OptionsError("--vary takes one protocol, not held-out")
     if protocol == "held-out":
         from hdrl.experiment.compare.held_out import PROTOCOLS
 
@@ -100,6 +110,14 @@ def compare(
         from hdrl.experiment.compare.held_out import by_protocol
 
         sweep = by_protocol(sweep, protocol)
+    if vary:
+        from hdrl.experiment.compare.robust import run_robust
+
+        with _progress(quiet=quiet) as progress:
+            robust = run_robust(sweep, _varied(vary), out=folder, n_workers=n_workers, on=on, progress=progress)
+        _show_robust(robust)
+        _answer(robust.folders)
+        return
     with _progress(quiet=quiet) as progress:
         result = _compare(sweep, folder, n_workers, on, progress)
     _show(result, quiet=quiet)
@@ -210,6 +228,17 @@ def _overrides(texts: Sequence[str]) -> dict[str, Any]:
         else:
             changes[block] = _json_or_text(value)
     return changes
+
+
+def _varied(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values by key that ``--vary`` names."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or not key or not values:
+            raise OptionsError(f"--vary {text}: expected KEY=VALUE,..., for instance rules.tie=first,last,random")
+        found.setdefault(key, []).extend(_json_or_text(value) for value in values.split(","))
+    return found
 
 
 def _windows(asked: dict[str, Any]) -> dict[str, Any]:
@@ -331,6 +360,27 @@ def _show_held_out(result: HeldOut) -> None:
     console.print(table)
     for text in result.cautions:
         console.print(Text(f"warning: {text}", style="yellow"), soft_wrap=True)
+    console.print(Text(f"results in {result.folder}"), soft_wrap=True)
+
+
+def _show_robust(result: Robust) -> None:
+    """Print the ranking under each condition, and whether the winner is the same."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from hdrl.launcher.bars import table_console
+    from hdrl.metrics.words import number_words
+
+    console = table_console(WIDTH)
+    table = Table(title=f"{result.metric}, ratio to {result.baseline}", title_justify="left")
+    shown = list(result.conditions[0].ratios)[:MOST_ROWS]
+    for name in ("condition", "best", "Kendall's tau", *(name for name in shown if name != result.baseline)):
+        table.add_column(name, justify="left" if name in ("condition", "best") else "right", overflow="fold")
+    for one in result.conditions:
+        ratios = (number_words(one.ratios.get(name, math.nan)) for name in shown if name != result.baseline)
+        table.add_row(one.name, one.winner, number_words(one.tau), *ratios)
+    console.print(table)
+    console.print(Text(result.verdict, style="bold"), soft_wrap=True)
     console.print(Text(f"results in {result.folder}"), soft_wrap=True)
 
 

@@ -498,9 +498,7 @@ def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look)
     tails = [Tail(row, plan.setting.metrics[one]) for one in plan.tails for row in deciding_rows(all_rows, one)]
     deciding = deciding_rows(all_rows, metric)
     ours = [row for row in deciding if row.candidate in plan.knowing[group]]
-    words = (
-        verdict(row, name, info, n_tests=len(deciding), tails=tails, criteria=plan.criteria) for row in ours
-    )
+    words = (verdict(row, name, info, n_tests=len(deciding), tails=tails, criteria=plan.criteria) for row in ours)
     return Rival(name, group, tuple(ours), tuple(words))
 
 

@@ -235,9 +235,7 @@ def summarise(
     return rows
 
 
-def _rows(
-    measured: Measured, metric: str, part: str, bootstrap: Bootstrap, confidence: float
-) -> Iterator[SummaryRow]:
+def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, confidence: float) -> Iterator[SummaryRow]:
     windows = measured.windows_of(part)
     info = measured.metrics[metric]
     less = info.lower_is_better is not False

@@ -1,4 +1,4 @@
-"""Statistics of paired comparisons. Pure functions of arrays, deterministic from a seed, with the same bytes everywhere.
+"""Statistics of paired comparisons. Pure functions of arrays, with the same bytes from the same seed everywhere.
 
 Their arguments are tables, see `hdrl.metrics.tables`. A window in which a value is missing (NaN) does not count.
 No function multiplies matrices or uses NumPy's ``exp`` and ``log``: both round differently on different processors.

@@ -112,7 +112,9 @@ def suspicious_lag(series: ArrayLike, n_tests: int = 1) -> float | None:
     values = np.asarray(series, dtype=np.float64)
     found, n = lag_one(values), len(values)
     # Of independent values it is about normal, with mean -1/n and variance 1/n.
-    is_large = n >= FEWEST_BLOCKS and not math.isnan(found) and found > NormalDist().inv_cdf(1 - 0.01 / n_tests) / math.sqrt(n) - 1 / n
+    is_large = (
+        n >= FEWEST_BLOCKS
+        and not math.isnan(found)
+        and found > NormalDist().inv_cdf(1 - 0.01 / n_tests) / math.sqrt(n) - 1 / n
+    )
     return found if is_large else None
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 _POWER = 3
@@ -43,4 +44,4 @@ def look_levels(sizes: Sequence[int], level: float) -> list[float]:
     74(1), 1987.
     """
     spent = [0.0, *(level * (size / sizes[-1]) ** _POWER for size in sizes)]
-    return [after - before for before, after in zip(spent, spent[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(spent)]

@@ -37,7 +37,7 @@ def student_quantile(share: float, freedom: float) -> float:
 
 
 def _of_few(share: float, freedom: float) -> float:
-    """Return the quantile between those that are known exactly, of one and two degrees of freedom, and that of three."""
+    """Interpolate between the quantiles of one and two degrees of freedom, which are exact, and that of three."""
     twice = 2 * share - 1
     exact = (math.tan(math.pi * twice / 2), twice * math.sqrt(2 / (1 - twice * twice)), student_quantile(share, 3))
     if share == 0.5:
