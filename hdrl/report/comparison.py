@@ -82,8 +82,7 @@ class Compared:
     @property
     def confidence(self) -> float:
         """Share of intervals that would hold the true value."""
-        share = self.sweep.get("confidence")
-        return share if isinstance(share, float) else 0.95
+        return 1 - self.result.rows[0].level
 
     @property
     def metrics(self) -> list[str]:

@@ -25,6 +25,11 @@ from hdrl.metrics.tables import FloatArray
 from hdrl.report.comparison import Compared, read_compared
 
 MOST_CURVES = 8
+"""Candidates that a profile shows: the best ones."""
+
+FARTHEST = 10.0
+"""Ratio up to which a profile is drawn."""
+
 MOST_RANKED = 20
 """Candidates that are drawn: the best ones and the baseline."""
 
@@ -48,7 +53,24 @@ def profile(folder: str | Path, ax: Axes | None = None, *, of: str | None = None
     UnknownName
         If it has no such metric.
     """
-    compared = read_compared(folder, of)
+    return profile_of(read_compared(folder, of), ax)
+
+
+def profile_of(compared: Compared, ax: Axes | None = None) -> Figure:
+    """Draw what `profile` draws, of a comparison that was read.
+
+    Parameters
+    ----------
+    compared
+        The comparison.
+    ax
+        Where to draw; a new figure by default.
+
+    Raises
+    ------
+    ReadError
+        If there is no window with ratios.
+    """
     names, table = _table(compared, MOST_CURVES)
     base = table[:, names.index(compared.result.baseline)]
     others = [place for place, name in enumerate(names) if name != compared.result.baseline]
@@ -58,7 +80,8 @@ def profile(folder: str | Path, ax: Axes | None = None, *, of: str | None = None
     table, base = table[is_positive], base[is_positive]
     ratios = table[:, others] / base[:, np.newaxis]
     less = compared.less_is_better(compared.metric)
-    low, high = min(0.9, float(ratios.min()) * 0.95), max(1.1, float(ratios.max()) * 1.05)
+    low = min(0.9, max(1 / FARTHEST, float(ratios.min()) * 0.95))
+    high = max(1.1, min(FARTHEST, float(ratios.max()) * 1.05))
     thresholds = np.geomspace(low, high, 400)
     figure, (axes,) = canvas(ax)
     axes.axvline(1.0, color=INK, linewidth=0.9, linestyle="--")
@@ -92,46 +115,44 @@ def critical_difference(folder: str | Path, ax: Axes | None = None, *, of: str |
     UnknownName
         If it has no such metric.
     """
-    compared = read_compared(folder, of)
+    return ranks_of(read_compared(folder, of), ax)
+
+
+def ranks_of(compared: Compared, ax: Axes | None = None) -> Figure:
+    """Draw what `critical_difference` draws, of a comparison that was read.
+
+    Parameters
+    ----------
+    compared
+        The comparison.
+    ax
+        Where to draw; a new figure by default.
+    """
     names, table = _table(compared, MOST_RANKED)
     less = compared.less_is_better(compared.metric)
     ranks = mean_ranks(table, lower_is_better=less)
     order = np.argsort(ranks, kind="stable").tolist()
     joined = cliques(table, lower_is_better=less, level=round(1 - compared.confidence, 12))
-    n_levels = (len(order) + 1) // 2
-    figure, (axes,) = canvas(ax, 1, 1, size_in=(8.0, 1.6 + 0.25 * n_levels + 0.12 * len(joined)))
-    bars = 0.35 * len(joined)
-    for row, clique in enumerate(joined):
-        ends = [float(ranks[place]) for place in clique]
-        axes.plot([min(ends) - 0.03, max(ends) + 0.03], [-0.35 - 0.35 * row] * 2, color=INK, linewidth=4)
+    figure, (axes,) = canvas(ax, 1, 1, size_in=(9.0, 2.0 + 0.3 * len(order)))
     for place, which in enumerate(order):
-        # The better half is named on the left, the worse one on the right.
-        is_left = place < n_levels
-        level = -bars - 0.6 - (place if is_left else len(order) - 1 - place)
-        edge = 1 - 0.02 * len(order) if is_left else len(order) + 0.02 * len(order)
-        shade = INK if names[which] == compared.result.baseline else colour(place)
-        axes.plot([ranks[which], ranks[which], edge], [0, level, level], color=shade, linewidth=1.2)
-        label = f"{verbatim(shortened(names[which]))}  {ranks[which]:.2f}"
+        shade = INK if names[which] == compared.result.baseline else colour(0)
+        axes.plot([ranks[which]], [place], "o", markersize=7, color=shade)
         axes.annotate(
-            label,
-            (edge, level),
-            (-4 if is_left else 4, 0),
-            textcoords="offset points",
-            ha="right" if is_left else "left",
-            va="center",
-            fontsize=9,
+            f"{ranks[which]:.2f}", (ranks[which], place), (8, 0), textcoords="offset points", va="center", fontsize=9
         )
-    axes.set_xlim(1, max(2, len(order)))
-    axes.set_ylim(-bars - 0.8 - n_levels, 0)
-    axes.xaxis.tick_top()
-    axes.set_yticks([])
-    axes.grid(visible=False)
-    axes.spines[["left", "right", "bottom"]].set_visible(False)
-    axes.spines["top"].set_visible(True)
-    axes.set_title(
-        f"{metric_words(compared.metric).capitalize()}: mean ranks", loc="left", fontsize=12, fontweight="bold", pad=32
-    )
-    below_title(axes, f"{len(table):,} windows, 1 is the best; joined: no difference shown (Wilcoxon, Holm)")
+    rightmost = float(ranks.max()) + 0.08 * len(order)
+    for number, clique in enumerate(joined):
+        rows = [order.index(which) for which in clique]
+        level = rightmost + 0.04 * len(order) * (number + 1)
+        axes.plot([level, level], [min(rows) - 0.2, max(rows) + 0.2], color=INK, linewidth=4, solid_capstyle="butt")
+    axes.set_yticks(range(len(order)), [verbatim(shortened(names[which])) for which in order])
+    axes.set_ylim(len(order) - 0.4, -0.6)
+    axes.set_xlim(0.8, rightmost + 0.04 * len(order) * (len(joined) + 1))
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("mean rank over the windows, 1 is the best")
+    title = f"{metric_words(compared.metric).capitalize()}: mean ranks"
+    axes.set_title(title, loc="left", fontsize=12, fontweight="bold", pad=22)
+    below_title(axes, f"{len(table):,} windows; bars join those between which no difference is shown")
     return figure
 
 

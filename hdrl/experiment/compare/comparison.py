@@ -383,7 +383,7 @@ class _Work:
 
 
 def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
-    sweep, n_test = plan.sweep, plan.n_test
+    sweep = plan.sweep
     candidates, baseline, selection = list(plan.candidates), plan.baseline, None
     rivals: dict[str, str] = {}
     if plan.opponents:

@@ -410,7 +410,7 @@ def tails_of(metric: str, known: Collection[str]) -> list[str]:
 
 
 def alike_neighbours(measured: Measured, metric: str) -> Iterator[tuple[str, str]]:
-    """Warn of logs whose neighbouring windows have like ratios, more than chance explains: a kind and a sentence.
+    """Warn of logs whose neighbouring windows have like ratios, more than chance explains.
 
     Parameters
     ----------
@@ -418,6 +418,11 @@ def alike_neighbours(measured: Measured, metric: str) -> Iterator[tuple[str, str
         All numbers; windows of a log in the order of time.
     metric
         The metric that decides.
+
+    Yields
+    ------
+    tuple
+        The kind and a sentence.
     """
     base = measured.values[measured.baseline][metric]
     others = [name for name in measured.candidates if name != measured.baseline]

@@ -154,7 +154,7 @@ def verdict(
         return f"{start}: one window shows nothing beyond itself{_unrun_words(row)}."
     conclusion = _conclusion(row, info, n_tests or among, criteria)
     own = [tail for tail in tails if tail.row.candidate == row.candidate and tail.row.metric != row.metric]
-    conclusion = _with_tail(conclusion, is_better(row, info), own, criteria)
+    conclusion = _with_tail(conclusion, own, criteria, better=is_better(row, info))
     return f"{start} (p {_p_words(row.p_holm)}): {conclusion}{_unrun_words(row)}."
 
 
@@ -272,7 +272,7 @@ def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int, criteria: Crite
     return f"no difference shown (so many windows show changes of {change:.0%} or more)"
 
 
-def _with_tail(conclusion: str, better: bool | None, tails: Sequence[Tail], criteria: Criteria) -> str:
+def _with_tail(conclusion: str, tails: Sequence[Tail], criteria: Criteria, *, better: bool | None) -> str:
     """Return a conclusion about a mean with what its tail shows: worse tails always, others beside a better mean."""
     known = [tail for tail in tails if not math.isnan(tail.row.bound)]
     worse = [tail for tail in known if is_better(*tail) is False]
