@@ -430,7 +430,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         ],
     )
     if any(row.n_weeks for row in deciding):
-        found = [caution for caution in found if caution.kind != "powerless"]
+        found = [caution for caution in found if caution.kind not in ("powerless", "few-windows")]
     learned = {one.name for one in candidates if one.is_model}
     words = headline(
         judged, baseline, info, learned, n_tests=len(deciding), tails=tails, criteria=plan.criteria

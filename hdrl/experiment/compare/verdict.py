@@ -281,8 +281,11 @@ def _with_tail(conclusion: str, tails: Sequence[Tail], criteria: Criteria, *, be
         return f"{mean}{',' if better else ', and'} worse in the tail ({_listed_tails(worse)})"
     if better is False or (better is None and not conclusion.startswith("equal")) or not tails:
         return conclusion
-    if len(known) < len(tails):
+    if any(math.isnan(tail.row.ratio) for tail in tails):
         return f"{conclusion}; its tail has no ratio on all windows"
+    if len(known) < len(tails):
+        one_run = ", ".join(f"{tail_words(row.metric)} {number_words(row.ratio)} times" for row, _ in tails)
+        return f"{conclusion}; of its tail there is one value ({one_run})"
     is_open = [tail for tail in known if not is_no_worse(*tail, criteria)]
     if not is_open:
         return f"{conclusion}, and no worse in the tail ({_listed_bounds(known)})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
@@ -29,7 +30,8 @@ def block_ratio(
     """Return the ratio of two weighted means over time, with the interval of a circular block bootstrap, and its p.
 
     Blocks of neighbouring periods are drawn, as long as the square root of their number: what one period leaves to
-    the next (a queue) stays together. The p-value is twice the share of resamples on the other side of 1.
+    the next (a queue) stays together. The interval is stretched as in `Bootstrap`, as if blocks were what varies; the
+    p-value is the smallest level at which it does not hold 1.
 
     Parameters
     ----------
@@ -71,14 +73,26 @@ def block_ratio(
     estimates = np.sort(estimates[np.isfinite(estimates)])
     if len(estimates) == 0 or estimates[-1] - estimates[0] <= EQUAL:
         return Interval(math.exp(centre), math.exp(centre), math.exp(centre)), 1.0
-    tail = (1 - confidence) / 2
     stretch = Stretch(n_blocks / (n_blocks - 1), n_blocks - 1)  # as many independent values as there are blocks
-    ends = [
-        math.exp(centre + (float(np.quantile(estimates, share)) - centre) * stretch.factor(share))
-        for share in (tail, 1 - tail)
-    ]
-    few = min(np.count_nonzero(estimates <= 0), np.count_nonzero(estimates >= 0))
-    return Interval(math.exp(centre), *ends), min(1.0, 2 * (float(few) + 1) / (len(estimates) + 1))
+
+    def end(share: float) -> float:
+        return centre + (float(np.quantile(estimates, share)) - centre) * stretch.factor(share)
+
+    tail = (1 - confidence) / 2
+    return Interval(math.exp(centre), math.exp(end(tail)), math.exp(end(1 - tail))), _p(end, centre)
+
+
+def _p(end: Callable[[float], float], centre: float) -> float:
+    """Return the smallest level whose interval does not hold 1, by halving."""
+    low, high = _LEAST_P, 1.0
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        is_outside = end(1 - middle / 2) < 0 if centre < 0 else end(middle / 2) > 0
+        low, high = (low, middle) if is_outside else (middle, high)
+    return high
+
+
+_LEAST_P = 1e-6
 
 
 def lag_one(series: ArrayLike) -> float:
