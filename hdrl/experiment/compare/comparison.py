@@ -191,7 +191,7 @@ class _Plan:
         # The windows of a look lie evenly among those of the next one.
         strides = [2 ** (len(sizes) - number) for number in range(1, len(sizes) + 1)]
         return [
-            Look([case for case in everything if self.runner.cases[case].window % stride == 0], number, each)
+            Look([case for case in everything if self.runner.cases[case].window % stride == 0], number, round(each, 12))
             for number, (stride, each) in enumerate(zip(strides, levels, strict=True), start=1)
         ]
 

@@ -175,7 +175,7 @@ def run_held_out(
         rivals = {one.group: one.name for one in found["windows"].rivals}
     first = found["windows"]
     rows = tuple(row for protocol, one in found.items() for row in _rows(protocol, one, first))
-    told = (*_cautions_of(found), *_cautions(found, is_chosen=(sweep.baseline or "").startswith(BEST)))
+    told = (*_cautions_of(found), *tail_cautions(found, is_chosen=(sweep.baseline or "").startswith(BEST)))
     result = HeldOut(out, first.baseline, first.metric, rows, told)
     write_json(
         out / RESULT_FILE,
@@ -234,8 +234,21 @@ def _cautions_of(found: Mapping[str, Comparison]) -> Iterator[str]:
         yield text if len(protocols) == len(found) else f"{', '.join(protocols)}: {text}"
 
 
-def _cautions(found: Mapping[str, Comparison], *, is_chosen: bool) -> Iterator[str]:
-    """Warn of candidates that are better on the mean and worse in the tail, and of a chosen baseline's bad tail."""
+def tail_cautions(found: Mapping[str, Comparison], *, is_chosen: bool) -> Iterator[str]:
+    """Warn of candidates that are better on the mean and worse in the tail, and of a chosen baseline's bad tail.
+
+    Parameters
+    ----------
+    found
+        Comparisons by protocol.
+    is_chosen
+        Whether the baseline was chosen by its mean, and not named.
+
+    Yields
+    ------
+    str
+        A sentence.
+    """
     for protocol, comparison in found.items():
         info, criteria = comparison.metrics[comparison.metric], comparison.criteria
         for row in deciding_rows(comparison.rows, comparison.metric):

@@ -73,7 +73,8 @@ def block_ratio(
     estimates = np.sort(estimates[np.isfinite(estimates)])
     if len(estimates) == 0 or estimates[-1] - estimates[0] <= EQUAL:
         return Interval(math.exp(centre), math.exp(centre), math.exp(centre)), 1.0
-    stretch = Stretch(n_blocks / (n_blocks - 1), n_blocks - 1)  # as many independent values as there are blocks
+    # As many independent values as there are blocks; what reaches beyond a block is left out of their variance.
+    stretch = Stretch(n_blocks / (n_blocks - 1) * (1 + length / n), n_blocks - 1)
 
     def end(share: float) -> float:
         return centre + (float(np.quantile(estimates, share)) - centre) * stretch.factor(share)
