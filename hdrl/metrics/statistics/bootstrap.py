@@ -26,6 +26,10 @@ _TIE = 1e-9
 """Share of the standard error up to which two estimates are equal: sums of the same numbers in another order."""
 
 
+_FEW = 5
+"""Values of which there are few different resamples."""
+
+
 class Interval(NamedTuple):
     """A number with the ends of its interval, NaN where it has none (fewer than two windows)."""
 
@@ -245,8 +249,10 @@ class Bootstrap:
         for share in shares:
             z = _NORMAL.inv_cdf(share)
             shifted = bias + (bias + z) / (1 - acceleration * (bias + z))
-            end = float(np.quantile(estimates, _NORMAL.cdf(shifted)))
-            ends.append(centre + (end - centre) * stretch.factor(share))
+            apart = float(np.quantile(estimates, _NORMAL.cdf(shifted))) - centre
+            if abs(apart) < abs(z) * stretch.least:
+                apart = z * stretch.least
+            ends.append(centre + apart * stretch.factor(share))
         return ends
 
 
@@ -259,13 +265,16 @@ class Stretch(NamedTuple):
     freedom: float
     """Degrees of freedom of the estimate."""
 
+    least: float = 0.0
+    """Standard error below which no end is taken, where resamples of a few trainings are too few to reach it."""
+
     @classmethod
     def of(cls, moves: Sequence[FloatArray], tables: Sequence[FloatArray] = ()) -> Stretch:
         """Return it for factors of which each has as many values as it has moves.
 
         Resampling windows and seeds apart counts what is of a window *and* a seed, in the tables, three times.
         """
-        biased = unbiased = squares = largest = 0.0
+        biased = unbiased = squares = largest = of_few = 0.0
         for part in moves:
             if len(part) < 2:
                 continue
@@ -275,6 +284,7 @@ class Stretch(NamedTuple):
             unbiased += corrected
             squares += corrected**2 / (len(part) - 1)
             largest = max(largest, corrected)
+            of_few += variance if len(part) < _FEW else 0.0
         if not biased:
             return cls(1.0, math.inf)
         freedom = unbiased**2 / squares
@@ -285,7 +295,8 @@ class Stretch(NamedTuple):
                 square = float(np.sum(rest**2))
                 biased += square / (n * k) ** 2
                 unbiased -= square / ((n - 1) * (k - 1) * n * k)
-        return cls(max(unbiased, largest) / biased, freedom)
+        least = math.sqrt(biased) if of_few > biased / 4 else 0.0
+        return cls(max(unbiased, largest) / biased, freedom, least)
 
     def factor(self, share: float) -> float:
         """Return the factor for the place below which a share of the distribution lies."""
