@@ -1,5 +1,6 @@
 """What verdicts say beyond a mean: tails, equality, logs, weeks, several looks, averages, varied conditions."""
 
+import csv
 import dataclasses
 import json
 import math
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 pytest.importorskip("scipy", reason="needs scipy (the extra report)")
 
 from hdrl.errors import OptionsError
-from hdrl.experiment.compare.comparison import read_comparison, run_comparison
+from hdrl.experiment.compare.comparison import CompareProgress, read_comparison, run_comparison
 from hdrl.experiment.compare.files import Comparison
 from hdrl.experiment.compare.held_out import tail_cautions
 from hdrl.experiment.compare.robust import run_robust
@@ -23,6 +24,7 @@ from hdrl.launcher.main import cli
 from hdrl.report.drawing import draw
 from hdrl.setting import SETTINGS
 from hdrl.settings.batch.metrics import METRICS
+from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, write_swf
 
 METRIC = "mean_bounded_slowdown"
 N = 12
@@ -263,11 +265,69 @@ def test_the_winner_under_other_conditions(tmp_path: Path):
     assert not (tmp_path / "none").exists()
 
 
-def test_weeks_give_one_run_an_interval(tmp_path: Path):
-    loads = {"workloads": ["lublin_gaia_1000"], "loads": [], "platform": "homogeneous:2280", "range": [0.0, 1.0]}
-    asked = sweep(**loads, windows={"length": "all", "warm_up": "all"}, metrics=["mean_turnaround_s"])
-    result = run_comparison(asked, out=tmp_path / "short", n_workers=1)
-    assert all(row.n_weeks == 0 for row in result.rows), "a log of few weeks has no interval"
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a log of twelve weeks, ten jobs a day on most days."""
+    draw = np.random.default_rng(5)
+    rows = np.full(600, -1.0, dtype=SWF_DTYPE)
+    rows["job_number"] = np.arange(1, len(rows) + 1)
+    rows["submit_s"] = np.sort(draw.choice(60, len(rows))) * 86_400 * 1.4 + np.arange(len(rows))
+    rows["run_s"] = draw.lognormal(8, 1.5, len(rows)).round()
+    rows["requested_s"] = rows["run_s"] * 2
+    rows["requested_processors"] = draw.integers(1, 9, len(rows))
+    rows["status"] = 1
+    path = tmp_path_factory.mktemp("log") / "weeks.swf"
+    write_swf(SwfLog("weeks", rows), path)
+    return path
+
+
+def continuous(log: Path, **changes: object):
+    windows = {"length": "all", "warm_up": "all"}
+    given = {"workloads": [str(log)], "loads": [], "platform": "homogeneous:16", "windows": windows}
+    return sweep(**given, metrics=["mean_turnaround_s", "max_wait_s"], candidates=["sjf", "fcfs"], **changes)
+
+
+def test_weeks_give_one_run_an_interval(log: Path, tmp_path: Path):
+    result = run_comparison(continuous(log), out=tmp_path / "out", n_workers=1)
+    rows = {(row.metric, row.candidate): row for row in result.rows}
+    mean, tail = rows["mean_turnaround_s", "sjf"], rows["max_wait_s", "sjf"]
+    assert mean.n_weeks in (11, 12)
+    assert mean.ratio_low < mean.ratio < mean.ratio_high
+    assert 0 < mean.p <= mean.p_holm <= 1
+    assert (tail.n_weeks, math.isnan(tail.ratio_low)) == (0, True), "a maximum is no mean of weeks"
+    assert f"over one run of {mean.n_weeks} weeks (p" in result.verdict
+    assert "of its tail there is one value" in result.verdict or "better" not in result.verdict
+    assert not {"powerless", "few-windows"} & {caution.kind for caution in result.cautions}
+    with (tmp_path / "out" / "weeks.csv").open() as file:
+        weeks = [row for row in csv.DictReader(file) if row["candidate"] == "sjf"]
+    assert len(weeks) == mean.n_weeks
+    assert sum(int(row["n_jobs"]) for row in weeks) == 600
+    total = sum(int(row["n_jobs"]) * float(row["mean_turnaround_s"]) for row in weeks)
+    assert total / 600 == pytest.approx(mean.mean)
+
+
+def test_weeks_survive_an_interruption(log: Path, tmp_path: Path):
+    whole = run_comparison(continuous(log), out=tmp_path / "whole", n_workers=1)
+
+    class Stop(Exception):
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if 0 < done < total:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run_comparison(continuous(log), out=tmp_path / "parts", n_workers=1, progress=CompareProgress(points=stop))
+    assert "weeks" in (tmp_path / "parts" / "points.jsonl").read_text()
+    again = run_comparison(continuous(log), out=tmp_path / "parts", n_workers=1)
+    assert again.n_simulated < whole.n_simulated
+    for name in ("summary.csv", "weeks.csv", "summary.json"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_run_of_few_weeks_has_no_interval(log: Path, tmp_path: Path):
+    result = run_comparison(continuous(log, nb_jobs=300), out=tmp_path / "short", n_workers=1)
+    assert all(row.n_weeks == 0 and math.isnan(row.ratio_low) for row in result.rows)
     assert not (tmp_path / "short" / "weeks.csv").exists()
 
 

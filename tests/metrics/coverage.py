@@ -12,6 +12,7 @@ import numpy as np
 from hdrl.metrics.statistics import Bootstrap, across_groups, block_ratio, look_levels, look_sizes, wilcoxon_p
 
 RESAMPLES = 999
+FACTORS = ("windows", "trainings", "both")
 
 
 def of_windows(rng, bootstrap: Bootstrap, n: int, k: int, windows: float, trainings: float, both: float) -> bool:
@@ -45,7 +46,7 @@ def claims(rng, sizes: list[int], levels: list[float]) -> bool:
 
 def show(repetitions: int, what: str, happens: Callable[[np.random.Generator], bool]) -> None:
     rng = np.random.default_rng(1)
-    print(f"{what}: {sum(happens(rng) for _ in range(repetitions)) / repetitions:.1%}")
+    print(f"{what}: {sum(happens(rng) for _ in range(repetitions)) / repetitions:.1%}")  # noqa: T201 (a program)
 
 
 def main(repetitions: int) -> None:
@@ -61,7 +62,7 @@ def main(repetitions: int) -> None:
         (30, 10, 0.1, 0.1, 0.3),
     ):
         bootstrap = Bootstrap(np.zeros(n, dtype=int), n_resamples=RESAMPLES)
-        case = partial(of_windows, bootstrap=bootstrap, n=n, k=k, **dict(zip(("windows", "trainings", "both"), spread)))
+        case = partial(of_windows, bootstrap=bootstrap, n=n, k=k, **dict(zip(FACTORS, spread, strict=True)))
         show(repetitions, f"{n} windows, {k} trainings, deviations {spread}: in the interval", case)
     for n in (2, 3, 5, 10):
         show(repetitions, f"{n} logs: in the interval of another log", partial(of_logs, n=n))
