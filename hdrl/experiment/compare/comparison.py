@@ -414,7 +414,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         metric=metric,
         cases=cases,
         loads=np.array([_load_of(results, number) for number in look.cases]),
-        candidates=candidates,
+        candidates=_with_trainings(candidates, measured.trainings),
         clairvoyant=see_too_much(deciders, candidates, plan.setting),
         exact=plan.setting.exact_estimates(sweep, plan.runner.workloads),
         of_windows=[
@@ -455,6 +455,15 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
     )
     write_comparison(plan.runner, comparison, results, selection, plan.identity)
     return comparison
+
+
+def _with_trainings(candidates: Sequence[Candidate], trainings: Mapping[str, str]) -> list[Candidate]:
+    """Return candidates, averages with the files of the trainings that their intervals include."""
+    files = {one.name: one.files for one in candidates}
+    return [
+        dataclasses.replace(one, files=files[trainings[one.name]]) if one.name in trainings else one
+        for one in candidates
+    ]
 
 
 def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: Look) -> list[SummaryRow]:
