@@ -72,12 +72,12 @@ def profile_of(compared: Compared, ax: Axes | None = None) -> Figure:
         If there is no window with ratios.
     """
     names, table = _table(compared, MOST_CURVES)
-    base = table[:, names.index(compared.result.baseline)]
     others = [place for place, name in enumerate(names) if name != compared.result.baseline]
     is_positive = (table > 0).all(axis=1)
-    if not is_positive.any() or not others:
+    if not is_positive.any() or not others or len(others) == len(names):
         raise ReadError(compared.folder, f"has no ratios of {compared.metric} to draw")
-    table, base = table[is_positive], base[is_positive]
+    table = table[is_positive]
+    base = table[:, names.index(compared.result.baseline)]
     ratios = table[:, others] / base[:, np.newaxis]
     less = compared.less_is_better(compared.metric)
     low = min(0.9, max(1 / FARTHEST, float(ratios.min()) * 0.95))
