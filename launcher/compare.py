@@ -342,7 +342,7 @@ def _show_held_out(result: HeldOut) -> None:
     title = f"{result.metric}, ratio to {result.baseline}, and to the best classic policy with the same predictions"
     table = Table(title=title, title_justify="left")
     tails = list(result.rows[0].tail)
-    interval = _head(result.rows[0].level)
+    interval = _head(result.rows[0].confidence)
     for name in ("protocol", "candidate", "ratio", interval, "with the same", interval, *tails):
         table.add_column(name, justify="left" if name in ("protocol", "candidate") else "right", overflow="fold")
     for row in result.rows:
@@ -421,7 +421,7 @@ def _columns(
     """Return the heads of columns and what they say of a row; a narrow terminal shows what decides."""
     from hdrl.metrics.words import number_words
 
-    interval = _head(rows[0].level)
+    interval = _head(rows[0].confidence)
     columns: list[tuple[str, Callable[[SummaryRow], str]]] = [
         ("mean", lambda row: number_words(row.mean)),
         (interval, lambda row: _interval(row.mean_low, row.mean_high)),
@@ -438,9 +438,9 @@ def _columns(
     return [mean, ratio, of_ratio, p, *([unfinished] if any(row.n_unfinished or row.n_failed for row in rows) else [])]
 
 
-def _head(level: float) -> str:
+def _head(confidence: float) -> str:
     """Return the head of a column of intervals."""
-    return f"[{100 * (1 - level):.4g} %]"
+    return f"[{100 * confidence:.4g} %]"
 
 
 def _p(p: float) -> str:

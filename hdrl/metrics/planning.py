@@ -16,7 +16,8 @@ upper end of what paired comparisons of schedulers show (0.2 to 0.35)."""
 LEAST_LOG_SD = 0.2
 """The lower end of it."""
 
-_PLAN = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
+LEVEL = 0.05
+"""What p must stay below, unless a comparison asks for another confidence."""
 
 
 def cautious_log_sd(sd: float, n_windows: int) -> float:
@@ -33,10 +34,11 @@ def cautious_log_sd(sd: float, n_windows: int) -> float:
     return least if math.isnan(sd) else max(sd, least)
 
 
-def windows_needed(ratio: float, sd: float) -> float:
-    """Return how many windows show a ratio in four of five experiments, at the level of 5 %; infinity for ratio 1.
+def windows_needed(ratio: float, sd: float, level: float = LEVEL) -> float:
+    """Return how many windows show a ratio in four of five experiments; infinity for ratio 1.
 
-    ``((1.96 + 0.84) sd / ln(ratio))^2``: for an sd of 0.35 some 370 windows for 5 %, 87 for 10 %, 20 for 20 %.
+    At the level of 5 % it is ``((1.96 + 0.84) sd / ln(ratio))^2``: for an sd of 0.35 some 370 windows for 5 %, 87 for
+    10 %, 20 for 20 %.
 
     Parameters
     ----------
@@ -44,12 +46,19 @@ def windows_needed(ratio: float, sd: float) -> float:
         The geometric-mean ratio, positive.
     sd
         Standard deviation of the log ratio per window.
+    level
+        What p must stay below.
     """
     effect = abs(math.log(ratio))
-    return math.inf if effect == 0 else (_PLAN * sd / effect) ** 2
+    return math.inf if effect == 0 else (_quantiles(level) * sd / effect) ** 2
 
 
-def smallest_visible_change(n_windows: int, sd: float, n_tests: int = 1, level: float = 0.05) -> float:
+def _quantiles(level: float) -> float:
+    """Return the standard deviations by which an effect of the planned size lies beyond none."""
+    return NormalDist().inv_cdf(1 - level / 2) + NormalDist().inv_cdf(0.8)
+
+
+def smallest_visible_change(n_windows: int, sd: float, n_tests: int = 1, level: float = LEVEL) -> float:
     """Return the relative change that so many windows show in four of five experiments, for instance 0.1.
 
     Of several candidates, it is that of the one with the smallest p, which Holm's method multiplies by their number.
@@ -65,11 +74,10 @@ def smallest_visible_change(n_windows: int, sd: float, n_tests: int = 1, level: 
     level
         What p must stay below.
     """
-    plan = NormalDist().inv_cdf(1 - level / 2 / n_tests) + NormalDist().inv_cdf(0.8)
-    return 1 - math.exp(-plan * sd / math.sqrt(n_windows))
+    return 1 - math.exp(-_quantiles(level / n_tests) * sd / math.sqrt(n_windows))
 
 
-def fewest_windows(n_tests: int, level: float = 0.05) -> int:
+def fewest_windows(n_tests: int, level: float = LEVEL) -> int:
     """Return the fewest windows in which Wilcoxon's signed-rank test can show anything, however large it is.
 
     Over ``n`` windows its two-sided p-value is at least ``2^(1 - n)``: all differences have the same sign. Holm's

@@ -82,7 +82,7 @@ class Compared:
     @property
     def confidence(self) -> float:
         """Share of intervals that would hold the true value."""
-        return 1 - self.result.rows[0].level
+        return self.result.rows[0].confidence
 
     @property
     def metrics(self) -> list[str]:

@@ -121,7 +121,7 @@ def test_a_metric_without_a_direction_is_neither_better_nor_worse():
     info = dataclasses.replace(METRICS[METRIC], lower_is_better=None)
     row = row_of(measured(BASE * 0.5 * WAVE))
     assert is_better(row, info) is None
-    assert verdict(row, "base", info).endswith(": different, and neither more nor less of it is better.")
+    assert verdict(row, "base", info).endswith(": lower.")
 
 
 def test_the_level_is_that_of_the_interval():

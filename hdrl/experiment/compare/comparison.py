@@ -469,7 +469,9 @@ def _with_trainings(candidates: Sequence[Candidate], trainings: Mapping[str, str
 def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: Look) -> list[SummaryRow]:
     """Return the table at the level of a look."""
     sweep = plan.sweep
-    return summarise(measured, metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=1 - look.level)
+    return summarise(
+        measured, metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=round(1 - look.level, 12)
+    )
 
 
 def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Sequence[Tail]) -> Iterator[str]:

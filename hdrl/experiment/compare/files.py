@@ -20,10 +20,11 @@ from hdrl.experiment.compare.points import Point, PointResult, PointRunner
 from hdrl.experiment.compare.pointstore import write_csv, write_parquet
 from hdrl.experiment.compare.selection import Selection
 from hdrl.experiment.compare.summary import SummaryRow
-from hdrl.experiment.compare.verdict import CRITERIA, SIGNIFICANT, Criteria
+from hdrl.experiment.compare.verdict import CRITERIA, Criteria
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, setting_of, sweep_in
 from hdrl.files import read_json, write_json
 from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.statistics import CONFIDENCE
 from hdrl.options.problems import problem_of
 
 SUMMARY_FILE = "summary.json"
@@ -353,7 +354,7 @@ def _as_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
 _RARE: Mapping[tuple[str, ...], Callable[[SummaryRow], bool]] = MappingProxyType(
     {
         ("is_contested",): lambda row: row.is_contested,
-        ("level",): lambda row: row.level != SIGNIFICANT,
+        ("confidence",): lambda row: row.confidence != CONFIDENCE,
         ("decides_as_baseline",): lambda row: row.decides_as_baseline,
         ("n_averaged",): lambda row: row.n_averaged > 0,
         ("n_weeks",): lambda row: row.n_weeks > 0,

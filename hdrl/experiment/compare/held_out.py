@@ -22,6 +22,7 @@ from hdrl.experiment.compare.summary import ALL, WAITS, SummaryRow, deciding_row
 from hdrl.experiment.compare.verdict import Tail, is_better, tail_words
 from hdrl.files import write_json
 from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.statistics import CONFIDENCE
 from hdrl.metrics.words import number_words
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Setting, find_setting
@@ -58,8 +59,8 @@ class HeldOutRow:
         The same of the ratio to it.
     tail
         Means over windows of `TAIL_METRICS`, by name.
-    level
-        1 minus the confidence of the intervals.
+    confidence
+        Share of intervals that would hold the true value.
     """
 
     protocol: str
@@ -73,7 +74,7 @@ class HeldOutRow:
     rival_low: float
     rival_high: float
     tail: Mapping[str, float]
-    level: float = 0.05
+    confidence: float = CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +219,7 @@ def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[
             rival_ratio=nothing if to_rival is None else to_rival.ratio,
             rival_low=nothing if to_rival is None else to_rival.ratio_low,
             rival_high=nothing if to_rival is None else to_rival.ratio_high,
-            level=row.level,
+            confidence=row.confidence,
             tail={name: tails[row.candidate, name] for name in TAIL_METRICS if (row.candidate, name) in tails},
         )
 

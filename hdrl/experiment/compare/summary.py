@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.statistics import (
+    CONFIDENCE,
     Bootstrap,
     GroupInterval,
     Interval,
@@ -151,8 +152,8 @@ class SummaryRow:
         Share of windows and pairs of seeds in which the candidate is better than the baseline.
     ratio_iqm
         Geometric mean of the middle half of the ratios of single windows and seeds.
-    level
-        What p must stay below, and 1 minus the confidence of all intervals.
+    confidence
+        Share of intervals that would hold the true value.
     decides_as_baseline
         Whether all metrics equal the baseline's in all windows.
     n_averaged
@@ -190,7 +191,7 @@ class SummaryRow:
     bound: float = math.nan
     improvement: float = math.nan
     ratio_iqm: float = math.nan
-    level: float = 0.05
+    confidence: float = CONFIDENCE
     decides_as_baseline: bool = False
     n_averaged: int = 0
     n_weeks: int = 0
@@ -200,6 +201,11 @@ class SummaryRow:
     logs_high: float = math.nan
     without_log: str = ""
     without_ratio: float = math.nan
+
+    @property
+    def level(self) -> float:
+        """What an adjusted p-value must stay below to show a difference: the complement of the confidence."""
+        return round(1 - self.confidence, 12)
 
 
 def summarise(
@@ -281,7 +287,7 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, conf
             bound=bootstrap.ratio_bound(table, base, is_upper=less, trainings=trainings) if is_pair else math.nan,
             improvement=improvement_probability(table, base, lower_is_better=less) if is_pair else math.nan,
             ratio_iqm=ratio_iqm(table, base) if is_pair else math.nan,
-            level=round(1 - confidence, 12),
+            confidence=confidence,
             decides_as_baseline=is_pair and measured.decides_as_baseline(name, windows),
             n_averaged=0 if trainings is None else trainings.shape[1],
             **(_of_logs(measured, table, base, windows, less=less, confidence=confidence) if is_pair else {}),

@@ -51,12 +51,25 @@ class Tail(NamedTuple):
     info: MetricInfo
 
 
-def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
-    """Tell whether a candidate is better than the baseline; ``None`` if that was not shown.
+def differs(row: SummaryRow) -> bool:
+    """Return whether a comparison shows that a candidate differs from the baseline.
 
-    It was shown if the interval of the ratio excludes 1, the adjusted p-value is below the level of the row, and both
-    speak for the same side: a few windows may make a mean, while most of them, and so p, say the opposite. Of a metric
-    of which neither less nor more is better nothing can be shown.
+    It does if the interval of the ratio excludes 1, the adjusted p-value is below one less the confidence, and both
+    speak for the same side: a few windows may make a mean, while most of them, and so p, say the opposite.
+
+    Parameters
+    ----------
+    row
+        The candidate's row.
+    """
+    is_apart = not math.isnan(row.ratio_low) and not row.ratio_low <= 1 <= row.ratio_high
+    return is_apart and row.p_holm < row.level and not row.is_contested
+
+
+def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
+    """Return whether a candidate is better than the baseline.
+
+    ``None`` if no difference was shown, or if neither side of the metric is better.
 
     Parameters
     ----------
@@ -65,9 +78,7 @@ def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
     info
         What its metric means.
     """
-    if math.isnan(row.ratio_low) or not row.p_holm < row.level or row.ratio_low <= 1 <= row.ratio_high:
-        return None
-    if row.is_contested or info.lower_is_better is None:
+    if info.lower_is_better is None or not differs(row):
         return None
     return (row.ratio < 1) == info.lower_is_better
 
@@ -254,14 +265,11 @@ def _ratio_words(row: SummaryRow, words: str, baseline: str) -> str:
 
 
 def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int, criteria: Criteria) -> str:
-    better = is_better(row, info)
     same = f"{100 * criteria.equal_within:.3g} %"
-    if better is not None:
-        return ("better" if better else "worse") + (f", by less than {same}" if is_equal(row, criteria) else "")
+    if differs(row):
+        return _side(row, info) + (f", by less than {same}" if is_equal(row, criteria) else "")
     if is_equal(row, criteria):
         return f"equal within {same}"
-    if info.lower_is_better is None and row.p_holm < row.level and not row.is_contested:
-        return "different, and neither more nor less of it is better"
     if row.is_contested and row.p_holm < row.level:
         return "no difference shown (a few windows make the mean, and p speaks for the other side)"
     if row.n_weeks:
@@ -270,6 +278,12 @@ def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int, criteria: Crite
         return "no difference shown (so few windows cannot show any)"
     change = smallest_visible_change(row.n_windows, cautious_log_sd(row.log_sd, row.n_windows), n_tests, row.level)
     return f"no difference shown (so many windows show changes of {change:.0%} or more)"
+
+
+def _side(row: SummaryRow, info: MetricInfo) -> str:
+    """Return on which side of the baseline a candidate is: lower or higher where neither is better."""
+    words = {True: ("better", "worse"), False: ("worse", "better"), None: ("lower", "higher")}
+    return words[info.lower_is_better][0 if row.ratio < 1 else 1]
 
 
 def _with_tail(conclusion: str, tails: Sequence[Tail], criteria: Criteria, *, better: bool | None) -> str:
