@@ -20,6 +20,7 @@ from hdrl.pyfiles import trust_words
 if TYPE_CHECKING:
     from hdrl.experiment.compare.comparison import CompareProgress, Comparison
     from hdrl.experiment.compare.held_out import HeldOut
+    from hdrl.experiment.compare.robust import Robust
     from hdrl.experiment.compare.summary import SummaryRow
     from hdrl.figures.numbers import Form
     from hdrl.metrics import MetricInfo
@@ -38,7 +39,11 @@ WIDTH = 140
 @click.option("-p", "--platform", metavar="FILE", help="Platform file or name; homogeneous:<n> for n equal cores.")
 @click.option("-w", "--workload", "workloads", multiple=True, metavar="FILE", help="Workload file or name; repeatable.")
 @click.option("--loads", metavar="LOAD,...", help="Generate Lublin sequences with these offered loads.")
-@click.option("--windows", metavar="LENGTH[:COUNT]", help="Simulate windows of LENGTH jobs, each separately.")
+@click.option(
+    "--windows",
+    metavar="LENGTH[:COUNT[:UP_TO]]",
+    help="Simulate windows of LENGTH jobs, each separately; UP_TO: add windows until a difference is shown.",
+)
 @click.option("--starts", metavar="JOB,...", help="First job of each window; by default they lie side by side.")
 @click.option("--range", "part", metavar="FROM:TO", help="Part of each workload, in shares: 0.7:1 is the last 30 %.")
 @click.option("--warm-up", type=click.IntRange(0), help="Jobs before each window that are simulated but do not count.")
@@ -58,6 +63,12 @@ WIDTH = 140
     help="How windows are simulated: each on an empty machine, with jobs before and after it, the whole log in one run;"
     " held-out: all three.",
 )
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="KEY=VALUE,...",
+    help="Is the winner the same? Repeat the comparison with each value of a key of the sweep file, one at a time.",
+)
 @click.option("--resume", is_flag=True, help="Continue what is in --out, without naming it again.")
 @click.option("--quiet", is_flag=True, help="Only print the verdict and the warnings.")
 @click.option(
@@ -71,6 +82,7 @@ def compare(
     out: Path | None,
     *,
     protocol: str | None,
+    vary: tuple[str, ...],
     resume: bool,
     quiet: bool,
     trust: bool,
@@ -94,6 +106,8 @@ def compare(
     sweep = _sweep(candidates, asked, out, resume=resume, trust=trust)
     sweep = sweep.trusting(agents, models=trust)
     folder = out if out is not None else _default_folder(sweep)
+    if vary and protocol == "held-out":
+        raise OptionsError("--vary takes one protocol, not held-out")
     if protocol == "held-out":
         from hdrl.experiment.compare.held_out import PROTOCOLS
 
@@ -106,6 +120,14 @@ def compare(
         from hdrl.experiment.compare.held_out import by_protocol
 
         sweep = by_protocol(sweep, protocol)
+    if vary:
+        from hdrl.experiment.compare.robust import run_robust
+
+        with _progress(quiet=quiet) as progress:
+            robust = run_robust(sweep, _varied(vary), out=folder, n_workers=n_workers, on=on, progress=progress)
+        _show_robust(robust)
+        _answer(robust.folders)
+        return
     with _progress(quiet=quiet) as progress:
         result = _compare(sweep, folder, n_workers, on, progress)
     _show(result, quiet=quiet)
@@ -228,14 +250,27 @@ def _overrides(texts: Sequence[str]) -> dict[str, Any]:
     return changes
 
 
+def _varied(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values by key that ``--vary`` names."""
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or not key or not values:
+            raise OptionsError(f"--vary {text}: expected KEY=VALUE,..., for instance rules.tie=first,last,random")
+        found.setdefault(key, []).extend(_json_or_text(value) for value in values.split(","))
+    return found
+
+
 def _windows(asked: dict[str, Any]) -> dict[str, Any]:
     windows: dict[str, Any] = {}
     if asked["windows"]:
-        length, colon, count = asked["windows"].partition(":")
+        length, *counts = asked["windows"].split(":")
         # What it does not say is not taken from a sweep file either.
         windows = {"length": _whole("--windows", length), "count": None, "starts": None, "warm_up": 0, "follow_up": 0}
-        if colon:
-            windows["count"] = _whole("--windows", count)
+        if len(counts) > 2:
+            raise OptionsError(f"--windows {asked['windows']}: expected LENGTH, LENGTH:COUNT or LENGTH:COUNT:UP_TO")
+        for key, text in zip(("count", "up_to"), counts, strict=False):
+            windows[key] = _whole("--windows", text)
     for key in ("starts", "warm_up"):
         if asked[key] is None:
             continue
@@ -291,18 +326,25 @@ def _show(result: Comparison, *, quiet: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from hdrl.experiment.compare.summary import deciding_rows
+    from hdrl.experiment.compare.verdict import logs_words
+
     console = Console(highlight=False)
     if not quiet:
         _show_tables(result)
     for caution in result.cautions:
         console.print(Text(f"warning: {caution.text}", style="yellow"), soft_wrap=True)
-    if 1 < len(result.verdicts) <= MOST_ROWS and not quiet:
-        for sentence in result.verdicts:
+    deciding = deciding_rows(result.rows, result.metric)
+    first, further = result.verdicts[: len(deciding)], result.verdicts[len(deciding) :]
+    if 1 < len(deciding) <= MOST_ROWS and not quiet:
+        for row, sentence in zip(deciding, first, strict=True):
             # What the verdict says of its candidate is said once.
-            if sentence.partition(" has ")[2] not in result.verdict:
+            if sentence.removeprefix(f"{row.candidate} ") not in result.verdict:
                 console.print(Text(sentence), soft_wrap=True)
+    logs = [logs_words(row) for row in deciding if len(deciding) <= MOST_ROWS and not quiet]
     against = [f"With the same predictions: {said}" for rival in result.rivals for said in rival.verdicts]
-    for sentence in filter(None, [result.verdict, *against]):
+    others = further if len(further) <= MOST_ROWS else ()
+    for sentence in filter(None, [result.verdict, *others, *against, *logs]):
         console.print(Text(sentence, style="bold"), soft_wrap=True)
     if not quiet:
         console.print(Text(f"results in {result.folder}"), soft_wrap=True)
@@ -342,11 +384,35 @@ def _show_held_out(result: HeldOut) -> None:
     console.print(Text(f"results in {result.folder}"), soft_wrap=True)
 
 
+def _show_robust(result: Robust) -> None:
+    """Print the ranking under each condition, and whether the winner is the same."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from hdrl.launcher.bars import print_table
+    from hdrl.metrics.words import number_words
+
+    console = Console(highlight=False)
+    table = Table(title=f"{result.metric}, ratio to {result.baseline}", title_justify="left")
+    shown = list(result.conditions[0].ratios)[:MOST_ROWS]
+    for name in ("condition", "best", "Kendall's tau", *(name for name in shown if name != result.baseline)):
+        table.add_column(name, justify="left" if name in ("condition", "best") else "right", overflow="fold")
+    for one in result.conditions:
+        ratios = (number_words(one.ratios.get(name, math.nan)) for name in shown if name != result.baseline)
+        table.add_row(one.name, one.winner, number_words(one.tau), *ratios)
+    print_table(table)
+    console.print(Text(result.verdict, style="bold"), soft_wrap=True)
+    console.print(Text(f"results in {result.folder}"), soft_wrap=True)
+
+
 def _show_tables(result: Comparison) -> None:
     from hdrl.launcher.bars import print_table, table_width
 
     workloads = list(dict.fromkeys(row.workload for row in result.rows))
-    for metric in dict.fromkeys(row.metric for row in result.rows):
+    # Tails that were not asked for are in the verdict.
+    shown = [one for one in dict.fromkeys(row.metric for row in result.rows) if one not in result.added]
+    for metric in shown:
         for workload in workloads:
             # Single workloads by the metric that decides; the rest is in the file.
             if workload == "all" or metric == result.metric:
@@ -395,8 +461,8 @@ def _columns(
     ]
     if not is_narrow:
         return columns
-    mean, _, ratio, interval, p, *_, unfinished = columns
-    return [mean, ratio, interval, p, *([unfinished] if any(row.n_unfinished or row.n_failed for row in rows) else [])]
+    mean, _, ratio, of_ratio, p, *_, unfinished = columns
+    return [mean, ratio, of_ratio, p, *([unfinished] if any(row.n_unfinished or row.n_failed for row in rows) else [])]
 
 
 def _p(p: float) -> str:

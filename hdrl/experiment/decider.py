@@ -31,12 +31,15 @@ class Knowledge:
         Whether it was trained at all.
     environment
         The environment of its training, which tells what items are; ``None`` if there is none.
+    averages
+        Hashes of the model files of which it is the average; empty if it is none.
     """
 
     sees_too_much: bool = False
     trained_on: Mapping[str, Any] = field(default_factory=dict)
     is_trained: bool = False
     environment: EnvironmentSpec | None = None
+    averages: tuple[str, ...] = ()
 
 
 class Decider(Protocol):
@@ -133,6 +136,7 @@ class ModelDecider:
             trained_on=record if isinstance(record, Mapping) else {},
             is_trained=True,
             environment=self.model.spec,
+            averages=self.model.averages,
         )
 
 

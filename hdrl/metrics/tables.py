@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hdrl import elementary
+
 FloatArray = NDArray[np.float64]
 
 EQUAL = 1e-6
@@ -61,8 +63,7 @@ def logarithms(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, Flo
     ours, theirs = _same_windows(values, reference)
     both_zero = np.all(ours == 0, axis=1) & np.all(theirs == 0, axis=1)
     ours[both_zero], theirs[both_zero] = 1.0, 1.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = [np.where(table > 0, np.log(table), np.nan) for table in (ours, theirs)]
+    logs = [np.where(table > 0, elementary.log(table), np.nan) for table in (ours, theirs)]
     return logs[0], logs[1]
 
 

@@ -56,7 +56,7 @@ else:
 class Windows(Block):
     """Which pieces of a workload are simulated, each for itself."""
 
-    newer_keys: ClassVar[tuple[str, ...]] = ("follow_up",)
+    newer_keys: ClassVar[tuple[str, ...]] = ("follow_up", "up_to")
 
     length: Length = Field(description="Jobs of a window that count; all: those of the range, as one window.")
     count: Few | None = Field(
@@ -70,6 +70,17 @@ class Windows(Block):
         description="Jobs before a window that are simulated and do not count; 0: an empty machine; all: all.",
     )
     follow_up: Number = Field(default=0, description="Jobs after a window that are simulated, too, and do not count.")
+
+    up_to: Few | None = Field(
+        default=None,
+        description="Add windows until a difference is shown, up to so many: count is where the first look is taken.",
+    )
+
+    @model_validator(mode="after")
+    def _grows(self) -> Self:
+        if self.up_to is not None and (self.count is None or self.up_to <= self.count):
+            raise ValueError(f"windows.up_to is {self.up_to}, expected more than windows.count, which it needs")
+        return self
 
     @model_validator(mode="after")
     def _is_one_window(self) -> Self:
@@ -90,6 +101,8 @@ class Sweep(PlacedBlock):
     Attributes are the keys of the file. Paths are as they were written; `path_of` resolves them. A setting derives its
     sweeps from this class and adds keys of its own.
     """
+
+    newer_keys: ClassVar[tuple[str, ...]] = ("tails", "tail_margin", "equal_within")
 
     last_keys: ClassVar[tuple[str, ...]] = ("seeds", "seed", "metrics", "confidence", "resamples")
     """Keys that stand at the end of a sweep file, behind those of a setting."""
@@ -130,6 +143,17 @@ class Sweep(PlacedBlock):
     )
     resamples: Annotated[int, Field(ge=100, le=10**6)] = Field(
         default=N_RESAMPLES, description="Resamples of the bootstrap."
+    )
+
+    tails: list[str] | None = Field(
+        default=None,
+        description="Metrics of the tail that the verdict looks at beside a mean; by default p99 and longest waits.",
+    )
+    tail_margin: Annotated[float, Field(ge=1, le=10)] = Field(
+        default=1.1, description="How many times the tail of the baseline counts as no worse."
+    )
+    equal_within: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.02, description="Relative change below which two are equal in practice."
     )
 
     _where: str = PrivateAttr(default="sweep")
@@ -192,6 +216,10 @@ class Sweep(PlacedBlock):
         copy = self.model_copy()
         copy._agent_files, copy._trusts_models = tuple(agent_files), models  # noqa: SLF001 (its own class)
         return copy
+
+    def is_continuous(self) -> bool:
+        """Whether the range of each log is simulated in one run."""
+        return self.windows is not None and self.windows.length == ALL
 
     def file_or_name(self, text: str) -> str | Path:
         """Return the path of a file, or the text itself where it can only be a name.

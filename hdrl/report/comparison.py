@@ -83,8 +83,7 @@ class Compared:
     @property
     def confidence(self) -> float:
         """Share of intervals that would hold the true value."""
-        share = self.sweep.get("confidence")
-        return share if isinstance(share, float) else 0.95
+        return self.result.rows[0].confidence
 
     @property
     def metrics(self) -> list[str]:

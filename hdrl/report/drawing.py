@@ -14,6 +14,7 @@ from hdrl.figures.logs import LOSSES, PROBABILITIES_FILE, REWARDS
 from hdrl.figures.preferences import action_preferences
 from hdrl.figures.style import check_format, require_matplotlib, save
 from hdrl.report.intervals import comparison
+from hdrl.report.ranking import critical_difference, profile
 from hdrl.report.runs import folders_of_runs, setting_of
 from hdrl.setting import SETTINGS, Setting
 
@@ -46,6 +47,15 @@ GENERIC = by_name(
         needs=("training.csv", PROBABILITIES_FILE),
     ),
     Figure("comparison", "metrics of a comparison with their intervals", comparison, "comparison", 1, {"of": ()}),
+    Figure("profile", "share of windows within each ratio to the baseline", profile, "comparison", 1, {"of": ()}),
+    Figure(
+        "critical_difference",
+        "mean ranks of a comparison, joined where no difference is shown",
+        critical_difference,
+        "comparison",
+        1,
+        {"of": ()},
+    ),
 )
 """What can be drawn whatever the setting."""
 

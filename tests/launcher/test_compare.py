@@ -215,7 +215,7 @@ def test_the_commands_of_the_page_run(folder: Path):
     assert sweep
     Path("sweep.json").write_text(sweep[1])
     commands = re.findall(r"^(?:\$ )?hdrl (compare .*)$", PAGE, re.MULTILINE)
-    assert len(commands) == 4
+    assert len(commands) == 5
     for command in commands:
         result = CliRunner().invoke(cli, [*shlex.split(command), "-j", "1"])
         assert result.exit_code == 0, f"{command}\n{result.output}"

@@ -64,6 +64,15 @@ SUMMARY = {
     ],
 }
 
+RESULTS = """candidate,workload,window,mean_wait_s,utilization
+worse,gaia,0,10,0.5
+worse,gaia,1,20,0.6
+better,gaia,0,2,0.5
+better,gaia,1,4,0.6
+easy,gaia,0,5,0.4
+easy,gaia,1,22,0.7
+"""
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
@@ -74,6 +83,7 @@ def run(tmp_path: Path) -> Path:
     (folder / "makespans.log").write_text("30\n20\n10\n")
     (folder / "probs.json").write_text('{"probs": [[0.5, 0.2], [0.5, 0.8]]}')
     (folder / "summary.json").write_text(json.dumps(SUMMARY))
+    (folder / "results.csv").write_text(RESULTS)
     return folder
 
 

@@ -7,11 +7,11 @@ import dataclasses
 import itertools
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,15 @@ from hdrl.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
 from hdrl.experiment.compare.cases import Case, cautions_of_size, check_number, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
-from hdrl.experiment.compare.files import FILES, SUMMARY_FILE, Comparison, Rival, read_comparison, write_comparison
+from hdrl.experiment.compare.files import (
+    FILES,
+    SUMMARY_FILE,
+    Comparison,
+    LookTaken,
+    Rival,
+    read_comparison,
+    write_comparison,
+)
 from hdrl.experiment.compare.knowledge import (
     JudgingWindows,
     cautions_of_models,
@@ -32,16 +40,24 @@ from hdrl.experiment.compare.knowledge import (
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
 from hdrl.experiment.compare.pointstore import PointStore, Scope, check_identity, finished_identity, load_parquet
 from hdrl.experiment.compare.selection import Selection, choose_baseline, training_shares
-from hdrl.experiment.compare.summary import Measured, deciding_rows, summarise
-from hdrl.experiment.compare.verdict import headline, verdict
+from hdrl.experiment.compare.summary import (
+    Measured,
+    SummaryRow,
+    alike_neighbours,
+    deciding_rows,
+    summarise,
+    tails_of,
+)
+from hdrl.experiment.compare.verdict import Criteria, Tail, headline, is_better, verdict
 from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.progress import quiet
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.files import write_json
+from hdrl.metrics.statistics import look_levels, look_sizes
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Load, Setting, find_setting, place_of_setting
+from hdrl.setting import Load, Machine, Setting, find_setting, place_of_setting
 
 __all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "run_comparison"]
 
@@ -116,8 +132,9 @@ def run_comparison(
         n_before = len(store.results)
         if n_before:
             tell.message(f"{out}: continues, {n_before:,} points are there")
-        for caution in powerless(plan.n_test, plan.n_rivals, round(1 - sweep.confidence, 12)):
-            tell.message(f"warning: {caution.text}")
+        if not plan.sweep.is_continuous:
+            for caution in powerless(plan.n_test, plan.n_rivals, round(1 - sweep.confidence, 12)):
+                tell.message(f"warning: {caution.text}")
         _warm_up(plan, tell)
         work = _Work(plan, store, n_workers or default_workers(), on, tell)
         result = _finish(plan, work, out)
@@ -137,6 +154,14 @@ def run_comparison(
     return dataclasses.replace(result, n_simulated=n_simulated)
 
 
+class Look(NamedTuple):
+    """Some of the cases, after which the comparison may end."""
+
+    cases: list[int]
+    number: int
+    level: float
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """Everything that is known before the first simulation."""
@@ -152,21 +177,55 @@ class _Plan:
     n_test: int
     identity: dict[str, Any]
     deciders: dict[str, list[Decider]]
+    asked: tuple[str, ...]
 
     @property
-    def cases(self) -> tuple[Case, ...]:
-        """The cases that candidates are judged by."""
-        return self.runner.cases[: self.n_test]
+    def looks(self) -> list[Look]:
+        """Which cases are looked at, one after the other, and the level of each test."""
+        level, windows = round(1 - self.sweep.confidence, 12), self.sweep.windows
+        everything = list(range(self.n_test))
+        if windows is None or windows.up_to is None or windows.count is None:
+            return [Look(everything, 1, level)]
+        sizes = look_sizes(windows.count, windows.up_to)
+        levels = look_levels(sizes, level)
+        # The windows of a look lie evenly among those of the next one.
+        strides = [2 ** (len(sizes) - number) for number in range(1, len(sizes) + 1)]
+        return [
+            Look([case for case in everything if self.runner.cases[case].window % stride == 0], number, round(each, 12))
+            for number, (stride, each) in enumerate(zip(strides, levels, strict=True), start=1)
+        ]
 
-    @property
-    def judging(self) -> JudgingWindows:
-        """These cases, as models may know them."""
+    def judging(self, cases: Sequence[Case]) -> JudgingWindows:
+        """Return cases as models may know them."""
         runner = self.runner
 
         def generate(case: Case) -> Load:
             return case.items(self.setting, runner.machine, runner.workloads, runner.sweep)
 
-        return JudgingWindows(self.cases, runner.workloads, runner.machine, generate)
+        return JudgingWindows(tuple(cases), runner.workloads, runner.machine, generate)
+
+    @property
+    def tails(self) -> list[str]:
+        """The metrics of the tail that stand beside the one that decides."""
+        metric = self.asked[0]
+        tails = self.sweep.tails
+        return tails_of(metric, self.setting.metrics) if tails is None else [one for one in tails if one != metric]
+
+    @property
+    def criteria(self) -> Criteria:
+        """What counts as equal, and as no worse."""
+        return Criteria(self.sweep.equal_within, self.sweep.tail_margin)
+
+    @property
+    def trainings(self) -> dict[str, str]:
+        """By candidate that is the average of the trainings of another, that other one."""
+        found = {}
+        for one in self.candidates:
+            parts = [part for decider in self.deciders.get(one.name, ()) for part in decider.knows().averages]
+            for other in self.candidates:
+                if parts and other.name != one.name and sorted(other.sha256) == sorted(parts):
+                    found[one.name] = other.name
+        return found
 
     @property
     def n_rivals(self) -> int:
@@ -193,6 +252,7 @@ def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
     setting = find_setting(sweep.setting_name, sweep.folder)
     machine = setting.machine(sweep)
     sweep = sweep.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.default_metrics)
+    asked = _asked(sweep, setting, machine)
     candidates = read_candidates(sweep)
     shares = training_shares(sweep, setting.metrics)
     baseline, opponents = "", []
@@ -201,9 +261,10 @@ def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
     else:
         opponents = read_candidates(sweep, [sweep.opponents])
     workloads = read_loads(sweep, setting, machine)
-    cases = test_cases(sweep, workloads)
-    training = train_cases(sweep, workloads, shares) if shares is not None else []
-    check_number(sweep, len(cases) + len(training), [*candidates, *opponents])
+    whole = _with_all_windows(sweep)
+    cases = test_cases(whole, workloads)
+    training = train_cases(whole, workloads, shares) if shares is not None else []
+    check_number(whole, len(cases) + len(training), [*candidates, *opponents])
     deciders = deciders_of_files([*candidates, *opponents], setting)
     asks = shares is not None or chosen is not None
     knowing = rival_groups(deciders, candidates, setting) if asks else {}
@@ -239,7 +300,24 @@ def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
         n_test=len(cases),
         identity=identity,
         deciders=deciders,
+        asked=asked,
     )
+
+
+def _asked(sweep: Sweep, setting: Setting, machine: Machine) -> tuple[str, ...]:
+    """Return the metrics of which a verdict is due: all that were asked for; of the default ones the first."""
+    plain = sweep.model_copy(update={"metrics": None})
+    usual = plain.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.default_metrics)
+    metrics = sweep.metrics or list(setting.default_metrics)
+    return tuple(metrics[:1] if metrics == usual.metrics else metrics)
+
+
+def _with_all_windows(sweep: Sweep) -> Sweep:
+    """Return a sweep with as many windows as its last look has."""
+    windows = sweep.windows
+    if windows is None or windows.up_to is None:
+        return sweep
+    return sweep.model_copy(update={"windows": windows.model_copy(update={"count": windows.up_to, "up_to": None})})
 
 
 def _with_baseline(sweep: Sweep, candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
@@ -263,7 +341,7 @@ class _Work:
         self._index = {candidate.name: number for number, candidate in enumerate(plan.runner.candidates)}
 
     def results(
-        self, candidates: Sequence[Candidate], cases: range, meanwhile: Callable[[], object] | None = None
+        self, candidates: Sequence[Candidate], cases: Sequence[int], meanwhile: Callable[[], object] | None = None
     ) -> dict[Point, PointResult]:
         """Return the results of candidates on cases, with all their seeds; see `hdrl.distributed.run_tasks`."""
         runner = self._plan.runner
@@ -306,7 +384,7 @@ class _Work:
 
 
 def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
-    sweep, n_test = plan.sweep, plan.n_test
+    sweep = plan.sweep
     candidates, baseline, selection = list(plan.candidates), plan.baseline, None
     rivals: dict[str, str] = {}
     if plan.opponents:
@@ -316,28 +394,34 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
     for group, those in plan.rivals.items():
         rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
         _let_in(candidates, those, rivals[group])
-    # Not while a baseline is chosen: workers cannot be copies of a process with Polars' threads.
-    results = work.results(candidates, range(n_test), meanwhile=load_parquet)
-    measured = _measured(plan, candidates, baseline, results)
-    metrics = sweep.metrics or list(plan.setting.default_metrics)
-    rows = summarise(measured, metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
-    metric = metrics[0]
-    deciding = deciding_rows(rows, metric)
     let_in = set(rivals.values()) - {one.name for one in plan.candidates}
-    judged = [row for row in deciding if row.candidate not in let_in]
-    info = plan.setting.metrics[metric]
+    metric, info = plan.asked[0], plan.setting.metrics[plan.asked[0]]
+    metrics = list(dict.fromkeys([*(sweep.metrics or plan.setting.default_metrics), *plan.tails]))
+    for look in plan.looks:
+        # Not while a baseline is chosen: workers cannot be copies of a process with Polars' threads.
+        results = work.results(candidates, look.cases, meanwhile=load_parquet)
+        measured = _measured(plan, candidates, baseline, results, look.cases)
+        rows = _summarise(plan, measured, metrics, look)
+        deciding = deciding_rows(rows, metric)
+        judged = [row for row in deciding if row.candidate not in let_in]
+        if all(is_better(row, info) is not None for row in judged):
+            break
+    tails = [Tail(row, plan.setting.metrics[name]) for name in plan.tails for row in deciding_rows(rows, name)]
+    cases = [plan.runner.cases[number] for number in look.cases]
     deciders = {one.name: plan.deciders[one.name] for one in candidates if one.name in plan.deciders}
-    case_loads = np.array([_load_of(results, number) for number in range(n_test)])
     found = cautions(
         measured,
         rows,
         metric=metric,
-        cases=plan.cases,
-        loads=case_loads,
-        candidates=candidates,
+        cases=cases,
+        loads=np.array([_load_of(results, number) for number in look.cases]),
+        candidates=_with_trainings(candidates, measured.trainings),
         clairvoyant=see_too_much(deciders, candidates, plan.setting),
         exact=plan.setting.exact_estimates(sweep, plan.runner.workloads),
-        of_windows=cautions_of_windows(deciders, plan.judging),
+        of_windows=[
+            *cautions_of_windows(deciders, plan.judging(cases)),
+            *alike_neighbours(measured, metric),
+        ],
         training=plan.training,
         classic={name for names in plan.setting.policies.groups().values() for name in names},
         let_in=let_in,
@@ -347,23 +431,70 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
             *cautions_of_size(sweep, plan.runner.workloads),
         ],
     )
+    if any(row.n_weeks for row in deciding):
+        found = [caution for caution in found if caution.kind not in ("powerless", "few-windows")]
+    learned = {one.name for one in candidates if one.is_model}
+    words = headline(
+        judged, baseline, info, learned, n_tests=len(deciding), tails=tails, criteria=plan.criteria
+    ) + _look_words(plan, look)
     comparison = Comparison(
         folder=out,
         baseline=baseline,
         metric=metric,
-        verdict=headline(
-            judged, baseline, info, {one.name for one in candidates if one.is_model}, n_tests=len(deciding)
-        ),
-        verdicts=tuple(verdict(row, baseline, info, n_tests=len(deciding)) for row in deciding),
+        verdict=words,
+        verdicts=tuple(_verdicts(plan, rows, baseline, tails)),
         cautions=tuple(found),
         rows=tuple(rows),
         n_points=len(results),
         n_simulated=0,
         metrics=plan.setting.metrics,
-        rivals=tuple(_against(plan, measured, group, name, metric) for group, name in rivals.items()),
+        rivals=tuple(_against(plan, measured, group, name, look) for group, name in rivals.items()),
+        asked=plan.asked,
+        tails=tuple(plan.tails),
+        added=tuple(name for name in metrics if name not in (sweep.metrics or plan.setting.default_metrics)),
+        criteria=plan.criteria,
+        look=None if len(plan.looks) == 1 else LookTaken(look.number, len(plan.looks), look.level),
     )
     write_comparison(plan.runner, comparison, results, selection, plan.identity)
     return comparison
+
+
+def _with_trainings(candidates: Sequence[Candidate], trainings: Mapping[str, str]) -> list[Candidate]:
+    """Return candidates, averages with the files of the trainings that their intervals include."""
+    files = {one.name: one.files for one in candidates}
+    return [
+        dataclasses.replace(one, files=files[trainings[one.name]]) if one.name in trainings else one
+        for one in candidates
+    ]
+
+
+def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: Look) -> list[SummaryRow]:
+    """Return the table at the level of a look."""
+    sweep = plan.sweep
+    return summarise(
+        measured, metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=round(1 - look.level, 12)
+    )
+
+
+def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Sequence[Tail]) -> Iterator[str]:
+    """Say what is shown of each candidate by each metric that was asked for."""
+    for metric in plan.asked:
+        deciding = deciding_rows(rows, metric)
+        beside = tails if metric == plan.asked[0] else ()
+        for row in deciding:
+            info = plan.setting.metrics[metric]
+            yield verdict(row, baseline, info, n_tests=len(deciding), tails=beside, criteria=plan.criteria)
+
+
+def _look_words(plan: _Plan, look: Look) -> str:
+    """Say how many times one has looked, if more than once is allowed."""
+    n_looks, all_looks = len(plan.looks), round(1 - plan.sweep.confidence, 12)
+    if n_looks == 1:
+        return ""
+    return (
+        f" This is look {look.number} of at most {n_looks}: its level of {look.level:.2g} keeps the chance of a false "
+        f"claim over all of them at {all_looks:.2g}."
+    )
 
 
 def _let_in(candidates: list[Candidate], among: Sequence[Candidate], name: str) -> None:
@@ -372,19 +503,21 @@ def _let_in(candidates: list[Candidate], among: Sequence[Candidate], name: str) 
         candidates.insert(0, next(one for one in among if one.name == name))
 
 
-def _against(plan: _Plan, measured: Measured, group: str, name: str, metric: str) -> Rival:
+def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look) -> Rival:
     """Return how the candidates that know as much do against the best of the classic policies that do."""
-    sweep, info = plan.sweep, plan.setting.metrics[metric]
+    metric, info = plan.asked[0], plan.setting.metrics[plan.asked[0]]
     against = dataclasses.replace(measured, baseline=name)
-    rows = summarise(against, [metric], seed=sweep.seed, n_resamples=sweep.resamples, confidence=sweep.confidence)
-    deciding = deciding_rows(rows, metric)
+    all_rows = _summarise(plan, against, [metric, *plan.tails], look)
+    tails = [Tail(row, plan.setting.metrics[one]) for one in plan.tails for row in deciding_rows(all_rows, one)]
+    deciding = deciding_rows(all_rows, metric)
     ours = [row for row in deciding if row.candidate in plan.knowing[group]]
-    return Rival(name, group, tuple(ours), tuple(verdict(row, name, info, n_tests=len(deciding)) for row in ours))
+    words = (verdict(row, name, info, n_tests=len(deciding), tails=tails, criteria=plan.criteria) for row in ours)
+    return Rival(name, group, tuple(ours), tuple(words))
 
 
 def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:
     results = work.results(among, range(plan.n_test, len(plan.runner.cases)))
-    metric = (plan.sweep.metrics or plan.setting.default_metrics)[0]
+    metric = plan.asked[0]
     values: dict[str, list[float]] = {candidate.name: [] for candidate in among}
     for point, result in sorted(results.items()):
         values[plan.runner.candidates[point.candidate].name].append(result.metrics[metric])
@@ -402,29 +535,46 @@ def _load_of(results: Mapping[Point, PointResult], case: int) -> float:
 
 
 def _measured(
-    plan: _Plan, candidates: Sequence[Candidate], baseline: str, results: Mapping[Point, PointResult]
+    plan: _Plan,
+    candidates: Sequence[Candidate],
+    baseline: str,
+    results: Mapping[Point, PointResult],
+    cases: Sequence[int],
 ) -> Measured:
     index = {candidate.name: number for number, candidate in enumerate(plan.runner.candidates)}
     values: dict[str, dict[str, Any]] = {}
     is_failed: dict[str, Any] = {}
+    weeks: dict[str, list[dict[str, Any]]] = {}
     for candidate in candidates:
         of = [
-            [results[Point(case, index[candidate.name], seed)] for seed in range(candidate.n_seeds)]
-            for case in range(plan.n_test)
+            [results[Point(case, index[candidate.name], seed)] for seed in range(candidate.n_seeds)] for case in cases
         ]
         values[candidate.name] = {
             name: np.array([[one.metrics[name] for one in row] for row in of]) for name in plan.setting.metrics
         }
         is_failed[candidate.name] = np.array([[bool(one.problem) for one in row] for row in of])
+        weeks[candidate.name] = [_weeks(row) for row in of]
+    judging = [plan.runner.cases[case] for case in cases]
     return Measured(
         candidates=tuple(candidate.name for candidate in candidates),
         baseline=baseline,
-        workloads=tuple(case.workload for case in plan.cases),
+        workloads=tuple(case.workload for case in judging),
         values=values,
         is_failed=is_failed,
         metrics=plan.setting.metrics,
         unrun=plan.setting.unrun,
+        logs=tuple(dict.fromkeys(case.workload for case in judging if case.source >= 0)),
+        trainings=plan.trainings,
+        weeks=weeks if any(one for those in weeks.values() for one in those) else {},
     )
+
+
+def _weeks(of_seeds: Sequence[PointResult]) -> dict[str, Any]:
+    """Return metrics by name in each week and seed of a run; nothing where a seed has no weeks."""
+    if not all(one.weeks for one in of_seeds):
+        return {}
+    names = of_seeds[0].weeks[0]
+    return {name: np.array([[week[name] for week in one.weeks] for one in of_seeds]).T for name in names}
 
 
 def _check_statistics() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ValidationError, field_validator
@@ -19,6 +20,7 @@ from hdrl.experiment.compare.points import Point, PointResult, PointRunner
 from hdrl.experiment.compare.pointstore import write_csv, write_parquet
 from hdrl.experiment.compare.selection import Selection
 from hdrl.experiment.compare.summary import SummaryRow
+from hdrl.experiment.compare.verdict import CRITERIA, Criteria
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, setting_of, sweep_in
 from hdrl.files import read_json, write_json
 from hdrl.metrics.catalogue import MetricInfo
@@ -27,10 +29,11 @@ from hdrl.options.problems import problem_of
 
 SUMMARY_FILE = "summary.json"
 RESULTS_FILE = "results.csv"
+WEEKS_FILE = "weeks.csv"
 
 FILES = (
     *(SUMMARY_FILE, SWEEP_FILE, RESUME_FILE, "summary.csv", RESULTS_FILE, "results.parquet", "selection.csv"),
-    *("provenance.json", "timing.json"),
+    *(WEEKS_FILE, "provenance.json", "timing.json"),
 )
 """What a comparison writes."""
 
@@ -55,6 +58,23 @@ class Rival:
     group: str
     rows: tuple[SummaryRow, ...]
     verdicts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LookTaken:
+    """After which of several looks a comparison ended.
+
+    Attributes
+    ----------
+    number, most
+        Which, counted from 1, and how many were allowed.
+    level
+        What p had to stay below at it.
+    """
+
+    number: int
+    most: int
+    level: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +103,16 @@ class Comparison:
         What every metric of the setting means.
     rivals
         Further opponents of candidates that know more than the heuristics do.
+    asked
+        The metrics of which there are verdicts, the one that decides first.
+    tails
+        Metrics of the tail beside it.
+    criteria
+        What counts as equal, and as no worse.
+    look
+        After which look it ended; ``None`` if there was to be one.
+    added
+        Tails that are in the table for the verdict alone, and not among the metrics that the sweep names.
     """
 
     folder: Path
@@ -96,6 +126,11 @@ class Comparison:
     n_simulated: int
     metrics: Mapping[str, MetricInfo]
     rivals: tuple[Rival, ...] = ()
+    asked: tuple[str, ...] = ()
+    tails: tuple[str, ...] = ()
+    criteria: Criteria = CRITERIA
+    look: LookTaken | None = None
+    added: tuple[str, ...] = ()
 
 
 def read_comparison(folder: str | Path) -> Comparison:
@@ -122,18 +157,17 @@ def read_comparison(folder: str | Path) -> Comparison:
         verdict=summary.verdict,
         verdicts=summary.verdicts,
         cautions=summary.warnings,
-        rows=_with_confidence(summary.rows, summary.confidence),
+        rows=summary.rows,
         n_points=summary.n_points,
         n_simulated=0,
         metrics=_metrics_of(folder),
-        rivals=tuple(
-            dataclasses.replace(one, rows=_with_confidence(one.rows, summary.confidence)) for one in summary.rivals
-        ),
+        rivals=summary.rivals,
+        asked=summary.asked or (summary.metric,),
+        tails=summary.tails,
+        criteria=summary.criteria,
+        look=summary.look,
+        added=summary.added,
     )
-
-
-def _with_confidence(rows: Sequence[SummaryRow], confidence: float) -> tuple[SummaryRow, ...]:
-    return tuple(dataclasses.replace(row, confidence=confidence) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +239,11 @@ class _Summary(BaseModel):
     n_points: int
     rows: tuple[SummaryRow, ...]
     rivals: tuple[Rival, ...] = ()
-    confidence: float = CONFIDENCE
+    asked: tuple[str, ...] = ()
+    tails: tuple[str, ...] = ()
+    criteria: Criteria = CRITERIA
+    look: LookTaken | None = None
+    added: tuple[str, ...] = ()
 
     @field_validator("rows", mode="before")
     @classmethod
@@ -268,6 +306,14 @@ def write_comparison(
         write_parquet(out / "results.parquet", table)
     except MissingExtra:
         (out / "results.parquet").unlink(missing_ok=True)
+    weeks = [
+        {"candidate": names[point.candidate], "workload": runner.cases[point.case].workload}
+        | {"seed": sweep.seed + point.seed, "week": number, **_counted(metrics)}
+        for point in ordered
+        for number, metrics in enumerate(results[point].weeks)
+    ]
+    if weeks:
+        write_csv(out / WEEKS_FILE, weeks)
     if selection is not None:
         write_csv(out / "selection.csv", selection.rows())
     rows = _as_json(comparison.rows)
@@ -280,10 +326,15 @@ def write_comparison(
             "warnings": [dataclasses.asdict(caution) for caution in comparison.cautions],
             "baseline": comparison.baseline,
             "metric": comparison.metric,
+            "asked": comparison.asked,
+            "tails": comparison.tails,
+            "added": comparison.added,
+            "criteria": dataclasses.asdict(comparison.criteria),
             "confidence": sweep.confidence,
             "n_points": comparison.n_points,
             "chosen_by": None if selection is None else selection.words(),
             "rows": [without_nan(row) for row in rows],
+            **({"look": dataclasses.asdict(comparison.look)} if comparison.look else {}),
             **({"rivals": [_rival_as_json(rival) for rival in comparison.rivals]} if comparison.rivals else {}),
         },
     )
@@ -295,14 +346,23 @@ def _rival_as_json(rival: Rival) -> dict[str, Any]:
 
 
 def _as_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
-    """Return the rows of a table; the seldom column is there if it says anything."""
+    """Return the rows of a table; rare columns are there if they say anything."""
     data = [dataclasses.asdict(row) for row in rows]
-    for one in data:
-        del one["confidence"]  # the summary holds it, once
-    if not any(row.is_contested for row in rows):
-        for one in data:
-            del one["is_contested"]
-    return data
+    left_out = {name for names, says in _RARE.items() if not any(map(says, rows)) for name in names}
+    return [{name: value for name, value in one.items() if name not in left_out} for one in data]
+
+
+_RARE: Mapping[tuple[str, ...], Callable[[SummaryRow], bool]] = MappingProxyType(
+    {
+        ("is_contested",): lambda row: row.is_contested,
+        ("confidence",): lambda row: row.confidence != CONFIDENCE,
+        ("decides_as_baseline",): lambda row: row.decides_as_baseline,
+        ("n_averaged",): lambda row: row.n_averaged > 0,
+        ("n_weeks",): lambda row: row.n_weeks > 0,
+        ("n_logs", "logs_ratio", "logs_low", "logs_high", "without_log", "without_ratio"): lambda row: row.n_logs > 0,
+    }
+)
+"""Columns that a table has only if they say anything, and when they do."""
 
 
 def without_nan(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from hdrl.errors import OptionsError, UnknownName
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
 from hdrl.experiment.compare.files import Comparison, without_nan
-from hdrl.experiment.compare.summary import ALL
+from hdrl.experiment.compare.selection import BEST
+from hdrl.experiment.compare.summary import ALL, WAITS, SummaryRow, deciding_rows
+from hdrl.experiment.compare.verdict import Tail, is_better, tail_words
 from hdrl.files import write_json
 from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.statistics import CONFIDENCE
+from hdrl.metrics.words import number_words
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Setting, find_setting
 
@@ -36,8 +39,6 @@ RESULT_FILE = "held_out.json"
 
 TAIL_METRICS = ("p99_wait_s", "max_wait_s", "user_fairness")
 """What stands beside every ratio, where a setting has it."""
-
-_TAIL = MappingProxyType({"p99_wait_s": "99th percentile of waiting times", "max_wait_s": "longest wait"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class HeldOutRow:
         The same of the ratio to it.
     tail
         Means over windows of `TAIL_METRICS`, by name.
+    confidence
+        Share of intervals that would hold the true value.
     """
 
     protocol: str
@@ -71,6 +74,7 @@ class HeldOutRow:
     rival_low: float
     rival_high: float
     tail: Mapping[str, float]
+    confidence: float = CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +179,8 @@ def run_held_out(
         rivals = {one.group: one.name for one in found["windows"].rivals}
     first = found["windows"]
     rows = tuple(row for protocol, one in found.items() for row in _rows(protocol, one, first))
-    told = (*_cautions_of(found), *_cautions(rows, first.baseline, first.metrics[first.metric]))
-    result = HeldOut(out, first.baseline, first.metric, rows, told, sweep.confidence)
+    told = (*_cautions_of(found), *tail_cautions(found, is_chosen=(sweep.baseline or "").startswith(BEST)))
+    result = HeldOut(out, first.baseline, first.metric, rows, told)
     write_json(
         out / RESULT_FILE,
         {
@@ -218,6 +222,7 @@ def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[
             rival_ratio=nothing if to_rival is None else to_rival.ratio,
             rival_low=nothing if to_rival is None else to_rival.ratio_low,
             rival_high=nothing if to_rival is None else to_rival.ratio_high,
+            confidence=row.confidence,
             tail={name: tails[row.candidate, name] for name in TAIL_METRICS if (row.candidate, name) in tails},
         )
 
@@ -233,19 +238,67 @@ def _cautions_of(found: Mapping[str, Comparison]) -> Iterator[str]:
         yield text if len(protocols) == len(found) else f"{', '.join(protocols)}: {text}"
 
 
-def _cautions(rows: tuple[HeldOutRow, ...], baseline: str, info: MetricInfo) -> Iterator[str]:
-    """Tell of candidates whose mean is better than the baseline's and whose tail is worse."""
-    base = {row.protocol: row for row in rows if row.candidate == baseline}
-    for row in rows:
-        if row.candidate == baseline or math.isnan(row.ratio) or row.ratio == 1 or info.side(row.ratio) != "better":
-            continue
-        for name, words in _TAIL.items():
-            mine, theirs = row.tail.get(name, math.nan), base[row.protocol].tail.get(name, math.nan)
-            if mine > theirs:
+def tail_cautions(found: Mapping[str, Comparison], *, is_chosen: bool) -> Iterator[str]:
+    """Warn of candidates that are better on the mean and worse in the tail, and of a chosen baseline's bad tail.
+
+    Parameters
+    ----------
+    found
+        Comparisons by protocol.
+    is_chosen
+        Whether the baseline was chosen by its mean, and not named.
+
+    Yields
+    ------
+    str
+        A sentence.
+    """
+    for protocol, comparison in found.items():
+        info, criteria = comparison.metrics[comparison.metric], comparison.criteria
+        for row in deciding_rows(comparison.rows, comparison.metric):
+            tails = [
+                Tail(one, comparison.metrics[name])
+                for name in WAITS
+                if name in comparison.metrics
+                for one in deciding_rows(comparison.rows, name)
+                if one.candidate == row.candidate
+            ]
+            worse = [tail for tail in tails if _is_apart(tail, criteria.tail_margin, better=False)]
+            if worse and _is_ahead(row, info):
                 yield (
-                    f"{row.protocol}: {row.candidate} wins by its mean, but its {words} is {mine:,.0f} s where that of "
-                    f"{baseline} is {theirs:,.0f} s"
+                    f"{protocol}: {row.candidate} is better than {comparison.baseline} on the mean "
+                    f"({_factor(row)}), and worse in the tail ({_factors(worse)})"
                 )
+            better = [tail for tail in tails if _is_apart(tail, criteria.tail_margin, better=True)]
+            if better and is_chosen:
+                yield (
+                    f"{protocol}: {comparison.baseline} was chosen by its mean, and its tail is worse than that of "
+                    f"{row.candidate}, which has {_factors(better)} times its own"
+                )
+
+
+def _is_ahead(row: SummaryRow, info: MetricInfo) -> bool:
+    """Return whether a mean is better as far as the protocol can show it: one run may have no interval."""
+    if not math.isnan(row.ratio_low):
+        return is_better(row, info) is True
+    return info.side(row.ratio) == "better"
+
+
+def _is_apart(tail: Tail, margin: float, *, better: bool) -> bool:
+    """Return whether a tail differs to one side by more than the margin, and not by chance where that is known."""
+    row, info = tail
+    less = info.lower_is_better is not False
+    is_beyond = row.ratio < 1 / margin if better == less else row.ratio > margin
+    return is_beyond and (math.isnan(row.ratio_low) or is_better(row, info) is better)
+
+
+def _factor(row: SummaryRow) -> str:
+    interval = "" if math.isnan(row.ratio_low) else f" [{number_words(row.ratio_low)}, {number_words(row.ratio_high)}]"
+    return f"{number_words(row.ratio)}{interval}"
+
+
+def _factors(tails: Sequence[Tail]) -> str:
+    return ", ".join(f"{tail_words(row.metric)} {_factor(row)}" for row, _ in tails)
 
 
 def _as_json(row: HeldOutRow) -> dict[str, Any]:

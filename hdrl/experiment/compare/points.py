@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from hdrl.errors import DecisionError, SimulationError
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider
+from hdrl.metrics.statistics import FEWEST_BLOCKS
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Load, Machine, Setting, SettingPlace, find_setting
 
@@ -19,6 +22,9 @@ JOBS_PER_BATCH = 20_000
 
 SHORTEST_BATCHES = 4
 """Batches per worker at least, so that all end at about the same time."""
+
+
+WEEK_S = 604_800.0
 
 
 class Point(NamedTuple):
@@ -41,11 +47,14 @@ class PointResult:
         Offered load of the jobs; NaN where there is none.
     problem
         Why it could not be simulated to its end; empty if it could.
+    weeks
+        Metrics of the jobs of each week in which there were any, if the whole log is one run.
     """
 
     metrics: dict[str, float]
     offered_load: float
     problem: str = ""
+    weeks: tuple[dict[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +118,29 @@ class PointRunner:
         except (SimulationError, DecisionError) as error:
             nothing = dict.fromkeys(setting.metrics, math.nan) | {"n_jobs": float(case.n_jobs)}
             return PointResult(nothing, load, " ".join(str(error).split()))
+        weeks = self._weeks(setting, case, trace) if self.sweep.is_continuous else ()
         if case.n_simulated == case.n_jobs:
-            return PointResult(setting.measure(trace), load)
-        metrics = setting.measure(setting.counted(trace, case.warm_up, case.n_jobs))
-        metrics |= {name: math.nan for name, info in setting.metrics.items() if info.is_of_whole_run}
-        return PointResult(metrics, load)
+            return PointResult(setting.measure(trace), load, weeks=weeks)
+        return PointResult(_part(setting, trace, case.warm_up, case.n_jobs), load, weeks=weeks)
+
+    def _weeks(self, setting: Setting, case: Case, trace: Any) -> tuple[dict[str, float], ...]:
+        """Return the metrics of each week, by the dates of release; nothing of a run that is too short."""
+        dates = trace.tasks["release_s"][case.warm_up : case.warm_up + case.n_jobs]
+        number = ((dates - dates[0]) // WEEK_S).astype(int)
+        firsts = np.flatnonzero(np.diff(number, prepend=-1))
+        if len(firsts) < FEWEST_BLOCKS:
+            return ()
+        ends = [*firsts[1:], case.n_jobs]
+        return tuple(
+            _part(setting, trace, case.warm_up + int(first), int(end - first))
+            for first, end in zip(firsts, ends, strict=True)
+        )
+
+
+def _part(setting: Setting, trace: Any, first: int, n_jobs: int) -> dict[str, float]:
+    """Return the metrics of some jobs of a simulation; NaN for those that only a whole run has."""
+    metrics = setting.measure(setting.counted(trace, first, n_jobs))
+    return metrics | {name: math.nan for name, info in setting.metrics.items() if info.is_of_whole_run}
 
 
 def batches(points: Sequence[Point], cases: Sequence[Case], n_workers: int) -> list[list[Point]]:

@@ -103,7 +103,9 @@ class PointStore:
         for key, result in results.items():
             values = [result.metrics[name] for name in self._metrics]
             numbers = [_as_json(value) for value in (result.offered_load, *values)]
-            self._write({"point": key, "numbers": numbers, "problem": result.problem}, flush=False)
+            weeks = [[_as_json(week[name]) for name in self._metrics] for week in result.weeks]
+            line = {"point": key, "numbers": numbers, "problem": result.problem}
+            self._write(line | ({"weeks": weeks} if weeks else {}), flush=False)
         self._flush()
 
     def close(self) -> None:
@@ -171,8 +173,13 @@ def _as_json(value: float) -> float | str | None:
 
 
 def _result_of(line: Mapping[str, Any], metrics: Iterable[str]) -> PointResult:
+    names = tuple(metrics)
     load, *values = (math.nan if number is None else float(number) for number in line["numbers"])
-    return PointResult(dict(zip(metrics, values, strict=True)), load, str(line["problem"]))
+    weeks = tuple(
+        {name: math.nan if number is None else float(number) for name, number in zip(names, week, strict=True)}
+        for week in line.get("weeks", ())
+    )
+    return PointResult(dict(zip(names, values, strict=True)), load, str(line["problem"]), weeks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.metrics.catalogue import MetricInfo
-from hdrl.metrics.statistics import CONFIDENCE, Bootstrap, Interval, holm, log_sd, rank_direction, wilcoxon_p
-from hdrl.metrics.tables import FloatArray
+from hdrl.metrics.statistics import (
+    CONFIDENCE,
+    Bootstrap,
+    GroupInterval,
+    Interval,
+    across_groups,
+    block_ratio,
+    holm,
+    improvement_probability,
+    log_ratios,
+    log_sd,
+    rank_direction,
+    ratio_iqm,
+    suspicious_lag,
+    wilcoxon_p,
+    without_each_group,
+)
+from hdrl.metrics.tables import EQUAL, FloatArray
 
 ALL = "all"
 """The row over all workloads."""
@@ -40,6 +57,13 @@ class Measured:
         What every metric means.
     unrun
         Metrics that count items which were not brought to an end.
+    logs
+        Names of the workloads that are logs: those that are generated are not drawn from any population.
+    trainings
+        By candidate that is the average of others' trainings, the candidate that consists of these.
+    weeks
+        By candidate, for each window its metrics by name in each week and seed, shape ``(n_weeks, n_seeds)``; empty
+        where there are no weeks.
     """
 
     candidates: tuple[str, ...]
@@ -49,6 +73,9 @@ class Measured:
     is_failed: Mapping[str, NDArray[np.bool_]]
     metrics: Mapping[str, MetricInfo]
     unrun: Sequence[str]
+    logs: Sequence[str] = ()
+    trainings: Mapping[str, str] = field(default_factory=dict)
+    weeks: Mapping[str, Sequence[Mapping[str, FloatArray]]] = field(default_factory=dict)
 
     @property
     def workload_names(self) -> list[str]:
@@ -74,6 +101,21 @@ class Measured:
             Its name.
         """
         return _n_unrun(self, self.values[candidate], self.is_failed[candidate])
+
+    def decides_as_baseline(self, candidate: str, windows: NDArray[np.int64]) -> bool:
+        """Return whether all metrics of a candidate equal the baseline's in all of some windows, none of which failed.
+
+        Parameters
+        ----------
+        candidate
+            Its name.
+        windows
+            Their indices.
+        """
+        if self.is_failed[candidate][windows].any() or self.is_failed[self.baseline][windows].any():
+            return False
+        base = self.values[self.baseline]
+        return all(_is_equal(table[windows], base[name][windows]) for name, table in self.values[candidate].items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +146,24 @@ class SummaryRow:
         Simulations that could not be carried to their end.
     is_contested
         Whether the mean ratio and the signed ranks of the windows speak for different sides.
+    bound
+        The ratio is better than this, one-sided, with the confidence of the interval.
+    improvement
+        Share of windows and pairs of seeds in which the candidate is better than the baseline.
+    ratio_iqm
+        Geometric mean of the middle half of the ratios of single windows and seeds.
     confidence
         Share of intervals that would hold the true value.
+    decides_as_baseline
+        Whether all metrics equal the baseline's in all windows.
+    n_averaged
+        Trainings of which the candidate is the average, if the intervals include what other trainings would change.
+    n_weeks
+        Weeks from which the interval of a single run comes, and p; 0 where there are windows.
+    n_logs, logs_ratio, logs_low, logs_high
+        Logs, and the mean ratio over logs with its interval as if they were drawn from many.
+    without_log, without_ratio
+        The log without which the ratio looks worst, and the ratio without it.
     """
 
     workload: str
@@ -130,7 +188,19 @@ class SummaryRow:
     n_unfinished: int
     n_failed: int
     is_contested: bool = False
+    bound: float = math.nan
+    improvement: float = math.nan
+    ratio_iqm: float = math.nan
     confidence: float = CONFIDENCE
+    decides_as_baseline: bool = False
+    n_averaged: int = 0
+    n_weeks: int = 0
+    n_logs: int = 0
+    logs_ratio: float = math.nan
+    logs_low: float = math.nan
+    logs_high: float = math.nan
+    without_log: str = ""
+    without_ratio: float = math.nan
 
     @property
     def level(self) -> float:
@@ -164,6 +234,9 @@ def summarise(
         bootstraps[part] = Bootstrap(strata[windows], seed=seed, n_resamples=n_resamples, confidence=confidence)
     for metric in metrics:
         of_metric = [row for part in parts for row in _rows(measured, metric, part, bootstraps[part], confidence)]
+        if measured.weeks:
+            choices = {"seed": seed, "n_resamples": n_resamples}
+            of_metric = [_by_weeks(measured, row, confidence, choices) for row in of_metric]
         rows += _adjusted(of_metric)
     return rows
 
@@ -171,17 +244,21 @@ def summarise(
 def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, confidence: float) -> Iterator[SummaryRow]:
     windows = measured.windows_of(part)
     info = measured.metrics[metric]
+    less = info.lower_is_better is not False
     tables = {name: _without_dust(measured.values[name][metric][windows], info.unit) for name in measured.candidates}
     exists = np.any([~np.isnan(table).all(axis=1) for table in tables.values()], axis=0)
     base = tables[measured.baseline]
     for name, table in tables.items():
         is_whole = exists.any() and not np.isnan(table[exists]).any()
         nothing = Interval(math.nan, math.nan, math.nan)
-        is_pair = is_whole and name != measured.baseline and not np.isnan(base[exists]).any()
-        mean = bootstrap.mean(table) if is_whole else nothing
-        ratio = bootstrap.ratio(table, base) if is_pair else nothing
-        has_worst = is_whole and info.lower_is_better is not None
-        worst_last = np.sort(table[exists].ravel())[:: int(info.sign)] if has_worst else np.array([math.nan])
+        is_pair = bool(is_whole and name != measured.baseline and not np.isnan(base[exists]).any())
+        trainings = tables.get(measured.trainings.get(name, ""))
+        if trainings is not None and np.isnan(trainings[exists]).any():
+            trainings = None
+        mean = bootstrap.mean(table, trainings=trainings) if is_whole else nothing
+        ratio = bootstrap.ratio(table, base, trainings=trainings) if is_pair else nothing
+        worst_last = np.sort(table[exists].ravel()) if is_whole else np.array([math.nan])
+        worst_last = worst_last[::-1] if info.lower_is_better is False else worst_last
         values = {key: array[windows] for key, array in measured.values[name].items()}
         is_failed = measured.is_failed[name][windows]
         yield SummaryRow(
@@ -207,8 +284,74 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, conf
             n_unfinished=int(_n_unrun(measured, values, is_failed)),
             n_failed=int(np.count_nonzero(is_failed)),
             is_contested=bool(is_pair and rank_direction(table, base) * (ratio.value - 1) < 0),
+            bound=bootstrap.ratio_bound(table, base, is_upper=less, trainings=trainings) if is_pair else math.nan,
+            improvement=improvement_probability(table, base, lower_is_better=less) if is_pair else math.nan,
+            ratio_iqm=ratio_iqm(table, base) if is_pair else math.nan,
             confidence=confidence,
+            decides_as_baseline=is_pair and measured.decides_as_baseline(name, windows),
+            n_averaged=0 if trainings is None else trainings.shape[1],
+            **(_of_logs(measured, table, base, windows, less=less, confidence=confidence) if is_pair else {}),
         )
+
+
+def _by_weeks(measured: Measured, row: SummaryRow, confidence: float, choices: Mapping[str, int]) -> SummaryRow:
+    """Return the row of a single run with the interval that its weeks give, if its mean is one of their means."""
+    windows = measured.windows_of(row.workload)
+    if len(windows) != 1 or row.is_baseline or row.decides_as_baseline or math.isnan(row.ratio):
+        return row
+    ours, theirs = (measured.weeks[name][windows[0]] for name in (row.candidate, measured.baseline))
+    if not ours or not theirs or ours["n_jobs"].shape[0] != theirs["n_jobs"].shape[0]:
+        return row
+    weights, tables = ours["n_jobs"][:, 0], (ours[row.metric], theirs[row.metric])
+    for name, table in zip((row.candidate, measured.baseline), tables, strict=True):
+        whole = measured.values[name][row.metric][windows[0]]
+        mean = (table * weights[:, np.newaxis]).sum(axis=0) / weights.sum()
+        if np.isnan(table).any() or not np.all(np.abs(mean - whole) <= EQUAL * np.abs(whole)):
+            return row
+    (_, low, high), p = block_ratio(*tables, weights, confidence=confidence, **choices)
+    one_sided, _ = block_ratio(*tables, weights, confidence=2 * confidence - 1, **choices)
+    less = measured.metrics[row.metric].lower_is_better is not False
+    bound = one_sided.high if less else one_sided.low
+    return replace(row, ratio_low=low, ratio_high=high, p=p, bound=bound, n_weeks=len(weights), is_contested=False)
+
+
+def _of_logs(
+    measured: Measured,
+    table: FloatArray,
+    base: FloatArray,
+    windows: NDArray[np.int64],
+    *,
+    less: bool,
+    confidence: float,
+) -> dict[str, Any]:
+    """Return what several logs say of a log that was not there; nothing of one log, and of sequences that were made."""
+    names = [measured.workloads[window] for window in windows]
+    known = [name for name in dict.fromkeys(names) if name in measured.logs]
+    of_log = np.array([name in known for name in names])
+    if len(known) < 2:
+        return {}
+    groups = np.array([known.index(name) for name in names if name in known])
+    over: GroupInterval = across_groups(table[of_log], base[of_log], groups, confidence=confidence)
+    without = without_each_group(table[of_log], base[of_log], groups)
+    if math.isnan(over.value):
+        return {}
+    worst = max(without, key=lambda group: (1 if less else -1) * without[group])
+    return {
+        "n_logs": over.n_groups,
+        "logs_ratio": over.value,
+        "logs_low": over.low,
+        "logs_high": over.high,
+        "without_log": known[worst],
+        "without_ratio": without[worst],
+    }
+
+
+def _is_equal(one: FloatArray, other: FloatArray) -> bool:
+    """Return whether all values are equal but for rounding, each seed of one side with each of the other."""
+    ours, theirs = one[:, :, np.newaxis], other[:, np.newaxis, :]
+    with np.errstate(invalid="ignore"):
+        close = np.abs(ours - theirs) <= EQUAL * np.maximum(np.abs(ours), np.abs(theirs))
+    return bool(np.all(close | (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))))
 
 
 def _without_dust(table: FloatArray, unit: str) -> FloatArray:
@@ -250,3 +393,58 @@ def deciding_rows(rows: Sequence[SummaryRow], metric: str) -> list[SummaryRow]:
         The metric.
     """
     return [row for row in rows if row.workload == ALL and row.metric == metric and not row.is_baseline]
+
+
+WAITS = ("p99_wait_s", "max_wait_s")
+
+
+def tails_of(metric: str, known: Collection[str]) -> list[str]:
+    """Return the metrics that stand for the tail beside a mean: of waits where there are any, else of the same thing.
+
+    Parameters
+    ----------
+    metric
+        The metric that decides; only a mean hides a tail.
+    known
+        All metrics of the setting.
+    """
+    if not metric.startswith("mean_"):
+        return []
+    of = metric.removeprefix("mean_")
+    waits = [name for name in WAITS if name in known]
+    return waits or [name for name in (f"p99_{of}", f"max_{of}") if name in known]
+
+
+def alike_neighbours(measured: Measured, metric: str) -> Iterator[tuple[str, str]]:
+    """Warn of logs whose neighbouring windows have like ratios, more than chance explains.
+
+    Parameters
+    ----------
+    measured
+        All numbers; windows of a log in the order of time.
+    metric
+        The metric that decides.
+
+    Yields
+    ------
+    tuple
+        The kind and a sentence.
+    """
+    base = measured.values[measured.baseline][metric]
+    others = [name for name in measured.candidates if name != measured.baseline]
+    for log in measured.logs:
+        windows = measured.windows_of(log)
+        found = {}
+        for name in others:
+            logs = log_ratios(measured.values[name][metric][windows], base[windows])
+            correlation = suspicious_lag(logs, len(others) * len(measured.logs))
+            if correlation is not None:
+                found[name] = correlation
+        if found:
+            name = max(found, key=lambda one: found[one])
+            more = f" (and {len(found) - 1} more candidates)" if len(found) > 1 else ""
+            yield (
+                "alike-neighbours",
+                f"neighbouring windows of {log} have like ratios of {name}{more} (correlation {found[name]:.2f}): they "
+                "are not independent, so intervals are too narrow; take longer windows",
+            )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 from hdrl.experiment.compare.summary import SummaryRow
 from hdrl.metrics.catalogue import MetricInfo
@@ -12,6 +15,38 @@ from hdrl.metrics.words import metric_words, number_words
 
 FAR_BELOW = 0.1
 """Ratios below it are written as how many times lower a value is."""
+
+EQUAL_WITHIN = 0.02
+"""Ratios that differ from 1 by less are the same in practice."""
+
+TAIL_MARGIN = 1.1
+"""How much worse a tail may be that counts as no worse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """What counts as equal, and as no worse.
+
+    Attributes
+    ----------
+    equal_within
+        Relative change up to which two are the same in practice.
+    tail_margin
+        Ratio to the baseline up to which a tail is no worse.
+    """
+
+    equal_within: float = EQUAL_WITHIN
+    tail_margin: float = TAIL_MARGIN
+
+
+CRITERIA = Criteria()
+
+
+class Tail(NamedTuple):
+    """A candidate by a metric that stands for its tail, and what that metric means."""
+
+    row: SummaryRow
+    info: MetricInfo
 
 
 def differs(row: SummaryRow) -> bool:
@@ -46,8 +81,46 @@ def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
     return (row.ratio < 1) == info.lower_is_better
 
 
+def is_equal(row: SummaryRow, criteria: Criteria = CRITERIA) -> bool:
+    """Return whether the interval of the ratio lies so close to 1 that the difference does not matter.
+
+    Parameters
+    ----------
+    row
+        The candidate's row.
+    criteria
+        How close that is.
+    """
+    return 1 / (1 + criteria.equal_within) <= row.ratio_low <= row.ratio_high <= 1 + criteria.equal_within
+
+
+def is_no_worse(row: SummaryRow, info: MetricInfo, criteria: Criteria = CRITERIA) -> bool:
+    """Return whether the one-sided bound of the ratio excludes that a tail is worse than the margin.
+
+    Parameters
+    ----------
+    row
+        The candidate's row, of a metric that stands for the tail.
+    info
+        What its metric means.
+    criteria
+        The margin.
+    """
+    if info.lower_is_better is False:
+        return row.bound >= 1 / criteria.tail_margin
+    return row.bound <= criteria.tail_margin
+
+
 def verdict(
-    row: SummaryRow, baseline: str, info: MetricInfo, *, among: int = 1, kind: str = "", n_tests: int | None = None
+    row: SummaryRow,
+    baseline: str,
+    info: MetricInfo,
+    *,
+    among: int = 1,
+    kind: str = "",
+    n_tests: int | None = None,
+    tails: Sequence[Tail] = (),
+    criteria: Criteria = CRITERIA,
 ) -> str:
     """Say in a sentence what a comparison shows of a candidate.
 
@@ -65,19 +138,50 @@ def verdict(
         Which candidates those are, ``"learned "`` for instance; empty if they are all.
     n_tests
         How many candidates are tested against the baseline; ``None``: those among which it is the best.
+    tails
+        The rows of its tail; those of other candidates are passed over.
+    criteria
+        What counts as equal, and as no worse.
     """
     words = metric_words(row.metric)
-    who = row.candidate if among <= 1 else f"the {_first(info)} of {among} {kind}candidates, {row.candidate},"
+    subject = row.candidate if among <= 1 else f"the {_first(info)} of {among} {kind}candidates, {row.candidate},"
     windows = f"{row.n_windows} window{'s' if row.n_windows != 1 else ''}"
-    seeds = f" and {row.n_seeds} seeds" if row.n_seeds > 1 else ""
+    if row.n_weeks:
+        windows = f"one run of {row.n_weeks} weeks"
+    if row.n_averaged:
+        windows += f" and the {row.n_averaged} trainings that it averages"
+    elif row.n_seeds > 1:
+        windows += f" and {row.n_seeds} seeds"
     if math.isnan(row.ratio):
-        told = math.isnan(row.mean) or row.n_unfinished > 0
-        why = _unrun_words(row) if told else ": ratios need numbers above 0 on both sides, see the means"
-        return f"{who} cannot be compared with {baseline} by its {words} over {windows}{why}."
-    start = f"{who} has {_ratio_words(row, words, baseline)} over {windows}{seeds}"
+        is_unrun = math.isnan(row.mean) or row.n_unfinished > 0
+        why = _unrun_words(row) if is_unrun else ": ratios need numbers above 0 on both sides, see the means"
+        return f"{subject} cannot be compared with {baseline} by its {words} over {windows}{why}."
+    if row.decides_as_baseline:
+        return f"{subject} decides as {baseline} does: all metrics are equal in {windows}{_unrun_words(row)}."
+    start = f"{subject} has {_ratio_words(row, words, baseline)} over {windows}"
     if math.isnan(row.ratio_low):
         return f"{start}: one window shows nothing beyond itself{_unrun_words(row)}."
-    return f"{start} (p {_p_words(row.p_holm)}): {_conclusion(row, info, n_tests or among)}{_unrun_words(row)}."
+    conclusion = _conclusion(row, info, n_tests or among, criteria)
+    own = [tail for tail in tails if tail.row.candidate == row.candidate and tail.row.metric != row.metric]
+    conclusion = _with_tail(conclusion, own, criteria, better=is_better(row, info))
+    return f"{start} (p {_p_words(row.p_holm)}): {conclusion}{_unrun_words(row)}."
+
+
+def logs_words(row: SummaryRow) -> str:
+    """Say what several logs show of a log that was not there; nothing where there is one.
+
+    Parameters
+    ----------
+    row
+        The candidate's row over all workloads.
+    """
+    if row.n_logs < 2:
+        return ""
+    return (
+        f"On another log: {row.candidate} has {number_words(row.logs_ratio)} [{number_words(row.logs_low)}, "
+        f"{number_words(row.logs_high)}] as far as {row.n_logs} logs show; without {row.without_log} "
+        f"it has {number_words(row.without_ratio)}."
+    )
 
 
 def headline(
@@ -87,6 +191,8 @@ def headline(
     learned: Collection[str],
     *,
     n_tests: int | None = None,
+    tails: Sequence[Tail] = (),
+    criteria: Criteria = CRITERIA,
 ) -> str:
     """Say in one or two sentences what a comparison shows: of what was learned, if anything was.
 
@@ -105,13 +211,15 @@ def headline(
         Names of the learned candidates.
     n_tests
         How many candidates were tested; ``None``: as many as there are rows.
+    tails, criteria
+        As in `verdict`.
     """
-    n_tests = n_tests or len(rows)
+    say = partial(verdict, baseline=baseline, info=info, n_tests=n_tests or len(rows), tails=tails, criteria=criteria)
     best = _best_row(rows, info)
     ours = _best_row(models := [row for row in rows if row.candidate in learned], info)
     if ours is None or best is None or len(models) == len(rows):
-        return "" if best is None else verdict(best, baseline, info, among=len(rows), n_tests=n_tests)
-    said = verdict(ours, baseline, info, among=len(models), kind="learned ", n_tests=n_tests)
+        return "" if best is None else say(best, among=len(rows))
+    said = say(ours, among=len(models), kind="learned ")
     if best is ours or math.isnan(best.ratio):
         return said + _words_of_others([row for row in rows if row.candidate not in learned], info)
     n_ahead = sum(info.sign * row.ratio < info.sign * ours.ratio for row in rows)
@@ -165,15 +273,68 @@ def _ratio_words(row: SummaryRow, words: str, baseline: str) -> str:
     return f"{number_words(numbers[0])}{interval} times the {words} of {baseline}"
 
 
-def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int) -> str:
+def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int, criteria: Criteria) -> str:
+    same = f"{100 * criteria.equal_within:.3g} %"
     if differs(row):
-        return info.side(row.ratio)
+        return info.side(row.ratio) + (f", by less than {same}" if is_equal(row, criteria) else "")
+    if is_equal(row, criteria):
+        return f"equal within {same}"
     if row.is_contested and row.p_holm < row.level:
         return "no difference shown (a few windows make the mean, and p speaks for the other side)"
+    if row.n_weeks:
+        return "no difference shown"
     if row.n_windows < fewest_windows(n_tests, row.level):
         return "no difference shown (so few windows cannot show any)"
     change = smallest_visible_change(row.n_windows, cautious_log_sd(row.log_sd, row.n_windows), n_tests, row.level)
     return f"no difference shown (so many windows show changes of {change:.0%} or more)"
+
+
+def _with_tail(conclusion: str, tails: Sequence[Tail], criteria: Criteria, *, better: bool | None) -> str:
+    """Return a conclusion about a mean with what its tail shows: worse tails always, others beside a better mean."""
+    known = [tail for tail in tails if not math.isnan(tail.row.bound)]
+    worse = [tail for tail in known if is_better(*tail) is False]
+    if worse:
+        mean = "better on the mean" + conclusion.removeprefix("better") if better else conclusion
+        return f"{mean}{',' if better else ', and'} worse in the tail ({_listed_tails(worse)})"
+    if better is False or (better is None and not conclusion.startswith("equal")) or not tails:
+        return conclusion
+    if any(math.isnan(tail.row.ratio) for tail in tails):
+        return f"{conclusion}; its tail has no ratio on all windows"
+    if len(known) < len(tails):
+        one_run = ", ".join(f"{tail_words(row.metric)} {number_words(row.ratio)} times" for row, _ in tails)
+        return f"{conclusion}; of its tail there is one value ({one_run})"
+    is_open = [tail for tail in known if not is_no_worse(*tail, criteria)]
+    if not is_open:
+        return f"{conclusion}, and no worse in the tail ({_listed_bounds(known)})"
+    mean = "better on the mean" + conclusion.removeprefix("better") if better else conclusion
+    return f"{mean}; its tail may be worse ({_listed_bounds(is_open)})"
+
+
+def _listed_tails(tails: Sequence[Tail]) -> str:
+    return ", ".join(
+        f"{tail_words(row.metric)} {number_words(row.ratio)} [{number_words(row.ratio_low)}, "
+        f"{number_words(row.ratio_high)}] times"
+        for row, _ in tails
+    )
+
+
+def _listed_bounds(tails: Sequence[Tail]) -> str:
+    sides = {True: "at most", False: "at least"}
+    return ", ".join(
+        f"{tail_words(row.metric)} {sides[info.lower_is_better is not False]} {number_words(row.bound)} times"
+        for row, info in tails
+    )
+
+
+def tail_words(metric: str) -> str:
+    """Return what a metric of the tail is called in sentences.
+
+    Parameters
+    ----------
+    metric
+        Its name.
+    """
+    return "longest wait" if metric == "max_wait_s" else metric_words(metric)
 
 
 def _unrun_words(row: SummaryRow) -> str:

@@ -274,7 +274,7 @@ def make_sweep(
     _name_setting(merged, found.Sweep, name)
     sweep = validated(found.Sweep, merged, where).placed(where, Path(folder))
     _check_named(found, name, sweep, where)
-    for metric in sweep.metrics or ():
+    for metric in (*(sweep.metrics or ()), *(sweep.tails or ())):
         if metric not in found.metrics:
             raise OptionsError(f"{where}: {UnknownName('metric', metric, found.metrics)}")
     return sweep

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.errors import LearningError, OptionsError, OutputError
 from hdrl.experiment.train.learning import require_torch
+from hdrl.experiment.train.modelfile import AVERAGED
+from hdrl.hashing import sha256_of_file
 
 if TYPE_CHECKING:
     from hdrl.learn.checkpoint import Checkpoint
@@ -64,7 +66,8 @@ def average_models(models: Sequence[str | Path], out: str | Path, *, force: bool
     notes = {name: value for name, value in read[0].notes.items() if name in _KEPT}
     if "trained_on" in notes:  # what any of them says: older versions said less
         notes["trained_on"] = {key: value for one in read for key, value in one.notes["trained_on"].items()}
-    save_checkpoint(out, replace(read[0], agent=state, training={}, notes={**notes, "n_averaged": len(read)}))
+    notes |= {"n_averaged": len(read), AVERAGED: [sha256_of_file(Path(path)) for path in models]}
+    save_checkpoint(out, replace(read[0], agent=state, training={}, notes=notes))
     return out
 
 

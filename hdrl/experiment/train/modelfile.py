@@ -32,6 +32,9 @@ _Schema = TypeVar("_Schema", bound=BaseModel)
 FILE = "file:"
 """How the algorithm of an agent from a file begins."""
 
+AVERAGED = "averaged_sha256"
+"""Note of a model that is the average of others: the hashes of their files."""
+
 
 def algorithm_of(choice: AgentChoice) -> str:
     """Return what a model file calls the algorithm of an agent."""

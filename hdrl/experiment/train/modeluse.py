@@ -13,6 +13,7 @@ from hdrl.experiment.train.environments import Environment
 from hdrl.experiment.train.learning import asked_for, make_agent, one_thread, require_torch, settings_of
 from hdrl.experiment.train.meaning import check_same_meaning
 from hdrl.experiment.train.modelfile import (
+    AVERAGED,
     FILE,
     api_of,
     check_same_file,
@@ -58,6 +59,8 @@ class Model:
         On which jobs it was trained: ``workload``, ``workload_sha256``, ``n_jobs`` (of the whole workload),
         ``first_job`` and ``last_job`` (in the order of submission, from 0), ``platform`` and a ``sketch`` of these jobs
         (`hdrl.experiment.recognition`); the same of each further log in ``further``; empty if unknown.
+    averages
+        Hashes of the model files of which it is the average; empty if it is none.
 
     Raises
     ------
@@ -89,6 +92,7 @@ class Model:
         if agent_file is None and named is not None:
             agent_file = next((file for file in agent_files if Path(file).name == named), None)
             agent_file = agent_file or self._beside(named, trust=trust)
+        self.averages: tuple[str, ...] = tuple(map(str, self._checkpoint.notes.get(AVERAGED, ())))
         self._choice = self._find_choice(agent_file)
         self._spec = spec_of(self._checkpoint, self.path, setting)
         if not trust:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 
 from hdrl.experiment.compare.summary import SummaryRow
-from hdrl.experiment.compare.verdict import differs, headline
+from hdrl.experiment.compare.verdict import differs, headline, logs_words
 from hdrl.figures.numbers import MISSING, Form, listed, metric_form, metric_words, number_words
 from hdrl.figures.style import require_matplotlib
 from hdrl.report.comparison import ALL, Compared
@@ -17,9 +17,13 @@ from hdrl.report.page.findings import Findings
 from hdrl.report.page.forest import Axis, Scale, interval
 from hdrl.report.page.parts import Cell, Chart, Column, File, Files, Row, Table
 from hdrl.report.page.tables import code_table
+from hdrl.report.ranking import ranks_of
 
 MOST_CURVES = 8
 """Candidates whose windows are drawn: the best ones, and all that learned."""
+
+MOST_ON_LOGS = 3
+"""Candidates of which the page says what they would do on another log."""
 
 
 def _judged(compared: Compared, rows: list[SummaryRow]) -> list[SummaryRow]:
@@ -49,7 +53,7 @@ def findings_of_comparison(compared: Compared) -> Findings:
         question = f"Does any of {len(rows)} candidates beat {result.baseline} in {label}?"
     answer = result.verdict
     if metric != result.metric:
-        answer = headline(rows, result.baseline, compared.infos[metric], learned)
+        answer = headline(rows, result.baseline, compared.infos[metric], learned, criteria=result.criteria)
     share = f"{100 * compared.confidence:.10g}%"
     certainty = (
         f"Ratios are geometric means over windows with {share} intervals of a bootstrap; p-values are Wilcoxon's, "
@@ -61,6 +65,7 @@ def findings_of_comparison(compared: Compared) -> Findings:
     elif len(rows) > 1:
         shown = sum(compared.is_better(row) is True for row in rows)
         certainty = f"{shown} of {len(rows)} candidates are shown to be better. " + certainty
+    certainty = " ".join([certainty, *filter(None, map(logs_words, rows[:MOST_ON_LOGS]))])
     warnings = tuple(_sentence(caution.text) for caution in result.cautions)
     return Findings(
         question, _sentence(answer or "There is nothing to compare the baseline with."), certainty, warnings
@@ -137,7 +142,7 @@ def windows_of_comparison(compared: Compared) -> list[Chart]:
     names = [row.candidate for row in rows]
     words = metric_words(compared.metric)
     each = "; ".join(f"{row.candidate} {number_words(row.ratio)} in the mean" for row in rows)
-    return [
+    charts = [
         chart(
             windows(compared, names),
             f"Ratio of the {words} to {compared.result.baseline}, window by window",
@@ -146,6 +151,10 @@ def windows_of_comparison(compared: Compared) -> list[Chart]:
             has_marks=True,
         )
     ]
+    if len(known) > 1 and n_windows > 1:
+        ranked = f"Mean ranks by {words}, joined where no difference is shown"
+        charts.append(chart(ranks_of(compared), ranked, f"{ranked}; best first: {names[0]}", []))
+    return charts
 
 
 def origin_of_comparison(compared: Compared) -> tuple[Files, Table]:

@@ -25,7 +25,7 @@ DEFAULT_BASELINE = "fcfs+easy"
 class BatchSweep(Sweep):
     """A comparison of batch schedulers: candidates x windows x seeds."""
 
-    newer_keys: ClassVar[tuple[str, ...]] = ("node_power",)
+    newer_keys: ClassVar[tuple[str, ...]] = (*Sweep.newer_keys, "node_power")
     last_keys: ClassVar[tuple[str, ...]] = ()  # the keys of all settings have always come first
 
     baseline: Annotated[PathText, Field(min_length=1)] = Field(

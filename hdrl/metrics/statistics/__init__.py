@@ -1,0 +1,48 @@
+"""Statistics of paired comparisons. Pure functions of arrays, with the same bytes from the same seed everywhere.
+
+Their arguments are tables, see `hdrl.metrics.tables`. A window in which a value is missing (NaN) does not count.
+No function multiplies matrices or uses NumPy's ``exp`` and ``log``: both round differently on different processors.
+"""
+
+from hdrl.metrics.statistics.blocks import FEWEST_BLOCKS, block_ratio, lag_one, suspicious_lag
+from hdrl.metrics.statistics.bootstrap import CONFIDENCE, N_RESAMPLES, Bootstrap, Interval
+from hdrl.metrics.statistics.groups import GroupInterval, across_groups, without_each_group
+from hdrl.metrics.statistics.ranks import (
+    cliques,
+    improvement_probability,
+    kendall_tau,
+    mean_ranks,
+    performance_profile,
+    ratio_iqm,
+)
+from hdrl.metrics.statistics.ratios import geometric_mean_ratio, log_ratios, log_sd
+from hdrl.metrics.statistics.sequential import look_levels, look_sizes
+from hdrl.metrics.statistics.signedranks import holm, rank_direction, wilcoxon_p
+
+__all__ = [
+    "CONFIDENCE",
+    "FEWEST_BLOCKS",
+    "N_RESAMPLES",
+    "Bootstrap",
+    "GroupInterval",
+    "Interval",
+    "across_groups",
+    "block_ratio",
+    "cliques",
+    "geometric_mean_ratio",
+    "holm",
+    "improvement_probability",
+    "kendall_tau",
+    "lag_one",
+    "log_ratios",
+    "log_sd",
+    "look_levels",
+    "look_sizes",
+    "mean_ranks",
+    "performance_profile",
+    "rank_direction",
+    "ratio_iqm",
+    "suspicious_lag",
+    "wilcoxon_p",
+    "without_each_group",
+]
