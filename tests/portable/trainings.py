@@ -144,7 +144,7 @@ def main() -> None:
     found = hashes([word for word in sys.argv[1:] if not word.startswith("--")] or [*TRAININGS])
     if records:
         HASHES.write_text(json.dumps(found, indent=2) + "\n")
-    print(json.dumps(found))
+    sys.stdout.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":
