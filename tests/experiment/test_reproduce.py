@@ -198,6 +198,17 @@ def test_without_an_effect_all_effects_fail():
     assert found.by_sign_alone == 1  # the number of the first would stand: 1 is within its spread
 
 
+def test_a_ratio_whose_tolerance_holds_1_is_found_without_an_effect(of_options: Path):
+    reference = "row,column,value,tolerance\nmine,ratio of mean_wait_s,0.8,0.3\nmine,ratio of energy_j,0.8,0.1\n"
+    (of_options / "reference.csv").write_text(reference)
+    name = of_options.name
+    assert run(str(of_options), "--null") == (
+        1,
+        f"{name}: mine, ratio of mean_wait_s would be found without any effect\n"
+        f"{name}: 1 of 2 claimed effects would be found without any\n",
+    )
+
+
 def test_an_experiment_of_options(of_options: Path, tmp_path: Path):
     result = reproduce(read_experiment(of_options), out=tmp_path / "out")
     assert result.is_same
@@ -426,8 +437,9 @@ def test_every_effect_has_a_side_and_fails_without_an_effect(name: str):
     # What is held against another number says so in the recipe.
     found = {one.place: Finding(one.value) for one in claims}
     for place, null in experiment.recipe.nulls(found).items():
-        (claim,) = [one for one in claims if one.place == place and one.source == "hdrl"]
-        assert claim.null == pytest.approx(null, rel=1e-9)
+        held = [one.null for one in claims if one.place == place and one.sign is not None]
+        assert held
+        assert held == pytest.approx([null] * len(held), rel=1e-9)
     assert null_test(claims).passing == ()
 
 

@@ -27,6 +27,9 @@ SOURCES: tuple[Source, ...] = ("hdrl", "published")
 RULE = "99 % prediction"
 """The one rule that gives the tolerance of a spread, as references name it: see `Claim.allowed`."""
 
+RATIO_OF = "ratio of "
+"""How columns with ratios to the baseline of a comparison begin."""
+
 _PREDICTION, _CONFIDENCE = 0.99, 0.95
 _ROUNDING = 1e-9
 """By which share numbers may differ that are equal but for the order of sums."""
@@ -81,9 +84,16 @@ class Claim:
         return [*number, *(["sign"] if self.sign is not None else [])]
 
     @property
+    def without_effect(self) -> float | None:
+        """The number if there were no effect: its null, or 1 for a ratio to the baseline that claims no side."""
+        return 1.0 if self.null is None and self.column.startswith(RATIO_OF) else self.null
+
+    @property
     def is_effect(self) -> bool:
-        """Whether it claims a difference."""
-        return self.sign in ("below", "above")
+        """Whether it claims a difference, by a side or by a ratio that is not 1."""
+        if self.sign is not None:
+            return self.sign in ("below", "above")
+        return self.without_effect is not None and math.isfinite(self.value) and self.value != self.without_effect
 
     @property
     def allowed(self) -> float:
@@ -328,12 +338,12 @@ def null_test(claims: Sequence[Claim]) -> NullTest:
             passing.append(claim)
         by_sign += failed == {"sign"}
     n_same = sum(one.sign == "no difference shown" for one in claims)
-    return NullTest(len(effects), tuple(passing), by_sign, n_same, sum(one.null is None for one in claims))
+    return NullTest(len(effects), tuple(passing), by_sign, n_same, len(claims) - len(effects) - n_same)
 
 
 def null_finding(claim: Claim) -> Finding:
     """Return what would have been found if the baseline stood in place of what is claimed."""
-    null = claim.value if claim.null is None else claim.null
+    null = claim.value if claim.without_effect is None else claim.without_effect
     has_ends = not math.isnan(claim.low)
     ends = (null, null) if has_ends else (math.nan, math.nan)
     return Finding(null, *ends, trainings=(null,) * claim.n)

@@ -18,7 +18,7 @@ from hdrl.experiment.compare.comparison import CompareProgress, Comparison, run_
 from hdrl.experiment.compare.files import RESULTS_FILE as POINTS_FILE
 from hdrl.experiment.compare.summary import ALL
 from hdrl.experiment.experiment import run_experiment
-from hdrl.experiment.reproduce.claims import Claim, Difference, as_findings, differences, recorded
+from hdrl.experiment.reproduce.claims import RATIO_OF, Claim, Difference, as_findings, differences, recorded
 from hdrl.experiment.reproduce.recipe import INSTALLED_FOLDER, REFERENCE, Experiment, find_traces, trace_folders
 from hdrl.experiment.reproduce.resulttable import (
     read_results,
@@ -440,7 +440,7 @@ def _numbers_of(comparison: Comparison, trained: Sequence[str], *, by_workload: 
         results[name, row.metric] = Finding(row.mean, row.mean_low, row.mean_high, trainings=means)
         if not row.is_baseline:
             ratio = Finding(row.ratio, row.ratio_low, row.ratio_high, trainings=ratios, null=1.0)
-            results[name, f"ratio of {row.metric}"] = ratio
+            results[name, f"{RATIO_OF}{row.metric}"] = ratio
         results[name, "unrun jobs"] = float(row.n_unfinished)
     return results
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shlex
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.settings.gpu.advisors import NAMES as ADVISORS
@@ -69,8 +69,8 @@ def test_schedulers_and_advisors_are_compared(tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_is_said_of_jobs_that_adapt_is_what_is_claimed() -> None:
-    rows = list(csv.reader((ROOT / "experiments/gpu-adapting/reference.csv").read_text(encoding="utf-8").splitlines()))
-    claimed = {row: float(value) for row, column, value in rows[1:] if column == "ratio of mean_value" and value}
+    claims = read_experiment("gpu-adapting").claims()
+    claimed = {one.row: one.value for one in claims if one.column == "ratio of mean_value"}
     part = TEXT[TEXT.index("**Which matters more?**") :].partition("\n## ")[0]
     header, _, *lines = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("|")]
     assert len(lines) == 3
@@ -81,10 +81,10 @@ def test_what_is_said_of_jobs_that_adapt_is_what_is_claimed() -> None:
 
 
 def test_what_is_said_of_agents_is_what_is_claimed() -> None:
-    rows = csv.reader((ROOT / "experiments/gpu-held-out/reference.csv").read_text(encoding="utf-8").splitlines())
-    claimed = {row: value for row, column, value, _ in rows if column == "ratio of mean_jct_s"}
+    claims = read_experiment("gpu-held-out").claims()
+    claimed = {one.row: one.value for one in claims if one.column == "ratio of mean_jct_s"}
     said = re.findall(r"`([\w+-]+)`\s(1\.\d{3}) \[", TEXT[TEXT.index("### Do they win?") :].partition("\n### ")[0])
     said += re.findall(r"`(ppo-las-2d)`, which sees no run\ntimes, (1\.\d{3})", TEXT)
     assert {name for name, _ in said} == {"ppo", "d3qn", "sac", "sjf+easy", "ppo-srsf", "ppo-las-2d", "las-2d"}
     for name, value in said:
-        assert float(claimed[name]) == pytest.approx(float(value), abs=5.1e-4), name
+        assert claimed[name] == pytest.approx(float(value), abs=5.1e-4), name

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from pathlib import Path
 
 import pytest
 
+from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.setting import SETTINGS
 from hdrl.settings.pipelines.env_options import ERRORS, OBJECTIVES, REWARDS
 from hdrl.settings.pipelines.inputs import all_configurations
@@ -54,38 +54,31 @@ def test_its_options_run():
 
 
 def test_its_numbers_are_the_claimed_ones():
-    rows = [
-        line.split(",") for line in (ROOT / "experiments/pipelines-generated/reference.csv").read_text().splitlines()
-    ]
-    claimed = {row[0]: row[2] for row in rows if row[1] == "miss_ratio"}
+    values_by_row = claimed("pipelines-generated")
     shown = re.findall(r"^\| `([\w+]+)` \| (0\.\d{3} .*) \|$", TEXT, re.MULTILINE)
     assert len(shown) == 5
     for name, values in shown:
         for load, value in zip(("0.5", "0.6", "0.7", "0.8", "0.9", "1"), values.split(" | "), strict=True):
-            assert float(claimed[f"{name} on generated@{load}"]) == pytest.approx(float(value), abs=5.1e-4)
+            assert values_by_row[f"{name} on generated@{load}"] == pytest.approx(float(value), abs=5.1e-4)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_the_shipped_sets_are_claimed_to_be_solved(number: int):
-    lines = (ROOT / f"experiments/adas-period{number}/reference.csv").read_text().splitlines()
-    static = [line for line in lines if line.startswith("static on ") and ",miss_ratio," in line]
-    assert len(static) == 81
-    assert {float(line.rpartition(",")[2]) for line in static} == {0.0}
+    static = [value for row, value in claimed(f"adas-period{number}").items() if row.startswith("static on ")]
+    assert static == [0.0] * 81
 
 
 def test_what_is_said_of_agents_on_unseen_sets_is_what_is_claimed():
-    rows = [line.split(",") for line in (ROOT / "experiments/pipelines-unseen/reference.csv").read_text().splitlines()]
-    claimed = {row[0]: float(row[2]) for row in rows if row[1] == "miss_ratio" and " on " not in row[0]}
+    values_by_row = claimed("pipelines-unseen")
     said = re.findall(r"`([\w+]+)` (0\.\d{3})", TEXT[TEXT.index("(`pipelines-unseen`") :].partition("\n\n")[0])
     assert {name for name, _ in said} >= {"ppo", "d3qn", "static", "earliest_finish+fusion"}
     for name, value in said:
-        assert claimed[name] == pytest.approx(float(value), abs=5.1e-4), name
+        assert values_by_row[name] == pytest.approx(float(value), abs=5.1e-4), name
 
 
 def claimed(experiment: str) -> dict[str, float]:
     """Return the claimed miss ratios by row."""
-    rows = csv.DictReader((ROOT / "experiments" / experiment / "reference.csv").read_text().splitlines())
-    return {row["row"]: float(row["value"]) for row in rows if row["column"] == "miss_ratio"}
+    return {one.row: one.value for one in read_experiment(experiment).claims() if one.column == "miss_ratio"}
 
 
 def test_what_agents_miss_is_what_is_claimed():

@@ -1,6 +1,5 @@
 """Nodes that are switched off: by hand, against the exact engine, by decisions, by policies and as actions."""
 
-import csv
 import json
 import math
 import re
@@ -12,6 +11,7 @@ from click.testing import CliRunner
 
 from hdrl.envs import PolicyPairEnv, PolicyPairVectorEnv
 from hdrl.errors import DecisionError, HdrlError, OptionsError, PlatformError, SimulationError
+from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.launcher.main import cli
 from hdrl.platform import NodePower, SuspendPower, read_platform, write_simgrid
 from hdrl.policies import read_pair, simulate
@@ -348,13 +348,12 @@ def test_the_page_tells_every_key_and_what_was_claimed():
     (block,) = re.findall(r"^\| `suspend` \| null \| (.*) \|$", PAGE, re.MULTILINE)
     told = {name: float(number) for name, number in re.findall(r"`(\w+)` \(([\d.]+)\)", block)}
     assert told == {name: field.default for name, field in SuspendOptions.model_fields.items()}
-    with (Path(__file__).parents[4] / "experiments" / "node-power" / "reference.csv").open() as file:
-        claimed = {(row["row"], row["column"]): row["value"] for row in csv.DictReader(file)}
+    claimed = {one.place: one.value for one in read_experiment("node-power").claims()}
     ratios = re.findall(r"^\| `(\S+)` \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.MULTILINE)
     assert len(ratios) == 7
     for name, *numbers in ratios:
         for metric, number in zip(("energy_j", "wasted_energy_j", "mean_wait_s"), numbers, strict=True):
-            assert f"{float(claimed[name, f'ratio of {metric}']):.2f}" == number
+            assert f"{claimed[name, f'ratio of {metric}']:.2f}" == number
 
 
 def test_no_job_starts_on_a_node_that_is_off():
