@@ -356,6 +356,8 @@ def _numbers_of(comparison: Comparison) -> dict[Place, float]:
     """Return mean and ratio of every row of a comparison, and how many jobs were left unrun."""
     results: dict[Place, float] = {}
     for row in comparison.rows:
+        if row.metric in comparison.added:
+            continue
         name = row.candidate if row.workload == "all" else f"{row.candidate} on {row.workload}"
         results[name, row.metric] = row.mean
         if not row.is_baseline:
