@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hdrl import elementary
 from hdrl.errors import OptionsError
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.options.sweep import Sweep
@@ -106,7 +107,7 @@ def choose_baseline(values: Mapping[str, Sequence[float]], metric: str, info: Me
     means = {}
     for name, row in values.items():
         table = np.asarray(row, dtype=np.float64)
-        means[name] = float(np.exp(np.mean(np.log(table)))) if is_positive else float(np.mean(table))
+        means[name] = math.exp(float(np.mean(elementary.log(table)))) if is_positive else float(np.mean(table))
     sign = -1.0 if info.lower_is_better is False else 1.0
     usable = {name: sign * mean for name, mean in means.items() if not math.isnan(mean)}
     if not usable:
