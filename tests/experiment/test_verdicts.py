@@ -4,6 +4,9 @@ import csv
 import dataclasses
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -210,6 +213,7 @@ def sweep(**changes: object):
 def test_each_metric_that_was_asked_for_has_a_verdict(tmp_path: Path):
     asked = sweep(metrics=[METRIC, "max_wait_s"], candidates=["sjf+easy", "fcfs"])
     result = run_comparison(asked, out=tmp_path / "out", n_workers=1)
+    assert sum(row.mean_rank for row in result.rows if (row.workload, row.metric) == ("all", METRIC)) == 6.0
     assert result.asked == (METRIC, "max_wait_s")
     assert (result.tails, result.added) == (("p99_wait_s", "max_wait_s"), ("p99_wait_s",))
     assert len(result.verdicts) == 4
@@ -329,6 +333,42 @@ def test_a_run_of_few_weeks_has_no_interval(log: Path, tmp_path: Path):
     result = run_comparison(continuous(log, nb_jobs=300), out=tmp_path / "short", n_workers=1)
     assert all(row.n_weeks == 0 and math.isnan(row.ratio_low) for row in result.rows)
     assert not (tmp_path / "short" / "weeks.csv").exists()
+
+
+def test_a_comparison_has_the_same_bytes_on_any_processor(tmp_path: Path):
+    words = [
+        "compare",
+        "sjf+easy",
+        "-p",
+        "homogeneous:32",
+        "--loads",
+        "0.8,0.9",
+        "--windows",
+        "30:4",
+        "--quiet",
+        "-j",
+        "1",
+    ]
+    found = []
+    for number, variables in enumerate(
+        (
+            {},
+            {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX"},
+            {"OPENBLAS_CORETYPE": "Nehalem", "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3 AVX512F AVX512_SKX"},
+        )
+    ):
+        program = f"from hdrl.launcher.main import cli; cli({[*words, '--out', str(number)]!r}, prog_name='hdrl')"
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program],
+            env=os.environ | variables,
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            timeout=200,
+        )
+        names = ("summary.csv", "summary.json", "results.csv")
+        found.append([(tmp_path / str(number) / name).read_bytes() for name in names])
+    assert found[0] == found[1] == found[2]
 
 
 def test_pictures_of_ranks_and_profiles(tmp_path: Path):

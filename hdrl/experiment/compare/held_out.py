@@ -180,7 +180,7 @@ def run_held_out(
     first = found["windows"]
     rows = tuple(row for protocol, one in found.items() for row in _rows(protocol, one, first))
     told = (*_cautions_of(found), *tail_cautions(found, is_chosen=(sweep.baseline or "").startswith(BEST)))
-    result = HeldOut(out, first.baseline, first.metric, rows, told)
+    result = HeldOut(out, first.baseline, first.metric, rows, told, sweep.confidence)
     write_json(
         out / RESULT_FILE,
         {

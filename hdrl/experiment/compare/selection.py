@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hdrl import elementary
 from hdrl.errors import OptionsError
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.options.sweep import Sweep
@@ -124,7 +125,7 @@ def choose_baseline(
     means = {}
     for name, row in values.items():
         table = np.asarray(row, dtype=np.float64)
-        means[name] = float(np.exp(np.mean(np.log(table)))) if is_positive else float(np.mean(table))
+        means[name] = math.exp(float(np.mean(elementary.log(table)))) if is_positive else float(np.mean(table))
     usable = {name: info.sign * mean for name, mean in means.items() if not math.isnan(mean)}
     if not usable:
         raise OptionsError(f"baseline 'best': none of {len(means)} candidates has a {metric} on the training part")

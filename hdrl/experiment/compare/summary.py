@@ -22,6 +22,7 @@ from hdrl.metrics.statistics import (
     improvement_probability,
     log_ratios,
     log_sd,
+    mean_ranks,
     rank_direction,
     ratio_iqm,
     suspicious_lag,
@@ -152,6 +153,8 @@ class SummaryRow:
         Share of windows and pairs of seeds in which the candidate is better than the baseline.
     ratio_iqm
         Geometric mean of the middle half of the ratios of single windows and seeds.
+    mean_rank
+        Mean over windows of the rank among all candidates that have a number in each, 1 the best.
     confidence
         Share of intervals that would hold the true value.
     decides_as_baseline
@@ -191,6 +194,7 @@ class SummaryRow:
     bound: float = math.nan
     improvement: float = math.nan
     ratio_iqm: float = math.nan
+    mean_rank: float = math.nan
     confidence: float = CONFIDENCE
     decides_as_baseline: bool = False
     n_averaged: int = 0
@@ -248,6 +252,11 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, conf
     tables = {name: _without_dust(measured.values[name][metric][windows], info.unit) for name in measured.candidates}
     exists = np.any([~np.isnan(table).all(axis=1) for table in tables.values()], axis=0)
     base = tables[measured.baseline]
+    ranked = {name: table[exists].mean(axis=1) for name, table in tables.items() if not np.isnan(table[exists]).any()}
+    ranks: dict[str, float] = {}
+    if exists.any() and ranked:
+        order = mean_ranks(np.stack([*ranked.values()], axis=1), lower_is_better=less)
+        ranks = dict(zip(ranked, order.tolist(), strict=True))
     for name, table in tables.items():
         is_whole = exists.any() and not np.isnan(table[exists]).any()
         nothing = Interval(math.nan, math.nan, math.nan)
@@ -287,6 +296,7 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, conf
             bound=bootstrap.ratio_bound(table, base, is_upper=less, trainings=trainings) if is_pair else math.nan,
             improvement=improvement_probability(table, base, lower_is_better=less) if is_pair else math.nan,
             ratio_iqm=ratio_iqm(table, base) if is_pair else math.nan,
+            mean_rank=ranks.get(name, math.nan),
             confidence=confidence,
             decides_as_baseline=is_pair and measured.decides_as_baseline(name, windows),
             n_averaged=0 if trainings is None else trainings.shape[1],

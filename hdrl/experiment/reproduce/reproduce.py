@@ -432,7 +432,7 @@ def _numbers_of(comparison: Comparison, trained: Sequence[str], *, by_workload: 
     results: _Found = {}
     of_trainings = _Trainings(comparison) if trained else None
     for row in comparison.rows:
-        if row.workload != ALL and not by_workload:
+        if row.metric in comparison.added or (row.workload != ALL and not by_workload):
             continue
         name = row.candidate if row.workload == ALL else f"{row.candidate} on {row.workload}"
         each = of_trainings if row.candidate in trained else None
