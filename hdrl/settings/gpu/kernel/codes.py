@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from hdrl.compiled.codes import CodeTable
 
@@ -31,6 +31,6 @@ FINISHED, NEEDS_ROOM, STUCK, DECIDES, PAUSED = range(5)
 ORDER, PLACEMENT, RULE, PREEMPTS, TIE, RECORDS, NEEDS_GPUS, N_RULES = range(8)
 
 
-def asked_by(rules: Sequence[int]) -> tuple[tuple[CodeTable, int], ...]:
+def asked_by(rules: Any) -> tuple[tuple[CodeTable, int], ...]:
     """Return the tables of the numbers that an array of rules holds, and these numbers, for `check_status`."""
     return (ORDERS, rules[ORDER]), (PLACEMENTS, rules[PLACEMENT]), (RULES, rules[RULE]), (TIES, rules[TIE])
