@@ -254,8 +254,8 @@ class SimGridPlatform:
     def _check(self, element: Element) -> None:
         """Refuse attributes that SimGrid does not know."""
         allowed = _ATTRIBUTES.get(_NEW_TAGS.get(element.tag, element.tag))
-        for name in element.attrib if allowed is not None else ():
-            if name not in allowed:
+        for name in element.attrib:
+            if allowed is not None and name not in allowed:
                 raise self._error(f"{_label(element)}: attribute {name!r} is not known; {suggest(name, allowed)}")
 
     def _add_point(self, name: str, zone: Zone) -> None:

@@ -213,13 +213,12 @@ def _runnable(
     profiles: ProfileReader, rows: np.ndarray[Any, np.dtype[np.void]], names: Sequence[str]
 ) -> tuple[NDArray[np.void], NDArray[np.int64], dict[int, str]]:
     """Write out the profiles that jobs use, and say which cannot be simulated; these and the others have no step."""
-    used, first_job = np.unique(rows["profile"], return_index=True)
-    job_of = dict(zip(used.tolist(), first_job.tolist(), strict=True))
+    used = set(rows["profile"].tolist())
     written: list[list[Step]] = []
     not_simulated: dict[int, str] = {}
     for index, name in enumerate(names):
         try:
-            written.append(profiles.steps(name) if index in job_of else [])
+            written.append(profiles.steps(name) if index in used else [])
         except WorkloadError as error:
             written.append([])
             not_simulated[index] = str(error)

@@ -117,11 +117,20 @@ def reference_run_times(workload: Workload, platform: Platform) -> FloatArray:
 
 
 def offered_load(workload: Workload, platform: Platform) -> float | None:
-    """Return the offered load, see `WorkloadStatistics`; ``None`` if all jobs are submitted at the same date."""
+    """Return the offered load, see `WorkloadStatistics`.
+
+    ``None`` if all jobs are submitted at the same date, or some communicate, so that nothing says how long they take.
+    """
     jobs = workload.jobs
+    if not _tells_run_times(workload):
+        return None
     return offered_load_of_jobs(
         jobs["submit_s"], reference_run_times(workload, platform), jobs["cores"], platform.n_cores
     )
+
+
+def _tells_run_times(workload: Workload) -> bool:
+    return set(workload.jobs["profile"].tolist()).isdisjoint(workload.not_simulated)
 
 
 def offered_load_of_jobs(
@@ -169,9 +178,7 @@ def workload_statistics(workload: Workload, platform: Platform | None = None) ->
     }
     if workload.n_jobs > 1:
         columns["interarrival"] = Distribution.of(np.diff(submit_s))
-    used = set(jobs["profile"].tolist())
-    platform = None if used & set(workload.not_simulated) else platform
-    if platform is not None:
+    if platform is not None and _tells_run_times(workload):
         columns["run_time"] = Distribution.of(reference_run_times(workload, platform))
     load = None if platform is None else offered_load(workload, platform)
     return WorkloadStatistics(workload.n_jobs, float(submit_s[-1] - submit_s[0]), columns, load)
