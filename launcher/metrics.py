@@ -76,4 +76,6 @@ def _show(table: SideBySide) -> None:
 
 
 def _quotient(first: float, second: float) -> str:
-    return f"{second / first:.3f}" if first and second == second and first == first else "-"
+    from hdrl.figures.numbers import MISSING
+
+    return f"{second / first:.3f}" if first and second == second and first == first else MISSING

@@ -17,6 +17,7 @@ from hdrl.experiment.compare.summary import deciding_rows
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.launcher.main import cli
 from hdrl.metrics.statistics import holm
+from hdrl.platform import read_platform
 from hdrl.report.comparison import read_compared
 from hdrl.report.page.comparison import findings_of_comparison
 from hdrl.setting import find_setting
@@ -144,7 +145,7 @@ def test_logs_without_users_or_requested_times_are_told(log: Path, tmp_path: Pat
     assert any("requested times" in text for text in told)
     known = run_comparison(sweep(log, baseline="fcfs+easy"), out=tmp_path / "known", n_workers=1).cautions
     assert not any("names no users" in one.text or "requested times" in one.text for one in known)
-    generated = find_setting("batch").cautions(sweep(log, loads=[0.9]), None, [])
+    generated = find_setting("batch").cautions(sweep(log, loads=[0.9]), read_platform("homogeneous:16"), [])
     assert [text for _, text in generated if "lublin@0.9 names no users" in text]
 
 

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hdrl
+from hdrl.figures.numbers import MISSING
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.report.runs import read_run
@@ -53,8 +54,8 @@ def test_two_runs_side_by_side(runs):
     assert "one" in result.output
     assert table["n_jobs"] == ["2", "2", "1.000", ""]
     assert table["mean_wait_s"][1] == "0.250"
-    assert table["energy_j"][1:3] == ["-", "-"]
-    assert table["n_not_started"] == ["0", "1", "-", ""]
+    assert table["energy_j"][1:3] == [MISSING, MISSING]
+    assert table["n_not_started"] == ["0", "1", MISSING, ""]
     assert "note: two left 1 jobs unrun: its means are those of the others" in result.output
 
 
