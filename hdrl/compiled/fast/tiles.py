@@ -103,9 +103,7 @@ def _multiply(context: Any, builder: Any, signature: Any, arguments: Any, n_tile
     weights, source, target = (context.make_array(whole[i])(context, builder, arguments[i]) for i in (0, 6, 9))
     at, per_output, per_input = arguments[1:4]
     at_x, n_in, at_y = arguments[7], arguments[8], arguments[10]
-    tiles = [
-        builder.add(arguments[11], context.get_constant(types.intp, tile * TILE_ROWS)) for tile in range(n_tiles)
-    ]
+    tiles = [builder.add(arguments[11], context.get_constant(types.intp, tile * TILE_ROWS)) for tile in range(n_tiles)]
     sums = [[cgutils.alloca_once(builder, _ROWS) for _ in tiles] for _ in range(signature.args[4].count)]
     for k, row in enumerate(sums):
         bias = _spread(builder, builder.extract_value(arguments[4], k))
