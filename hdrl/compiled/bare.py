@@ -126,7 +126,9 @@ def made_for() -> tuple[object, ...]:
     settings = sorted(
         (name, value) for name, value in os.environ.items() if name.startswith("NUMBA_") and name != CHOSEN_VARIABLE
     )
-    processor = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    # Where Numba's variables name the processor and what it can do, code for it is made and loaded on any that can.
+    is_chosen = {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"} <= os.environ.keys()
+    processor = () if is_chosen else (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
     versions = sys.implementation.cache_tag, np.__version__, NUMBA_VERSION, llvmlite.__version__
     return *versions, *processor, *settings
 

@@ -173,8 +173,10 @@ def _multiply(padded, at, per_output, per_input, at_bias, least, xs, at_x, n_in,
     """
     two = 2 * TILE_ROWS
     n_pairs = n_rows // two
-    n_tiles = n_pairs + (n_rows - n_pairs * two + TILE_ROWS - 1) // TILE_ROWS
-    for tile in range(n_tiles):
+    n_left = n_rows - n_pairs * two
+    if n_left > TILE_ROWS:
+        n_pairs, n_left = n_pairs + 1, 0
+    for tile in range(n_pairs + (1 if n_left > 0 else 0)):
         first = tile * two
         for o in range(0, n_out, _TILE):
             p, y = at + o * per_output, at_y + o

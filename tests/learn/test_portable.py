@@ -131,7 +131,7 @@ def test_one_layer() -> None:
     check(portable.linear, functional.linear, numbers(5, 3), numbers(2, 3, seed=1))
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 63, 300, 5000])
+@pytest.mark.parametrize("n_rows", [0, 1, 17, 50, 63, 300, 5000])
 @pytest.mark.parametrize("activation", ["relu", "tanh", "leaky_relu"])
 def test_layers(activation: Any, n_rows: int) -> None:
     for is_open, sizes in ((True, (11, 9, 33, 5)), (False, (11, 4, 1)), (False, (700, 400, 3))):
