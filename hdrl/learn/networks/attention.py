@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from hdrl.errors import LearningError
 from hdrl.learn import portable
 from hdrl.learn.config import Activation
 from hdrl.learn.masking import ILLEGAL, mask_logits
 from hdrl.learn.networks.base import ActorCritic
-from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, linear, mlp
-from hdrl.learn.networks.rows import table_shape
+from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, linear, mlp, through
+from hdrl.learn.networks.rows import Rows, rows_of, table_shape
 
 
-def attended(queries: Tensor, keys: Tensor, values: Tensor, present: Tensor | None) -> Tensor:
-    """Return what each row finds in the others, its heads side by side, shape ``(n, n_rows, n_heads * width)``.
+def attended(parts: Tensor, rows: Rows, n_heads: int) -> Tensor:
+    """Return what each row finds in the others, its heads side by side, shape ``(n, n_rows, width)``.
 
     Parameters
     ----------
-    queries, keys, values
-        Of each head, shape ``(n, n_heads, n_rows, width)``.
-    present
-        Which rows may be looked at, shape ``(n, n_rows)``, bool, at least one for each; ``None``: all.
+    parts
+        Queries, keys and values side by side, those of each head in a piece; shape ``(n, n_rows, 3 * width)``.
+    rows
+        Which rows look and are looked at; what stands in the others is not looked at either.
+    n_heads
+        Number of heads.
     """
-    scores = portable.matmul(queries / math.sqrt(queries.shape[-1]), keys.transpose(-1, -2))
-    if present is not None:
-        scores = scores.masked_fill(~present[:, None, None, :], ILLEGAL)
-    return portable.matmul(portable.softmax(scores), values).transpose(1, 2).flatten(2)
+    n, n_rows = rows.shape
+    if portable.is_own(parts):
+        return portable.attend_rows(parts.flatten(0, 1), rows.places, rows.shape, n_heads).view(n, n_rows, -1)
+    queries, keys, values = parts.view(n, n_rows, 3, n_heads, -1).permute(2, 0, 3, 1, 4)
+    present = torch.zeros(n * n_rows, dtype=torch.bool, device=parts.device)
+    allowed = present.index_fill(0, rows.places, value=True).view(n, 1, 1, n_rows)
+    mixed = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed)
+    return mixed.transpose(1, 2).flatten(2)
 
 
 class Encoder(nn.Module):
@@ -58,21 +63,17 @@ class Encoder(nn.Module):
         self.project = linear(width, 3 * width, generator, gain=1.0)
         self.merge = linear(width, width, generator, gain=1.0)
 
-    def forward(self, rows: Tensor, present: Tensor | None) -> Tensor:
-        """Return the encoded rows, shape ``(n, n_rows, width)``.
+    def forward(self, rows: Rows) -> Tensor:
+        """Return the encoded rows, shape ``(n, n_rows, width)``, with 0 in the places of the others.
 
         Parameters
         ----------
         rows
-            Shape ``(n, n_rows, n_features)``.
-        present
-            Which rows may be looked at, shape ``(n, n_rows)``, bool, at least one for each; ``None``: all.
+            The rows, at least one of each observation.
         """
-        n, n_rows, _ = rows.shape
-        embedded: Tensor = self.embed(rows)
-        parts = self.project(embedded).view(n, n_rows, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
-        merged: Tensor = self.merge(attended(parts[0], parts[1], parts[2], present))
-        return embedded + merged
+        embedded = self.embed.through(rows, 0.0)
+        parts = through(self.project, rows.of(embedded), 0.0)
+        return embedded + through(self.merge, rows.of(attended(parts, rows, self.n_heads)), 0.0)
 
 
 class AttentionActorCritic(ActorCritic):
@@ -146,34 +147,33 @@ class AttentionActorCritic(ActorCritic):
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return a logit for each row."""
-        present = self._present(mask)
-        rows = self.actor_encoder(observations, present)
-        logits = self.without_axis(self.actor_head(rows))
+        rows = self._rows(observations, mask)
+        encoded = self.actor_encoder(rows)
+        logits = self.without_axis(self.actor_head.through(rows.of(encoded), ILLEGAL))
         if self.actor_extra is not None:
-            extra = self.by_atoms(self.actor_extra(_mean(rows, present)))
+            extra = self.by_atoms(self.actor_extra(_mean(encoded, rows)))
             logits = torch.cat([logits, extra], dim=1)
         return mask_logits(logits, mask)
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return the value of each observation."""
-        present = self._present(mask)
-        return self.without_axis(self.critic_head(_mean(self.critic_encoder(observations, present), present)))
+        rows = self._rows(observations, mask)
+        return self.without_axis(self.critic_head(_mean(self.critic_encoder(rows), rows)))
 
     def critic_parameters(self) -> list[nn.Parameter]:
         """Return the weights of the critic."""
         return [*self.critic_encoder.parameters(), *self.critic_head.parameters()]
 
-    def _present(self, mask: Tensor | None) -> Tensor | None:
+    def _rows(self, observations: Tensor, mask: Tensor | None) -> Rows:
         if mask is None or self.sees_all_rows:
-            return None
+            return rows_of(observations, None)
         present = mask[:, : self.n_rows]
-        # Where no row is legal, all are looked at: a softmax over nothing is no number.
-        return present | ~present.any(-1, keepdim=True)
+        # Where no row is legal, all are looked at: the mean over nothing is no number.
+        return rows_of(observations, present | ~present.any(-1, keepdim=True))
 
 
-def _mean(rows: Tensor, present: Tensor | None) -> Tensor:
-    """Return the mean of the rows that are present, shape ``(n, width)``."""
-    if present is None:
-        return portable.mean(rows, 1)
-    weights = present.unsqueeze(-1).to(rows.dtype)
-    return portable.sum(rows * weights, 1) / weights.sum(1)
+def _mean(encoded: Tensor, rows: Rows) -> Tensor:
+    """Return the mean of encoded rows, shape ``(n, width)``."""
+    n, n_rows = rows.shape
+    counts = torch.bincount(rows.places.div(n_rows, rounding_mode="floor"), minlength=n)
+    return portable.sum(encoded, 1) / counts.unsqueeze(-1)

@@ -5,16 +5,18 @@ LANNDS18/DeepRLScheduler, ``hpc_rl_simulator/agent/models.py`` (2023).
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from hdrl.errors import LearningError
 from hdrl.learn import portable
-from hdrl.learn.masking import mask_logits
+from hdrl.learn.masking import ILLEGAL, mask_logits
 from hdrl.learn.networks.attention import attended
 from hdrl.learn.networks.base import ActorCritic
-from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, linear, mlp
+from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, linear, mlp, through
+from hdrl.learn.networks.rows import Rows, rows_of
 
 N_FEATURES = 10
 """Numbers of a row, of the encoded cluster, and of what both networks end with before their last layer."""
@@ -56,22 +58,18 @@ class JobAttention(nn.Module):
         self.merge = linear(ATTENTION_WIDTH, ATTENTION_WIDTH, generator, 1.0)
         self.after = mlp((ATTENTION_WIDTH, *AFTER_ATTENTION), generator, is_open=True)
 
-    def forward(self, rows: Tensor, present: Tensor | None) -> Tensor:
-        """Return ten numbers for each row, shape ``(n, n_rows, 10)``.
+    def forward(self, rows: Rows) -> Tensor:
+        """Return ten numbers for each row, shape ``(n, n_rows, 10)``, with 0 in the places of the others.
 
         Parameters
         ----------
         rows
-            Shape ``(n, n_rows, 20)``.
-        present
-            Which rows may be looked at, shape ``(n, n_rows)``, bool, at least one for each; ``None``: all.
+            Rows of 20 numbers.
         """
-        parts = [
-            project(ask(rows)).unflatten(-1, (ATTENTION_HEADS, -1)).transpose(1, 2)
-            for ask, project in zip(self.asks, self.projects, strict=True)
-        ]
-        found: Tensor = self.after(self.merge(attended(parts[0], parts[1], parts[2], present)))
-        return found
+        pairs: list[tuple[Any, Any]] = list(zip(self.asks, self.projects, strict=True))
+        parts = [through(project, rows.of(ask.through(rows, 0.0)), 0.0) for ask, project in pairs]
+        mixed = attended(torch.cat(parts, -1), rows, ATTENTION_HEADS)
+        return self.after.through(rows.of(through(self.merge, rows.of(mixed), 0.0)), 0.0)
 
 
 class DissertationActorCritic(ActorCritic):
@@ -131,7 +129,7 @@ class DissertationActorCritic(ActorCritic):
             )
         self.has_critic, self.n_rows = has_critic, n_actions
         self.code = mlp((n_nodes, N_FEATURES), generator)
-        self.kernel = nn.Sequential()
+        self.kernel = mlp((2 * N_FEATURES,), generator)
         self.attention: JobAttention | None = None
         if has_attention:
             self.attention = JobAttention(generator)
@@ -149,15 +147,9 @@ class DissertationActorCritic(ActorCritic):
         rows = observations[:, :n_seen].reshape(-1, self.n_rows, N_FEATURES)
         code = portable.expand(self.code(observations[:, n_seen:]).unsqueeze(1), -1, self.n_rows, -1)
         rows = torch.cat([rows, code], dim=-1)
-        numbers = self.kernel(rows) if self.attention is None else self._attended(self.attention, rows, mask)
-        logits: Tensor = self.head(numbers).squeeze(-1)
-        return mask_logits(logits, mask)
-
-    def _attended(self, attention: JobAttention, rows: Tensor, mask: Tensor | None) -> Tensor:
-        """Return ten numbers for each row; those behind the last one that is legal anywhere are not looked at."""
-        n_used = self.n_rows if mask is None else int(mask.any(0).nonzero().max()) + 1
-        numbers: Tensor = attention(rows[:, :n_used], None if mask is None else mask[:, :n_used])
-        return pad(numbers, (0, 0, 0, self.n_rows - n_used))
+        seen = rows_of(rows, mask)
+        numbers = self.kernel.through(seen, 0.0) if self.attention is None else self.attention(seen)
+        return mask_logits(through(self.head, seen.of(numbers), ILLEGAL).squeeze(-1), mask)
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return the value of each observation."""

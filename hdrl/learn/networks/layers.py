@@ -140,6 +140,24 @@ class Layers(nn.Sequential):
         return [weight for one in linears for weight in (one.weight, one.bias)]
 
 
+def through(layer: nn.Linear, rows: Rows, fill: float) -> Tensor:
+    """Return what comes out of a single layer at the places of rows, shape ``(*rows.shape, width)``.
+
+    Parameters
+    ----------
+    layer
+        The layer.
+    rows, fill
+        As for `Layers.through`.
+    """
+    if not portable.is_own(rows.table, layer.weight):
+        return rows.spread(layer(rows.features), fill)
+    widths = np.array([layer.weight.shape[1], layer.weight.shape[0]], dtype=np.int64)
+    among = Among(rows.sources, rows.places, rows.shape[0] * rows.shape[1], fill)
+    out = portable.pass_layers(rows.table, [layer.weight, layer.bias], Stack(widths), among)
+    return out.view(*rows.shape, out.shape[1])
+
+
 def _joined(first: Stack, second: Stack) -> Stack:
     return second._replace(widths=np.concatenate([first.widths, second.widths[1:]]))
 

@@ -13,6 +13,7 @@ another: `expand` does that by `sum`.
 """
 
 from hdrl.learn.portable.adam import Adam, clip, move_towards
+from hdrl.learn.portable.attention import attend_rows
 from hdrl.learn.portable.functions import exp, expm1, log, log1p, logsigmoid, sigmoid, sin, softplus, sqrt, tanh
 from hdrl.learn.portable.layers import Among, Stack, linear, pass_layers
 from hdrl.learn.portable.own import is_own
@@ -26,6 +27,7 @@ __all__ = [
     "Among",
     "Chosen",
     "Stack",
+    "attend_rows",
     "choose",
     "clip",
     "expand",

@@ -1,0 +1,106 @@
+"""Attention among the rows of each observation, as one step of torch's graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from hdrl.learn.portable.heads import LANES, attend, attend_back
+from hdrl.learn.portable.own import array_of
+from hdrl.learn.threads import share
+
+_AT_ONCE = 16
+"""Observations that one thread does before it asks what is left."""
+
+
+def attend_rows(parts: Tensor, places: Tensor, shape: tuple[int, int], n_heads: int) -> Tensor:
+    """Return what each row finds in the others; the tensors must be such that `is_own` is true of them.
+
+    Parameters
+    ----------
+    parts
+        Queries, keys and values side by side, those of each head in a piece; shape ``(n * n_rows, 3 * width)``.
+    places
+        Which rows look and are looked at, in ascending order, int64.
+    shape
+        ``(n, n_rows)``.
+    n_heads
+        Heads; divides the width.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(n * n_rows, width)``; 0 in all other rows.
+    """
+    bounds = torch.arange(shape[0] + 1) * shape[1]
+    starts = array_of(torch.searchsorted(places, bounds))
+    if parts.requires_grad and torch.is_grad_enabled():
+        found: Tensor = _Attention.apply(parts, places, starts, n_heads)  # type: ignore[no-untyped-call]
+        return found
+    return _attended(parts.contiguous(), places, starts, n_heads)
+
+
+def _attended(parts: Tensor, places: Tensor, starts: NDArray[np.int64], n_heads: int) -> Tensor:
+    width = parts.shape[1] // 3
+    out = parts.new_zeros((len(parts), width))
+    given, found = (array_of(parts), array_of(places), starts, n_heads, _scale(width, n_heads)), array_of(out)
+    most = int(np.max(np.diff(starts), initial=1))
+
+    def work(numbers: Iterator[int]) -> None:
+        lanes = np.empty((2, width // n_heads, LANES), np.float32)
+        shares = np.empty((most, LANES), np.float32)
+        for number in numbers:
+            attend(*given, *_bounds(number, starts), lanes, shares, found)
+
+    share(_n_parts(starts), work)
+    return out
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, parts: Tensor, places: Tensor, starts: NDArray[np.int64], n_heads: int) -> Tensor:
+        parts = parts.contiguous()
+        ctx.save_for_backward(parts, places)
+        ctx.starts, ctx.n_heads = starts, n_heads
+        return _attended(parts, places, starts, n_heads)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
+        parts, places = ctx.saved_tensors
+        starts, n_heads, width = ctx.starts, ctx.n_heads, slopes.shape[1]
+        out = torch.zeros_like(parts)
+        given = array_of(parts), array_of(places), starts, n_heads, _scale(width, n_heads)
+        by_out, by_parts = array_of(slopes.contiguous()), array_of(out)
+        most, depth = int(np.max(np.diff(starts), initial=1)), width // n_heads
+
+        def work(numbers: Iterator[int]) -> None:
+            lanes = np.empty((3, depth, LANES), np.float32)
+            shares = np.empty((2, most, LANES), np.float32)
+            turned = np.empty((LANES, most), np.float32)
+            by_others = np.empty((2 * depth, most), np.float32)
+            for number in numbers:
+                bounds = _bounds(number, starts)
+                attend_back(*given, *bounds, lanes, shares, turned, by_others, by_out, by_parts)
+
+        share(_n_parts(starts), work)
+        return out, None, None, None
+
+
+def _scale(width: int, n_heads: int) -> np.float32:
+    return np.float32(1.0 / math.sqrt(width // n_heads))
+
+
+def _n_parts(starts: NDArray[np.int64]) -> int:
+    return -(-(len(starts) - 1) // _AT_ONCE)
+
+
+def _bounds(number: int, starts: NDArray[np.int64]) -> tuple[int, int]:
+    return number * _AT_ONCE, min((number + 1) * _AT_ONCE, len(starts) - 1)
