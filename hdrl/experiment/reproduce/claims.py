@@ -80,8 +80,10 @@ class Claim:
     @property
     def kinds(self) -> list[Kind]:
         """The kinds of what it claims: that of its number, and a sign if it has one."""
-        number: list[Kind] = [self.kind] if self.kind != "sign" else []
-        return [*number, *(["sign"] if self.sign is not None else [])]
+        found: list[Kind] = [self.kind] if self.kind != "sign" else []
+        if self.sign is not None:
+            found.append("sign")
+        return found
 
     @property
     def without_effect(self) -> float | None:
