@@ -18,7 +18,7 @@ pytest.importorskip("scipy", reason="needs scipy (the extra report)")
 from hdrl.errors import OptionsError
 from hdrl.experiment.compare.comparison import CompareProgress, read_comparison, run_comparison
 from hdrl.experiment.compare.files import Comparison
-from hdrl.experiment.compare.held_out import tail_cautions
+from hdrl.experiment.compare.held_out import by_protocol, tail_cautions
 from hdrl.experiment.compare.robust import run_robust
 from hdrl.experiment.compare.summary import Measured, SummaryRow, alike_neighbours, deciding_rows, summarise, tails_of
 from hdrl.experiment.compare.verdict import Criteria, Tail, headline, is_better, is_equal, logs_words, verdict
@@ -248,6 +248,9 @@ def test_looks_go_on_until_a_difference_is_shown(tmp_path: Path):
     }
     assert set(map(tuple, values["clear"])) < set(map(tuple, values["whole"])), "windows of the largest look"
     assert whole.look is None
+    padded = by_protocol(sweep(windows=few, loads=[], workloads=["lublin_gaia_1000"]), "padded")
+    assert padded.windows is not None
+    assert (padded.windows.count, padded.windows.up_to) == (8, 32), "protocols keep how far one may go"
     with pytest.raises(OptionsError, match=r"windows.up_to is 8, expected more than windows.count"):
         sweep(windows={"length": 30, "count": 8, "up_to": 8})
 

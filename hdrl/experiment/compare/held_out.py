@@ -131,7 +131,7 @@ def by_protocol(sweep: Sweep, protocol: str) -> Sweep:
         )
     length = DEFAULT_LENGTH if given is None or given.length == "all" else given.length
     count = None if given is None else given.count
-    windows: dict[str, Any] = {"length": length, "count": count}
+    windows: dict[str, Any] = {"length": length, "count": count, "up_to": None if given is None else given.up_to}
     if protocol == "padded":
         windows |= {"warm_up": round(WARM_UP * length), "follow_up": round(FOLLOW_UP * length)}
     if protocol == "continuous":

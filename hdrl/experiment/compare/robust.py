@@ -181,6 +181,8 @@ def _words(conditions: Sequence[Condition]) -> str:
     same = [one for one in others if one.winner == first.winner]
     taus = [one.tau for one in others if not math.isnan(one.tau)]
     agree = f"; Kendall's tau of the rankings is {min(taus):.2f} or more" if taus else ""
+    if taus and min(taus) >= 1:
+        agree = "; the rankings are the same"
     if len(same) == len(others):
         return f"{first.winner} is the best under all {len(conditions)} conditions{agree}."
     else_ = ", ".join(f"{one.winner} under {one.name}" for one in others if one.winner != first.winner)
