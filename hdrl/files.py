@@ -430,7 +430,9 @@ def read_own(path: Path) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
         found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or (hasattr(os, "geteuid") and found.st_uid not in _our_users()):
+        is_enclosed = path.parent.stat().st_mode & 0o011 == 0  # nobody else comes to it
+        is_others = hasattr(os, "geteuid") and found.st_uid not in _our_users()
+        if not stat.S_ISREG(found.st_mode) or is_others or (why_changeable(found) and not is_enclosed):
             raise PermissionError(errno.EPERM, "is no file of this user", str(path))
         return file.read()
 

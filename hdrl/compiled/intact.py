@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,9 +76,20 @@ def writing(folder: Path) -> Iterator[None]:
             if os.access(folder, os.W_OK):
                 raise
             return  # a shared folder that only root may change
+        for path in _files_in(folder):
+            _keep_from_others(path)
         with contextlib.suppress(OutputError):  # without checksums, the code is compiled again
             sums = {str(path.relative_to(folder)): _sum_of(path) for path in _files_in(folder)}
             write_json(folder / SUMS, sums)
+            _keep_from_others(folder / SUMS)
+
+
+def _keep_from_others(path: Path) -> None:
+    """Let nobody else write a file, whatever the user's mask lets others do: it would be code of others then."""
+    with contextlib.suppress(OSError):
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode) and mode & 0o022:
+            path.chmod(stat.S_IMODE(mode) & ~0o022)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from hdrl.compiled import cache
 from hdrl.compiled.bare import IS_TRIED
 from hdrl.compiled.cache import KEPT_S, announcing, cache_folder, cached_code, compile_once, source_hash
+from hdrl.compiled.intact import writing
 from hdrl.compiled.jit import entry_in
 from hdrl.compiled.ways import IS_FAST, JIT_DISABLED
 from hdrl.files import write_json
@@ -195,6 +196,21 @@ def test_code_of_another_user_is_not_taken(parent: Path, name: str, warned: obje
     else:
         assert cache_folder("hdrl-test", []) == folder
         assert not (folder / "it.code").exists()
+
+
+@POSIX
+def test_code_that_others_may_write_is_not_taken(parent: Path, warned: object):
+    folder = cache_folder("hdrl-test", [])
+    folder.chmod(0o755)
+    with writing(folder):
+        (folder / "it.code").write_bytes(b"it\nsound")
+        (folder / "it.code").chmod(0o666)
+    assert (folder / "it.code").stat().st_mode & 0o022 == 0, "whatever the mask"
+    assert cache_folder("hdrl-test", []) == folder
+    assert (folder / "it.code").is_file()
+    (folder / "it.code").chmod(0o646)
+    assert cache_folder("hdrl-test", []) == folder
+    assert not (folder / "it.code").exists()
 
 
 @ROOT
