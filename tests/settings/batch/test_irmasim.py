@@ -581,11 +581,10 @@ def test_trajectories_are_fixed_or_drawn(tmp_path: Path):
     assert (drawn.n_jobs, drawn.start) == ((1, 7), "random")
     classic = options(tmp_path, trajectory_length="3", trajectory_origin="2")
     assert (classic.nb_jobs, classic.workload.start) == (3, 2)
-    starts = {
-        options(tmp_path, trajectory_length=3, trajectory_origin="random", seed=n).workload.start for n in range(40)
-    }
+    both = {"trajectory_length": 3, "trajectory_origin": "random"}
+    starts = {options(tmp_path, **both, seed=n).workload.start for n in range(40)}
     assert starts == {0, 1, 2, 3, 4}
-    again = [options(tmp_path, **drawn, seed=7) for _ in range(2)]
+    again = [options(tmp_path, **both, seed=7) for _ in range(2)]
     assert again[0].workload.start == again[1].workload.start
     lengths = {options(tmp_path, trajectory_length="random", seed=n).nb_jobs for n in range(80)}
     assert lengths == {1, 2, 3, 4, 5, 6, 7}
