@@ -33,6 +33,7 @@ from hdrl.csvfiles import read_records
 from hdrl.errors import HdrlError, OptionsError, suggest
 from hdrl.files import expanded, read_json
 from hdrl.options.problems import shown
+from hdrl.seeding import stream
 from hdrl.settings.batch.registries import MODEL_V1, MODEL_V1_1
 
 OWN_KEYS = ("workload_file", "platform_name", "platform_file", "workload_manager")
@@ -123,7 +124,7 @@ def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if agent["type"] == "LEARNING":
         translated["learning"] = _learning(data, manager, folder)
     else:
-        translated |= _window(data)
+        translated |= _window(data, folder)
     return _merged(translated, {key: value for key, value in data.items() if key not in (*READ_KEYS, *PASSED_OVER)})
 
 
@@ -253,9 +254,15 @@ def _learning(data: Mapping[str, Any], manager: Mapping[str, Any], folder: Path)
     return learning
 
 
-def _window(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which jobs an agent that does not learn is given."""
-    length, origin = (_count(data, f"trajectory_{key}", 0) for key in ("length", "origin"))
+def _window(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return which jobs an agent that does not learn is given; what is ``random`` is drawn by the seed."""
+    length, origin = (_count(data, f"trajectory_{key}", 0, may_be_drawn=True) for key in ("length", "origin"))
+    if RANDOM in (length, origin):
+        n_jobs = _n_jobs(folder / expanded(str(data["workload_file"])))
+        draws = stream(_count(data, "seed", 0), "irmasim-trajectory")
+        length = int(draws.integers(1, n_jobs, endpoint=True)) if length == RANDOM else length
+        most = max(0, n_jobs - max(length, 1))
+        origin = int(draws.integers(0, most, endpoint=True)) if origin == RANDOM else origin
     chosen: dict[str, Any] = {} if length == 0 else {"nb_jobs": length}
     return chosen if origin == 0 else {**chosen, "workload": {"start": origin}}
 
@@ -271,7 +278,7 @@ def _count(data: Mapping[str, Any], key: str, default: int, *, may_be_drawn: boo
         return RANDOM
     text = str(value)
     if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        or_drawn = " or 'random'" if may_be_drawn else ", since this agent does not learn" if value == RANDOM else ""
+        or_drawn = " or 'random'" if may_be_drawn else ""
         raise OptionsError(f"{key} is {shown(value)}, expected a number{or_drawn}")
     return int(text)
 

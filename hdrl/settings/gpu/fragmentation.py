@@ -64,7 +64,8 @@ class Filled:
     @property
     def fragmentation(self) -> float:
         """The fragmentation ratio when pods that request `MEASURED_AT` of all GPUs have arrived."""
-        return float(self.fragmented[min(np.searchsorted(self.requested, MEASURED_AT), len(self.fragmented) - 1)])
+        place = int(np.searchsorted(self.requested, MEASURED_AT))
+        return float(self.fragmented[min(place, len(self.fragmented) - 1)])
 
 
 def arrivals(pods: GpuLoad, cluster: Cluster, seed: int, requests: float = REQUESTS) -> GpuLoad:

@@ -21,6 +21,8 @@ from hdrl.launcher.launch import launch
 from hdrl.policies import Duplex, MaxMin, MinMin, policy_names
 from hdrl.settings.batch.envs.machines import why_not_pool
 from hdrl.settings.batch.envs.observations import pstate_shares
+from hdrl.settings.batch.kernel.curves import pace_on_curve
+from hdrl.settings.batch.kernel.dtypes import CURVE_DTYPE
 from hdrl.settings.batch.platform import build_platform, describe_platform, pstate_rules, read_platform, write_simgrid
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import FREE, IDLE
@@ -388,9 +390,8 @@ def test_a_model_of_curves_needs_curves(tmp_path: Path):
     with pytest.raises(PlatformError, match="has no b, c, da, db, dc, dd, which contention 'modelV1' needs"):
         small_platform(Node((Processor(2, 1.0),)), contention="modelV1")
     flat = copy.deepcopy({"platform": {"a": TWO["one"]}, **TYPES})
-    flat["processor"]["p"]["dc"] = 18000
-    with pytest.raises(PlatformError, match=r"dc is 18000, expected more than \(cores - 1\) dd = 18000"):
-        read(tmp_path, flat)
+    flat["processor"]["p"]["dc"] = 18000  # which only as many tasks as cores use up
+    assert read(tmp_path, flat, rules=CURVES).curves[0, 4] == 18000
     with pytest.raises(PlatformError, match="holds one platform, expected no #x after the file"):
         read(tmp_path, describe_platform(read_platform("learning")), "#x")
 
@@ -580,6 +581,13 @@ def test_trajectories_are_fixed_or_drawn(tmp_path: Path):
     assert (drawn.n_jobs, drawn.start) == ((1, 7), "random")
     classic = options(tmp_path, trajectory_length="3", trajectory_origin="2")
     assert (classic.nb_jobs, classic.workload.start) == (3, 2)
+    both = {"trajectory_length": 3, "trajectory_origin": "random"}
+    starts = {options(tmp_path, **both, seed=n).workload.start for n in range(40)}
+    assert starts == {0, 1, 2, 3, 4}
+    again = [options(tmp_path, **both, seed=7) for _ in range(2)]
+    assert again[0].workload.start == again[1].workload.start
+    lengths = {options(tmp_path, trajectory_length="random", seed=n).nb_jobs for n in range(80)}
+    assert lengths == {1, 2, 3, 4, 5, 6, 7}
 
 
 @pytest.mark.parametrize(
@@ -602,7 +610,7 @@ def test_trajectories_are_fixed_or_drawn(tmp_path: Path):
         ({**LEARNS, "agent": {"phase": "test"}}, {}, "workload_manager.agent.phase is 'test'"),
         (LEARNS, {"trajectory_origin": "random"}, "expected a trajectory_length, too"),
         (LEARNS, {"nbtrajectories": "some"}, "nbtrajectories is 'some', expected a number"),
-        (None, {"trajectory_origin": "random"}, "expected a number, since this agent does not learn"),
+        (None, {"trajectory_origin": "some"}, "trajectory_origin is 'some', expected a number or 'random'"),
         (None, {"workload_fiel": 1}, "the file has no key 'workload_fiel'"),
     ],
 )
@@ -640,3 +648,16 @@ def test_mappings_have_names(name: str):
     by_object = {"min_min": MinMin, "max_min": MaxMin, "duplex": Duplex}[name]()
     found, expected = (hdrl.simulate(*example("save"), policy) for policy in (name, by_object))
     assert found.records.tobytes() == expected.records.tobytes()
+
+
+def test_labels_of_nodes_are_passed_over(tmp_path: Path):
+    labelled = copy.deepcopy({"platform": {"a": TWO["one"]}, **TYPES})
+    labelled["platform"]["a"]["clusters"][0]["nodes"][0]["id"] = "node0"
+    assert read(tmp_path, labelled) == read(tmp_path, {"platform": {"a": TWO["one"]}, **TYPES})
+
+
+@pytest.mark.parametrize(("demands", "expected"), [(3000.0, 1.0 / 2.8), (1000.0, 1.0)])
+def test_where_nothing_lies_between_little_and_much_a_core_demands_one_or_the_other(demands: float, expected: float):
+    curve = np.array([(-1.0, 0.0, 5.0, 1000.0, 6000.0, 2000.0)], dtype=CURVE_DTYPE)[0]
+    in_python = getattr(pace_on_curve, "py_func", pace_on_curve)
+    assert in_python(curve, 1e4, demands, 3) == pytest.approx(expected, rel=1e-9)

@@ -9,7 +9,8 @@ together, a core that demands y MB/s of it runs at the share of its peak
     s = 1 - t^3 (6 t^2 - 15 t + 10),  t = (y - (da - n) db) / (dc - n dd)  cut to [0, 1]:
 
 speed falls with the sum of the demands, but not below what n others leave to a core: all of it while it demands
-little, the (1 + 0.6 n)th part if it demands much. A job demands memory in proportion to the speed at which it would
+little, the (1 + 0.6 n)th part if it demands much. Where n is so large that dc - n dd is not positive, nothing lies
+between the two. A job demands memory in proportion to the speed at which it would
 run on the core: what a workload says of it is meant for a core of the platform's mean speed.
 
 By a fit (modelV2, whose processors are nodes) n others leave to a core that demands y GB/s of x in all the share
@@ -53,7 +54,9 @@ def pace_on_curve(curve, total_mb_per_s, own_mb_per_s, n_others):
     if total_mb_per_s < curve.c:
         return 1.0
     start = (curve.da - n_others) * curve.db
-    place = (own_mb_per_s - start) / (curve.dc - n_others * curve.dd)
+    width = curve.dc - n_others * curve.dd
+    # where so many serve that nothing lies between little and much, a core demands one or the other
+    place = (own_mb_per_s - start) / width if width > 0.0 else (1.0 if own_mb_per_s > start else 0.0)
     place = min(1.0, max(0.0, place))
     light = 1.0 - place * place * place * (place * (place * 6.0 - 15.0) + 10.0)
     least = (1.0 + NEIGHBOUR * n_others * light) / (1.0 + NEIGHBOUR * n_others)

@@ -145,8 +145,6 @@ class ProcessorEntry(Block):
             lacking = [key for key in keys if getattr(self, key) is None]
             if 0 < len(lacking) < len(keys):
                 raise _told(f"{lacking[0]} is missing, {', '.join(keys)} belong together")
-        if self.dc is not None and self.dd is not None and self.dc <= (self.cores - 1) * self.dd:
-            raise _told(f"dc is {self.dc:g}, expected more than (cores - 1) dd = {(self.cores - 1) * self.dd:g}")
         return self
 
 

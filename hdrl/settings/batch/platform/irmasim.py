@@ -140,7 +140,9 @@ def _without_version(processor: object) -> object:
 
 
 def _counted(uses: object, where: str) -> list[dict[str, Any]]:
-    return [{"number": 1, **_object(use, f"{where}[{i}]")} for i, use in enumerate(_list(uses, where))]
+    """Return what there is of each type, without the labels that IRMaSim lets one give."""
+    described = [{"number": 1, **_object(use, f"{where}[{i}]")} for i, use in enumerate(_list(uses, where))]
+    return [{key: value for key, value in use.items() if key != "id"} for use in described]
 
 
 def _list(value: object, where: str) -> list[Any]:
