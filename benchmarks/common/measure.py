@@ -86,7 +86,9 @@ def run_process(command: Sequence[str], *, variables: Mapping[str, str] | None =
     return Process(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / per_mib, text)
 
 
-def time_in_turn(functions: Mapping[str, Callable[[], object]], n: int) -> dict[str, list[float]]:
+def time_in_turn(
+    functions: Mapping[str, Callable[[], object]], n: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
     """Return the seconds that functions take, each called ``n`` times, one after the other in turn.
 
     What slows the machine down for a while then slows all of them down, and ratios stay fair.
@@ -97,13 +99,15 @@ def time_in_turn(functions: Mapping[str, Callable[[], object]], n: int) -> dict[
         What to call, by name.
     n
         How many rounds, at least 1.
+    clock
+        Tells the time in seconds: `time.process_time` for the processor's.
     """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(n):
         for name, function in functions.items():
-            start_s = time.perf_counter()
+            start_s = clock()
             function()
-            seconds[name].append(time.perf_counter() - start_s)
+            seconds[name].append(clock() - start_s)
     return seconds
 
 
