@@ -68,8 +68,8 @@ _PIPELINES = {
 _ADAPTATION = {
     "seed": 1,
     "setting": "adaptation",
-    "platform": "gv100",
-    "workload": "convnet2_early.json",
+    "platform": "counted",
+    "workload": "signals_small_convnet_early",
     "nb_jobs": 4,
     "agent": {"type": "LEARNING"},
     "learning": {**_LEARNING, "episodes": {"n_jobs": 1}},
