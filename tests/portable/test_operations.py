@@ -78,6 +78,14 @@ NAMES = [
     "ppo-job-pick-kernel",
     "a2c-job-pick",
     "reinforce-policy-pair",
+    "dqn-job-pick",
+    "d3qn-policy-pair",
+    "rainbow-job-pick",
+    "sac-job-pick",
+    "ppo-attention",
+    "ppo-dissertation-attention",
+    "reinforce-sequence",
+    "advisor-sequence",
     "ppo-gpu",
 ]
 

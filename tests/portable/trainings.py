@@ -65,6 +65,44 @@ _PIPELINES = {
     "agent": {"type": "LEARNING"},
     "learning": _LEARNING,
 }
+_ADAPTATION = {
+    "seed": 1,
+    "setting": "adaptation",
+    "platform": "counted",
+    "workload": "signals_small_convnet_early",
+    "nb_jobs": 4,
+    "agent": {"type": "LEARNING"},
+    "learning": {**_LEARNING, "episodes": {"n_jobs": 1}},
+}
+_DISSERTATION = {
+    **_PICK,
+    "learning": {
+        **_LEARNING,
+        "environment": "job_pick",
+        "arguments": {"compatibility": "dissertation", "n_nodes": 570},
+        "episodes": {"n_jobs": 24},
+    },
+}
+_INDEX = {
+    "seed": 1,
+    "platform_file_path": "homogeneous:2280",
+    "workload_file_path": "lublin_gaia_1000",
+    "learning": {
+        **_LEARNING,
+        "n_envs": 6,
+        "environment": "job_index",
+        "arguments": {"n_windows": 2},
+        "episodes": {"n_jobs": 48},
+        "iterations": 3,
+        "settings": {},
+    },
+}
+_REPLAY = {
+    **dict.fromkeys(("n_steps", "n_epochs", "minibatch_size")),
+    **{"warm_up": 32, "batch_size": 16, "updates_per_iteration": 6, "steps_per_update": 2},
+}
+"""What agents with a replay buffer know, and what only PPO does, taken out."""
+
 _EPISODES = {"n_steps": None, "n_epochs": None, "minibatch_size": None}
 """What only PPO knows, taken out."""
 
@@ -87,6 +125,17 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "ppo-job-pick-mlp": _with(_PICK, "ppo", network="mlp"),
     "a2c-job-pick": _with(_PICK, "a2c", network="kernel", n_epochs=None, minibatch_size=None, entropy_coef=0.01),
     "reinforce-policy-pair": _with(_PAIR, "reinforce", **_EPISODES, has_baseline=True, network="hdeeprm_actor_critic"),
+    "dqn-job-pick": _with(_PICK, "dqn", **_REPLAY, network="kernel"),
+    "d3qn-policy-pair": _with(_PAIR, "d3qn", **_REPLAY),
+    "rainbow-job-pick": _with(_PICK, "rainbow", **_REPLAY, network="mlp", value_range=[-100, 0]),
+    "sac-job-pick": _with(_PICK, "sac", **_REPLAY, network="kernel"),
+    "ppo-attention": _with(_PICK, "ppo", network="attention"),
+    "ppo-dissertation": _with(_DISSERTATION, "ppo", network="dissertation_small"),
+    "ppo-dissertation-attention": _with(_DISSERTATION, "ppo", network="dissertation_attention"),
+    "reinforce-sequence": _with(_ADAPTATION, "reinforce", **_EPISODES, network="sequence", has_baseline=True),
+    "advisor-sequence": _with(_ADAPTATION, "advisor", **_EPISODES),
+    "cma_es-job-index": _with(_INDEX, "cma_es"),
+    "openai_es-job-index": _with(_INDEX, "openai_es"),
     "ppo-gpu": _with(_GPU, "ppo"),
     "ppo-pipelines": _with(_PIPELINES, "ppo"),
 }
@@ -95,6 +144,7 @@ TRAININGS: dict[str, dict[str, Any]] = {
 
 def weights_hash(model: Path) -> str:
     """Return a hash of all tensors of a model's agent, with their names and shapes."""
+    import numpy as np
     import torch
 
     digest = hashlib.sha256()
@@ -103,6 +153,8 @@ def weights_hash(model: Path) -> str:
         if isinstance(value, torch.Tensor):
             digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
             digest.update(value.detach().contiguous().cpu().numpy().tobytes())
+        elif isinstance(value, np.ndarray):
+            add(name, torch.from_numpy(value))
         elif isinstance(value, dict):
             for key in sorted(value, key=str):
                 add(f"{name}.{key}", value[key])
