@@ -103,9 +103,7 @@ def _multiply(context: Any, builder: Any, signature: Any, arguments: Any, n_tile
     weights, source, target = (context.make_array(whole[i])(context, builder, arguments[i]) for i in (0, 6, 9))
     at, per_output, per_input = arguments[1:4]
     at_x, n_in, at_y = arguments[7], arguments[8], arguments[10]
-    tiles = [
-        builder.add(arguments[11], context.get_constant(types.intp, tile * TILE_ROWS)) for tile in range(n_tiles)
-    ]
+    tiles = [builder.add(arguments[11], context.get_constant(types.intp, tile * TILE_ROWS)) for tile in range(n_tiles)]
     sums = [[cgutils.alloca_once(builder, _ROWS) for _ in tiles] for _ in range(signature.args[4].count)]
     for k, row in enumerate(sums):
         bias = _spread(builder, builder.extract_value(arguments[4], k))
@@ -141,7 +139,7 @@ def _sum_of(builder: Any, numbers: Any) -> Any:
 
 
 @intrinsic
-def collect_tile(
+def collect_tile(  # noqa: C901 - code is written for each of the loops
     typing_context: Any, gradients: Any, at: Any, per_output: Any, xs: Any, at_x: Any, ys: Any, at_y: Any, n_rows: Any
 ) -> Any:
     """Add to the gradients by four times four weights what rows give."""
