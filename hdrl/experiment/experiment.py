@@ -251,7 +251,7 @@ def _train(
     if trained.trace is None:
         return RunResult(out, (), trained)
     tell_run(trained.trace)
-    metrics = write_results(out, options, trained.trace, agent, trained.model, device=training.device_told())
+    metrics = write_results(out, options, trained.trace, agent, trained.model, training.told())
     clock.lap("write_s")
     write_json(out / "timing.json", clock.laps)
     training.folder.write_manifest(is_final=True)

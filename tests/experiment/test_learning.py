@@ -97,6 +97,7 @@ def test_a_training_leaves_a_model_its_logs_and_what_the_model_does(tmp_path: Pa
     assert min(makespans) >= worlds.BEST_MAKESPAN_S
     probabilities = json.loads((tmp_path / "out" / "probs.json").read_text())["probs"]
     assert (len(probabilities), len(probabilities[0])) == (5, 12)
+    assert json.loads((tmp_path / "out" / "provenance.json").read_text())["is_portable"] is True
 
 
 @pytest.mark.parametrize("algorithm", ["reinforce", "d3qn"])

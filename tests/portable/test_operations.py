@@ -16,11 +16,11 @@ from hdrl.compiled.ways import JIT_DISABLED
 
 MOVES = """
 alias _local_scalar_dense _to_copy arange broadcast_tensors cat clone constant_pad_nd contiguous copy_ detach empty
-empty_like empty_strided equal expand eye fill_ flatten flip full full_like gather index index_copy index_put index_put_
-index_select is_same_size item lift_fresh masked_fill masked_fill_ masked_select narrow new_empty new_empty_strided new_full
-new_ones new_zeros nonzero ones ones_like permute reshape repeat resolve_conj resolve_neg roll scalar_tensor scatter
-select select_backward set_ slice slice_backward split split_with_sizes squeeze stack t to transpose unbind unfold
-unsqueeze view zero_ zeros zeros_like unsafe_split _unsafe_view _reshape_alias _unsafe_index
+empty_like empty_strided equal expand eye fill_ flatten flip full full_like gather index index_copy index_put
+index_put_ index_select is_same_size item lift_fresh masked_fill masked_fill_ masked_select narrow new_empty
+new_empty_strided new_full new_ones new_zeros nonzero ones ones_like permute reshape repeat resolve_conj resolve_neg
+roll scalar_tensor scatter select select_backward set_ slice slice_backward split split_with_sizes squeeze stack t to
+transpose unbind unfold unsqueeze view zero_ zeros zeros_like unsafe_split _unsafe_view _reshape_alias _unsafe_index
 """
 """What puts numbers elsewhere, or makes new ones that are known, and computes nothing."""
 

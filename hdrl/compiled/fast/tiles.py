@@ -139,7 +139,7 @@ def _sum_of(builder: Any, numbers: Any) -> Any:
 
 
 @intrinsic
-def collect_tile(
+def collect_tile(  # noqa: C901 - code is written for each of the loops
     typing_context: Any, gradients: Any, at: Any, per_output: Any, xs: Any, at_x: Any, ys: Any, at_y: Any, n_rows: Any
 ) -> Any:
     """Add to the gradients by four times four weights what rows give."""

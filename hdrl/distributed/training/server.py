@@ -6,6 +6,7 @@ changes no byte.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from hdrl.errors import LearningError, OptionsError
+from hdrl.learn import portable
 from hdrl.learn.agent import Agent
 
 RULES: dict[str, type[torch.optim.Optimizer]] = {
@@ -140,7 +142,8 @@ class Server:
             for one in gradients[1:]:
                 mean += one[place]
             weight.grad = mean if len(gradients) == 1 else mean.div_(len(gradients))
-        return [torch.linalg.vector_norm(cast("Tensor", weight.grad)) for weight in self._weights], None
+        squares = [portable.sum_of_squares(cast("Tensor", weight.grad)) for weight in self._weights]
+        return [torch.tensor(math.sqrt(one), dtype=torch.float64) for one in squares], None
 
     def step(self, norms: Sequence[Sequence[Tensor]], max_norm: float | None) -> tuple[None, None]:
         """Make a step with what was taken.
@@ -154,7 +157,8 @@ class Server:
         """
         if max_norm is not None:
             flat = [norm for some in norms for norm in some]
-            share = torch.clamp(max_norm / (torch.linalg.vector_norm(torch.stack(flat)) + 1e-6), max=1.0)
+            norm = math.sqrt(sum(float(one) ** 2 for one in flat))
+            share = min(1.0, max_norm / (norm + 1e-6))
             for weight in self._weights:
                 cast("Tensor", weight.grad).mul_(share)
         self._optimizer.step()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,7 @@ def write_results(
     trace: Any,
     agent: AgentChoice,
     model: Path | None = None,
-    *,
-    device: str | None = None,
+    told: Mapping[str, Any] | None = None,
 ) -> dict[str, float]:
     """Write the files of a run into its folder, and return its metrics.
 
@@ -41,8 +41,8 @@ def write_results(
         Who decided.
     model
         The model file that it decided with; ``None``: the one that the options name, if any.
-    device
-        Where it has learned, for the provenance; ``None``: not worth telling.
+    told
+        What else the provenance says; ``None``: nothing.
     """
     setting = find_setting(options.setting_name)
     repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK_INFO}
@@ -58,8 +58,7 @@ def write_results(
     given = options.agent_options.input_model
     if model is None and given is not None:
         model = options.path_of(given)
-    told = {} if device is None else {"device": device}
-    write_json(folder / "provenance.json", _provenance(options, trace, agent, model) | told)
+    write_json(folder / "provenance.json", _provenance(options, trace, agent, model) | dict(told or {}))
     return metrics
 
 

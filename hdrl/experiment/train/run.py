@@ -141,11 +141,13 @@ class TrainingRun:
         self.world = World(options)
         require_torch()
         from hdrl.learn.device import name_of
+        from hdrl.learn.portability import why_not_portable
 
         check_options_of(options, choice)
         self._validation_envs = self._make_validation_envs()
         self.trainer: Trainer | DistributedTrainer | ConfigurationTrainer = self._make_trainer(on)
         self.device = name_of(self.trainer.agent.device)
+        self.why_not_portable = why_not_portable(self.trainer.agent)
         self._trained_on = self.world.trained_on(is_validated=options.learning.validation_every is not None)
         self.world.check_test()
         check_writable(self._output)
@@ -178,6 +180,13 @@ class TrainingRun:
         """Return what the device of the training is called, ``None`` if it is the CPU by default."""
         return None if self.options.learning.device == "cpu" else self.device
 
+    def told(self) -> dict[str, Any]:
+        """Return what the provenance says of the training."""
+        device = self.device_told()
+        told: dict[str, Any] = {} if device is None else {"device": device}
+        told["is_portable"] = not self.why_not_portable
+        return told | ({"why_not_portable": self.why_not_portable} if self.why_not_portable else {})
+
     def _listen(self) -> DecisionLog | None:
         """Listen to the agent if anybody wants to know; the agents of several workers are far away."""
         decisions = DecisionLog(self.world.spec.action_names(), self.options.also_write_names)
@@ -209,6 +218,10 @@ class TrainingRun:
     def _train(self) -> bool:
         is_new = self.folder.make()
         LOGGER.info("device %s", self.device)
+        if self.why_not_portable:
+            LOGGER.info("another processor may find other weights: %s", "; ".join(self.why_not_portable))
+        else:
+            LOGGER.info("every x86-64 processor with AVX2 finds the same weights")
         try:
             with one_thread():
                 return self.training.run()

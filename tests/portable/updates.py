@@ -1,0 +1,49 @@
+"""Updates of small networks without any environment: their hash, for processors that nothing else is compiled for.
+
+python tests/portable/updates.py    prints the hash
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+
+
+def digest() -> str:
+    """Return a hash of what three updates of some networks have made of their weights, and of draws."""
+    import torch
+
+    from hdrl.learn import portable
+    from hdrl.learn.masking import mask_logits, sample
+    from hdrl.learn.networks.kernel import KernelActorCritic
+    from hdrl.learn.networks.mlp import MlpActorCritic
+
+    torch.set_num_threads(1)
+    found, generator = hashlib.sha256(), torch.Generator().manual_seed(0)
+    networks = [
+        KernelActorCritic((12, 7), 13, generator),
+        MlpActorCritic((12, 7), 13, generator, hidden=(40, 24), activation="tanh", is_shared=True),
+        MlpActorCritic((12, 7), 13, generator, activation="leaky_relu", has_plain_init=True),
+    ]
+    observations = portable.normal((70, 12, 7), generator)
+    mask = torch.rand((70, 13), generator=generator) < 0.7
+    mask[:, 3] = True
+    for network in networks:
+        optimizer = portable.Adam(network.parameters(), 1e-2)
+        for _ in range(3):
+            logits, values = network.both(observations, mask)
+            actions = sample(mask_logits(logits.detach(), mask), generator)
+            log_probs, entropies = portable.choose(logits, actions)
+            loss = portable.mean(values.square()) - portable.mean(portable.exp(log_probs)) - portable.mean(entropies)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            portable.clip(list(network.parameters()), 0.5)
+            optimizer.step()
+            found.update(actions.numpy().tobytes())
+        for weight in network.parameters():
+            found.update(weight.detach().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(digest() + "\n")
