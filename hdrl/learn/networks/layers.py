@@ -107,7 +107,7 @@ class Layers(nn.Sequential):
         """
         weights = self.linear_weights()
         if not weights or not portable.is_own(inputs, *weights):
-            found: Tensor = super().forward(inputs)
+            found: Tensor = super().forward(inputs)  # type: ignore[no-untyped-call]
             return found
         out = portable.pass_layers(inputs.reshape(-1, inputs.shape[-1]), weights, self.stack)
         return out.view(*inputs.shape[:-1], out.shape[1])
@@ -127,7 +127,7 @@ class Layers(nn.Sequential):
         assert head is None or self.stack.is_open  # noqa: S101 - nothing else is ever followed
         weights = self.linear_weights() + ([] if head is None else head.linear_weights())
         if not portable.is_own(rows.table, *weights):
-            numbers: Tensor = super().forward(rows.features)
+            numbers: Tensor = super().forward(rows.features)  # type: ignore[no-untyped-call]
             return rows.spread(numbers if head is None else head(numbers), fill)
         stack = self.stack if head is None else _joined(self.stack, head.stack)
         among = Among(rows.sources, rows.places, rows.shape[0] * rows.shape[1], fill)

@@ -46,7 +46,8 @@ class Adam(torch.optim.Adam):
             # The gradients are kept until the end: those that are put together anew belong to nobody else.
             tensors = [(one, gradient.contiguous(), *self._remembered(one)) for one, gradient in some]
             addresses, sizes = _places_of(tensors)
-            kernels.adam_step(addresses, sizes, float(group["lr"]), *map(float, group["betas"]), float(group["eps"]))
+            beta1, beta2 = map(float, group["betas"])
+            kernels.adam_step(addresses, sizes, float(group["lr"]), beta1, beta2, float(group["eps"]))
         return None
 
     def _remembered(self, weights: Tensor) -> list[Tensor]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -198,7 +198,7 @@ _MOST_ROOMS = 32
 
 def _room(widths: Widths, block: int) -> _Room:
     """Return the room of this thread: new memory in every call would take a third of the time of small networks."""
-    rooms: dict[tuple[bytes, int], _Room] = _rooms.__dict__
+    rooms = cast("dict[tuple[bytes, int], _Room]", _rooms.__dict__)
     key = widths.tobytes(), block
     if key not in rooms:
         if len(rooms) >= _MOST_ROOMS:

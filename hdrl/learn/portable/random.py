@@ -25,7 +25,7 @@ def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """
     shares = torch.rand(shape, dtype=torch.float64, generator=generator) + _HALF_STEP
     if JIT_DISABLED:
-        return torch.special.ndtri(shares).float()
+        return torch.as_tensor(torch.special.ndtri(shares).float())
     out = torch.empty(shape)
     kernels.normal_each(shares.numpy().reshape(-1), out.numpy().reshape(-1))
     return out

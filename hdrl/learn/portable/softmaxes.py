@@ -155,7 +155,8 @@ class _Choose(torch.autograd.Function):
         if by_log_prob is None and by_entropy is None:
             return None, None
         nothing = torch.zeros_like(entropies)
-        slopes = [array_of((nothing if one is None else one).contiguous()) for one in (by_log_prob, by_entropy)]
+        of_log_prob, of_entropy = (nothing if one is None else one.contiguous() for one in (by_log_prob, by_entropy))
+        slopes = array_of(of_log_prob), array_of(of_entropy)
         out = torch.empty_like(logs)
         given = (array_of(logs), array_of(shares), array_of(actions.contiguous()), array_of(entropies))
         kernels.choose_back(*given, *slopes, by_entropy is not None, array_of(out))
