@@ -338,9 +338,9 @@ class DQN(Agent):
 
     def _chances(self, best: Tensor, mask: Tensor | None) -> Tensor:
         """Return how likely each action is where one is the best, and some are drawn at random."""
-        legal = self._legal(best, mask).float()
-        chances = self.epsilon * legal / legal.sum(-1, keepdim=True)
-        return chances.scatter_add_(1, best.unsqueeze(-1), legal.new_full((len(best), 1), 1.0 - self.epsilon))
+        legal = self._legal(best, mask)
+        chances = self.epsilon * legal.float() / legal.sum(-1, keepdim=True)
+        return chances.scatter_add_(1, best.unsqueeze(-1), chances.new_full((len(best), 1), 1.0 - self.epsilon))
 
     def _legal(self, actions: Tensor, mask: Tensor | None) -> Tensor:
         everything = (len(actions), self.n_actions)

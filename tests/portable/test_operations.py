@@ -17,7 +17,7 @@ from hdrl.compiled.ways import JIT_DISABLED
 MOVES = """
 alias _local_scalar_dense _to_copy arange broadcast_tensors cat clone constant_pad_nd contiguous copy_ detach empty
 empty_like empty_strided equal expand eye fill_ flatten flip full full_like gather index index_copy index_put
-index_put_ index_select is_same_size item lift_fresh masked_fill masked_fill_ masked_select narrow new_empty
+index_put_ index_copy_ index_select is_same_size item lift_fresh masked_fill masked_fill_ masked_select narrow new_empty
 new_empty_strided new_full new_ones new_zeros nonzero ones ones_like permute reshape repeat resolve_conj resolve_neg
 roll scalar_tensor scatter select select_backward set_ slice slice_backward split split_with_sizes squeeze stack t to
 transpose unbind unfold unsqueeze view zero_ zeros zeros_like unsafe_split _unsafe_view _reshape_alias _unsafe_index
@@ -25,14 +25,15 @@ transpose unbind unfold unsqueeze view zero_ zeros zeros_like unsafe_split _unsa
 """What puts numbers elsewhere, or makes new ones that are known, and computes nothing."""
 
 EXACT = """
-abs add add_ bitwise_and bitwise_and_ bitwise_not bitwise_or bitwise_or_ bitwise_xor clamp clamp_ clamp_min
+__or__ abs add add_ bitwise_and bitwise_and_ bitwise_not bitwise_or bitwise_or_ bitwise_xor clamp clamp_ clamp_min
 clamp_max div div_ eq floor ge gt isfinite isinf isnan le logical_and logical_and_ logical_not logical_or lt maximum
 minimum mul mul_ ne neg neg_ reciprocal remainder round rsub sign sub sub_ where smooth_l1_loss
-smooth_l1_loss_backward threshold_backward relu leaky_relu leaky_relu_backward
+smooth_l1_loss_backward threshold_backward relu leaky_relu leaky_relu_backward outer
+scatter_add scatter_add_
 """
-"""What is one operation with each number, rounded once, or a choice."""
+"""What is one operation with each number, rounded once, or a choice; ``scatter_add`` goes by the order of the index."""
 
-CHOICES = "all any amax amin argmax argmin argsort max min sort topk unique_dim _unique2 bincount"
+CHOICES = "all any amax amin argmax argmin argsort max min sort topk unique_dim _unique2 bincount searchsorted"
 """What compares or counts alone: the order of numbers changes nothing."""
 
 DRAWS = "rand randint randperm"

@@ -115,9 +115,15 @@ class SequenceActorCritic(ActorCritic):
         return torch.cat([last[-1], time], -1), place
 
 
+class _Lstm(nn.LSTM):
+    """A layer that draws nothing by itself."""
+
+    def reset_parameters(self) -> None:
+        """Leave the weights to whoever makes the layer."""
+
+
 def _lstm(n_in: int, n_out: int, generator: torch.Generator, *, is_both_ways: bool = False) -> nn.LSTM:
-    with torch.random.fork_rng(devices=[]):  # it draws weights by the global generator, which are drawn anew
-        layer = nn.LSTM(n_in, n_out, batch_first=True, bidirectional=is_both_ways)
+    layer = _Lstm(n_in, n_out, batch_first=True, bidirectional=is_both_ways)
     bound = 1.0 / math.sqrt(n_out)
     with torch.no_grad():
         for weight in layer.parameters():
