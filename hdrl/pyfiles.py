@@ -40,25 +40,25 @@ class AgentError(HdrlError):
 
 
 class UntrustedFile(HdrlError):
-    """Data names a Python file, which only the user may let run.
+    """Data names a Python file or a program, which only the user may let run.
 
     Parameters
     ----------
     where
         The file or folder with the data.
     name
-        The Python file, as written there.
+        The file, as written there.
     instead
         What the user can do other than to trust the data.
+    what
+        What it is.
     """
 
-    def __init__(self, where: str | Path, name: str, instead: str = "") -> None:
-        self.name, self.instead = name, instead
+    def __init__(self, where: str | Path, name: str, instead: str = "", what: str = "the Python file") -> None:
+        self.name, self.instead, self.what = name, instead, what
         place, file = readable(str(where), MAX_SHOWN_PATH), readable(name, MAX_SHOWN_PATH)
         known = f"{instead}, or {TRUST}" if instead else TRUST
-        super().__init__(
-            f"{place}: names the Python file {file}, which hdrl runs only if you say so (if you know it: {known})"
-        )
+        super().__init__(f"{place}: names {what} {file}, which hdrl runs only if you say so (if you know it: {known})")
 
 
 def is_policy_file(name: str) -> bool:
@@ -69,12 +69,13 @@ def is_policy_file(name: str) -> bool:
     name
         For instance ``"fcfs+easy"`` or ``"mine/first.py+easy"``.
     """
-    base, suffix = split_policy_file(name)
-    return base.endswith(SUFFIX) and suffix[:1] in SUFFIX_MARKS
+    return split_policy_file(name)[0].endswith(SUFFIX)
 
 
 def split_policy_file(name: str) -> tuple[str, str]:
     """Return the path of a policy file, and what follows it: ``("my.py", "+easy-low_power")``.
+
+    A text that goes on otherwise (``"my.pyx"``) is a path as a whole.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def split_policy_file(name: str) -> tuple[str, str]:
         A path, with or without backfilling and a core selection.
     """
     base, dot, suffix = name.rpartition(SUFFIX)
-    return (base + dot, suffix) if dot else (name, "")
+    return (base + dot, suffix) if dot and suffix[:1] in SUFFIX_MARKS else (name, "")
 
 
 def python_named(data: Any) -> str:
@@ -135,7 +136,8 @@ def trust_words(data: Any) -> str:
     return f" {TRUST}" if python_named(data) else ""
 
 
-# `run_file` takes no file without this suffix, so no text without it names one.
+# `run_file` takes no file without this suffix, and `SUFFIX_MARKS` and the ":" of objectives are no letters: so no text
+# without a match names one.
 _NAMES_PYTHON = re.compile(r"\.py($|\W)", re.IGNORECASE)
 
 
@@ -153,7 +155,6 @@ def run_file(path: Path, *, trust: bool) -> tuple[ModuleType, str]:
     ------
     UntrustedFile
         If it may not run.
-    ------
     ReadError
         If it cannot be read.
     AgentError

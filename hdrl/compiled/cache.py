@@ -74,6 +74,8 @@ def cache_parents() -> list[Path]:
 def _is_writable(folder: Path) -> bool:
     try:
         _make_private(folder)
+        if why_unsafe(folder):  # somebody else was faster to make it, or a folder above it
+            return False
         with tempfile.TemporaryFile(dir=folder):
             return True
     except OSError:

@@ -66,6 +66,9 @@ class OptionsFile(PlacedBlock):
     path_keys: ClassVar[tuple[str, ...]] = ()
     """Keys whose values are paths, with dots between the names of blocks."""
 
+    program_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys that say which program is started, and how: data of others may only have their defaults."""
+
     other_names: ClassVar[Mapping[str, str]] = {}
     """What people call the keys, for suggestions."""
 

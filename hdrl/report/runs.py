@@ -47,7 +47,7 @@ def _find(name: str, base: Path, folder: Path, *, trust: bool) -> Setting:
     try:
         return find_setting(name, base, trust=trust)
     except UntrustedFile as error:
-        raise UntrustedFile(folder, error.name, error.instead) from None
+        raise UntrustedFile(folder, error.name, error.instead, error.what) from None
 
 
 def trust_folders(folders: Iterable[str | Path]) -> None:

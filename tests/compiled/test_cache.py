@@ -214,6 +214,24 @@ def test_code_that_others_may_write_is_not_taken(parent: Path, warned: object):
 
 
 @ROOT
+@pytest.mark.usefixtures("warned", "without_others")
+@pytest.mark.parametrize("above", [0, 1])
+def test_who_is_faster_to_make_the_folder_gains_nothing(
+    parent: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, above: int
+):
+    make = cache._make_private
+
+    def make_slowly(folder: Path) -> None:
+        others = [folder, *folder.parents][above]
+        others.mkdir(parents=True)  # after its place was found to be safe
+        os.chown(others, 12345, 12345)
+        make(folder)
+
+    monkeypatch.setattr(cache, "_make_private", make_slowly)
+    assert tmp_path not in cache_folder("hdrl-test", []).parents
+
+
+@ROOT
 @pytest.mark.skipif(not IS_TRIED, reason="no bare code here")
 def test_code_is_looked_at_when_it_is_loaded(parent: Path):
     folder = cache_folder("hdrl-test", [])

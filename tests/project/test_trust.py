@@ -17,11 +17,12 @@ from hdrl.errors import UnknownName
 from hdrl.experiment.compare.files import read_comparison
 from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.experiment.reproduce.reproduce import reproduce
+from hdrl.experiment.run.agentfile import load_agent
 from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.launcher.watch import PageServer
-from hdrl.pyfiles import AgentError, UntrustedFile, python_named, run_file
+from hdrl.pyfiles import AgentError, UntrustedFile, python_named, run_file, split_policy_file
 from hdrl.report.drawing import draw
 from hdrl.report.live import live_page
 from hdrl.report.page import write_report
@@ -145,7 +146,11 @@ def test_no_command_runs_what_results_name(
 
 
 @pytest.mark.parametrize(
-    "place", ["evil.py", "./evil.py", "../got/evil.py", "{folder}/evil.py", "evil.py+easy", "evil.py:f"]
+    "place",
+    [
+        *("evil.py", "./evil.py", "../got/evil.py", "{folder}/evil.py", "evil.py+easy", "evil.py:f"),
+        *("evil.pyx", "evil.py_", "evil.py1+easy"),
+    ],
 )
 def test_no_text_of_results_is_run_wherever_it_stands(
     evil: Path, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -190,6 +195,61 @@ def test_no_text_of_results_is_run_wherever_it_stands(
             done = call("compare", *words)
             assert not ran(evil), (change, done.output)
             assert done.exit_code == 2
+
+
+def test_a_path_that_goes_on_behind_the_suffix_is_another_path(evil: Path):
+    for text in ("evil.pyx", "evil.py_", "evil.py1+easy"):
+        assert split_policy_file(text) == (text, "")
+        with pytest.raises(AgentError, match=r"is no Python file"):
+            load_agent(evil / text, lambda: "first-first")
+    assert not ran(evil)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("executable", "./evil.sh"),
+        ("executable", "{folder}/evil.sh"),
+        ("executable", "python3"),
+        ("arguments", ["--edc-library", "evil.so"]),
+        ("endpoint", "tcp://0.0.0.0:28000"),
+        ("endpoint", "ipc://{folder}/deleted"),
+    ],
+)
+def test_results_name_no_program(evil: Path, key: str, value: Any, tmp_path: Path):
+    (evil / "evil.sh").write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\necho v4.2.0\n")
+    (evil / "evil.sh").chmod(0o755)
+    named = value.format(folder=evil) if isinstance(value, str) else value
+    demo = json.loads((ROOT / "examples" / "demo.json").read_text())
+    options = {**demo, "nb_jobs": 5, "simulator": "batsim", "batsim": {key: named, "timeout_s": 1}}
+    as_results(evil, {"setting": "batch", **options}, SWEEP)
+    for words in (["--resume", evil], [evil / "options.resolved.json", "--out", tmp_path / "out"]):
+        done = run(*words)
+        assert not ran(evil)
+        assert done.exit_code == 2
+        assert f"as batsim.{key}" in done.stderr
+        assert done.stderr.endswith(f"--set batsim.{key}=VALUE, or --trust)\n")
+    own = "[]" if key == "arguments" else "batsim"
+    done = call("options", "check", evil / "options.resolved.json", "--set", f"batsim.{key}={own}")
+    assert done.exit_code == 0, "what the user names instead counts"
+    write(tmp_path / "own.json", {**options, "batsim": {"executable": str(evil / "evil.sh"), "timeout_s": 1}})
+    run(tmp_path / "own.json", "--out", tmp_path / "out")
+    assert ran(evil), "the user's own options"
+
+
+def test_files_within_results_and_experiments_are_data(evil: Path, tmp_path: Path):
+    write(evil / "provenance.json", {})
+    (evil / "deep" / "deeper").mkdir(parents=True)
+    write(evil / "deep" / "deeper" / "own.json", {**OPTIONS, "setting": str(evil / "evil.py")})
+    (tmp_path / "link.json").symlink_to(evil / "deep" / "deeper" / "own.json")
+    (tmp_path / "recipe").mkdir()
+    write(tmp_path / "recipe" / "experiment.json", {})
+    write(tmp_path / "recipe" / "own.json", {**OPTIONS, "setting": str(evil / "evil.py")})
+    for path in (evil / "deep" / "deeper" / "own.json", tmp_path / "link.json", tmp_path / "recipe" / "own.json"):
+        done = run(path, "--out", tmp_path / "out")
+        assert not ran(evil), path
+        assert done.exit_code == 2
+        assert "evil.py, which hdrl runs only if you say so" in done.stderr
 
 
 def test_the_refusal_says_what_to_do(evil: Path, tmp_path: Path):

@@ -27,18 +27,24 @@ RESUME_FILE = "resume.json"
 RESOLVED_FILE = "options.resolved.json"
 """The options of a run, every default filled in; it lies in the folder of its results."""
 
-_MARKS_OF_RESULTS = ("provenance.json", "manifest.json", "summary.json", "points.jsonl", RESUME_FILE, RESOLVED_FILE)
+_PROVENANCE = "provenance.json"
+_MARKS_OF_RESULTS = (_PROVENANCE, "manifest.json", "summary.json", "points.jsonl", RESUME_FILE, RESOLVED_FILE)
+_MARK_OF_EXPERIMENTS = "experiment.json"
 
 
 def is_of_results(path: Path) -> bool:
-    """Tell whether a file lies in a folder of results: it is data, whoever made it, and lets no Python file run.
+    """Tell whether a file lies in a folder of results or of an experiment: it is data and lets no Python file run.
 
     Parameters
     ----------
     path
-        An options or a sweep file.
+        An options or a sweep file. Links are followed; folders within one of results belong to it.
     """
-    return any(path.with_name(name).is_file() for name in _MARKS_OF_RESULTS)
+    folders = (path.absolute().parent, path.resolve().parent)
+    marks = (*_MARKS_OF_RESULTS, _MARK_OF_EXPERIMENTS)
+    return any((folder / name).is_file() for folder in folders for name in marks) or any(
+        (above / _PROVENANCE).is_file() for folder in folders for above in folder.parents
+    )
 
 
 def setting_of(data: object, folder: Path, given: str | None = None, *, trust: bool = True) -> tuple[Setting, str]:
@@ -133,7 +139,7 @@ def parse_options(
         If the data name a Python file that may not run.
     """
     if not trust:
-        setting = _without_python(data, where, Path(folder), setting)
+        setting = _setting_without_python(data, where, Path(folder), setting)
     try:
         found, name = setting_of(data, Path(folder), setting)
     except (OptionsError, UnknownName) as error:
@@ -147,15 +153,18 @@ def parse_options(
             merged = model.translated(merged, Path(folder))
         except OptionsError as error:
             raise OptionsError(f"{where}: {error}") from None
+        if not trust:
+            _refuse_python(merged, where)
         changed = [override(merged, _placed(text, model)) for text in overrides]
+        if not trust:
+            _refuse_programs(merged, model, where, changed)
     options = validated(model, merged, where, changed).placed(where, Path(folder))
     _check_named(found, name, options, where)
     return options
 
 
-def _without_python(data: object, where: str, folder: Path, given: str | None) -> str | None:
-    """Return the setting to take instead of that of the data, if any; refuse data that name Python files."""
-    refuse_python({key: data[key] for key in data if key != SETTING_KEY} if isinstance(data, Mapping) else data, where)
+def _setting_without_python(data: object, where: str, folder: Path, given: str | None) -> str | None:
+    """Return the setting to take instead of that of the data, if any; refuse one of a file that has not run yet."""
     named = data.get(SETTING_KEY) if isinstance(data, Mapping) else None
     if given is not None or not isinstance(named, str) or not is_policy_file(named):
         return given
@@ -163,6 +172,22 @@ def _without_python(data: object, where: str, folder: Path, given: str | None) -
     if known is None:
         raise UntrustedFile(where, named, "--setting FILE with your own copy")
     return str(known)
+
+
+def _refuse_python(data: Mapping[str, Any], where: str) -> None:
+    """Refuse data that name Python files other than that of the setting."""
+    refuse_python({key: data[key] for key in data if key != SETTING_KEY}, where)
+
+
+def _refuse_programs(data: Mapping[str, Any], model: type[OptionsFile], where: str, changed: Sequence[str]) -> None:
+    """Refuse data that name another program than hdrl would start by itself, unless the user has changed that."""
+    for key in model.program_keys:
+        block, _, name = key.partition(".")
+        inner, kind = data.get(block), model.model_fields[block].annotation
+        if key in changed or not isinstance(inner, Mapping) or name not in inner or kind is None:
+            continue
+        if inner[name] != kind.model_fields[name].get_default(call_default_factory=True):
+            raise UntrustedFile(where, shown(inner[name]), f"--set {key}=VALUE", f"as {key}")
 
 
 def read_sweep(
@@ -203,7 +228,8 @@ def read_sweep(
     if path.name == SWEEP_FILE and path.with_name(RESUME_FILE).is_file():
         data, folder = sweep_in(path.parent)
     if not (not is_of_results(path) if trust is None else trust):
-        setting = _without_python(data, str(path), folder, setting)
+        _refuse_python(data, str(path))
+        setting = _setting_without_python(data, str(path), folder, setting)
     merged = dict(data)
     for key, value in (changes or {}).items():
         ours, theirs = from_here(key, value), data.get(key)

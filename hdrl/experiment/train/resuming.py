@@ -77,7 +77,7 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = (), *, trust:
     try:
         return parse_options(values, where=where, folder=start, overrides=overrides, trust=trust)
     except UntrustedFile as error:  # it is this folder that names it now
-        raise UntrustedFile(folder / RESUME_FILE, error.name, error.instead) from None
+        raise UntrustedFile(folder / RESUME_FILE, error.name, error.instead, error.what) from None
 
 
 def read_resumed(path: Path, choice: AgentChoice) -> Checkpoint:

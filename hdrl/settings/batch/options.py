@@ -191,6 +191,7 @@ class Options(OptionsFile):
         *("platform_file_path", "workload_file_path", "workload.custom", "batsim.executable", "batsim.folder"),
         *("pybatsim.agent.file", "pybatsim.agent.input_model", "pybatsim.agent.output_model"),
     )
+    program_keys: ClassVar[tuple[str, ...]] = ("batsim.executable", "batsim.arguments", "batsim.endpoint")
     other_names: ClassVar[Mapping[str, str]] = {
         "learning_rate": "lr",
         "hidden_units": "hidden",
