@@ -51,6 +51,7 @@ class A2C(ActorCriticAgent):
     """Advantage actor-critic."""
 
     Config = A2CConfig
+    is_portable = True
     n_gradients = "one"
     config: A2CConfig
 

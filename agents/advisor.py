@@ -85,6 +85,7 @@ class AdvisorConfig(NetworkConfig):
 class _Running(nn.Module):
     """Running means of returns and their squared deviations, and the temperature: numbers that are saved."""
 
+    is_portable = True
     n_batches: Tensor
     mean: Tensor
     square: Tensor
@@ -113,6 +114,7 @@ class Advisor(ActorCriticAgent):
     """The policy gradient of whole episodes, drawn or all of them."""
 
     Config = AdvisorConfig
+    is_portable = True
     config: AdvisorConfig
 
     def __init__(

@@ -99,6 +99,8 @@ def _squares(vectors: Floats) -> Floats:
 class CMAES(EvolutionAgent):
     """Evolves by CMA-ES."""
 
+    is_portable = True
+
     def strategy(self, start: Floats, seed: int, population: int) -> Strategy:
         """Return a new CMA-ES."""
         return Covariance(start, seed, self.config.sigma, population)

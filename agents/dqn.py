@@ -149,6 +149,7 @@ class DQN(Agent):
     """Deep Q-learning."""
 
     Config = DQNConfig
+    is_portable = True
     n_gradients = "one"
     config: DQNConfig
 

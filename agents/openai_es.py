@@ -62,6 +62,7 @@ class OpenAIES(EvolutionAgent):
     """Evolves by OpenAI's strategy."""
 
     Config = OpenAIESConfig
+    is_portable = True
     config: OpenAIESConfig
 
     def strategy(self, start: Floats, seed: int, population: int) -> Strategy:

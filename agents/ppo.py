@@ -147,6 +147,7 @@ class PPO(ActorCriticAgent):
     """Proximal policy optimisation."""
 
     Config = PPOConfig
+    is_portable = True
     n_gradients = "many"
     config: PPOConfig
 

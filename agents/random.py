@@ -26,6 +26,7 @@ class Random(Agent):
     """Draws among the legal actions uniformly, even where the best action is asked for: it knows none."""
 
     Config = RandomConfig
+    is_portable = True
     computes_on = "cpu"
     config: RandomConfig
 

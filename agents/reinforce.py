@@ -59,6 +59,7 @@ class Reinforce(ActorCriticAgent):
     """The policy gradient from whole episodes."""
 
     Config = ReinforceConfig
+    is_portable = True
     config: ReinforceConfig
 
     def __init__(

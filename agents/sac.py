@@ -61,6 +61,7 @@ class SAC(ActorCriticAgent):
     """Soft actor-critic with discrete actions."""
 
     Config = SACConfig
+    is_portable = True
     config: SACConfig
 
     def __init__(

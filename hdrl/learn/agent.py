@@ -115,6 +115,9 @@ class Agent(abc.ABC):
     """Whether several workers share its environments and nothing else, since it has no gradients."""
     computes_on: ClassVar[Literal["cpu", "any"]] = "any"
     """On which devices it can learn."""
+    is_portable: ClassVar[bool] = False
+    """Whether what it computes beside its networks has the same bits on every processor: it uses
+    `hdrl.learn.portable`. A class that derives from another says so again, or it does not hold."""
 
     def __init__(
         self,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from torch import nn
 
 from hdrl.compiled.ways import JIT_DISABLED
 
@@ -12,11 +15,16 @@ if TYPE_CHECKING:
 
 _MACHINES = "x86_64", "AMD64"
 
+_HOLD_OTHERS = nn.ModuleList, nn.ModuleDict, nn.ParameterDict, nn.ParameterList
+"""Modules that compute nothing by themselves."""
+
 
 def why_not_portable(agent: Agent) -> list[str]:
     """Return why a training may end in other bytes on another processor; nothing if it does not.
 
-    What hdrl brings learns by `hdrl.learn.portable`, which gives the same bits on every x86-64 processor with AVX2.
+    Agents and networks of hdrl learn by `hdrl.learn.portable`, which gives the same bits on every x86-64 processor with
+    AVX2, and say so (``is_portable``). Those of users may: what a class inherits does not count, since it may have
+    added to it.
 
     Parameters
     ----------
@@ -24,19 +32,35 @@ def why_not_portable(agent: Agent) -> list[str]:
         The agent, as it is trained.
     """
     reasons = []
-    if not _is_ours(agent):
-        reasons.append(f"the agent {type(agent).__name__} computes with torch itself")
+    if not _says_so(agent):
+        reasons.append(f"the agent {type(agent).__name__} does not declare is_portable")
     for name, module in agent.modules.items():
-        if not _is_ours(module):
-            reasons.append(f"{name} is {type(module).__name__}, which computes with torch itself")
+        reasons += [f"{name}, a {kind}, does not declare is_portable" for kind in _silent(module)]
     if agent.device.type != "cpu":
         reasons.append(f"it learns on {agent.device}")
     if JIT_DISABLED:
         reasons.append("there is no compiler (NUMBA_DISABLE_JIT)")
     if platform.machine() not in _MACHINES:
         reasons.append(f"this is no x86-64 processor ({platform.machine()})")
+    elif missing := [feature for feature in ("avx2", "fma") if not processor_features().get(feature)]:
+        reasons.append(f"this processor lacks {' and '.join(missing)}, so that the C library computes otherwise")
     return reasons
 
 
-def _is_ours(thing: object) -> bool:
-    return type(thing).__module__.partition(".")[0] == "hdrl"
+def processor_features() -> dict[str, bool]:
+    """Return by name whether this processor has a feature, whatever code is compiled for."""
+    from llvmlite import binding
+
+    return dict(binding.get_host_cpu_features())
+
+
+def _says_so(thing: object) -> bool:
+    return vars(type(thing)).get("is_portable") is True
+
+
+def _silent(module: nn.Module) -> Iterator[str]:
+    """Yield the names of classes that do not say that they compute portably, each once."""
+    if type(module) in _HOLD_OTHERS:
+        yield from dict.fromkeys(name for one in module.children() for name in _silent(one))
+    elif not _says_so(module):
+        yield type(module).__name__

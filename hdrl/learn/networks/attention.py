@@ -112,6 +112,7 @@ class AttentionActorCritic(ActorCritic):
         Numbers for each action, and of the critic.
     """
 
+    is_portable = True
     is_parted = True
 
     def __init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -28,11 +29,15 @@ class ActorCritic(nn.Module, abc.ABC):
         last axis of that length.
     is_parted
         Whether actor and critic share no weights, so that each can learn by itself.
+    is_portable
+        Whether all that it computes has the same bits on every processor: it uses `hdrl.learn.portable`. A class that
+        derives from another says so again, or it does not hold.
     """
 
     has_critic: bool
     n_atoms: int = 1
     is_parted: bool = False
+    is_portable: ClassVar[bool] = False
 
     @abc.abstractmethod
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:

@@ -106,6 +106,7 @@ class DissertationActorCritic(ActorCritic):
         If observations are of another shape.
     """
 
+    is_portable = True
     is_parted = True
 
     def __init__(

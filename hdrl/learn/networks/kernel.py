@@ -57,6 +57,7 @@ class KernelActorCritic(ActorCritic):
         How many actions each row has; a row's last hidden layer gives the logits of all of them.
     """
 
+    is_portable = True
     is_parted = True
 
     def __init__(

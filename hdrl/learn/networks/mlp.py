@@ -47,6 +47,8 @@ class MlpActorCritic(ActorCritic):
         Numbers for each action, and of the critic.
     """
 
+    is_portable = True
+
     def __init__(
         self,
         observation_shape: tuple[int, ...],

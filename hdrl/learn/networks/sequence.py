@@ -54,6 +54,7 @@ class SequenceActorCritic(ActorCritic):
         If observations are of another shape.
     """
 
+    is_portable = True
     embedding: Tensor
     waves: Tensor
 
