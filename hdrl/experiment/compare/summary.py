@@ -266,8 +266,8 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, conf
             trainings = None
         mean = bootstrap.mean(table, trainings=trainings) if is_whole else nothing
         ratio = bootstrap.ratio(table, base, trainings=trainings) if is_pair else nothing
-        worst_last = np.sort(table[exists].ravel()) if is_whole else np.array([math.nan])
-        worst_last = worst_last[::-1] if info.lower_is_better is False else worst_last
+        has_worst = is_whole and info.lower_is_better is not None
+        worst_last = np.sort(table[exists].ravel())[:: int(info.sign)] if has_worst else np.array([math.nan])
         values = {key: array[windows] for key, array in measured.values[name].items()}
         is_failed = measured.is_failed[name][windows]
         yield SummaryRow(
