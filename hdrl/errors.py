@@ -63,9 +63,7 @@ class ReadError(HdrlError):
         Column in that line, counted from 1, where that helps.
     """
 
-    def __init__(
-        self, path: str | Path, problem: str, line: int | None = None, column: int | None = None
-    ) -> None:
+    def __init__(self, path: str | Path, problem: str, line: int | None = None, column: int | None = None) -> None:
         self.path = Path(path)
         self.line = line
         name = readable(str(path), MAX_SHOWN_PATH)

@@ -1,7 +1,7 @@
 """How pictures look: colours that everybody can tell apart, titles, axes of time, and files that appear whole.
 
-Nothing here touches the state of ``matplotlib.pyplot``, or changes its settings for longer than it draws. Pictures do not
-depend on the user's ``matplotlibrc``.
+Nothing here touches the state of ``matplotlib.pyplot``, or changes its settings for longer than it draws. Pictures do
+not depend on the user's ``matplotlibrc``.
 """
 
 from __future__ import annotations
