@@ -1,9 +1,13 @@
-"""The bytes that a change of structure must leave as they are: make them before it, check them after it.
+"""The bytes of runs, trainings, comparisons and pictures: those that every processor makes, and more.
 
-    python tests/goldens.py make FOLDER     runs the commands below, with the hdrl of this Python, into a new folder
-    python tests/goldens.py check FOLDER    runs them again and names every file that differs; exit code 1 if one does
+    python tests/goldens.py record              runs the commands below and writes hashes to goldens.json beside this
+    python tests/goldens.py verify [NAME...]    runs them, or some, and names every file that differs from goldens.json
+    python tests/goldens.py make FOLDER         runs them into a new folder, before a change of structure
+    python tests/goldens.py check FOLDER [NAME...]
+                                                runs them again after it and names every file that differs
 
-They are no part of the test suite: bytes of trainings depend on the processor and on the version of torch.
+``verify`` and ``check`` end with exit code 1 if a file differs. What is recorded is the same on every x86-64 processor
+with AVX2: pictures and files that hold versions are left out, models count by their tensors. ``check`` compares all.
 """
 
 from __future__ import annotations
@@ -13,8 +17,14 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent / "portable"))
+
+from trainings import weights_hash
+
+RECORDED = Path(__file__).with_suffix(".json")
 EXAMPLES = Path(__file__).parents[1] / "examples"
 BIN = Path(sys.executable).parent
 PROGRAMS = {
@@ -25,6 +35,9 @@ PROGRAMS = {
 
 NOT_COMPARED = ("timing.json", "manifest.json", "goldens.json", "resume.json", "sweep.json")
 """Files that hold wall-clock times, hashes of such files, or places."""
+
+NOT_RECORDED = ".png", ".parquet", "provenance.json"
+"""How files end that other libraries, or other versions of them, write otherwise."""
 
 TRAIN = "--set learning.n_envs=4 --set learning.iterations=2 --set learning.validation_every=1"
 TRAIN += " --set learning.n_validation_episodes=2 --set learning.episodes.n_jobs=64"
@@ -68,35 +81,73 @@ def run(name: str, out: Path) -> None:
 
 def digests(folder: Path) -> dict[str, str]:
     """Return the hash of every file below a folder that is the same when a run is repeated."""
+    return _each(folder, _of_bytes, NOT_COMPARED)
+
+
+def portable_digests(folder: Path) -> dict[str, str]:
+    """Return the hash of every file below a folder that is the same on every processor."""
+    return _each(folder, _of_content, NOT_COMPARED + NOT_RECORDED)
+
+
+def _each(folder: Path, digest: Callable[[Path], str], left_out: tuple[str, ...]) -> dict[str, str]:
     return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(folder).as_posix(): digest(path)
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in NOT_COMPARED and "tfevents" not in path.name
+        if path.is_file() and not path.name.endswith(left_out) and "tfevents" not in path.name
     }
 
 
+def _of_bytes(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _of_content(path: Path) -> str:
+    return weights_hash(path) if path.suffix == ".pt" else _of_bytes(path)[:16]
+
+
+def differing(names: list[str], before: dict[str, str], digests_of: Callable[[Path], dict[str, str]]) -> list[str]:
+    """Run commands again, and return the files whose hash is not that of before."""
+    with tempfile.TemporaryDirectory() as text:
+        for name in names:
+            run(name, Path(text))
+        after = digests_of(Path(text))
+    wanted = {file: digest for file, digest in before.items() if file.partition("/")[0] in names}
+    return sorted(file for file in {*wanted, *after} if wanted.get(file) != after.get(file))
+
+
 def main() -> None:
-    """Make or check."""
-    if len(sys.argv) < 3 or sys.argv[1] not in ("make", "check"):
+    """Record, verify, make or check."""
+    words = {"record": 0, "verify": 0, "make": 1, "check": 1}
+    if len(sys.argv) < 2 or len(sys.argv) - 2 < words.get(sys.argv[1], len(sys.argv)):
         sys.exit(__doc__)
-    kept, chosen = Path(sys.argv[2]), sys.argv[3:]
+    what, given = sys.argv[1], sys.argv[2:]
+    chosen = given[words[what] :]
     names = [name for name in COMMANDS if not chosen or name in chosen]
-    if sys.argv[1] == "make":
+    if unknown := {*chosen} - {*COMMANDS}:
+        sys.exit(f"{min(unknown)}: expected one of {', '.join(COMMANDS)}")
+    if what == "record":
+        with tempfile.TemporaryDirectory() as text:
+            for name in names:
+                run(name, Path(text))
+            _write(RECORDED, portable_digests(Path(text)))
+        return
+    if what == "make":
+        kept = Path(given[0])
         kept.mkdir(parents=True)
         for name in names:
             run(name, kept)
-        (kept / "goldens.json").write_text(json.dumps(digests(kept), indent=1) + "\n")
+        _write(kept / "goldens.json", digests(kept))
         return
-    before = json.loads((kept / "goldens.json").read_text())
-    with tempfile.TemporaryDirectory() as text:
-        folder = Path(text)
-        for name in names:
-            run(name, folder)
-        after = digests(folder)
-        wanted = {file: digest for file, digest in before.items() if file.partition("/")[0] in names}
-        different = sorted(file for file in {*wanted, *after} if wanted.get(file) != after.get(file))
-        print("\n".join(different) or "all bytes are as before")  # noqa: T201
-        sys.exit(bool(different))
+    if what == "verify":
+        different = differing(names, json.loads(RECORDED.read_text()), portable_digests)
+    else:
+        different = differing(names, json.loads((Path(given[0]) / "goldens.json").read_text()), digests)
+    print("\n".join(different) or "all bytes are as before")  # noqa: T201
+    sys.exit(bool(different))
+
+
+def _write(file: Path, found: dict[str, str]) -> None:
+    file.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -119,8 +119,9 @@ def test_an_episode_that_is_cut_off_is_worth_what_would_have_followed(name: str,
         return float(agent.values(seen, None))
 
     assert value(is_truncated=True) == pytest.approx(4.0, abs=0.4)  # 1 / (1 - 0.75)
-    # Ending by itself, the first step is worth 1.75 and the second 1; they look the same.
-    assert value(is_truncated=False) == pytest.approx(1.375, abs=0.3)
+    # Ending by itself, the first step is worth 1.75 and the second 1; they look the same. Who learns from whole returns
+    # finds their mean, 1.375; who learns one step from the next finds v = 1 + 0.75 v / 2, which is 1.6.
+    assert 1.375 - 0.3 <= value(is_truncated=False) <= 1.6 + 0.3
 
 
 class PricedEnvs(IdentityEnvs):

@@ -11,9 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hdrl.compiled.dense import forward_of, multiply_tile, n_units, n_weights, pad
+from hdrl.compiled import plain
+from hdrl.compiled.dense import (
+    collect_tile,
+    forward_of,
+    multiply_tile,
+    multiply_two_tiles,
+    n_units,
+    n_weights,
+    pad,
+    sum_rows,
+)
 from hdrl.compiled.onerow import forward_one, turn
-from hdrl.compiled.plain import multiply_tile as plain_tile
+
+plain_tile, plain_two, plain_collect, plain_sum = (
+    plain.multiply_tile,
+    plain.multiply_two_tiles,
+    plain.collect_tile,
+    plain.sum_rows,
+)
 
 SMALL, LARGE = 16, 32
 small_forward, large_forward = forward_of(SMALL), forward_of(LARGE)
@@ -103,6 +119,20 @@ def tiles(weights, inputs, found, least):  # type: ignore[no-untyped-def]
     plain_tile(weights, 0, 7, 1, biases, least, inputs, 2, 7, found[1], 1, 16)
 
 
+@numba.njit
+def two_tiles(weights, inputs, found, least):  # type: ignore[no-untyped-def]
+    biases = (weights[0], weights[1], weights[2], weights[3])
+    multiply_two_tiles(weights, 0, 7, 1, biases, least, inputs, 2, 7, found[0], 1, 16)
+    plain_two(weights, 0, 7, 1, biases, least, inputs, 2, 7, found[1], 1, 16)
+
+
+@numba.njit
+def gradients_of(found, xs, ys, n_rows):  # type: ignore[no-untyped-def]
+    collect_tile(found[0], 2, 7, xs, 1, ys, 2, n_rows)
+    plain_collect(found[1], 2, 7, xs, 1, ys, 2, n_rows)
+    found[0, 0], found[1, 0] = sum_rows(ys, 3, n_rows), plain_sum(ys, 3, n_rows)
+
+
 @pytest.mark.parametrize("least", [0.0, -np.inf])
 def test_vectors_give_the_bytes_of_plain_numba(least: float) -> None:
     rng = np.random.default_rng(0)
@@ -112,3 +142,30 @@ def test_vectors_give_the_bytes_of_plain_numba(least: float) -> None:
     assert found[0].tobytes() == found[1].tobytes()
     assert np.isfinite(found[:, 1:5, 16:32]).all()
     assert np.isnan(found).sum() == found.size - 2 * 4 * 16
+
+
+@pytest.mark.parametrize("least", [0.0, -np.inf])
+def test_two_tiles_give_the_bytes_of_plain_numba(least: float) -> None:
+    rng = np.random.default_rng(1)
+    weights, inputs = rng.normal(size=28).astype(np.float32), rng.normal(size=(9, 64)).astype(np.float32)
+    found = np.full((2, 6, 64), np.nan, np.float32)
+    two_tiles(weights, inputs, found, np.float32(least))
+    assert found[0].tobytes() == found[1].tobytes()
+    assert np.isfinite(found[:, 1:5, 16:48]).all()
+    assert np.isnan(found).sum() == found.size - 2 * 4 * 32
+
+
+@pytest.mark.parametrize("n_rows", [16, 48, 320])
+def test_gradients_and_sums_are_the_bytes_of_plain_numba(n_rows: int) -> None:
+    rng = np.random.default_rng(2)
+    xs, ys = (rng.normal(size=(6, n_rows)).astype(np.float32) * 10.0 ** rng.integers(-3, 4) for _ in range(2))
+    xs, ys = xs.astype(np.float32), ys.astype(np.float32)
+    found = np.tile(rng.normal(size=30).astype(np.float32), (2, 1))
+    before = found[0].copy()
+    gradients_of(found, xs, ys, n_rows)
+    assert found[0].tobytes() == found[1].tobytes()
+    exact = (ys[2:6, None].astype(np.float64) * xs[None, 1:5]).sum(-1)
+    np.testing.assert_allclose(
+        (found[0] - before)[2:].reshape(4, 7)[:, :4], exact, rtol=1e-2, atol=1e-5 * np.abs(exact).max() + 1e-5
+    )
+    assert found[0, 0] == pytest.approx(ys[3].astype(np.float64).sum(), rel=1e-4, abs=1e-4)

@@ -15,8 +15,10 @@ def digest() -> str:
 
     from hdrl.learn import portable
     from hdrl.learn.masking import mask_logits, sample
+    from hdrl.learn.networks.attention import AttentionActorCritic
     from hdrl.learn.networks.kernel import KernelActorCritic
     from hdrl.learn.networks.mlp import MlpActorCritic
+    from hdrl.learn.networks.sequence import SequenceActorCritic
 
     torch.set_num_threads(1)
     found, generator = hashlib.sha256(), torch.Generator().manual_seed(0)
@@ -24,12 +26,16 @@ def digest() -> str:
         KernelActorCritic((12, 7), 13, generator),
         MlpActorCritic((12, 7), 13, generator, hidden=(40, 24), activation="tanh", is_shared=True),
         MlpActorCritic((12, 7), 13, generator, activation="leaky_relu", has_plain_init=True),
+        AttentionActorCritic((12, 7), 13, generator, width=16, n_heads=2),
+        SequenceActorCritic((7,), 13, generator),
     ]
-    observations = portable.normal((70, 12, 7), generator)
+    tables = portable.normal((70, 12, 7), generator)
+    sequences = torch.cat([torch.rand((70, 1), generator=generator), torch.arange(420).reshape(70, 6) % 61 + 1], 1)
     mask = torch.rand((70, 13), generator=generator) < 0.7
     mask[:, 3] = True
     for network in networks:
         optimizer = portable.Adam(network.parameters(), 1e-2)
+        observations = sequences if isinstance(network, SequenceActorCritic) else tables
         for _ in range(3):
             logits, values = network.both(observations, mask)
             actions = sample(mask_logits(logits.detach(), mask), generator)
