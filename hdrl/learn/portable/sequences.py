@@ -113,7 +113,8 @@ class _Given:
             np.empty(n, np.int64),
         )
         gradients = np.empty_like(weights)
-        read_back(self.starts, self.ids, self.embedding, weights, *kept, slopes, *room, gradients)
+        given: tuple[Any, ...] = (self.starts, self.ids, self.embedding, weights, *kept, slopes, *room, gradients)
+        read_back(*given)
         return gradients
 
 
