@@ -91,7 +91,8 @@ def default_look(**settings: object) -> Iterator[None]:
     defaults: dict[Any, Any] = {name: value for name, value in mpl.rcParamsDefault.items() if not name.startswith("backend")}
     defaults["font.sans-serif"] = [*defaults["font.sans-serif"][:1], *_wide_fonts()]
     own = {name.replace("__", "."): value for name, value in settings.items()}
-    with mpl.rc_context(defaults | own), warnings.catch_warnings():
+    chosen: Any = defaults | own
+    with mpl.rc_context(chosen), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 
