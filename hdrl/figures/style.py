@@ -54,7 +54,7 @@ def require_matplotlib() -> None:
     MissingExtra
         If matplotlib is missing.
     """
-    if "matplotlib" in sys.modules:
+    if sys.modules.get("matplotlib") is not None:
         return
     backend = os.environ.pop("MPLBACKEND", None)  # of a notebook, say; matplotlib cannot be imported if it is unknown
     try:
