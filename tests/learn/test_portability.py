@@ -96,4 +96,3 @@ def test_a_device_is_told() -> None:
     mine = agent()
     mine.device = torch.device("cuda:0")
     assert portability.why_not_portable(mine) == ["it learns on cuda:0"]
-
