@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl import elementary
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.gpu.load import GpuLoad
@@ -149,7 +150,7 @@ def _at_load(cluster: Cluster, offered: float, models: Sequence[Playable]) -> di
     ours = np.array(jct_s["agents"])
     for name in (one for one in jct_s if one in BASELINES):
         theirs = np.array(jct_s[name])
-        each = np.exp(np.log(ours / theirs).mean(axis=0))
+        each = elementary.exp(elementary.log(ours / theirs).mean(axis=0))
         ratio = Finding(*bootstrap.ratio(ours, theirs), trainings=tuple(each.tolist()), null=1.0)
         found[f"agents at {offered:g}", f"mean_jct_s of all, to {name}"] = ratio
     return found
