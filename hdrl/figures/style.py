@@ -88,7 +88,8 @@ def default_look(**settings: object) -> Iterator[None]:
     require_matplotlib()
     import matplotlib as mpl
 
-    defaults: dict[Any, Any] = {name: value for name, value in mpl.rcParamsDefault.items() if not name.startswith("backend")}
+    known: dict[Any, Any] = dict(mpl.rcParamsDefault)
+    defaults = {name: value for name, value in known.items() if not name.startswith("backend")}
     defaults["font.sans-serif"] = [*defaults["font.sans-serif"][:1], *_wide_fonts()]
     own = {name.replace("__", "."): value for name, value in settings.items()}
     chosen: Any = defaults | own

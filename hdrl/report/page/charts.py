@@ -10,7 +10,7 @@ import numpy as np
 
 from hdrl.errors import HdrlError
 from hdrl.figures.figure import Figure, OnPage, Run
-from hdrl.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, default_look
+from hdrl.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, default_look, require_matplotlib
 from hdrl.figures.style import Figure as Drawing
 from hdrl.report.page.parts import Chart, Picture
 
@@ -52,6 +52,7 @@ def chart_of(figure: Figure, on_page: OnPage, runs: list[tuple[int, Run]]) -> Ch
     shown = [(place, run) for place, run in runs if _has(run, figure.needs)]
     if not shown:
         return None
+    require_matplotlib()
     subjects = [run.folder if figure.reads == "trainings" else run.data for _, run in shown]
     try:
         with default_look():
