@@ -194,6 +194,7 @@ def test_a_signal_keeps_what_is_there_and_resume_goes_on(folder: Path, number: s
     ]
     n_kept = len(points.read_text().splitlines()) - 1
     assert 2 <= n_kept < 36
+    Path("is_slow").unlink()
     assert "names the Python file slow.py" in run("--resume", "--out", "out", "-j", "1").stderr
     result = run("--resume", "--out", "out", "-j", "1", "--trust")
     assert result.exit_code == 0, result.stderr
