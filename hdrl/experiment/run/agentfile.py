@@ -20,7 +20,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -167,7 +166,8 @@ def _hdeeprm_stands_for_ours(path: Path) -> Iterator[None]:
     if not path.is_file() or not _IMPORTS_HDEEPRM.search(read_text(path)) or find_spec(names[0]) is not None:
         yield
         return
-    ours = import_module("hdrl.agents.hdeeprm")
+    from hdrl.agents import hdeeprm as ours
+
     package = ModuleType(names[0])
     vars(package).update({"__path__": [], "agent": ours, "environment": ours})
     sys.modules.update({names[0]: package, names[1]: ours, names[2]: ours})
