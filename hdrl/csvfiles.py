@@ -142,3 +142,14 @@ def read_records(path: str | Path) -> list[dict[str, Any]]:
     """
     names, *rows = [[as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
     return [dict(itertools.zip_longest(names, row[: len(names)])) for row in rows if row]
+
+
+def quoted(text: str) -> str:
+    """Return a text in double quotes, those in it doubled, as a field of a CSV row."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+def name_text(name: str) -> str:
+    """Return a name as a field of a CSV row, no formula; one that would break the row is quoted (Batsim breaks it)."""
+    text = no_formula(name)
+    return quoted(text) if re.search(r'[,"\r\n]', text) else text

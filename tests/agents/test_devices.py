@@ -97,6 +97,13 @@ def test_tensors_here_and_there_cannot_be_mixed_in_these_tests(far: Any) -> None
         there + torch.ones(3)
 
 
+@pytest.fixture
+def one_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the CPU compute by torch, too, as devices do: bits are equal only within one arithmetic."""
+    monkeypatch.setattr(own, "JIT_DISABLED", True)
+
+
+@pytest.mark.usefixtures("one_arithmetic")
 def test_a_training_goes_on_elsewhere_and_its_files_are_those_of_the_cpu(tmp_path: Path, request: Any) -> None:
     def saved(trainer: Trainer, name: str) -> str:
         save_checkpoint(tmp_path / name, checkpoint_of(trainer.agent, "sac", training=trainer.state_dict()))
@@ -201,6 +208,7 @@ def test_the_device_is_told_and_changes_no_file_of_the_cpu(tmp_path: Path, monke
     assert models[0] == models[1]
 
 
+@pytest.mark.usefixtures("one_arithmetic")
 def test_a_training_of_an_options_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> None:
     changes = {"algorithm": "rainbow", "settings": REPLAY, "validation_every": 3}
     worlds.train(tmp_path, "here", **changes)

@@ -29,7 +29,7 @@ ALGORITHMS: dict[str, tuple[int, dict[str, Any]]] = {
     "reinforce": (60, {"lr": 0.01}),
     "a2c": (150, {"lr": 0.01}),
     "ppo": (40, {"lr": 0.005, "n_steps": 16, "minibatch_size": 64}),
-    "d3qn": (60, {"lr": 0.005, "epsilon_steps": 800, **REPLAY}),
+    "d3qn": (100, {"lr": 0.005, "epsilon_steps": 800, **REPLAY}),
 }
 """Iterations and settings."""
 

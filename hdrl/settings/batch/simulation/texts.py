@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.csvfiles import no_formula
+from hdrl.csvfiles import name_text
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.simulation.trace import Trace
@@ -123,22 +123,11 @@ def text_array(texts: Sequence[str]) -> NDArray[np.object_]:
     return array
 
 
-def quoted(text: str) -> str:
-    """Return a text in double quotes, those in it doubled, as a field of a CSV row."""
-    return '"' + text.replace('"', '""') + '"'
-
-
 def name_texts(names: Sequence[str]) -> NDArray[np.object_]:
     """Return names as an array of texts, each as `name_text` has it."""
     if _PECULIAR.search("\0".join(names)):
         names = [name_text(name) for name in names]
     return text_array(names)
-
-
-def name_text(name: str) -> str:
-    """Return a name as a field of a CSV row, no formula; one that would break the row is quoted (Batsim breaks it)."""
-    text = no_formula(name)
-    return quoted(text) if re.search(r'[,"\r\n]', text) else text
 
 
 _PECULIAR = re.compile(r"""[,"\r\n]|(^|\0)'*[=+\-@\t]""")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hdrl.csvfiles import name_text
 from hdrl.errors import OutputError
 from hdrl.files import atomic_write
 from hdrl.settings.batch.batsim.exact.extended import (
@@ -21,7 +22,6 @@ from hdrl.settings.batch.batsim.exact.extended import (
 from hdrl.settings.batch.batsim.exact.idsets import format_ids
 from hdrl.settings.batch.batsim.exact.jobs import REJECTED, SUCCEEDED, Job
 from hdrl.settings.batch.batsim.exact.machines import STATES, Machines
-from hdrl.settings.batch.simulation.texts import name_text
 
 if TYPE_CHECKING:
     from fractions import Fraction
