@@ -103,7 +103,7 @@ class _Given:
     ) -> NDArray[np.float32]:
         """Return the gradients by the weights."""
         n = len(self.ids)
-        room = (
+        room: tuple[Any, ...] = (
             np.empty((2, n, N_GATES), np.float32),
             np.empty((n, N_ENCODER_GATES), np.float32),
             np.empty((n, 2 * READ), np.float32),
