@@ -103,7 +103,7 @@ class _Given:
     ) -> NDArray[np.float32]:
         """Return the gradients by the weights."""
         n = len(self.ids)
-        room: tuple[Any, ...] = (
+        room = (
             np.empty((2, n, N_GATES), np.float32),
             np.empty((n, N_ENCODER_GATES), np.float32),
             np.empty((n, 2 * READ), np.float32),
@@ -113,7 +113,8 @@ class _Given:
             np.empty(n, np.int64),
         )
         gradients = np.empty_like(weights)
-        read_back(self.starts, self.ids, self.embedding, weights, *kept, slopes, *room, gradients)
+        more: list[Any] = [*kept, slopes, *room, gradients]
+        read_back(self.starts, self.ids, self.embedding, weights, *more)
         return gradients
 
 
