@@ -116,7 +116,8 @@ def test_libraries_that_compute_as_elsewhere_change_no_bit(processor: str) -> No
 
 @pytest.mark.parametrize("processor", CODE if ALL else [name for name in CODE if name != "AMD"])
 def test_code_for_another_processor_changes_no_bit(processor: str) -> None:
-    assert updated(processor) == updated(None)
+    part = EMULATED_PART if processor == "one without AVX" else []  # which multiplies and adds in the C library
+    assert updated(processor, *part) == updated(None, *part)
     if ALL:
         assert wrong(LIBRARIES[processor] | CODE[processor], [*RECORDED]) == {}
 
