@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from hdrl.gymnasium_ids import register_with_gymnasium
 from hdrl.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -67,3 +68,6 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """Return the public names."""
     return __all__
+
+
+register_with_gymnasium()

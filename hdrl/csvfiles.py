@@ -47,7 +47,17 @@ def _plain(cell: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula, which names of others may look like."""
     if not isinstance(cell, str):
         return cell
-    text = cell.replace("\r", "\n")  # the only end of a line that `csv` quotes whatever the version of Python
+    return no_formula(cell.replace("\r", "\n"))  # the only end of a line that `csv` quotes whatever its version
+
+
+def no_formula(text: str) -> str:
+    """Return a text as a cell has it: one that a spreadsheet could take for a formula gets an apostrophe.
+
+    Parameters
+    ----------
+    text
+        For instance the name of a job.
+    """
     return text if _FORMULA.match(text) is None or _is_number(text) else f"'{text}"
 
 
@@ -59,8 +69,14 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _as_written(cell: str) -> str:
-    """Return what `_plain` was given."""
+def as_written(cell: str) -> str:
+    """Return what `no_formula` was given.
+
+    Parameters
+    ----------
+    cell
+        What it returned.
+    """
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) is not None else cell
 
 
@@ -110,7 +126,7 @@ def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
     ReadError
         If it cannot be read, or is no such table.
     """
-    header, *rows = [[_as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
+    header, *rows = [[as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
     if header != list(columns) or any(len(row) != len(columns) for row in rows):
         raise ReadError(path, f"is no table of {', '.join(columns)}")
     return rows
@@ -124,5 +140,5 @@ def read_records(path: str | Path) -> list[dict[str, Any]]:
     ReadError
         If it cannot be read, or is no CSV.
     """
-    names, *rows = [[_as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
+    names, *rows = [[as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
     return [dict(itertools.zip_longest(names, row[: len(names)])) for row in rows if row]

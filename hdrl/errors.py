@@ -59,13 +59,15 @@ class ReadError(HdrlError):
         What was found and what was expected, one line.
     line
         Line number, counted from 1, where that helps.
+    column
+        Column in that line, counted from 1, where that helps.
     """
 
-    def __init__(self, path: str | Path, problem: str, line: int | None = None) -> None:
+    def __init__(self, path: str | Path, problem: str, line: int | None = None, column: int | None = None) -> None:
         self.path = Path(path)
         self.line = line
         name = readable(str(path), MAX_SHOWN_PATH)
-        where = f"{name}:{line}" if line is not None else name
+        where = ":".join(map(str, [name, *(number for number in (line, column) if number is not None)]))
         super().__init__(f"{where}: {problem}")
 
 

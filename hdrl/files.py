@@ -224,7 +224,7 @@ def read_json(path: str | Path, *, read_float: Callable[[str], float] = float) -
     try:
         data = json.loads(text, parse_constant=no_constant, parse_float=finite, object_pairs_hook=no_duplicates)
     except json.JSONDecodeError as error:
-        raise ReadError(path, f"is no JSON: {error.msg}", line=error.lineno) from None
+        raise ReadError(path, f"is no JSON: {error.msg}", line=error.lineno, column=error.colno) from None
     except (RecursionError, MemoryError):
         raise ReadError(path, "is nested too deeply, or does not fit into the memory") from None
     except ValueError as error:  # an integer of thousands of digits

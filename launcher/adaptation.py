@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from hdrl.launcher.completion import files_or
+
 _WHAT_TRAINS = (
     click.option("--model", required=True, help="convnet2, small_convnet, feedforward2, ..., or FILE.py with blocks."),
     click.option("--data", required=True, help="signals, shapes, clusters or digits with :DIFFICULTY, cifar10:FOLDER."),
@@ -119,7 +121,7 @@ def times(out: Path, model: str, data: str, device: str) -> None:
 
 @adaptation.command()
 @click.argument("out", type=click.Path(path_type=Path), metavar="OUT")
-@click.argument("tables", nargs=-1, required=True, metavar="TABLE...")
+@click.argument("tables", nargs=-1, required=True, metavar="TABLE...", shell_complete=files_or())
 def values(out: Path, tables: tuple[str, ...]) -> None:
     """Write what jobs of TABLEs are worth when they are stopped early to OUT, for load.adapting of GPU clusters.
 

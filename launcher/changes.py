@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from hdrl.errors import HdrlError, UnknownName, quoted
@@ -25,12 +26,25 @@ def paths(files: dict[str, str | None]) -> list[str]:
     return [f"{key}={json.dumps(str(Path(path).absolute()))}" for key, path in files.items() if path is not None]
 
 
+def workload_changes(custom: str | None) -> list[str]:
+    """Return the change of ``--custom-workload``: a file, or the name of a shipped workload."""
+    if custom is not None and not Path(custom).exists() and not set("./\\") & set(custom):
+        return [f"workload.custom={json.dumps(custom)}"]
+    return paths({"workload.custom": custom})
+
+
 def agent_changes(
-    agent: str | None, options_file: str | Path, setting: str | None, *, trust: bool | None = None
+    agent: str | None,
+    options_file: str | Path,
+    setting: str | None,
+    *,
+    overrides: Sequence[str] = (),
+    trust: bool | None = None,
 ) -> list[str]:
     """Return the changes that make an agent, or a policy of the options' setting, that of the options.
 
-    What is trusted: as in `hdrl.experiment.run.inputs.read_options`.
+    What is trusted: as in `hdrl.experiment.run.inputs.read_options`. The options are read with the other changes,
+    without which they may be incomplete.
 
     Raises
     ------
@@ -54,7 +68,7 @@ def agent_changes(
         return classic
     if agent in ALGORITHMS:
         return ["agent.file=null", f"learning.algorithm={agent}", "agent.type=LEARNING"]
-    options = read_options(options_file, setting=setting, trust=trust)
+    options = read_options(options_file, overrides=overrides, setting=setting, trust=trust)
     policies = find_setting(options.setting_name, options.folder).policies
     try:
         policies.read(agent)

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hdrl.launcher.completion import files_or
+
 if TYPE_CHECKING:
     from hdrl.experiment.run.clean import CleanPlan
 
 
 @click.command()
-@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True)
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, shell_complete=files_or())
 @click.option("--soft", "-s", is_flag=True, help="Keep the options and the provenance, so that it can be repeated.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 def clean(folders: tuple[str, ...], *, soft: bool, dry_run: bool) -> None:

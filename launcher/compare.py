@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hdrl.errors import OptionsError
+from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors, OneLine
 from hdrl.launcher.trust import trust_option
 from hdrl.pyfiles import trust_words
@@ -34,7 +35,7 @@ WIDTH = 140
 
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("candidates", nargs=-1, metavar="CANDIDATE...")
+@click.argument("candidates", nargs=-1, metavar="CANDIDATE...", shell_complete=files_or("policies"))
 @click.option("--setting", metavar="NAME", help="Setting, or its Python file; batch by default.")
 @click.option("-p", "--platform", metavar="FILE", help="Platform file or name; homogeneous:<n> for n equal cores.")
 @click.option("-w", "--workload", "workloads", multiple=True, metavar="FILE", help="Workload file or name; repeatable.")

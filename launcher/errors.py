@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import pathlib
 import signal
@@ -17,7 +18,7 @@ from click.exceptions import NoArgsIsHelpError
 from hdrl.errors import MAX_SHOWN_PATH, HdrlError, readable
 from hdrl.launcher.collecting import rare_collections
 from hdrl.launcher.stopping import Terminated, heeding_signals
-from hdrl.launcher.threads import one_blas_thread
+from hdrl.launcher.threads import check_numba_threads, one_blas_thread
 
 MAX_LINE = 1000
 """Characters of the longest line: somebody is to read it."""
@@ -71,6 +72,7 @@ class CleanErrors(click.Command):
     ) -> click.Context:
         """Parse the command line; raise `OneLine` if it makes no sense."""
         program = parent.find_root().info_name if parent is not None else info_name
+        _escape_what_cannot_be_printed()
         with one_line(program or "hdrl"):
             return super().make_context(info_name, args, parent, **extra)
 
@@ -78,7 +80,15 @@ class CleanErrors(click.Command):
         """Run the command; raise `OneLine` if what the user gave is wrong, or the user interrupted it."""
         one_blas_thread()
         with one_line(ctx.find_root().info_name or "hdrl"), heeding_signals(), rare_collections():
+            check_numba_threads()
             return super().invoke(ctx)
+
+
+def _escape_what_cannot_be_printed() -> None:
+    """Print letters that the terminal's encoding lacks as escapes, as names of files may hold any."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _give_up_stdout() -> None:

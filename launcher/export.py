@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from hdrl.launcher.completion import files_or
+
 
 @click.command("export-swf")
-@click.argument("run")
+@click.argument("run", shell_complete=files_or())
 @click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf, optionally with .gz.")
 @click.option("--workload", metavar="FILE", help="Workload of the run, if it is not where the options say.")
 @click.option("--whole-seconds", is_flag=True, help="Round all dates, for programs that only read whole seconds.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from hdrl.launcher.completion import files_or
 from hdrl.launcher.workload import FIELDS, STATISTICS, platform_option, stat
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workload", shell_complete=files_or("workloads"))
 @click.argument("field", type=click.Choice(FIELDS))
 @click.argument("statistic", type=click.Choice(STATISTICS))
 @platform_option

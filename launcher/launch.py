@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.launcher.changes import LaunchError, agent_changes, changes_of, paths
+from hdrl.launcher.changes import LaunchError, agent_changes, changes_of, paths, workload_changes
+from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors, after_signal
 from hdrl.launcher.stopping import Stop
 from hdrl.launcher.trust import trust_option
@@ -28,7 +29,7 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
 
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("arguments", nargs=-1, metavar="[AGENT] OPTIONS")
+@click.argument("arguments", nargs=-1, metavar="[AGENT] OPTIONS", shell_complete=files_or("policies", "algorithms"))
 @click.option("-a", "--agent", help="Agent: a Python file, 'classic', a policy, or the name of an algorithm.")
 @click.option("-im", "--inmodel", help="Model that a learning agent starts from.")
 @click.option("-om", "--outmodel", help="Where a learning agent saves its model.")
@@ -100,15 +101,14 @@ def launch(
         agent, options_file = _who_and_what(arguments, agent)
         if inmodel is not None and not Path(inmodel).is_file():
             raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
-        changes += agent_changes(agent, options_file, setting, trust=trust or None) + paths(
-            {
-                "agent.input_model": inmodel,
-                "agent.output_model": outmodel,
-                "workload.custom": custom,
-            }
-        )
+        changes += workload_changes(custom)
+        changes += agent_changes(agent, options_file, setting, overrides=changes, trust=trust or None)
+        changes += paths({"agent.input_model": inmodel, "agent.output_model": outmodel})
         options = read_options(options_file, overrides=changes, setting=setting, trust=trust or None)
-    _start_logging(options)
+    if not quiet:
+        _start_logging(options)
+        if outmodel is not None and options.agent_options.run == "test":
+            click.echo(f"agent.run is 'test': nothing is learned, and nothing is written to {outmodel}", err=True)
     _run(options, resume or out, quiet=quiet, resumes=resume is not None, on=on, hdeeprm_model=hdeeprm_model)
 
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hdrl.launcher.completion import files_or
+
 if TYPE_CHECKING:
     from hdrl.settings.batch.report.side_by_side import SideBySide
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=files_or())
 @click.option("--name", "-n", "names", multiple=True, help="A name for each run, in their order.")
 @click.option("-n1", "first_name", metavar="TEXT", help="A name for the first of two runs, as in HDeepRM.")
 @click.option("-n2", "second_name", metavar="TEXT", help="A name for the second of two runs.")

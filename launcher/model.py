@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from hdrl.launcher.completion import files_or
 from hdrl.launcher.trust import trust_option
 
 
@@ -15,7 +16,7 @@ def model() -> None:
 
 
 @model.command()
-@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL...", shell_complete=files_or())
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The model file to write."
 )

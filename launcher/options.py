@@ -6,6 +6,7 @@ import json
 
 import click
 
+from hdrl.launcher.completion import files_or
 from hdrl.launcher.trust import trust_option
 from hdrl.setting import BATCH
 
@@ -26,7 +27,7 @@ def schema(setting: str) -> None:
 
 
 @options.command()
-@click.argument("file")
+@click.argument("file", shell_complete=files_or())
 @click.option("-a", "--agent", help="Agent, as in hdrl-launch.")
 @click.option(
     "-cw", "--custom-workload", "custom", metavar="FILE", help="Workload in Batsim's JSON, as in hdrl-launch."
@@ -51,9 +52,10 @@ def check(
     """
     from hdrl.experiment import check_experiment, resolve_options
     from hdrl.experiment.run.inputs import read_options
-    from hdrl.launcher.changes import agent_changes, paths
+    from hdrl.launcher.changes import agent_changes, workload_changes
 
-    changes = [*overrides, *agent_changes(agent, file, setting, trust=trust), *paths({"workload.custom": custom})]
+    changes = [*overrides, *workload_changes(custom)]
+    changes += agent_changes(agent, file, setting, overrides=changes, trust=trust)
     options_ = read_options(file, overrides=changes, setting=setting, trust=trust)
     if resolved:
         click.echo(json.dumps(resolve_options(options_).portable(), indent=2))

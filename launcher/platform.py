@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hdrl.launcher.completion import files_or
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -28,7 +30,7 @@ def platform() -> None:
 
 
 @platform.command()
-@click.argument("name", metavar="PLATFORM")
+@click.argument("name", metavar="PLATFORM", shell_complete=files_or("platforms"))
 @_compatibility
 @_contention
 def show(name: str, compatibility: str | None, contention: str | None) -> None:
@@ -42,7 +44,7 @@ def show(name: str, compatibility: str | None, contention: str | None) -> None:
 
 
 @platform.command()
-@click.argument("name", metavar="PLATFORM")
+@click.argument("name", metavar="PLATFORM", shell_complete=files_or("platforms"))
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The XML file to write.")
 @_compatibility
 @_contention

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from hdrl.launcher.completion import figures_only, files_or
 from hdrl.launcher.errors import CleanErrors
 from hdrl.launcher.trust import trust_option
 
@@ -34,8 +35,8 @@ class PlotCommand(CleanErrors):
 
 
 @click.command(cls=PlotCommand)
-@click.argument("kind")
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.argument("kind", shell_complete=figures_only)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=files_or())
 @click.option("--save", "-s", "out", metavar="FILE", help="File to write or replace: .png, .svg or .pdf.")
 @click.option("--name", "-n", "names", multiple=True, help="A name for each run, in their order.")
 @click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of a custom one.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.errors import OptionsError
+from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def predict() -> None:
 
 
 @predict.command(cls=CleanErrors)
-@click.argument("log")
+@click.argument("log", shell_complete=files_or("workloads"))
 @click.option("--range", "part", default="0.7:1", show_default=True, metavar="FROM:TO", help="Part that is judged.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the calibration (PNG, SVG, PDF).")
@@ -52,7 +53,7 @@ def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
 
 
 @predict.command(cls=CleanErrors)
-@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@click.argument("logs", nargs=-1, required=True, metavar="LOG...", shell_complete=files_or("workloads"))
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write (.json)."
 )

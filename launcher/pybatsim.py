@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hdrl.errors import OptionsError
+from hdrl.launcher.completion import files_or
 from hdrl.launcher.trust import trust_option
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ SHOWN = ("n_jobs", "n_finished", "makespan_s", "mean_wait_s", "mean_bounded_slow
 
 
 @click.command()
-@click.argument("scheduler")
-@click.argument("options_file", metavar="OPTIONS")
+@click.argument("scheduler", shell_complete=files_or())
+@click.argument("options_file", metavar="OPTIONS", shell_complete=files_or())
 @click.option("-o", "--options", "wishes", default="{}", metavar="JSON", help="The scheduler's options, an object.")
 @click.option("--simulator", help="embedded or exact, instead of what the options say.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option, as in hdrl-launch.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results.")
+@click.option("--quiet", is_flag=True, help="Only print the folder of the results.")
 @trust_option
 def pybatsim(
     scheduler: str,
@@ -37,6 +39,7 @@ def pybatsim(
     overrides: tuple[str, ...],
     out: Path,
     *,
+    quiet: bool,
     trust: bool,
 ) -> None:
     """Run the experiment OPTIONS with SCHEDULER in place of its policy.
@@ -56,7 +59,7 @@ def pybatsim(
     platform = platform_of(options)
     workload = workload_of(options, platform)
     file = options.path_of(options.platform_file_path)
-    warm_up(lambda text: click.echo(text, err=True))
+    warm_up(lambda text: None if quiet else click.echo(text, err=True))
     trace = run_scheduler(
         scheduler,
         platform,
@@ -67,6 +70,9 @@ def pybatsim(
         platform_file=file if file.suffix.lower() == ".xml" else None,
     )
     metrics = _write(trace, options, out)
+    if quiet:
+        click.echo(str(out))
+        return
     for name in SHOWN:
         click.echo(f"{name} {metrics[name]:.6g}")
     click.echo(f"results in {out}")

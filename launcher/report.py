@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors
 from hdrl.launcher.trust import trust_option
 
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("folders", nargs=-1, required=True, metavar="RUN_OR_COMPARISON...")
+@click.argument("folders", nargs=-1, required=True, metavar="RUN_OR_COMPARISON...", shell_complete=files_or())
 @click.option(
     "-o",
     "--out",

@@ -134,7 +134,7 @@ def _null(experiments: Sequence[Experiment]) -> None:
     from rich.table import Table
 
     from hdrl.experiment.reproduce.claims import null_test
-    from hdrl.launcher.bars import table_console
+    from hdrl.launcher.bars import print_table
 
     tests = {one.name: null_test(one.claims()) for one in experiments}
     if len(tests) > 1:
@@ -145,7 +145,7 @@ def _null(experiments: Sequence[Experiment]) -> None:
         for name, test in tests.items():
             numbers = test.n_effects, test.n_effects - len(test.passing), test.by_sign_alone, test.n_same
             table.add_row(name, *(f"{one:,}" for one in (*numbers, test.n_numbers)))
-        table_console().print(table)
+        print_table(table)
     for name, test in tests.items():
         for claim in test.passing[:MOST_ROWS]:
             click.echo(f"{name}: {claim.row}, {claim.column} would be found without any effect")

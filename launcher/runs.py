@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from hdrl.launcher.completion import files_or
+
 
 @click.command()
-@click.argument("folder", default="runs")
+@click.argument("folder", default="runs", shell_complete=files_or())
 def runs(folder: str) -> None:
     """List the runs, trainings and comparisons in FOLDER (default runs), the newest last."""
     from hdrl.experiment.run.listing import list_runs

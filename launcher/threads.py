@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from hdrl.errors import OptionsError
+
 
 def one_blas_thread() -> None:
     """Let NumPy's linear algebra have one thread, unless the user says otherwise.
@@ -13,3 +15,16 @@ def one_blas_thread() -> None:
     process from being copied.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def check_numba_threads() -> None:
+    """Check the number of threads that the user lets Numba have, which would fail with a traceback when it is loaded.
+
+    Raises
+    ------
+    OptionsError
+        If NUMBA_NUM_THREADS is set to less than 1.
+    """
+    given = os.environ.get("NUMBA_NUM_THREADS", "")
+    if given.strip().lstrip("+-").isdigit() and int(given) < 1:
+        raise OptionsError(f"the environment says NUMBA_NUM_THREADS={given}, expected 1 or more")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hdrl.launcher.completion import files_or
 from hdrl.launcher.export import export_swf
 from hdrl.launcher.fetch import fetch
 
@@ -78,8 +79,8 @@ def generate(
 
 
 @workload.command()
-@click.argument("source", metavar="IN")
-@click.argument("out", metavar="OUT")
+@click.argument("source", metavar="IN", shell_complete=files_or("workloads"))
+@click.argument("out", metavar="OUT", shell_complete=files_or())
 @platform_option
 @click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to keep.")
 @click.option("--start", type=int, default=0, help="Number of usable jobs to skip first.")
@@ -115,7 +116,7 @@ def convert(source: str, out: str, platform: str | None, batsim: str, **choices:
 
 
 @workload.command()
-@click.argument("file")
+@click.argument("file", shell_complete=files_or("workloads"))
 @click.argument("field", type=click.Choice(FIELDS), required=False)
 @click.argument("statistic", type=click.Choice(STATISTICS), required=False)
 @platform_option

@@ -39,7 +39,8 @@ def run_on_ray(
     function, tasks, describe
         As there.
     address
-        Address of a running cluster (``auto``, ``host:port`` or ``ray://host:port``); ``None`` starts one here. Where a
+        Address of a running cluster (``auto``, ``host:port`` or ``ray://host:port``); ``None`` means the
+        one that RAY_ADDRESS names (every Ray job has it), and without it starts one here. Where a
         cluster asks for a token, Ray takes it from ``~/.ray/auth_token`` if RAY_AUTH_MODE is ``token``.
     n_workers
         How many tasks are worked on at a time; by default as many as the cluster has cores.
@@ -125,6 +126,8 @@ def connected(address: str | None, n_workers: int | None) -> Iterator[Any]:
     RayError
         If the cluster cannot be reached.
     """
+    address = address or os.environ.get("RAY_ADDRESS") or None
+    address = None if address == "local" else address
     with _surroundings(is_local=address is None):
         try:
             import ray

@@ -1,12 +1,18 @@
 """How pictures look: colours that everybody can tell apart, titles, axes of time, and files that appear whole.
 
-Nothing here touches the state of ``matplotlib.pyplot``, or its settings beyond the saving of a file.
+Nothing here touches the state of ``matplotlib.pyplot``, or changes its settings for longer than it draws. Pictures do
+not depend on the user's ``matplotlibrc``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
-from collections.abc import Sequence
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +54,68 @@ def require_matplotlib() -> None:
     MissingExtra
         If matplotlib is missing.
     """
+    if sys.modules.get("matplotlib") is not None:
+        return
+    backend = os.environ.pop("MPLBACKEND", None)  # of a notebook, say; matplotlib cannot be imported if it is unknown
     try:
-        import matplotlib  # noqa: F401
+        import matplotlib as mpl
     except ImportError:
         raise MissingExtra("matplotlib", "report") from None
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+    if backend:
+        with contextlib.suppress(ValueError):  # files need no backend
+            mpl.rcParams["backend"] = backend
+
+
+@contextlib.contextmanager
+def default_look(**settings: object) -> Iterator[None]:
+    """Draw with matplotlib's own defaults, whatever the user's ``matplotlibrc`` says.
+
+    Texts keep the letters that their font lacks, without a warning for each.
+
+    Parameters
+    ----------
+    **settings
+        What differs from the defaults; two underscores stand for a dot.
+
+    Raises
+    ------
+    MissingExtra
+        If matplotlib is missing.
+    """
+    require_matplotlib()
+    import matplotlib as mpl
+
+    known: dict[Any, Any] = dict(mpl.rcParamsDefault)
+    defaults = {name: value for name, value in known.items() if not name.startswith("backend")}
+    defaults["font.sans-serif"] = [*defaults["font.sans-serif"][:1], *_wide_fonts()]
+    own = {name.replace("__", "."): value for name, value in settings.items()}
+    chosen: Any = defaults | own
+    with mpl.rc_context(chosen), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+_WIDE_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Source Han Sans SC",
+    "WenQuanYi Zen Hei",
+    "Droid Sans Fallback",
+    "IPAGothic",
+    "Unifont",
+)
+"""Fonts with Chinese, Japanese and Korean letters, which matplotlib's own font lacks."""
+
+
+@cache
+def _wide_fonts() -> list[str]:
+    from matplotlib.font_manager import fontManager
+
+    installed = set(fontManager.get_font_names())
+    return [name for name in _WIDE_FONTS if name in installed]
 
 
 def canvas(
@@ -335,14 +399,12 @@ def save(figure: Figure, path: str | Path) -> None:
     OutputError
         If the file cannot be written.
     """
-    import matplotlib as mpl
-
     path = Path(path)
     chosen = check_format(path)
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[chosen]
     picture = io.BytesIO()
     with (
-        mpl.rc_context({"svg.hashsalt": "hdrl", "svg.fonttype": "none", "pdf.fonttype": 42}),
+        default_look(svg__hashsalt="hdrl", svg__fonttype="none", pdf__fonttype=42),
         np.errstate(all="ignore"),  # what is off the scale is not drawn
     ):
         figure.savefig(picture, format=chosen, dpi=DPI, metadata=undated)

@@ -217,6 +217,7 @@ class Sweep(PlacedBlock):
         copy._agent_files, copy._trusts_models = tuple(agent_files), models  # noqa: SLF001 (its own class)
         return copy
 
+    @property
     def is_continuous(self) -> bool:
         """Whether the range of each log is simulated in one run."""
         return self.windows is not None and self.windows.length == ALL

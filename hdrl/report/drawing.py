@@ -12,7 +12,7 @@ from hdrl.figures.folders import distinct_names
 from hdrl.figures.learning import losses, rewards
 from hdrl.figures.logs import LOSSES, PROBABILITIES_FILE, REWARDS
 from hdrl.figures.preferences import action_preferences
-from hdrl.figures.style import check_format, require_matplotlib, save
+from hdrl.figures.style import check_format, default_look, save
 from hdrl.report.intervals import comparison
 from hdrl.report.ranking import critical_difference, profile
 from hdrl.report.runs import folders_of_runs, setting_of
@@ -108,8 +108,8 @@ def draw(name: str, folders: Sequence[str | Path], *, names: Sequence[str] = (),
     figure = offered[name]
     chosen = {option: value for option, value in choices.items() if value is not None}
     _check_choices(figure, offered, chosen)
-    require_matplotlib()
-    return figure.draw(_subject(figure, folders, names), **chosen)
+    with default_look():
+        return figure.draw(_subject(figure, folders, names), **chosen)
 
 
 def _check_choices(figure: Figure, offered: Mapping[str, Figure], chosen: Mapping[str, Any]) -> None:

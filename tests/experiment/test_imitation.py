@@ -59,8 +59,9 @@ def table_of(folder: Path) -> list[dict[str, str]]:
 def test_an_agent_learns_to_choose_as_a_policy_does_and_goes_on_by_itself(tmp_path: Path) -> None:
     run_experiment(options_of(tmp_path), out=tmp_path / "whole")
     table = table_of(tmp_path / "whole")
-    agreements = [float(row["agreement"]) for row in table[:8]]
-    assert agreements[-1] > max(agreements[0], 0.6)
+    losses = [float(row["imitation_loss"]) for row in table[:8]]
+    assert losses[-1] < losses[0]  # how often both agree moves by a tenth from one iteration to the next
+    assert float(table[7]["agreement"]) > 0.6
     assert [bool(row["imitation_loss"]) for row in table] == [True] * 8 + [False] * 2
     assert [bool(row["policy_loss"]) for row in table] == [False] * 8 + [True] * 2
 

@@ -557,7 +557,7 @@ SWEEP = {
     "energy": False,
     "candidates": ["mine=sjf+easy", "fcfs+easy"],
     "baseline": "fcfs+easy",
-    "windows": {"length": 60, "count": 6},
+    "windows": {"length": 60, "count": 16},
     "metrics": ["mean_bounded_slowdown"],
 }
 

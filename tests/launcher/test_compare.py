@@ -164,12 +164,14 @@ def test_mistakes_are_one_line_and_leave_nothing(words: str, message: str):
 
 @pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
 def test_a_signal_keeps_what_is_there_and_resume_goes_on(folder: Path, number: signal.Signals, word: str):
-    # Slow enough to be stopped in the middle: decisions in Python.
+    # As slow as it takes to be stopped in the middle, on a busy machine, too, while there is a file that says so.
+    Path("is_slow").touch()
     Path("slow.py").write_text(
         "import time\n"
+        "from pathlib import Path\n"
         "from hdrl.settings.batch.simulation import Start\n"
         "def policy(view):\n"
-        "    time.sleep(0.002)\n"
+        "    time.sleep(0.02 if Path('is_slow').exists() else 0)\n"
         "    if len(view.running) or not len(view.waiting):\n"
         "        return []\n"
         "    job = view.waiting[0]\n"
@@ -192,6 +194,7 @@ def test_a_signal_keeps_what_is_there_and_resume_goes_on(folder: Path, number: s
     ]
     n_kept = len(points.read_text().splitlines()) - 1
     assert 2 <= n_kept < 36
+    Path("is_slow").unlink()
     assert "names the Python file slow.py" in run("--resume", "--out", "out", "-j", "1").stderr
     result = run("--resume", "--out", "out", "-j", "1", "--trust")
     assert result.exit_code == 0, result.stderr

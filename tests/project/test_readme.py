@@ -64,19 +64,16 @@ def test_commands_print_what_is_said(page: str, checkout: Path):
     assert said
     for command, expected in said:
         done = subprocess.run(
-            command, shell=True, cwd=checkout, env=environment(), text=True, capture_output=True, timeout=300
+            command, shell=True, cwd=checkout, env=environment(), text=True, capture_output=True, timeout=600
         )
         # People see both streams; progress comes first, an error alone.
         assert matches(expected, done.stderr + done.stdout), f"$ {command}\n{done.stderr}{done.stdout}"
     if page == "README.md":
-        # It says that the model of the first few iterations is worse, and draws it so.
-        (row,) = [
-            row
-            for row in json.loads((checkout / "judged" / "summary.json").read_text())["rows"]
-            if (row["candidate"], row["metric"]) == ("mine", "mean_bounded_slowdown")
-        ]
-        assert row["ratio_low"] > 1
-        assert row["p_holm"] < 0.05
+        # What the text claims of the mean and of the tail holds in the numbers behind it, too.
+        rows = json.loads((checkout / "judged" / "summary.json").read_text())["rows"]
+        mine = {row["metric"]: row for row in rows if row["candidate"] == "mine" and row["workload"] == "all"}
+        assert mine["mean_bounded_slowdown"]["ratio_high"] < 1
+        assert mine["max_wait_s"]["ratio_low"] > 1
 
 
 def test_python_prints_what_is_said(checkout: Path):
@@ -122,7 +119,7 @@ def test_the_table_of_options_is_complete():
 def test_continuous_integration_runs_what_the_readme_says():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     said = re.findall(r"\bmake \w+", script)
-    assert said == ["make browser", "make test"]
+    assert said == ["make browser", "make emulator", "make test"]
     assert all(f"{command}`" in README or f"\n{command} " in README for command in said)
 
 

@@ -1,6 +1,7 @@
 """What others hand over is data: no command runs a Python file that results, models or options from elsewhere name."""
 
 import ast
+import csv
 import itertools
 import json
 import shutil
@@ -27,6 +28,7 @@ from hdrl.report.drawing import draw
 from hdrl.report.live import live_page
 from hdrl.report.page import write_report
 from hdrl.setting import SETTINGS, find_setting
+from hdrl.settings.batch.simulation.readers import read_out_jobs
 
 pytest.importorskip("jinja2", reason="reports need jinja2")
 pytest.importorskip("matplotlib", reason="pictures need matplotlib")
@@ -362,6 +364,25 @@ def test_models_run_nothing(tmp_path: Path):
     save_checkpoint(path, replace(good, notes={"agent_sha256": "0" * 64}))
     with pytest.raises(Exception, match=r"defines no agent|is not the file that trained"):
         Model(path, agent_files=[folder / "evil.py"])
+
+
+@pytest.mark.parametrize("simulator", ["embedded", "exact", None])
+def test_names_of_jobs_are_no_formulas(tmp_path: Path, simulator: str | None):
+    names = ["=1+1", '@x,"b', "\ty", "-2+3", "'=z", "-7", "plain"]
+    jobs = [{"id": name, "subtime": 0, "res": 1, "profile": "=p"} for name in names]
+    write(tmp_path / "jobs.json", {"nb_res": 4, "jobs": jobs, "profiles": {"=p": {"type": "delay", "delay": 5}}})
+    options = {"platform_file_path": "gaia", "workload_file_path": "jobs.json", "simulator": simulator}
+    options = {key: value for key, value in options.items() if value is not None}
+    write(tmp_path / "o.json", {**options, "pybatsim": {"agent": {"type": "CLASSIC", "policy_pair": "first-first"}}})
+    done = run(tmp_path / "o.json", "--out", tmp_path / "run", "--quiet")
+    assert done.exit_code == 0, done.stderr
+    with (tmp_path / "run" / "out_jobs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["job_id"] for row in rows} == {"'=1+1", "'@x,\"b", "'\ty", "'-2+3", "''=z", "-7", "plain"}
+    assert {row["profile"] for row in rows} == {"'=p"}
+    table = read_out_jobs(tmp_path / "run" / "out_jobs.csv")
+    assert set(table["job_id"]) == set(names)
+    assert set(table["profile"]) == {"=p"}
 
 
 def test_only_python_files_run(tmp_path: Path):

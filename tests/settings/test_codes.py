@@ -242,7 +242,7 @@ def rule_of_gpus(place: int) -> Callable[[int], int]:
         world = gpu_simulation.new_world(CLUSTER, LOAD, policy, seed=0, rules=Rules(), records=True)
         world.rules[place] = code
         gpu_entries.begin(world)
-        assert gpu_entries.place_in_turn(world, np.zeros(LOAD.n_items)) == UNKNOWN_CODE
+        assert gpu_entries.place_in_turn(world, np.zeros(LOAD.n_items), np.zeros(LOAD.n_items)) == UNKNOWN_CODE
         return int(gpu_entries.run(world, 1000))
 
     return ask

@@ -48,7 +48,7 @@ from hdrl.experiment.compare.summary import (
     summarise,
     tails_of,
 )
-from hdrl.experiment.compare.verdict import Criteria, Tail, headline, is_better, verdict
+from hdrl.experiment.compare.verdict import Criteria, Tail, differs, headline, verdict
 from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
@@ -404,7 +404,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         rows = _summarise(plan, measured, metrics, look)
         deciding = deciding_rows(rows, metric)
         judged = [row for row in deciding if row.candidate not in let_in]
-        if all(is_better(row, info) is not None for row in judged):
+        if all(differs(row) for row in judged):
             break
     tails = [Tail(row, plan.setting.metrics[name]) for name in plan.tails for row in deciding_rows(rows, name)]
     cases = [plan.runner.cases[number] for number in look.cases]

@@ -281,7 +281,7 @@ def _is_ahead(row: SummaryRow, info: MetricInfo) -> bool:
     """Return whether a mean is better as far as the protocol can show it: one run may have no interval."""
     if not math.isnan(row.ratio_low):
         return is_better(row, info) is True
-    return info.side(row.ratio) == "better"
+    return row.ratio != 1 and info.side(row.ratio) == "better"
 
 
 def _is_apart(tail: Tail, margin: float, *, better: bool) -> bool:

@@ -148,13 +148,13 @@ class SummaryRow:
     is_contested
         Whether the mean ratio and the signed ranks of the windows speak for different sides.
     bound
-        The ratio is better than this, one-sided, with the confidence of the interval.
+        The ratio is better than this, one-sided, with the confidence of the interval; NaN where neither side is better.
     improvement
-        Share of windows and pairs of seeds in which the candidate is better than the baseline.
+        Share of windows and pairs of seeds in which the candidate is better than the baseline; NaN as above.
     ratio_iqm
         Geometric mean of the middle half of the ratios of single windows and seeds.
     mean_rank
-        Mean over windows of the rank among all candidates that have a number in each, 1 the best.
+        Mean over windows of the rank among all candidates that have a number in each, 1 the best; NaN as above.
     confidence
         Share of intervals that would hold the true value.
     decides_as_baseline
@@ -248,13 +248,13 @@ def summarise(
 def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, confidence: float) -> Iterator[SummaryRow]:
     windows = measured.windows_of(part)
     info = measured.metrics[metric]
-    less = info.lower_is_better is not False
+    has_sides, less = info.lower_is_better is not None, info.lower_is_better is not False
     tables = {name: _without_dust(measured.values[name][metric][windows], info.unit) for name in measured.candidates}
     exists = np.any([~np.isnan(table).all(axis=1) for table in tables.values()], axis=0)
     base = tables[measured.baseline]
     ranked = {name: table[exists].mean(axis=1) for name, table in tables.items() if not np.isnan(table[exists]).any()}
     ranks: dict[str, float] = {}
-    if exists.any() and ranked:
+    if exists.any() and ranked and has_sides:
         order = mean_ranks(np.stack([*ranked.values()], axis=1), lower_is_better=less)
         ranks = dict(zip(ranked, order.tolist(), strict=True))
     for name, table in tables.items():
@@ -266,8 +266,8 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, conf
             trainings = None
         mean = bootstrap.mean(table, trainings=trainings) if is_whole else nothing
         ratio = bootstrap.ratio(table, base, trainings=trainings) if is_pair else nothing
-        worst_last = np.sort(table[exists].ravel()) if is_whole else np.array([math.nan])
-        worst_last = worst_last[::-1] if info.lower_is_better is False else worst_last
+        has_worst, is_sided = is_whole and has_sides, is_pair and has_sides
+        worst_last = np.sort(table[exists].ravel())[:: int(info.sign)] if has_worst else np.array([math.nan])
         values = {key: array[windows] for key, array in measured.values[name].items()}
         is_failed = measured.is_failed[name][windows]
         yield SummaryRow(
@@ -293,8 +293,8 @@ def _rows(measured: Measured, metric: str, part: str, bootstrap: Bootstrap, conf
             n_unfinished=int(_n_unrun(measured, values, is_failed)),
             n_failed=int(np.count_nonzero(is_failed)),
             is_contested=bool(is_pair and rank_direction(table, base) * (ratio.value - 1) < 0),
-            bound=bootstrap.ratio_bound(table, base, is_upper=less, trainings=trainings) if is_pair else math.nan,
-            improvement=improvement_probability(table, base, lower_is_better=less) if is_pair else math.nan,
+            bound=bootstrap.ratio_bound(table, base, is_upper=less, trainings=trainings) if is_sided else math.nan,
+            improvement=improvement_probability(table, base, lower_is_better=less) if is_sided else math.nan,
             ratio_iqm=ratio_iqm(table, base) if is_pair else math.nan,
             mean_rank=ranks.get(name, math.nan),
             confidence=confidence,
@@ -320,8 +320,7 @@ def _by_weeks(measured: Measured, row: SummaryRow, confidence: float, choices: M
             return row
     (_, low, high), p = block_ratio(*tables, weights, confidence=confidence, **choices)
     one_sided, _ = block_ratio(*tables, weights, confidence=2 * confidence - 1, **choices)
-    less = measured.metrics[row.metric].lower_is_better is not False
-    bound = one_sided.high if less else one_sided.low
+    bound = {True: one_sided.high, False: one_sided.low, None: math.nan}[measured.metrics[row.metric].lower_is_better]
     return replace(row, ratio_low=low, ratio_high=high, p=p, bound=bound, n_weeks=len(weights), is_contested=False)
 
 

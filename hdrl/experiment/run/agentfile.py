@@ -14,15 +14,19 @@ How a file is read and run: `hdrl.settings.batch.policies.pyfile`.
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hdrl.errors import HdrlError
+from hdrl.files import read_text
 from hdrl.pyfiles import AgentError, blamed, one_line, run_file, split_policy_file
 from hdrl.setting import BATCH, SETTINGS
 
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from hdrl.setting import PolicyBook
 
 __all__ = ["AgentChoice", "AgentError", "AgentKind", "load_agent"]
+
+_IMPORTS_HDEEPRM = re.compile(r"^\s*(from|import)\s+hdeeprm\b", re.MULTILINE)
 
 Policy: TypeAlias = Any
 """The name of a policy, or what a setting makes of a Python file: a priority, a function from a view to decisions."""
@@ -106,7 +112,8 @@ def load_agent(
     """
     base, suffix = split_policy_file(str(path))
     path = Path(base)
-    module, digest = run_file(path, trust=True)
+    with _hdeeprm_stands_for_ours(path):
+        module, digest = run_file(path, trust=True)
     policy = (policies or SETTINGS[BATCH].policies).of_module(module, path, suffix)
     classes = _agent_classes(module)
     if takes_first:
@@ -150,6 +157,25 @@ def _kind_of(cls: type[Any]) -> AgentKind | None:
     if all(callable(getattr(cls, name, None)) for name in LEARNING_METHODS):
         return AgentKind.LEARNING
     return None
+
+
+@contextlib.contextmanager
+def _hdeeprm_stands_for_ours(path: Path) -> Iterator[None]:
+    """Let agents of HDeepRM import its bases unchanged, from `hdrl.agents.hdeeprm`, where HDeepRM is not installed."""
+    names = ("hdeeprm", "hdeeprm.agent", "hdeeprm.environment")
+    if not path.is_file() or not _IMPORTS_HDEEPRM.search(read_text(path)) or find_spec(names[0]) is not None:
+        yield
+        return
+    from hdrl.agents import hdeeprm as ours
+
+    package = ModuleType(names[0])
+    vars(package).update({"__path__": [], "agent": ours, "environment": ours})
+    sys.modules.update({names[0]: package, names[1]: ours, names[2]: ours})
+    try:
+        yield
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
 
 
 def _agent_classes(module: ModuleType) -> list[type[Any]]:

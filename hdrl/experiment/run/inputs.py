@@ -303,6 +303,12 @@ def make_sweep(
     for metric in (*(sweep.metrics or ()), *(sweep.tails or ())):
         if metric not in found.metrics:
             raise OptionsError(f"{where}: {UnknownName('metric', metric, found.metrics)}")
+    for metric in sweep.tails or ():
+        if found.metrics[metric].lower_is_better is None:
+            sided = ", ".join([name for name, info in found.metrics.items() if info.lower_is_better is not None][:4])
+            raise OptionsError(
+                f"{where}: tails holds {metric}, of which neither side is worse; expected others, for instance {sided}"
+            )
     return sweep
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import zipfile
 from pathlib import Path
 
 from hdrl.errors import OutputError
@@ -110,12 +111,12 @@ class TrainingFolder(FolderLock):
 
 
 def check_writable(output: Path | None) -> None:
-    """Refuse a model file that cannot be written before hours are spent on it.
+    """Refuse a model file that cannot be written, or would replace something else, before hours are spent on it.
 
     Raises
     ------
     OutputError
-        If it cannot be written.
+        If it cannot be written, or is something else than a model.
     """
     if output is None:
         return
@@ -125,3 +126,6 @@ def check_writable(output: Path | None) -> None:
         raise OutputError(f"{output}: is a folder, expected the name of a file for the model")
     if not os.access(output if output.exists() else output.parent, os.W_OK):
         raise OutputError(f"{output}: cannot be written (permission denied)")
+    # Options of others name it, too: what else the user has stays.
+    if output.exists() and not (output.is_file() and (output.stat().st_size == 0 or zipfile.is_zipfile(output))):
+        raise OutputError(f"{output}: is there already and is no model, expected the name of a model or of a new file")

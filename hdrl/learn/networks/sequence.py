@@ -112,7 +112,7 @@ class SequenceActorCritic(ActorCritic):
         ids = ids[:, : int(lengths.max())]
         packed = nn.utils.rnn.pack_padded_sequence(self.embedding[ids], lengths, batch_first=True, enforce_sorted=False)
         _, (last, _) = self.encoder(self.reader(packed)[0])
-        time = float(WAVE) * portable.sin(different[:, :1] * self.waves)
+        time = portable.sin(different[:, :1] * self.waves) * float(WAVE)
         return torch.cat([last[-1], time], -1), place
 
 

@@ -113,8 +113,8 @@ class _Given:
             np.empty(n, np.int64),
         )
         gradients = np.empty_like(weights)
-        more: list[Any] = [*kept, slopes, *room, gradients]
-        read_back(self.starts, self.ids, self.embedding, weights, *more)
+        given: tuple[Any, ...] = (self.starts, self.ids, self.embedding, weights, *kept, slopes, *room, gradients)
+        read_back(*given)
         return gradients
 
 

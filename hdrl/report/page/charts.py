@@ -10,7 +10,7 @@ import numpy as np
 
 from hdrl.errors import HdrlError
 from hdrl.figures.figure import Figure, OnPage, Run
-from hdrl.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, require_matplotlib
+from hdrl.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, default_look, require_matplotlib
 from hdrl.figures.style import Figure as Drawing
 from hdrl.report.page.parts import Chart, Picture
 
@@ -55,7 +55,8 @@ def chart_of(figure: Figure, on_page: OnPage, runs: list[tuple[int, Run]]) -> Ch
     require_matplotlib()
     subjects = [run.folder if figure.reads == "trainings" else run.data for _, run in shown]
     try:
-        drawing = figure.draw(subjects, places=[place for place, _ in shown], **on_page.choices)
+        with default_look():
+            drawing = figure.draw(subjects, places=[place for place, _ in shown], **on_page.choices)
         describe = on_page.describe or (lambda names, _: f"{on_page.title}: {', '.join(names)}.")
         words = describe([run.name for _, run in shown], subjects)
     except HdrlError:  # a run without energy, a training that was cut off: the others are shown
@@ -88,13 +89,11 @@ def chart(drawing: Drawing, title: str, words: str, names: list[tuple[int, str]]
 
 def _svg(drawing: Drawing, size_in: tuple[float, float]) -> str:
     """Return a figure as the address of an SVG that follows the colours of the screen."""
-    import matplotlib as mpl
-
     drawing.set_size_inches(*size_in)
     picture = io.StringIO()
     undated = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with (
-        mpl.rc_context({"svg.hashsalt": "hdrl", "svg.fonttype": "none"}),
+        default_look(svg__hashsalt="hdrl", svg__fonttype="none"),
         np.errstate(all="ignore"),  # what is off the scale is not drawn
     ):
         drawing.savefig(picture, format="svg", transparent=True, metadata=undated)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from hdrl.experiment.compare.summary import SummaryRow
 from hdrl.experiment.compare.verdict import differs, headline, logs_words
 from hdrl.figures.numbers import MISSING, Form, listed, metric_form, metric_words, number_words
-from hdrl.figures.style import require_matplotlib
+from hdrl.figures.style import default_look
 from hdrl.report.comparison import ALL, Compared
 from hdrl.report.intervals import windows
 from hdrl.report.page.charts import chart
@@ -138,23 +138,23 @@ def windows_of_comparison(compared: Compared) -> list[Chart]:
     rows = [row for place, row in enumerate(known) if place < MOST_CURVES or compared.is_learned(row.candidate)]
     if not rows or not n_windows:
         return []
-    require_matplotlib()
-    names = [row.candidate for row in rows]
-    words = metric_words(compared.metric)
-    each = "; ".join(f"{row.candidate} {number_words(row.ratio)} in the mean" for row in rows)
-    charts = [
-        chart(
-            windows(compared, names),
-            f"Ratio of the {words} to {compared.result.baseline}, window by window",
-            f"Ratio of the {words} to that of {compared.result.baseline} in each window; {each}",
-            list(enumerate(names)),
-            has_marks=True,
-        )
-    ]
-    if len(known) > 1 and n_windows > 1:
-        ranked = f"Mean ranks by {words}, joined where no difference is shown"
-        charts.append(chart(ranks_of(compared), ranked, f"{ranked}; best first: {names[0]}", []))
-    return charts
+    with default_look():
+        names = [row.candidate for row in rows]
+        words = metric_words(compared.metric)
+        each = "; ".join(f"{row.candidate} {number_words(row.ratio)} in the mean" for row in rows)
+        charts = [
+            chart(
+                windows(compared, names),
+                f"Ratio of the {words} to {compared.result.baseline}, window by window",
+                f"Ratio of the {words} to that of {compared.result.baseline} in each window; {each}",
+                list(enumerate(names)),
+                has_marks=True,
+            )
+        ]
+        if len(known) > 1 and n_windows > 1:
+            ranked = f"Mean ranks by {words}, joined where no difference is shown"
+            charts.append(chart(ranks_of(compared), ranked, f"{ranked}; best first: {names[0]}", []))
+        return charts
 
 
 def origin_of_comparison(compared: Compared) -> tuple[Files, Table]:

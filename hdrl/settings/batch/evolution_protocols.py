@@ -210,7 +210,8 @@ def judged_log(path: Path, n_procs: int) -> tuple[JudgedLog, list[PolicyPair]]:
     from hdrl.settings.batch.envs.window_judge import JudgedLog
     from hdrl.settings.batch.policies.pairs import read_pair
 
-    inputs = pool_inputs(path, None, n_procs)
+    # Memory never runs short where windows are judged, so it must not in whole runs on the kernel.
+    inputs = pool_inputs(path, None, n_procs, memory="none", bandwidth="none")
     log = JudgedLog.of(
         inputs.platform,
         inputs.workloads[0],

@@ -58,10 +58,10 @@ def workload_of(options: Options, platform: Platform) -> Workload:
     try:
         if choices.custom is not None:
             # All of it: nb_jobs says how many jobs to make of a log.
-            workload = read_workload(options.path_of(choices.custom), platform, custom=True)
+            workload = read_workload(_file_of(options, "workload.custom", choices.custom), platform, custom=True)
         else:
             workload = read_workload(
-                _workload_file(options),
+                _file_of(options, "workload_file_path", options.workload_file_path),
                 platform,
                 n_jobs=options.nb_jobs,
                 start=choices.start,
@@ -120,15 +120,15 @@ def generated_workload(sweep: BatchSweep, platform: Platform, n_jobs: int, *, lo
     return check_fits(generated, platform, oversized=choices.oversized)
 
 
-def _workload_file(options: Options) -> Path:
-    text = options.workload_file_path
+def _file_of(options: Options, key: str, text: str) -> Path:
+    """Return the file of a workload, or of the shipped workload of that name."""
     named = options.file_or_name(text)
     if isinstance(named, Path):
         return named
     shipped = shipped_workloads()
     if named not in shipped:
         raise OptionsError(
-            f"{options.where}: workload_file_path is {text!r}: no such file, and no shipped workload of that name; "
+            f"{options.where}: {key} is {text!r}: no such file, and no shipped workload of that name; "
             f"{suggest(text, shipped)}"
         )
     return shipped[named]

@@ -225,6 +225,8 @@ def _ask(state, job, core_key, freed_s):
     if old_s > s.message_s and limit_s <= s.message_s:
         return CHOSEN
     outcome = start_or_move(state, job, core_key, limit_s)
+    if outcome == CHOSEN:  # others would get other cores now: maybe faster ones, maybe those of nodes with room
+        s.freed_s = max(s.freed_s, math.nextafter(s.message_s, np.inf))
     if row.reserved_s == old_s:
         return outcome
     if old_s != NO_RESERVATION:

@@ -23,9 +23,9 @@ from hdrl.settings.batch.platform.build import frozen, message_time_s
 from hdrl.settings.batch.platform.conversion import build_platform, describe_platform
 from hdrl.settings.batch.platform.model import IntArray, Platform
 from hdrl.settings.batch.platform.pstates import PStateRules
-from hdrl.settings.batch.platform.simgrid_file import MASTER_HOST, SPLITDUPLEX, HostSpec, SimGridPlatform
-from hdrl.settings.batch.platform.zones import Route
 from hdrl.settings.batch.registries import ContentionModel
+from hdrl.settings.batch.simgrid.file import MASTER_HOST, SPLITDUPLEX, HostSpec, SimGridPlatform
+from hdrl.settings.batch.simgrid.zones import Route
 
 DOCTYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
 STORED = re.compile(r"<!--hdrl-platform (\{.*?\})-->", re.DOTALL)

@@ -124,10 +124,9 @@ def save_bars(table: SideBySide, path: str | Path) -> None:
     OutputError
         If the file cannot be written.
     """
-    from hdrl.figures.style import check_format, require_matplotlib, save
+    from hdrl.figures.style import check_format, default_look, save
 
     check_format(Path(path))
-    require_matplotlib()
     from hdrl.figures.metrics_bars import metrics_bars
 
     chosen = [name for name in table.values if name not in ALWAYS]
@@ -135,7 +134,8 @@ def save_bars(table: SideBySide, path: str | Path) -> None:
         chosen = list(DRAWN)
     if not chosen:
         raise OptionsError("no metric to draw was chosen")
-    save(metrics_bars(table.by_run, {name: METRICS[name] for name in chosen[:8]}), path)
+    with default_look():
+        save(metrics_bars(table.by_run, {name: METRICS[name] for name in chosen[:8]}), path)
 
 
 def _read(paths: Sequence[str | Path], names: Sequence[str]) -> list[RunData | ScheduleFile]:

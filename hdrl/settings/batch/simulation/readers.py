@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.csvfiles import as_written
 from hdrl.errors import ReadError, suggest
 from hdrl.files import read_json, read_text
 from hdrl.settings.batch.simulation.outputs import JOB_COLUMNS
@@ -229,6 +230,8 @@ def read_out_jobs(path: str | Path) -> dict[str, NDArray[Any]]:
         name: [row[place] for row in rows] for name, place in _places_of_columns(header).items()
     }
     columns = _filled(found, len(rows))
+    for name in ("job_id", "profile", "workload_name"):
+        columns[name] = [as_written(cell) for cell in columns[name]]
     for name in ("job_id", "profile"):
         columns[name] = _without_workload(columns[name], columns["workload_name"])
     table = {

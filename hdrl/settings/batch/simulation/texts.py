@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.csvfiles import no_formula
+
 if TYPE_CHECKING:
     from hdrl.settings.batch.simulation.trace import Trace
 
@@ -127,7 +129,17 @@ def quoted(text: str) -> str:
 
 
 def name_texts(names: Sequence[str]) -> NDArray[np.object_]:
-    """Return names as an array of texts; one that would break a CSV row is quoted (Batsim would write a broken row)."""
-    if re.search(r'[,"\r\n]', "".join(names)):
-        names = [quoted(name) if re.search(r'[,"\r\n]', name) else name for name in names]
+    """Return names as an array of texts, each as `name_text` has it."""
+    if _PECULIAR.search("\0".join(names)):
+        names = [name_text(name) for name in names]
     return text_array(names)
+
+
+def name_text(name: str) -> str:
+    """Return a name as a field of a CSV row, no formula; one that would break the row is quoted (Batsim breaks it)."""
+    text = no_formula(name)
+    return quoted(text) if re.search(r'[,"\r\n]', text) else text
+
+
+_PECULIAR = re.compile(r"""[,"\r\n]|(^|\0)'*[=+\-@\t]""")
+"""What `name_text` may change in names that NUL characters join."""

@@ -181,7 +181,7 @@ def test_a_deadlock_is_told_after_the_files_are_written(tmp_path: Path) -> None:
         (["--events", "nowhere.txt"], "nowhere.txt: no such file"),
         (["--sched-cfg-file", "nowhere.txt"], "nowhere.txt: no such file"),
         (["--sched-cfg", "a", "--sched-cfg-file", "b"], "exclude each other"),
-        (["-E", "-p", str(WORLDS / "README.md")], "no well-formed XML"),
+        (["-E", "-p", str(WORLDS / "README.md")], "is no XML: not well-formed"),
     ],
 )
 def test_options_that_make_no_sense(args: list[str], problem: str) -> None:

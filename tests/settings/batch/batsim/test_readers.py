@@ -11,7 +11,7 @@ from hdrl.settings.batch.batsim.exact.jobs import read_workload
 from hdrl.settings.batch.batsim.exact.machines import Machines
 from hdrl.settings.batch.batsim.exact.sharing import Network
 from hdrl.settings.batch.batsim.exact.submission import read_events
-from hdrl.settings.batch.platform.simgrid_file import SimGridPlatform
+from hdrl.settings.batch.simgrid.file import SimGridPlatform
 
 from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
 from .conversations import ROOT, WORLDS

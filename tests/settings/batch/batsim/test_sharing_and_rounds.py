@@ -14,7 +14,7 @@ from hdrl.settings.batch.batsim.exact.engine import Engine
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow, Resource, Work, transfers_of_matrix
 from hdrl.settings.batch.batsim.exact.rows import Timer
 from hdrl.settings.batch.batsim.exact.sharing import Network, share_out
-from hdrl.settings.batch.platform.simgrid_file import SimGridPlatform
+from hdrl.settings.batch.simgrid.file import SimGridPlatform
 
 from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
 from .conversations import WORLDS, FirstComeFirstServed, replay

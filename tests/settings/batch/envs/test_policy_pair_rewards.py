@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hdrl
-from hdrl.errors import OptionsError
+from hdrl.errors import OptionsError, SimulationError
 from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
 from hdrl.settings.batch.envs.policy_pair_arguments import action_names
 from hdrl.settings.batch.envs.rewards import ALIASES, IRMASIM_NAMES, NO_CODE, OBJECTIVES, read_objective, rewards_table
@@ -130,16 +130,15 @@ def test_hdeeprms_reward_exists_for_its_objectives_alone() -> None:
 
 
 @pytest.mark.parametrize("code", [-2, N_OBJECTIVES, 99])
-def test_a_number_of_no_objective_is_no_number(code: int) -> None:
+def test_a_number_of_no_objective_is_an_error(code: int) -> None:
     world = queue_world()
     env = PolicyPairEnv(platform=world.platform, workload=world.workload, actions=["first-high_gflops"])
-    env.batch._rows.watches.rows["objective"] = code
-    env.reset(seed=0)
-    assert np.isnan(env.step(0)[1])
-    for form in (1, 2):
+    for form in (0, 1, 2):
+        env.batch._rows.watches.rows["objective"] = code
         env.batch._rows.watches.rows["instantaneous"] = form
-        env.reset(seed=0)
-        assert np.isnan(env.step(0)[1])
+        with pytest.raises(SimulationError):
+            env.reset(seed=0)
+            env.step(0)
 
 
 @pytest.mark.parametrize("objective", [*OBJECTIVES, *ALIASES])

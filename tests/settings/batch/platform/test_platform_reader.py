@@ -269,7 +269,7 @@ def test_messages_of_a_file_begin_with_it(tmp_path: Path) -> None:
     with pytest.raises(PlatformError, match=f"^{re.escape(str(path))}: the file is a list, expected an object"):
         read_platform(path)
     path.write_text('{"clusters": [')
-    with pytest.raises(ReadError, match=f"^{re.escape(str(path))}:1: is no JSON"):
+    with pytest.raises(ReadError, match=f"^{re.escape(str(path))}:1:15: is no JSON"):
         read_platform(path)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hdrl.errors import HdrlError, OutputError, PlatformError, ReadError
 from hdrl.settings.batch.platform import build as build_module
 from hdrl.settings.batch.platform import build_platform, pstate_rules, read_platform, read_simgrid, write_simgrid
-from hdrl.settings.batch.platform.simgrid_file import SimGridPlatform
+from hdrl.settings.batch.simgrid.file import SimGridPlatform
 
 from .platform_descriptions import LADDERS, descriptions, tiny
 from .platform_mutations import mutated

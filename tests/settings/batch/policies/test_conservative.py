@@ -84,6 +84,23 @@ def test_slower_cores_are_planned_for():
     assert found == pytest.approx([0, 10, 20], abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    "policy",
+    ["fcfs+conservative-low_power", Conservative(core_selection="low_power")],
+    ids=["compiled", "in Python"],
+)
+def test_a_start_on_slow_cores_lets_others_start_on_fast_ones(policy):
+    """The fourth job would get the slow core at first, and delay the third; the fifth takes that core."""
+    nodes = (Node((Processor(1, 1.0, 10.0, 30.0),)), Node((Processor(2, 3.0, 10.0, 100.0),)))
+    platform = small_platform(*nodes)
+    jobs = [
+        Job(submit_s, cores, gflop=gflop, requested_time_s=gflop / platform.reference_gflops)
+        for submit_s, cores, gflop in ((0.0, 1, 0.5), (0.1, 1, 30.0), (0.2, 3, 3.0), (1.0, 1, 15.0), (2.0, 1, 6.0))
+    ]
+    found = simulate(platform, small_workload(*jobs), policy).records["start_s"]
+    assert found == pytest.approx([0, 0.1, 10.1, 2, 2], abs=1e-6)
+
+
 @pytest.mark.parametrize("policy", ["fcfs+conservative", Conservative()], ids=["compiled", "in Python"])
 def test_a_date_comes_a_little_before_the_cores_are_free(policy):
     """The last job may run 5 microseconds into the reservation, and the message of the first one's end comes before."""

@@ -17,7 +17,7 @@ from hdrl.settings.batch.batsim.exact.jobs import Job, Workload
 from hdrl.settings.batch.batsim.exact.machines import Machines
 from hdrl.settings.batch.batsim.exact.outputs import Outputs
 from hdrl.settings.batch.batsim.exact.sharing import Network
-from hdrl.settings.batch.platform.simgrid_file import SimGridPlatform
+from hdrl.settings.batch.simgrid.file import SimGridPlatform
 from hdrl.settings.batch.simulation.paje import ScheduleTrace
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from hdrl.settings.batch.platform.simgrid_file import HostSpec, SimGridPlatform
-from hdrl.settings.batch.platform.zones import Link
+from hdrl.settings.batch.simgrid.file import HostSpec, SimGridPlatform
+from hdrl.settings.batch.simgrid.zones import Link
 
 WINDOW_BYTES = 4194304.0
 """TCP's window: a flow gets at most this much per round trip."""

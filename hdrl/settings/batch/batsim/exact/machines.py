@@ -11,7 +11,7 @@ from hdrl.errors import PlatformError
 from hdrl.settings.batch.batsim.exact.extended import EXTENDED_BITS, rounded
 from hdrl.settings.batch.batsim.exact.flows import Cpu
 from hdrl.settings.batch.batsim.exact.sharing import Network
-from hdrl.settings.batch.platform.simgrid_file import HostSpec, SimGridPlatform
+from hdrl.settings.batch.simgrid.file import HostSpec, SimGridPlatform
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.batsim.exact.hosts import HostLedger

@@ -21,6 +21,7 @@ from hdrl.settings.batch.batsim.exact.extended import (
 from hdrl.settings.batch.batsim.exact.idsets import format_ids
 from hdrl.settings.batch.batsim.exact.jobs import REJECTED, SUCCEEDED, Job
 from hdrl.settings.batch.batsim.exact.machines import STATES, Machines
+from hdrl.settings.batch.simulation.texts import name_text
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -211,7 +212,8 @@ class Outputs:
             self.totals.add(job, at)
             times = f"{job.start_s:f},{job.run_s:f},{at.finish_s:f},{at.waiting_s:f},{at.turnaround_s:f},{at.stretch:f}"
             energy_j = f"{job.energy_j:f}"
-        head = f"{job.name},{job.workload.name},{job.profile.name},{job.submission_s:f},{job.n_requested}"
+        names = ",".join(map(name_text, (job.name, job.workload.name, job.profile.name)))
+        head = f"{names},{job.submission_s:f},{job.n_requested}"
         success = int(job.state == SUCCEEDED)
         self.jobs.append(
             f'{head},{job.walltime_s:f},{success},{job.state},{times},{job.allocation_text},{energy_j},"{job.metadata}"'

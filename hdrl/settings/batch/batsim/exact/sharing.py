@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable
 
 from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow, Resource, Work
-from hdrl.settings.batch.platform.simgrid_file import SimGridPlatform
-from hdrl.settings.batch.platform.zones import Link
+from hdrl.settings.batch.simgrid.file import SimGridPlatform
+from hdrl.settings.batch.simgrid.zones import Link
 
 USAGE_PRECISION = 1e-5
 """What is left of a resource counts as nothing below this (flop/s or bytes/s)."""

@@ -14,7 +14,7 @@ from hdrl.settings.batch.batsim.exact.machines import BatsimMachine
 from hdrl.settings.batch.batsim.exact.outputs import Outputs
 from hdrl.settings.batch.batsim.exact.server import Server
 from hdrl.settings.batch.batsim.exact.submission import read_events, submit_events, submit_jobs
-from hdrl.settings.batch.platform.simgrid_file import SimGridPlatform
+from hdrl.settings.batch.simgrid.file import SimGridPlatform
 
 
 @dataclass(slots=True, eq=False, repr=False)

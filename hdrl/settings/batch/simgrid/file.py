@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hdrl.errors import PlatformError, ReadError, suggest
 from hdrl.files import read_text
-from hdrl.settings.batch.platform.zones import ClusterZone, Link, Route, VivaldiZone, Zone
+from hdrl.settings.batch.simgrid.zones import ClusterZone, Link, Route, VivaldiZone, Zone
 from hdrl.textnumbers import float_of
 
 if TYPE_CHECKING:

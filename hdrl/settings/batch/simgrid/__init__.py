@@ -1,0 +1,1 @@
+"""Platform files of SimGrid: hosts, links, zones and routes, as every simulator here reads them."""
