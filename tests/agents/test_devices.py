@@ -97,14 +97,11 @@ def test_tensors_here_and_there_cannot_be_mixed_in_these_tests(far: Any) -> None
         there + torch.ones(3)
 
 
-@pytest.fixture
-def one_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the CPU compute by torch, too, as devices do: bits are equal only within one arithmetic."""
-    monkeypatch.setattr(own, "JIT_DISABLED", True)
+def test_a_training_goes_on_elsewhere_and_its_files_are_those_of_the_cpu(
+    tmp_path: Path, request: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own, "JIT_DISABLED", True)  # here, too, torch's layers compute: elsewhere nothing else can
 
-
-@pytest.mark.usefixtures("one_arithmetic")
-def test_a_training_goes_on_elsewhere_and_its_files_are_those_of_the_cpu(tmp_path: Path, request: Any) -> None:
     def saved(trainer: Trainer, name: str) -> str:
         save_checkpoint(tmp_path / name, checkpoint_of(trainer.agent, "sac", training=trainer.state_dict()))
         return hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
@@ -208,13 +205,16 @@ def test_the_device_is_told_and_changes_no_file_of_the_cpu(tmp_path: Path, monke
     assert models[0] == models[1]
 
 
-@pytest.mark.usefixtures("one_arithmetic")
 def test_a_training_of_an_options_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> None:
     changes = {"algorithm": "rainbow", "settings": REPLAY, "validation_every": 3}
+    monkeypatch.setattr(own, "JIT_DISABLED", True)  # here, too, torch's layers compute: elsewhere nothing else can
     worlds.train(tmp_path, "here", **changes)
     device = request.getfixturevalue("far")
     monkeypatch.setattr(devices, "find_device", lambda *_: device)
     worlds.train(tmp_path, "there", device="cuda", **changes)
-    assert json.loads((tmp_path / "there" / "provenance.json").read_text())["device"] == "meta"
+    told = json.loads((tmp_path / "there" / "provenance.json").read_text())
+    assert told["device"] == "meta"
+    assert not told["is_portable"]
+    assert "it learns on meta" in told["why_not_portable"]
     for name in ("model.pt", "training.csv", "metrics.json"):
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
