@@ -69,7 +69,7 @@ class Settings:
 
     def __contains__(self, name: object) -> bool:
         """Tell whether there is a setting of that name."""
-        return name in self._homes or name in self._found
+        return isinstance(name, str) and (name in self._homes or name in self._found)
 
 
 SETTINGS = Settings(_HOMES)
