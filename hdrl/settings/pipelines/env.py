@@ -21,7 +21,7 @@ from hdrl.settings.pipelines.env_options import OBJECTIVES, pipelines_options
 from hdrl.settings.pipelines.generate import Model
 from hdrl.settings.pipelines.inputs import generated_load, loads_of
 from hdrl.settings.pipelines.kernel import entries
-from hdrl.settings.pipelines.kernel.state import OUTPUTS, SHARED, new_state, set_episode
+from hdrl.settings.pipelines.kernel.state import INDEXING, OUTPUTS, SHARED, new_state, set_episode
 from hdrl.settings.pipelines.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.policies import RULES, read_policy
@@ -254,7 +254,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     def _state_arrays(self) -> StateDict:
         found: StateDict = {"windows": self._windows, "seeds_of_times": self._seeds_of_times}
         for name, array in self._state._asdict().items():
-            if name in (*SHARED, *OUTPUTS):
+            if name in (*SHARED, *INDEXING, *OUTPUTS):
                 continue
             if array.dtype.names is None:
                 found[name] = array
@@ -331,6 +331,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
             rule = RULES[read_policy(name)]
             if name == "static":
                 raise OptionsError("policy 'static' follows a plan of each load; simulate it load by load")
+            state.weights[:, : len(rule.weights)] = rule.weights
             state.scalars["random"] = 1 + np.arange(len(chosen))[:, np.newaxis]
             values = entries.run_policy(Lent(state), rule.codes)
             results[name] = {objective: values[number] for objective, number in OBJECTIVES.items()}
