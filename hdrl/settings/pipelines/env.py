@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,7 @@ from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.envs.windowed import Windowed
 from hdrl.errors import OptionsError
 from hdrl.settings.pipelines.env_options import OBJECTIVES, pipelines_options
-from hdrl.settings.pipelines.generate import Model
-from hdrl.settings.pipelines.inputs import generated_load, loads_of
+from hdrl.settings.pipelines.inputs import LoadLike, read_loads
 from hdrl.settings.pipelines.kernel import entries
 from hdrl.settings.pipelines.kernel.state import INDEXING, OUTPUTS, SHARED, new_state, set_episode
 from hdrl.settings.pipelines.load import PipelineLoad, check_runs_on
@@ -27,11 +25,6 @@ from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.policies import RULES, read_policy
 from hdrl.settings.pipelines.tables import shared_tables
 from hdrl.settings.pipelines.trace import PipelineTrace, trace_of
-
-LoadLike = PipelineLoad | str | Path
-
-N_DEFAULT_LOADS = 16
-"""Generated loads that episodes hold if no others are given."""
 
 MAX_DRAWN = 2**62
 """Seeds of execution times are below it."""
@@ -154,7 +147,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         check_render_mode(render_mode)
         check_flags(wait=wait, redraw=redraw)
         self.machine = read_machine(machine) if isinstance(machine, str) else machine
-        self.loads = _loads(load, self.machine)
+        self.loads = read_loads(load, self.machine)
         for one in self.loads:
             check_runs_on(one, self.machine)
         self.options = pipelines_options(
@@ -336,17 +329,6 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
             values = entries.run_policy(Lent(state), rule.codes)
             results[name] = {objective: values[number] for objective, number in OBJECTIVES.items()}
         return results
-
-
-def _loads(load: LoadLike | Sequence[LoadLike] | None, machine: Units) -> list[PipelineLoad]:
-    if load is None:
-        model = Model(utilization=0.8, n_units=machine.n_units, n_pipelines=2 * machine.n_units)
-        return [generated_load(model, seed=seed) for seed in range(N_DEFAULT_LOADS)]
-    given = [load] if isinstance(load, (PipelineLoad, str, Path)) else list(load)
-    found = [one for text in given for one in ([text] if isinstance(text, PipelineLoad) else loads_of(text))]
-    if not found:
-        raise OptionsError("load is empty, expected at least one")
-    return found
 
 
 class PipelinesEnv(RowPickEnv):

@@ -98,3 +98,25 @@ class PipelinesSpec(PlainEnvironment):
         from hdrl.settings.pipelines.env import PipelinesEnv
 
         return PipelinesEnv(machine=machine, load=load, n_jobs="all", redraw=False, **arguments)
+
+
+class PipelinesIndexSpec(PlainEnvironment):
+    """Weights of an index of kernels, judged by windows of sets, see `hdrl.setting.EnvironmentSpec`."""
+
+    id = "hdrl/PipelinesIndex-v0"
+
+    def configurations(self, load: Any) -> tuple[int, ...]:
+        """Return where sets, or periods, that follow each other begin."""
+        found: tuple[int, ...] = load.first_items
+        return found
+
+    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the metric of its objective; less of each is better."""
+        return str(arguments.get("objective", "miss_ratio")), -1
+
+    def player(self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
+        """Return an environment in which weights decide about all instances; other arguments concern trainings."""
+        del arguments, options
+        from hdrl.settings.pipelines.index_env import PipelinesIndexPlayer
+
+        return PipelinesIndexPlayer(machine=machine, load=load)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hdrl.compiled.lend import Lent
+from hdrl.envs.episodes import Window
 from hdrl.errors import OptionsError
 from hdrl.settings.pipelines.kernel import codes, entries, index
 from hdrl.settings.pipelines.kernel.state import new_state, set_episode
@@ -77,6 +78,17 @@ _BY_HAND = {
 }
 
 
+def weights_of(offsets: ArrayLike) -> Floats:
+    """Return the weights that differ by something from those by hand.
+
+    Parameters
+    ----------
+    offsets
+        Shape ``(17,)``, or ``(n_candidates, 17)``.
+    """
+    return checked_weights(start_weights() + np.asarray(offsets, dtype=np.float64))
+
+
 def checked_weights(weights: ArrayLike) -> Floats:
     """Return weights as the simulator takes them: within `LARGEST_WEIGHT`.
 
@@ -94,6 +106,83 @@ def checked_weights(weights: ArrayLike) -> Floats:
     if found.ndim not in (1, 2) or found.shape[-1] != len(NAMES) or not np.isfinite(found).all():
         raise OptionsError(f"weights have shape {found.shape}, expected {len(NAMES)} finite numbers for each index")
     return np.clip(found, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+
+
+class IndexedLoads:
+    """Loads in which whole episodes are run under candidates of an index, or a classic rule, in compiled code alone.
+
+    Parameters
+    ----------
+    machine, loads
+        What is simulated.
+
+    Raises
+    ------
+    WorkloadError
+        If a load can never run on the machine.
+    """
+
+    def __init__(self, machine: Units, loads: Sequence[PipelineLoad]) -> None:
+        for load in loads:
+            check_runs_on(load, machine)
+        self.machine, self.loads = machine, tuple(loads)
+        self._shared = shared_tables(machine, loads)
+        self._firsts = np.cumsum([0, *(one.n_items for one in loads)])
+
+    @property
+    def whole(self) -> list[Window]:
+        """All of each load."""
+        return [Window(number, 0, load.n_items) for number, load in enumerate(self.loads)]
+
+    def run(
+        self,
+        windows: Sequence[Window],
+        rule: tuple[int, int, int],
+        candidates: Floats | None = None,
+        *,
+        n_threads: int = 1,
+    ) -> Floats:
+        """Run windows under a rule.
+
+        Parameters
+        ----------
+        windows
+            Which instances of which load an episode holds.
+        rule
+            Order, place and fusion, which need no plan.
+        candidates
+            Of an index, its weights, shape ``(n_candidates, 17)``; ``None``: one candidate without weights.
+        n_threads
+            How many threads share the simulations; results do not depend on it.
+
+        Returns
+        -------
+        numpy.ndarray
+            All objectives by number, shape ``(n_objectives, n_candidates, n_windows)``.
+        """
+        weights = np.zeros((1, len(NAMES))) if candidates is None else candidates
+        cut = [self.loads[one.workload].window(one.start, one.n_jobs) for one in windows]
+        most_kernels = max(int(one.first_kernels[-1]) for one in cut)
+        state = new_state(len(weights) * len(cut), max(one.n_jobs for one in windows), most_kernels, self._shared)
+        shares = [load.shares() for load in cut]
+        for row in range(len(state.scalars)):
+            window = windows[row % len(cut)]
+            first = int(self._firsts[window.workload]) + window.start
+            set_episode(state, row, first, window.n_jobs, shares[row % len(cut)])
+        state.weights[:] = np.repeat(weights, len(cut), axis=0)
+        lent, rows = Lent(state), np.arange(len(state.scalars))
+        results = np.zeros((codes.N_OBJECTIVES, len(rows)))
+
+        def run_share(member: int) -> None:
+            chosen = rows % n_threads == member
+            results[:, chosen] = entries.run_policy(lent, rule, chosen)[:, chosen]
+
+        if n_threads == 1:
+            run_share(0)
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(run_share, range(n_threads)))
+        return results.reshape(codes.N_OBJECTIVES, len(weights), len(cut))
 
 
 def run_index(
@@ -127,53 +216,10 @@ def run_index(
     WorkloadError
         If a load can never run on the machine.
     """
+    indexed = IndexedLoads(machine, loads)
     candidates = np.atleast_2d(checked_weights(weights))
-    return _run(machine, loads, INDEX_CODES, candidates, n_threads)[objective].reshape(len(candidates), len(loads))
-
-
-def run_rule(
-    machine: Units, loads: Sequence[PipelineLoad], rule: tuple[int, int, int], *, n_threads: int = 1
-) -> Floats:
-    """Run whole loads under a classic rule; return all objectives by number, shape ``(n_objectives, n_loads)``.
-
-    Parameters
-    ----------
-    machine, loads, n_threads
-        See `run_index`.
-    rule
-        Order, place and fusion, which need no plan.
-    """
-    return _run(machine, loads, rule, np.zeros((1, len(NAMES))), n_threads)
-
-
-def _run(
-    machine: Units, loads: Sequence[PipelineLoad], rule: tuple[int, int, int], candidates: Floats, n_threads: int
-) -> Floats:
-    """Run every load under every candidate; return all objectives, candidate by candidate."""
-    for load in loads:
-        check_runs_on(load, machine)
-    n_loads, firsts = len(loads), np.cumsum([0, *(one.n_items for one in loads)])
-    n_rows = len(candidates) * n_loads
-    longest = max(int(one.first_kernels[-1]) for one in loads)
-    state = new_state(n_rows, max(one.n_items for one in loads), longest, shared_tables(machine, loads))
-    shares = [load.shares() for load in loads]
-    for row in range(n_rows):
-        place = row % n_loads
-        set_episode(state, row, int(firsts[place]), loads[place].n_items, shares[place])
-    state.weights[:] = np.repeat(candidates, n_loads, axis=0)
-    lent, results = Lent(state), np.zeros((codes.N_OBJECTIVES, n_rows))
-    rows = np.arange(n_rows)
-
-    def run_share(member: int) -> None:
-        chosen = rows % n_threads == member
-        results[:, chosen] = entries.run_policy(lent, rule, chosen)[:, chosen]
-
-    if n_threads == 1:
-        run_share(0)
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(run_share, range(n_threads)))
-    return results
+    found: Floats = indexed.run(indexed.whole, INDEX_CODES, candidates, n_threads=n_threads)[objective]
+    return found
 
 
 _SHIPPED = Path(__file__).parent / "data"

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hdrl.files import expanded
-from hdrl.setting import PlainSetting
-from hdrl.settings.pipelines.environments import PipelinesSpec
+from hdrl.setting import EnvironmentSpec, PlainSetting
+from hdrl.settings.pipelines.environments import PipelinesIndexSpec, PipelinesSpec
 from hdrl.settings.pipelines.files import FILES
 from hdrl.settings.pipelines.inputs import file_of, generated_load, generated_loads, in_a_row, load_of
 from hdrl.settings.pipelines.load import PipelineLoad, Times, check_runs_on
@@ -35,7 +35,9 @@ class PipelineSetting(PlainSetting):
     Options = PipelineOptions
     Sweep = PipelineSweep
     policies = PipelinePolicies()
-    environments: Mapping[str, PipelinesSpec] = MappingProxyType({"pipelines": PipelinesSpec()})
+    environments: Mapping[str, EnvironmentSpec] = MappingProxyType(
+        {"pipelines": PipelinesSpec(), "pipelines_index": PipelinesIndexSpec()}
+    )
     metrics = METRICS
     default_metrics = ("miss_ratio", "n_own_misses", "mean_tardiness_s", "max_lateness_s", "mean_response_s")
     shown_metrics = (

@@ -118,7 +118,7 @@ def _n_future(state, time_us):
 
 
 @jit
-def describe(state, place, number, unit, time_us):
+def index_features(state, place, number, unit, time_us):
     """Write the features of a row, after `look_ahead`.
 
     Parameters
@@ -188,7 +188,7 @@ def decide_by_index(state):
                 time_us = runs_on(state, ready.instance, state.choices[number], one)
                 if time_us == NONE:
                     continue
-                describe(state, place, number, one, time_us)
+                index_features(state, place, number, one, time_us)
                 value = _index(state)
                 if its_unit == NONE or value < its_lowest:
                     its_unit, its_choice, its_lowest = one, number, value
