@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hdrl.files import expanded
-from hdrl.setting import EnvironmentSpec, PlainSetting
+from hdrl.setting import EnvironmentSpec, PlainSetting, ReproduceProtocol
 from hdrl.settings.pipelines.environments import PipelinesIndexSpec, PipelinesSpec
 from hdrl.settings.pipelines.files import FILES
 from hdrl.settings.pipelines.inputs import file_of, generated_load, generated_loads, in_a_row, load_of
@@ -17,7 +17,6 @@ from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics
 from hdrl.settings.pipelines.options import GENERATED, LoadOptions, PipelineOptions, PipelineSweep
 from hdrl.settings.pipelines.policybook import PipelinePolicies
-from hdrl.settings.pipelines.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
     from hdrl.figures.figure import Figure, Run
@@ -48,8 +47,15 @@ class PipelineSetting(PlainSetting):
     headline_metrics = ("n_missed", "miss_ratio", "n_unavoidable", "max_lateness_s", "mean_response_s", "utilization")
     unrun: Sequence[str] = ()
     generator = GENERATED
-    protocols: Mapping[str, Any] = PROTOCOLS  # type: ignore[assignment]
     files = FILES
+
+    @property
+    def protocols(self) -> Mapping[str, ReproduceProtocol]:
+        """Claimed experiments that are more than one comparison, by name."""
+        import hdrl.settings.pipelines.index_protocols  # noqa: F401 (they register their own)
+        from hdrl.settings.pipelines.protocols import PROTOCOLS
+
+        return PROTOCOLS
 
     @property
     def figures(self) -> Mapping[str, Figure]:

@@ -171,7 +171,7 @@ class World:
 
     def decide(self, rule: str, ready: list[tuple[int, int]], *, is_fusing: bool) -> tuple[int, int, int] | None:
         """Return instance, option and unit."""
-        if rule == "doomed_last":
+        if rule in ("doomed_last", "index"):
             return self.lowest_row(ready)
         candidates = []
         for one in ready:
