@@ -25,6 +25,8 @@ from hdrl.settings.pipelines.index import (
     INDEX_CODES,
     IndexedLoads,
     checked_weights,
+    run_index,
+    shipped_indices,
     start_weights,
     weights_of,
 )
@@ -139,6 +141,7 @@ def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
     numbers = (one / PROMISED for one in (promised.value, promised.low, promised.high))
     each = tuple(one / PROMISED for one in promised.trainings)
     found["last part", f"{TO_CLASSIC}, to {PROMISED:g}"] = Finding(*numbers, trainings=each, null=1.0)
+    found |= {("last part", f"misses of {name}"): Finding(_misses_of(name)) for name in shipped_indices()}
     found |= _by_utilization(classic, trained)
     found |= _without(trained[0])
     for name, world in OTHERS.items():
@@ -219,6 +222,11 @@ def _ratios(rivals: Mapping[str, Floats], ours: Mapping[str, Floats], classic: s
     column = "tardiness, to best classic"
     found[column] = ratio_of_means(ours["tardiness"], rivals["classic"][:, 1], f"{place}, {column}")
     return found
+
+
+def _misses_of(name: str) -> float:
+    """Return what a policy with weights misses on the last part."""
+    return float(run_index(OWN.units, OWN.loads(LAST), RULES[name].weights, n_threads=usable_cores()).mean())
 
 
 def _by_utilization(classic: str, trained: Sequence[Floats]) -> dict[Place, Finding]:
