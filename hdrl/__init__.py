@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hdrl.gymnasium_ids import register_with_gymnasium
+from hdrl.base.gymnasium_ids import register_with_gymnasium
 from hdrl.version import VERSION as __version__
 
 if TYPE_CHECKING:

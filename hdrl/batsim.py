@@ -1,10 +1,10 @@
 """Public names of Batsim without Batsim: the exact engine, and a handler of its simulations as in batsim-py.
 
-They live in `hdrl.settings.batch.batsim`; scripts import them from here.
+They live in `hdrl.batsim`; scripts import them from here.
 """
 
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim, Result, Scheduler
-from hdrl.settings.batch.batsim.handled import (
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result, Scheduler
+from hdrl.batsim.handled import (
     Host,
     HostEvent,
     HostState,
@@ -14,7 +14,7 @@ from hdrl.settings.batch.batsim.handled import (
     Reservation,
     SimulatorEvent,
 )
-from hdrl.settings.batch.batsim.handler import SimulatorHandler
+from hdrl.batsim.handler import SimulatorHandler
 
 __all__ = [
     "BatsimOptions",

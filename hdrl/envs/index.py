@@ -18,10 +18,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from hdrl.base.errors import DecisionError, OptionsError, SimulationError
 from hdrl.envs.hooks import Info
 from hdrl.envs.requests import check_render_mode, check_reset_options, checked_count, read_autoreset_mode
 from hdrl.envs.seeds import fresh_seed
-from hdrl.errors import DecisionError, OptionsError, SimulationError
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hdrl.registry import Registry
+from hdrl.base.registry import Registry
 
 HDEEPRM = "hdeeprm-0.3.1"
 IRMASIM = "irmasim"

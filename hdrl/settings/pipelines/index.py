@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hdrl.base.errors import OptionsError
 from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Window
-from hdrl.errors import OptionsError
 from hdrl.settings.pipelines.kernel import codes, entries, index
 from hdrl.settings.pipelines.kernel.state import new_state, set_episode
-from hdrl.settings.pipelines.load import PipelineLoad, check_runs_on
+from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units
-from hdrl.settings.pipelines.tables import shared_tables
+from hdrl.settings.pipelines.simulation.tables import shared_tables
 
 Floats = NDArray[np.float64]
 

@@ -10,19 +10,19 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from hdrl.cores import usable_cores
+from hdrl.base.cores import usable_cores
+from hdrl.base.errors import OptionsError
+from hdrl.base.seeding import stream
 from hdrl.envs.episodes import Part, Start, Window, part_bounds
 from hdrl.envs.index import Floats, IndexEnv, IndexPlayer, IndexVectorEnv
 from hdrl.envs.requests import check_choice, checked_count
-from hdrl.errors import OptionsError
-from hdrl.seeding import stream
-from hdrl.settings.pipelines.env_options import OBJECTIVES
+from hdrl.settings.pipelines.envs.options import OBJECTIVES
 from hdrl.settings.pipelines.index import INDEX_CODES, LARGEST_WEIGHT, NAMES, IndexedLoads, weights_of
 from hdrl.settings.pipelines.inputs import LoadLike, read_loads
-from hdrl.settings.pipelines.load import PipelineLoad, check_runs_on
+from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
-from hdrl.settings.pipelines.policies import BY_HAND, RULES, STATIC, index_rule, read_policy, simulate_rule
-from hdrl.settings.pipelines.trace import PipelineTrace
+from hdrl.settings.pipelines.simulation.policies import BY_HAND, RULES, STATIC, index_rule, read_policy, simulate_rule
+from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 DEFAULT_N_JOBS = 100
 DEFAULT_N_WINDOWS = 32
@@ -54,7 +54,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
     num_envs
         Number of rows.
     machine, load
-        See `hdrl.settings.pipelines.env.PipelinesVectorEnv`; each configuration of a load is a set.
+        See `hdrl.settings.pipelines.envs.env.PipelinesVectorEnv`; each configuration of a load is a set.
     n_jobs
         Instances of a window; sets with fewer, and ``"all"``: the whole set.
     start, part

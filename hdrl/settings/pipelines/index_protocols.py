@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.cores import usable_cores
-from hdrl.seeding import stream
+from hdrl.base.cores import usable_cores
+from hdrl.base.seeding import stream
 from hdrl.setting import Finding, Place, Playable
-from hdrl.settings.pipelines.env_options import OBJECTIVES
-from hdrl.settings.pipelines.generate import Model
+from hdrl.settings.pipelines.analysis.mapping import best_mapping
+from hdrl.settings.pipelines.envs.options import OBJECTIVES
 from hdrl.settings.pipelines.index import (
     INDEX_CODES,
     IndexedLoads,
@@ -32,12 +32,12 @@ from hdrl.settings.pipelines.index import (
 )
 from hdrl.settings.pipelines.inputs import generated_loads
 from hdrl.settings.pipelines.kernel import index
-from hdrl.settings.pipelines.load import PipelineLoad
+from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.machine import Units, read_machine
-from hdrl.settings.pipelines.mapping import best_mapping
-from hdrl.settings.pipelines.policies import RULES, STATIC, simulate
-from hdrl.settings.pipelines.policybook import PipelinePolicies
+from hdrl.settings.pipelines.named_policies import PipelinePolicies
 from hdrl.settings.pipelines.protocols import PROTOCOLS
+from hdrl.settings.pipelines.simulation.policies import RULES, STATIC, simulate
 
 Floats = NDArray[np.float64]
 

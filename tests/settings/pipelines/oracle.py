@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, field
 
 from hdrl.settings.pipelines.index import checked_weights, start_weights
-from hdrl.settings.pipelines.load import WHOLE, PipelineLoad
+from hdrl.settings.pipelines.loads.load import WHOLE, PipelineLoad
+from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Pipeline
 from hdrl.settings.pipelines.machine import Units
-from hdrl.settings.pipelines.pipeline import NEVER, Group, Pipeline
 
 FAR = 1 << 62
 

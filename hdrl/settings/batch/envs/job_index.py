@@ -14,12 +14,12 @@ from typing import Any
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from hdrl import elementary
-from hdrl.cores import usable_cores
+from hdrl.base import elementary
+from hdrl.base.cores import usable_cores
+from hdrl.base.errors import OptionsError
 from hdrl.envs.episodes import Length, Part, Start
 from hdrl.envs.index import Floats, IndexEnv, IndexPlayer, IndexVectorEnv
 from hdrl.envs.requests import checked_count
-from hdrl.errors import OptionsError
 from hdrl.settings.batch.envs.machines import WorkloadLike, pool_inputs
 from hdrl.settings.batch.envs.window_judge import ADDED, JudgedLog, judge
 from hdrl.settings.batch.platform.model import Platform

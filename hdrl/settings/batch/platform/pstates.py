@@ -28,9 +28,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
+from hdrl.settings.batch.contention import CONTENTION_MODELS, ContentionModel
 from hdrl.settings.batch.node_power import NodePower
-from hdrl.settings.batch.registries import COMPATIBILITY_MODES, CONTENTION_MODELS, HDEEPRM, IRMASIM, ContentionModel
+from hdrl.settings.batch.simulators import COMPATIBILITY_MODES, HDEEPRM, IRMASIM
 
 SERVING = 0
 CONTENDED = 1

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hdrl.errors import DecisionError, readable
-from hdrl.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
+from hdrl.base.errors import DecisionError, readable
+from hdrl.base.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
 from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
@@ -19,17 +19,17 @@ from hdrl.settings.batch.policies.pairs import VOID, parts_of_name
 from hdrl.settings.batch.policies.predicted import Asking, OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import read_policy
-from hdrl.settings.batch.registries import SIMULATORS
 from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator, Progress
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulation.view import View
+from hdrl.settings.batch.simulators import SIMULATORS
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.model import Workload
 
 if TYPE_CHECKING:
-    from hdrl.settings.batch.batsim.real import BatsimSettings
-    from hdrl.settings.batch.batsim.simulators import ProtocolSimulator
+    from hdrl.batsim.simulators import ProtocolSimulator
+    from hdrl.settings.batch.simulators import BatsimSettings
 
     Simulator: TypeAlias = EmbeddedSimulator | ProtocolSimulator
 
@@ -183,7 +183,7 @@ def exact_simulator(
     platform: Platform, workload: Workload, *, batsim: BatsimSettings | None, **common: Any
 ) -> ProtocolSimulator:
     """Return the exact engine."""
-    from hdrl.settings.batch.batsim.simulators import ExactSimulator
+    from hdrl.batsim.simulators import ExactSimulator
 
     del batsim
     return ExactSimulator(platform, workload, **common)
@@ -193,7 +193,7 @@ def batsim_simulator(
     platform: Platform, workload: Workload, *, batsim: BatsimSettings | None, **common: Any
 ) -> ProtocolSimulator:
     """Return Batsim itself."""
-    from hdrl.settings.batch.batsim.real import BatsimSimulator
+    from hdrl.batsim.real import BatsimSimulator
 
     return BatsimSimulator(platform, workload, settings=batsim, **common)
 
