@@ -10,9 +10,7 @@ from types import TracebackType
 import zmq
 
 from hdrl.base.errors import BatsimError
-
-FREE_ENDPOINT = "tcp://127.0.0.1:*"
-"""A free port that only this machine can reach."""
+from hdrl.settings.batch.simulators import FREE_ENDPOINT
 
 _LOOK_EVERY_S = 0.05
 _ENDING_S = 5.0

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from hdrl.base.errors import BatsimError, OutputError, SimulationError
 from hdrl.batsim.client import Listener
@@ -18,45 +17,13 @@ from hdrl.batsim.simulators import PREFIX, ProtocolSimulator
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
-from hdrl.settings.batch.simulators import FREE_ENDPOINT
+from hdrl.settings.batch.simulators import BatsimSettings
 from hdrl.settings.batch.workload.model import Workload
 
 LOG_NAME = "batsim.log"
 """The file that gets what Batsim prints."""
 
 _LOOK_EVERY_S = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatsimSettings:
-    """How Batsim is run.
-
-    Attributes
-    ----------
-    endpoint
-        Where the decision system listens; ``*`` as port stands for a free one.
-    executable
-        The command to start, looked for on ``PATH``.
-    arguments
-        Further arguments of it.
-    timeout_s
-        How long Batsim may be silent, in wall-clock seconds, before it is given up.
-    wait_for
-        ``"start"``: Batsim is started; ``"connect"``: it is started by somebody else, and connects.
-    folder
-        Folder that is shared with a Batsim that connects from elsewhere: its platform and workload are written
-        there, and its files are expected there, named ``out_jobs.csv`` and so on.
-    protocol
-        4 for Batsim 3.1 to 4.2, 5 for Batsim 5 (v5.0.0-rc2).
-    """
-
-    endpoint: str = FREE_ENDPOINT
-    executable: str = "batsim"
-    arguments: tuple[str, ...] = ()
-    timeout_s: float = 60.0
-    wait_for: Literal["start", "connect"] = "start"
-    folder: Path | None = None
-    protocol: Literal[4, 5] = 4
 
 
 class BatsimSimulator(ProtocolSimulator):
@@ -249,3 +216,10 @@ class BatsimSimulator(ProtocolSimulator):
 def _seen_from_here(endpoint: str) -> str:
     """Return where a process of ours connects to: what listens everywhere listens here too."""
     return endpoint.replace("tcp://0.0.0.0:", "tcp://127.0.0.1:").replace("tcp://[::]:", "tcp://[::1]:")
+
+
+def batsim_simulator(
+    platform: Platform, workload: Workload, *, batsim: BatsimSettings | None, **common: Any
+) -> BatsimSimulator:
+    """Return Batsim itself."""
+    return BatsimSimulator(platform, workload, settings=batsim, **common)

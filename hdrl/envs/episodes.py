@@ -1,8 +1,8 @@
 """Which jobs an episode holds: a whole workload, or a window of consecutive jobs of one of several.
 
-Windows count jobs in the order of submission. A workload is cut into parts (`hdrl.base.windows`); a window never reaches
-from one into the next. Which window an episode gets depends on its number and, where it is drawn, on 64 random bits:
-nothing is remembered from one to the next.
+Windows count jobs in the order of submission. A workload is cut into parts (`hdrl.base.windows`); a window never
+reaches from one into the next. Which window an episode gets depends on its number and, where it is drawn, on 64 random
+bits: nothing is remembered from one to the next.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ RLSCHEDULER_N_JOBS = 1024
 """Jobs in each of them."""
 
 Part: TypeAlias = str | tuple[float, float] | tuple[int, int]
-"""A name of `hdrl.base.windows.PARTS`, two fractions of the jobs, or two places in the order of submission (integers)."""
+"""A name of `hdrl.base.windows.PARTS`, two fractions of the jobs, or two places in the order of submission
+(integers)."""
 
 Start: TypeAlias = str | int | Sequence[int] | None
 """``"random"``, ``"consecutive"``, the place of a job, or several; ``None``: as suits the length."""

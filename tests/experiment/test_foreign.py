@@ -20,10 +20,7 @@ from torch import nn  # noqa: E402
 import hdrl.envs  # noqa: E402, F401 (registers them)
 from hdrl.agents import load_agent  # noqa: E402
 from hdrl.base.errors import OptionsError, ReadError  # noqa: E402
-from hdrl.batch import (
-    read_platform,  # noqa: E402
-    read_workload,  # noqa: E402
-)
+from hdrl.batch import read_platform, read_workload  # noqa: E402
 from hdrl.experiment import Model  # noqa: E402
 from hdrl.experiment.run.inputs import read_options  # noqa: E402
 from hdrl.launcher.main import cli  # noqa: E402

@@ -425,7 +425,7 @@ runs the scheduler that its command names."""
 IMPORTERS = {
     *("hdrl/__init__.py", "hdrl/setting/known.py", "hdrl/envs/__init__.py", "hdrl/experiment/__init__.py"),
     *("hdrl/settings/batch/simulation/__init__.py", "hdrl/settings/batch/simulation/frames.py"),
-    *("hdrl/settings/batch/registries.py", "hdrl/learn/uncompiled.py", "launcher/main.py", "agents/__init__.py"),
+    *("hdrl/settings/batch/simulators.py", "hdrl/learn/uncompiled.py", "launcher/main.py", "agents/__init__.py"),
     *("hdrl/compiled/lend.py", "hdrl/compiled/jit.py", "hdrl/base/gymnasium_ids.py"),
 }
 """Modules that import others by a name: each from a table of its own."""

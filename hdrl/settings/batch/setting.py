@@ -12,7 +12,7 @@ from hdrl.settings.batch import options as batch_options
 from hdrl.settings.batch.environments import JobIndexSpec, JobPickSpec, PolicyPairSpec
 from hdrl.settings.batch.metrics import METRICS, compute_metrics
 from hdrl.settings.batch.named_policies import BatchPolicies
-from hdrl.settings.batch.simulators import SIMULATORS
+from hdrl.settings.batch.simulators import SIMULATORS, BatsimSettings
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.trace.files import TraceFile
 
@@ -251,8 +251,6 @@ def _outside(options: batch_options.Options, platform: Platform, folder: Path | 
         "platform_file": None if platform.clusters else options.path_of(options.platform_file_path),
     }
     if options.simulator == "batsim":
-        from hdrl.settings.batch.simulators import BatsimSettings
-
         chosen = options.batsim
         known["batsim"] = BatsimSettings(
             endpoint=chosen.endpoint,

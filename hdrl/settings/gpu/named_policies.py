@@ -20,7 +20,7 @@ class GpuPolicies(PlainPolicies):
     default_baseline = "fifo"
 
     def names(self) -> Sequence[str]:
-        """Return the names of all policies; more of them can be read, see `hdrl.settings.gpu.policies.names.read_policy`."""
+        """Return the names of all policies; `policies.names.read_policy` reads more of them."""
         return (*policy_names(), *SHARES)
 
     def groups(self) -> Mapping[str, Sequence[str]]:

@@ -117,6 +117,6 @@ class PipelinesIndexSpec(PlainEnvironment):
     def player(self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return an environment in which weights decide about all instances; other arguments concern trainings."""
         del arguments, options
-        from hdrl.settings.pipelines.index_env import PipelinesIndexPlayer
+        from hdrl.settings.pipelines.envs.index import PipelinesIndexPlayer
 
         return PipelinesIndexPlayer(machine=machine, load=load)

@@ -21,7 +21,14 @@ from hdrl.base.seeding import stream
 from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.pipelines.analysis.mapping import best_mapping
 from hdrl.settings.pipelines.envs.options import OBJECTIVES
-from hdrl.settings.pipelines.index import (
+from hdrl.settings.pipelines.inputs import generated_loads
+from hdrl.settings.pipelines.kernel import index
+from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.load import PipelineLoad
+from hdrl.settings.pipelines.machine import Units, read_machine
+from hdrl.settings.pipelines.named_policies import PipelinePolicies
+from hdrl.settings.pipelines.protocols import PROTOCOLS
+from hdrl.settings.pipelines.simulation.index import (
     INDEX_CODES,
     IndexedLoads,
     checked_weights,
@@ -30,13 +37,6 @@ from hdrl.settings.pipelines.index import (
     start_weights,
     weights_of,
 )
-from hdrl.settings.pipelines.inputs import generated_loads
-from hdrl.settings.pipelines.kernel import index
-from hdrl.settings.pipelines.loads.generate import Model
-from hdrl.settings.pipelines.loads.load import PipelineLoad
-from hdrl.settings.pipelines.machine import Units, read_machine
-from hdrl.settings.pipelines.named_policies import PipelinePolicies
-from hdrl.settings.pipelines.protocols import PROTOCOLS
 from hdrl.settings.pipelines.simulation.policies import RULES, STATIC, simulate
 
 Floats = NDArray[np.float64]

@@ -28,7 +28,7 @@ class PipelinePolicies(PlainPolicies):
         ``fused`` and ``unfused``: with and without fusion. ``heuristics``: all that do not draw and use every unit, the
         opponents that a learned policy has to beat; what evolution has found is in none of the groups.
         """
-        from hdrl.settings.pipelines.index import shipped_indices
+        from hdrl.settings.pipelines.simulation.index import shipped_indices
 
         names = [name for name in self.names() if name not in shipped_indices()]
         kinds = ("cpu", "gpu", "random")

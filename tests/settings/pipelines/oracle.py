@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from hdrl.settings.pipelines.index import checked_weights, start_weights
 from hdrl.settings.pipelines.loads.load import WHOLE, PipelineLoad
 from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Pipeline
 from hdrl.settings.pipelines.machine import Units
+from hdrl.settings.pipelines.simulation.index import checked_weights, start_weights
 
 FAR = 1 << 62
 

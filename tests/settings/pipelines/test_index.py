@@ -13,7 +13,15 @@ from hypothesis import settings as hypothesis_settings
 
 from hdrl.base.errors import DecisionError, OptionsError, UnknownName
 from hdrl.settings.pipelines.envs.env import PipelinesVectorEnv
-from hdrl.settings.pipelines.index import (
+from hdrl.settings.pipelines.envs.index import PipelinesIndexEnv, PipelinesIndexPlayer, PipelinesIndexVectorEnv
+from hdrl.settings.pipelines.inputs import generated_load, in_a_row
+from hdrl.settings.pipelines.kernel import codes, index
+from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.load import PipelineLoad
+from hdrl.settings.pipelines.loads.pipeline import NEVER
+from hdrl.settings.pipelines.machine import Units, read_machine
+from hdrl.settings.pipelines.named_policies import PipelinePolicies
+from hdrl.settings.pipelines.simulation.index import (
     INDEX_CODES,
     NAMES,
     IndexedLoads,
@@ -24,14 +32,6 @@ from hdrl.settings.pipelines.index import (
     start_weights,
     weights_of,
 )
-from hdrl.settings.pipelines.index_env import PipelinesIndexEnv, PipelinesIndexPlayer, PipelinesIndexVectorEnv
-from hdrl.settings.pipelines.inputs import generated_load, in_a_row
-from hdrl.settings.pipelines.kernel import codes, index
-from hdrl.settings.pipelines.loads.generate import Model
-from hdrl.settings.pipelines.loads.load import PipelineLoad
-from hdrl.settings.pipelines.loads.pipeline import NEVER
-from hdrl.settings.pipelines.machine import Units, read_machine
-from hdrl.settings.pipelines.named_policies import PipelinePolicies
 from hdrl.settings.pipelines.simulation.policies import BY_HAND, RULES, index_rule, simulate, simulate_rule
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 

@@ -10,7 +10,7 @@ from hdrl.compiled.jit import entry_in
 _HERE = Path(__file__).parent
 _BATCH = _HERE.parent
 
-_TAKEN = ("order", "kernel", "platform/pstates.py", "workload/history.py")
+_TAKEN = ("identical_cores", "kernel", "platform/pstates.py", "workload/history.py")
 
 CACHE_FOLDER = cache_folder("hdrl-picking", [_HERE, *(_BATCH / name for name in _TAKEN)])
 

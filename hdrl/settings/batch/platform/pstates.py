@@ -50,7 +50,7 @@ def contention_model(name: str) -> ContentionModel:
     Parameters
     ----------
     name
-        One of `hdrl.settings.batch.registries.CONTENTION_MODELS`.
+        One of `hdrl.settings.batch.contention.CONTENTION_MODELS`.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def pstate_rules(
     contention
         The name of a contention model.
     compatibility
-        ``None``, or one of `registries.COMPATIBILITY_MODES`, where nodes are always on.
+        ``None``, or one of `simulators.COMPATIBILITY_MODES`, where nodes are always on.
     node_power
         What it takes to switch nodes off that do not say so themselves; ``None``: they are always on.
 

@@ -23,13 +23,12 @@ from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator, Progress
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulation.view import View
-from hdrl.settings.batch.simulators import SIMULATORS
+from hdrl.settings.batch.simulators import SIMULATORS, BatsimSettings
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.model import Workload
 
 if TYPE_CHECKING:
-    from hdrl.batsim.simulators import ProtocolSimulator
-    from hdrl.settings.batch.simulators import BatsimSettings
+    from hdrl.settings.batch.simulators import ProtocolSimulator
 
     Simulator: TypeAlias = EmbeddedSimulator | ProtocolSimulator
 
@@ -95,12 +94,12 @@ def simulate(
     energy
         Account for energy.
     compatibility
-        ``None``, or one of `registries.COMPATIBILITY_MODES`; the platform and the workload must have been read
+        ``None``, or one of `simulators.COMPATIBILITY_MODES`; the platform and the workload must have been read
         in the same mode.
     progress
         Called with the numbers of finished and of all jobs, a few times a second.
     simulator
-        One of `hdrl.settings.batch.registries.SIMULATORS`.
+        One of `hdrl.settings.batch.simulators.SIMULATORS`.
     batsim
         How Batsim is run, if it is.
     folder
@@ -177,25 +176,6 @@ def embedded_simulator(
     """Return the compiled kernel; it needs no files."""
     del batsim, folder, platform_file
     return EmbeddedSimulator(platform, workload, **common)
-
-
-def exact_simulator(
-    platform: Platform, workload: Workload, *, batsim: BatsimSettings | None, **common: Any
-) -> ProtocolSimulator:
-    """Return the exact engine."""
-    from hdrl.batsim.simulators import ExactSimulator
-
-    del batsim
-    return ExactSimulator(platform, workload, **common)
-
-
-def batsim_simulator(
-    platform: Platform, workload: Workload, *, batsim: BatsimSettings | None, **common: Any
-) -> ProtocolSimulator:
-    """Return Batsim itself."""
-    from hdrl.batsim.real import BatsimSimulator
-
-    return BatsimSimulator(platform, workload, settings=batsim, **common)
 
 
 def _run_priority(simulator: Simulator, own: OwnPriority, progress: Progress | None) -> None:

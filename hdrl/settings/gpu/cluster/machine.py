@@ -20,7 +20,7 @@ from hdrl.base.files import expanded, read_json, read_text
 from hdrl.options.block import Block
 from hdrl.options.reading import validated
 
-SHIPPED = Path(__file__).parent / "data"
+SHIPPED = Path(__file__).parents[1] / "data"
 """Folder of the clusters that have names."""
 
 MAX_TYPES = 32

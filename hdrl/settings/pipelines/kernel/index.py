@@ -39,7 +39,7 @@ from hdrl.settings.pipelines.kernel.state import N_WEIGHTS
     HOPELESS,
     FUTURE,
 ) = range(N_WEIGHTS)
-"""The features of a row; `hdrl.settings.pipelines.index.NAMES` says what each is."""
+"""The features of a row; `hdrl.settings.pipelines.simulation.index.NAMES` says what each is."""
 
 MOST_KILLED, MOST_RELEASES = 3, 6
 """So many other instances that a row would doom count, and so many releases are looked at ahead."""

@@ -68,9 +68,9 @@ INSTANCE_TABLE_DTYPE = record_dtype(
         ("is_announced", np.int64),
     ]
 )
-"""An instance: as in `hdrl.settings.pipelines.loads.load.INSTANCE_DTYPE`; ``first_place`` counts kernels of all instances
-through, ``job`` is the number of its pipeline within its own set; ``is_announced`` whether its release is known
-before: that of strictly periodic ones is."""
+"""An instance: as in `hdrl.settings.pipelines.loads.load.INSTANCE_DTYPE`; ``first_place`` counts kernels of all
+instances through, ``job`` is the number of its pipeline within its own set; ``is_announced`` whether its release is
+known before: that of strictly periodic ones is."""
 
 SETTINGS_DTYPE = record_dtype(
     [

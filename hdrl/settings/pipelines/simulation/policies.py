@@ -13,18 +13,18 @@ from hdrl.base.seeding import stream_seed
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.lend import Lent
 from hdrl.settings.pipelines.analysis.mapping import best_mapping
-from hdrl.settings.pipelines.index import (
+from hdrl.settings.pipelines.kernel import codes, entries
+from hdrl.settings.pipelines.kernel.jit import CACHE_FOLDER
+from hdrl.settings.pipelines.kernel.state import State, new_state, set_episode, smallest_state
+from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
+from hdrl.settings.pipelines.machine import Units
+from hdrl.settings.pipelines.simulation.index import (
     INDEX_CODES,
     checked_weights,
     shipped_indices,
     shipped_weights,
     start_weights,
 )
-from hdrl.settings.pipelines.kernel import codes, entries
-from hdrl.settings.pipelines.kernel.jit import CACHE_FOLDER
-from hdrl.settings.pipelines.kernel.state import State, new_state, set_episode, smallest_state
-from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
-from hdrl.settings.pipelines.machine import Units
 from hdrl.settings.pipelines.simulation.tables import Plan, shared_tables
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace, trace_of
 
@@ -41,7 +41,7 @@ class Rule:
     what
         The same in words.
     weights
-        Of an index, see `hdrl.settings.pipelines.index`.
+        Of an index, see `hdrl.settings.pipelines.simulation.index`.
     """
 
     order: int

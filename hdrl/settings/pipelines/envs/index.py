@@ -17,10 +17,10 @@ from hdrl.envs.episodes import Part, Start, Window, part_bounds
 from hdrl.envs.index import Floats, IndexEnv, IndexPlayer, IndexVectorEnv
 from hdrl.envs.requests import check_choice, checked_count
 from hdrl.settings.pipelines.envs.options import OBJECTIVES
-from hdrl.settings.pipelines.index import INDEX_CODES, LARGEST_WEIGHT, NAMES, IndexedLoads, weights_of
 from hdrl.settings.pipelines.inputs import LoadLike, read_loads
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
+from hdrl.settings.pipelines.simulation.index import INDEX_CODES, LARGEST_WEIGHT, NAMES, IndexedLoads, weights_of
 from hdrl.settings.pipelines.simulation.policies import BY_HAND, RULES, STATIC, index_rule, read_policy, simulate_rule
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 

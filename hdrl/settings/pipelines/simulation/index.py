@@ -222,7 +222,7 @@ def run_index(
     return found
 
 
-_SHIPPED = Path(__file__).parent / "data"
+_SHIPPED = Path(__file__).parents[1] / "data"
 
 
 @cache

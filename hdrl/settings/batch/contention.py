@@ -1,57 +1,10 @@
-"""What batch jobs can be simulated by, and how machines behave: names that options take and that users can add to."""
+"""What happens where jobs want more memory bandwidth than there is: models that options name and users can add to."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from hdrl.base.registry import Registry
-
-HDEEPRM = "hdeeprm-0.3.1"
-IRMASIM = "irmasim"
-
-COMPATIBILITY_MODES = (HDEEPRM, IRMASIM)
-"""Names of the systems whose numbers can be reproduced, their errors included."""
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatorKind:
-    """Who can simulate.
-
-    Attributes
-    ----------
-    maker
-        What makes a simulator of a platform and a workload, with the keywords ``seed``, ``energy``, ``compatibility``,
-        ``folder``, ``platform_file`` and ``batsim`` of `policies.simulate`; or its place, as
-        ``"module:function"``, which is imported when it is first used.
-    writes_files
-        Whether it leaves Batsim's files in the folder itself.
-    """
-
-    maker: Callable[..., Any] | str
-    writes_files: bool = False
-
-    def make(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return a simulator."""
-        maker = self.maker
-        if isinstance(maker, str):
-            module, _, name = maker.partition(":")
-            maker = getattr(importlib.import_module(module), name)
-        return maker(*arguments, **keywords)
-
-
-SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
-"""Who may simulate: the compiled kernel, the exact engine, Batsim itself, or what a user adds."""
-
-SIMULATORS.register("embedded")(SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator"))
-SIMULATORS.register("exact")(
-    SimulatorKind("hdrl.settings.batch.policies.simulation:exact_simulator", writes_files=True)
-)
-SIMULATORS.register("batsim")(
-    SimulatorKind("hdrl.settings.batch.policies.simulation:batsim_simulator", writes_files=True)
-)
 
 
 @dataclass(frozen=True, slots=True)
