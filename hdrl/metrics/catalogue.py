@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol
 
+from hdrl.base.windows import Places
 from hdrl.setting.kinds import LoadT, MachineT, Message, OptionsT, SweepT
 from hdrl.trace.model import Load, Machine, Trace
-from hdrl.windows import Places
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,7 @@ Arguments = Mapping[str, object]
 class Player(Protocol):
     """A single environment of Gymnasium in which a model decides about a whole load.
 
-    It may have a method ``play_actor(actor, *, seed)`` that plays an episode with a `hdrl.plainnet.PlainActor` in
+    It may have a method ``play_actor(actor, *, seed)`` that plays an episode with a `hdrl.base.plainnet.PlainActor` in
     compiled code.
     """
 

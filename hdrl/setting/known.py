@@ -6,9 +6,9 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from hdrl.errors import OptionsError, UnknownName
-from hdrl.files import expanded
-from hdrl.pyfiles import UntrustedFile, is_policy_file, run_file
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.files import expanded
+from hdrl.base.pyfiles import UntrustedFile, is_policy_file, run_file
 from hdrl.setting.setting import Setting
 
 BATCH = "batch"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
 
 Policy = object
 """What decides without learning: the name of a policy, or whatever a setting makes of a user's Python file."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Generic
 
-from hdrl.registry import Registry
+from hdrl.base.registry import Registry
 from hdrl.setting.claims import ReproduceProtocol
 from hdrl.setting.environments import EnvironmentSpec
 from hdrl.setting.inputs import Inputs

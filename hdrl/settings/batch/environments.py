@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
+from hdrl.base.windows import range_of_shares
 from hdrl.setting import EnvironmentSpec, Fingerprints, FurtherLoads, LoadPart, Message
 from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.settings.batch.workload.model import Workload
-from hdrl.windows import range_of_shares
 
 if TYPE_CHECKING:
     import numpy as np
@@ -244,7 +244,7 @@ class JobPickSpec(_OfMoreLogs):
 
     def warm_up(self, message: Message) -> None:
         """Compile what plays models."""
-        from hdrl.settings.batch.picking.compilation import warm_up
+        from hdrl.settings.batch.compiled_play.compilation import warm_up
 
         warm_up(message)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from hdrl import elementary
-from hdrl.errors import OptionsError
+from hdrl.base import elementary
+from hdrl.base.errors import OptionsError
 from hdrl.setting import Configured, EnvironmentSpec
-from hdrl.settings.pipelines.load import PipelineLoad
+from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.machine import CPU, GPU, Units
 from hdrl.settings.pipelines.options import GENERATED, PipelineOptions, PipelineSweep
 
@@ -44,7 +44,7 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
 
         What a pipeline needs is its least unit time per period: sets of the same seed differ in that alone.
         """
-        from hdrl.settings.pipelines.covers import demand_us
+        from hdrl.settings.pipelines.loads.covers import demand_us
 
         needs_us = np.array([demand_us(one, (CPU, GPU)) for one in load.pipelines])
         found = []
@@ -98,6 +98,6 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         why = self.unplayable(arguments)
         if why is not None:
             raise OptionsError(why)
-        from hdrl.settings.pipelines.env import PipelinesEnv
+        from hdrl.settings.pipelines.envs.env import PipelinesEnv
 
         return PipelinesEnv(machine=machine, load=load, n_jobs="all", redraw=False, **arguments)
