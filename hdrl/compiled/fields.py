@@ -39,14 +39,12 @@ class Role(Enum):
 
     ``OWN``: each environment has one; in a batch it has a leading axis. ``SHARED``: it never changes, and all
     environments of a batch share it. ``SCRATCH``: it holds nothing from one decision to the next; environments share
-    it, threads do not, so that it stays in the cache however many environments there are. ``PER_ROW``: the environments
-    of a batch share it because it holds one value for each of them.
+    it, threads do not, so that it stays in the cache however many environments there are.
     """
 
     OWN = "own"
     SHARED = "shared"
     SCRATCH = "scratch"
-    PER_ROW = "per row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +100,6 @@ def log(dtype: DTypeLike, length: str, *, counted_by: str) -> Field:
     return Field(np.dtype(dtype), (length,), Role.OWN, counted_by=counted_by)
 
 
-def per_row(dtype: DTypeLike, *, is_output: bool = False) -> Field:
-    """Return a field with one value for each environment of a batch: see `Field`."""
-    return Field(np.dtype(dtype), (), Role.PER_ROW, is_output=is_output)
-
-
 @cache
 def fields_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Field]:
     """Return the fields of a state by name, in their order.
@@ -120,7 +113,7 @@ def fields_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Field]:
     return {name: hints[name].__metadata__[0] for name in kind._fields}  # type: ignore[attr-defined]
 
 
-def names_of(kind: type[tuple[Any, ...]], *roles: Role) -> tuple[str, ...]:
+def names_of(kind: type[tuple[Any, ...]], *roles: Role, is_output: bool | None = None) -> tuple[str, ...]:
     """Return the names of the fields that play one of some parts.
 
     Parameters
@@ -129,8 +122,11 @@ def names_of(kind: type[tuple[Any, ...]], *roles: Role) -> tuple[str, ...]:
         The class of the named tuple.
     roles
         The parts.
+    is_output
+        Whether they are handed out; ``None``: all.
     """
-    return tuple(name for name, field in fields_of(kind).items() if field.role in roles)
+    fields = fields_of(kind).items()
+    return tuple(name for name, one in fields if one.role in roles and is_output in (None, one.is_output))
 
 
 def _by_name(state: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
@@ -177,8 +173,6 @@ def new_arrays(
 
     def shape_of(field: Field) -> tuple[int, ...]:
         of_one = tuple(sizes[name] for name in field.lengths)
-        if field.role is Role.PER_ROW:
-            return (1 if n_rows is None else n_rows,)
         return of_one if n_rows is None or field.role is not Role.OWN else (n_rows, *of_one)
 
     return kind(*(_beginning(name, one, shape_of(one), given.get(name)) for name, one in fields.items()))
