@@ -76,9 +76,8 @@ def test_a_field_that_is_added_is_in_every_list(field: Any, role: Role, of_one: 
     assert "added" in names_of(kind, role)
     assert "added" not in names_of(kind, *set(Role) - {role})
     assert (state.added.shape, batch.added.shape) == (of_one, of_two)
-    if role is not Role.PER_ROW:  # which only a batch has
-        assert repeated(state, 2).added.shape == of_two
-        assert alone(state).added.shape == (1, *of_one) if role is Role.OWN else of_one
+    assert repeated(state, 2).added.shape == of_two
+    assert alone(state).added.shape == (1, *of_one) if role is Role.OWN else of_one
     other = for_another_thread(batch)
     assert (other.added is batch.added) is (role is not Role.SCRATCH)
     assert copied(state).added is not state.added

@@ -23,15 +23,12 @@ from hdrl.settings.gpu.kernel.running import next_event_s, preempt, served_s, st
 from hdrl.settings.gpu.kernel.state import clear, move
 
 N_COLUMNS = 16
-"""Columns of a row, see `hdrl.settings.gpu.env.GpuClusterVectorEnv`."""
+"""Columns of a row, see `hdrl.settings.gpu.envs.env.GpuClusterVectorEnv`."""
 
 MEAN_JCT, MEAN_QUEUEING, MEAN_SLOWDOWN, PRIORITY_JCT, MAKESPAN = OBJECTIVES = CodeTable("objective", range(5))
 """Objectives."""
 
 N_OBJECTIVES = 5
-
-# Places in the array of sizes.
-MAX_JOBS, MAX_RUNNING, N_PLACEMENTS, OBJECTIVE, SEES_DURATIONS, MAX_PAGES, MAY_WAIT = range(7)
 
 REQUESTS = CodeTable("request", range(3))
 """Requests to `SERVED`; `TELL` writes the objectives of environments."""
@@ -107,7 +104,7 @@ def _is_asked(w):
     """Tell whether the agent has a choice now."""
     if w.counts[state.N_WAITING] == 0:
         return False
-    for i in range(min(w.sizes[MAX_RUNNING], w.counts[state.N_RUNNING])):
+    for i in range(min(w.sizes[codes.MAX_RUNNING], w.counts[state.N_RUNNING])):
         if _may_preempt(w, i):
             return True
     return _any_starts(w)
@@ -149,7 +146,7 @@ def _next_end_s(w):
 @jit
 def _n_pages(w):
     """Return how many pages of the queue can be looked at."""
-    return min(w.sizes[MAX_PAGES], -(-w.counts[state.N_WAITING] // w.sizes[MAX_JOBS]))
+    return min(w.sizes[codes.MAX_PAGES], -(-w.counts[state.N_WAITING] // w.sizes[codes.MAX_JOBS]))
 
 
 @jit
@@ -165,7 +162,7 @@ def _describe(w, j, end_s, row):
     waiting = w.counts[state.N_WAITING]
     shown[row, 12] = waiting / (waiting + 16.0)
     shown[row, 14] = _squash(served_s(w, j))
-    if w.sizes[SEES_DURATIONS] == 0:
+    if w.sizes[codes.SEES_DURATIONS] == 0:
         return
     shown[row, 2] = _squash(_left_s(w, j))
     shown[row, 9] = min(1.0, worked(w, j) / w.estimate[j])
@@ -176,15 +173,15 @@ def _describe(w, j, end_s, row):
 def _show_waiting(w, end_s, mask):
     """Write the rows of the waiting jobs of the page."""
     shown = w.observations
-    first = w.counts[state.PAGE] * w.sizes[MAX_JOBS]
-    n = min(w.sizes[MAX_JOBS], w.counts[state.N_WAITING] - first)
+    first = w.counts[state.PAGE] * w.sizes[codes.MAX_JOBS]
+    n = min(w.sizes[codes.MAX_JOBS], w.counts[state.N_WAITING] - first)
     latest = latest_key(w) if w.rules[codes.PREEMPTS] > 0 else -math.inf
     for i in range(n):
         j = waiting_at(w, first + i)
         may = _may_start(w, j)
         fits = may and may_fit(w, j)
-        for p in range(w.sizes[N_PLACEMENTS]):
-            row = i * w.sizes[N_PLACEMENTS] + p
+        for p in range(w.sizes[codes.N_PLACEMENTS]):
+            row = i * w.sizes[codes.N_PLACEMENTS] + p
             _describe(w, j, end_s, row)
             w.row_masks[row] = 1
             node = find_place(w, j, w.placements[p]) if fits else NOWHERE
@@ -213,10 +210,10 @@ def _show(w, mask):
     if w.counts[state.N_DONE] == w.n_jobs[0]:
         mask[0] = 1
         return
-    end_s = _next_end_s(w) if w.sizes[SEES_DURATIONS] > 0 else math.inf
+    end_s = _next_end_s(w) if w.sizes[codes.SEES_DURATIONS] > 0 else math.inf
     _show_waiting(w, end_s, mask)
-    first = w.sizes[MAX_JOBS] * w.sizes[N_PLACEMENTS]
-    for i in range(min(w.sizes[MAX_RUNNING], w.counts[state.N_RUNNING])):
+    first = w.sizes[codes.MAX_JOBS] * w.sizes[codes.N_PLACEMENTS]
+    for i in range(min(w.sizes[codes.MAX_RUNNING], w.counts[state.N_RUNNING])):
         j = w.running[i]
         _describe(w, j, end_s, first + i)
         shown[first + i, 6] = w.rate[j] / w.best_rate[j]
@@ -224,7 +221,7 @@ def _show(w, mask):
         w.row_masks[first + i] = 1
         mask[first + i] = _may_preempt(w, i)
     last = len(w.row_masks)
-    mask[last] = next_event_s(w) < math.inf and (w.sizes[MAY_WAIT] > 0 or not mask[:last].any())
+    mask[last] = next_event_s(w) < math.inf and (w.sizes[codes.MAY_WAIT] > 0 or not mask[:last].any())
     # Some page is the last to turn to, so that whoever turns pages comes to wait, or to start what is on it.
     mask[last + 1] = w.counts[state.PAGES_TURNED] + 1 < _n_pages(w)
 
@@ -233,7 +230,7 @@ def _show(w, mask):
 def _act(w, action):
     """Carry out a legal action."""
     n_rows = len(w.row_masks)
-    first = w.sizes[MAX_JOBS] * w.sizes[N_PLACEMENTS]
+    first = w.sizes[codes.MAX_JOBS] * w.sizes[codes.N_PLACEMENTS]
     if action == n_rows + 1:
         w.counts[state.PAGE] = (w.counts[state.PAGE] + 1) % _n_pages(w)
         w.counts[state.PAGES_TURNED] += 1
@@ -247,9 +244,9 @@ def _act(w, action):
         preempt(w, j)
         w.events[j].key = w.now_s[0]
     else:
-        place = w.counts[state.PAGE] * w.sizes[MAX_JOBS] + action // w.sizes[N_PLACEMENTS]
+        place = w.counts[state.PAGE] * w.sizes[codes.MAX_JOBS] + action // w.sizes[codes.N_PLACEMENTS]
         j = waiting_at(w, place)
-        node = find_place(w, j, w.placements[action % w.sizes[N_PLACEMENTS]]) if may_fit(w, j) else NOWHERE
+        node = find_place(w, j, w.placements[action % w.sizes[codes.N_PLACEMENTS]]) if may_fit(w, j) else NOWHERE
         if node != NOWHERE:
             start(w, j, node)
         else:
@@ -273,7 +270,7 @@ def _serve_row(w, counts, request, row, numbers, results):  # noqa: ARG001
     _show(w, counts.masks[row])
     if request == RESET:
         return
-    value = objective_value(w, w.sizes[OBJECTIVE])
+    value = objective_value(w, w.sizes[codes.OBJECTIVE])
     counts.rewards[row] = (w.sums[state.TOLD] - value) / w.unit[0]
     w.sums[state.TOLD] = value
     counts.terminations[row] = w.counts[state.N_DONE] == w.n_jobs[0]
@@ -285,14 +282,14 @@ def _knows(batch, request, numbers):  # noqa: ARG001
     for i in range(len(batch.placements)):
         if batch.placements[i] not in codes.PLACEMENTS:
             return False
-    return request in REQUESTS and knows_rules(batch) and batch.sizes[OBJECTIVE] in OBJECTIVES
+    return request in REQUESTS and knows_rules(batch) and batch.sizes[codes.OBJECTIVE] in OBJECTIVES
 
 
 def _asked(batch: state.World, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
     """Return the tables and numbers that an episode depends on."""
     del request, numbers
     placements = [(codes.PLACEMENTS, one) for one in batch.placements.tolist()]
-    return [(OBJECTIVES, int(batch.sizes[OBJECTIVE])), *placements, *codes.asked_by(batch.rules)]
+    return [(OBJECTIVES, int(batch.sizes[codes.OBJECTIVE])), *placements, *codes.asked_by(batch.rules)]
 
 
 SERVED = serving(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hdrl.compiled.fields import Role, fields_of, log, new_arrays, own, shared
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.jit import jit
-from hdrl.settings.gpu.kernel.codes import N_RULES
+from hdrl.settings.gpu.kernel.codes import N_RULES, N_SIZES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -354,4 +354,5 @@ def smallest_world() -> World:
     names = [name for name, field in fields_of(World).items() if field.role is Role.SHARED]
     given = {name: np.zeros([1] * len(fields_of(World)[name].lengths), fields_of(World)[name].dtype) for name in names}
     given |= {"rules": np.zeros(N_RULES, dtype=np.int64), "rates": np.ones((1, 1, 2))}
+    given |= {"sizes": np.zeros(N_SIZES, dtype=np.int64)}
     return new_world(given, 1, 1, 1, 1, 1, 1)

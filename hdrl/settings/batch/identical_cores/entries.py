@@ -1,0 +1,209 @@
+"""The face of the simulator: the functions that Python calls. Each works on the chosen environments of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.compiled.codes import CodeTable
+from hdrl.compiled.jit import jit
+from hdrl.compiled.lend import Lent
+from hdrl.compiled.serving import NO_NUMBERS, RESET, STEP, serving
+from hdrl.settings.batch.identical_cores import engine
+from hdrl.settings.batch.identical_cores.codes import N_OBJECTIVES, NO_KEY, OVER, OWN
+from hdrl.settings.batch.identical_cores.events import objective_value, reward_for
+from hdrl.settings.batch.identical_cores.guide import guided
+from hdrl.settings.batch.identical_cores.history import note_end, note_start, note_submission
+from hdrl.settings.batch.identical_cores.jit import entry
+from hdrl.settings.batch.identical_cores.observe import observe, observe_anew
+from hdrl.settings.batch.identical_cores.queue import arrange_queue, hold
+from hdrl.settings.batch.identical_cores.state import OrderState, smallest_state
+from hdrl.settings.batch.kernel.codes import ORDER_JOB_KEYS
+
+REQUESTS = CodeTable("request", range(10))
+"""Requests to `SERVED`: what the functions below do."""
+
+_RUN, _TELL, _SHOW, _NOTE_SUBMISSION, _NOTE_START, _NOTE_END, _GUIDE, _FOLLOW = REQUESTS[2:]
+
+
+@jit
+def _reset(state):
+    engine.begin(state)
+    engine.advance(state, NO_KEY)
+    observe_anew(state)
+
+
+@jit
+def _step(state, action):
+    """Carry out an action; return the reward."""
+    s = state.scalars[0]
+    settings = state.settings[0]
+    if action == settings.max_jobs * (1 + settings.may_hold):
+        engine.leave(state)
+    elif action >= settings.max_jobs:
+        hold(state, action - settings.max_jobs)
+    else:
+        engine.choose(state, action)
+    stage = engine.advance(state, NO_KEY)
+    observe(state)
+    if settings.objective == OWN or (settings.is_shaped == 0 and stage != OVER):
+        return 0.0
+    value = objective_value(state, settings.objective)
+    gain = value - s.told
+    s.told = value
+    return reward_for(settings.objective, gain)
+
+
+@jit
+def _follow(state):
+    """Run the whole episode under the policy whose choices are told."""
+    _reset(state)
+    while state.scalars[0].stage != OVER:
+        _step(state, guided(state))
+
+
+@jit
+def _take_note(state, request, job):
+    """Tell who predicts what became of a job."""
+    if request == _NOTE_SUBMISSION:
+        note_submission(state, job)
+    elif request == _NOTE_START:
+        note_start(state, job)
+    elif request == _NOTE_END:
+        note_end(state, job)
+
+
+@jit
+def _tell(state, row, results):
+    for objective in range(N_OBJECTIVES):
+        results[objective, row] = objective_value(state, objective)
+
+
+@jit
+def _serve_row(state, counts, request, row, numbers, results):
+    """Carry out one request in one environment, which is a row of its batch."""
+    if request == STEP:
+        counts.rewards[row] = _step(state, counts.actions[row])
+        counts.terminations[row] = state.scalars[0].stage == OVER
+    elif request == RESET:
+        _reset(state)
+    elif request == _SHOW:
+        arrange_queue(state)
+        observe_anew(state)
+    elif request == _RUN:
+        engine.run_key(state, numbers[row])
+        _tell(state, row, results)
+    elif request == _GUIDE:
+        results[0, row] = guided(state)
+    elif request == _FOLLOW:
+        _follow(state)
+        _tell(state, row, results)
+    elif request == _TELL:
+        _tell(state, row, results)
+    else:
+        _take_note(state, request, numbers[row])
+
+
+@jit
+def _knows(batch, request, numbers):  # noqa: ARG001 - settings are looked at where the state is made
+    """Return whether a request is known; settings and keys have been looked at before."""
+    return request in REQUESTS
+
+
+SERVED = serving(
+    entry,
+    OrderState,
+    smallest_state,
+    serve_row=_serve_row,
+    knows=_knows,
+    requests=REQUESTS,
+    module=__name__,
+    n_results=N_OBJECTIVES,
+)
+"""Batches of environments; `order.state.set_episode` says which jobs their episodes consist of."""
+
+
+def _ask_all(batch: Lent[OrderState], request: int, numbers: NDArray[np.int64] = NO_NUMBERS) -> NDArray[np.float64]:
+    return SERVED.ask(batch, request, np.ones(len(batch.arrays.scalars), dtype=np.bool_), numbers)
+
+
+def show_rows(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> None:
+    """Bring the queues of environments into their order and write their observations, without simulating anything."""
+    SERVED.ask(batch, _SHOW, chosen)
+
+
+def note_submission_of(batch: Lent[OrderState], job: int) -> None:
+    """Tell who predicts, in a batch of one environment that somebody else simulates, that a job has been submitted.
+
+    Parameters
+    ----------
+    batch
+        The arrays; ``message_s`` is the date.
+    job
+        Its place in the table.
+    """
+    _ask_all(batch, _NOTE_SUBMISSION, np.array([job], dtype=np.int64))
+
+
+def note_start_of(batch: Lent[OrderState], job: int) -> None:
+    """Tell who predicts that a job is being started: see `note_submission_of`."""
+    _ask_all(batch, _NOTE_START, np.array([job], dtype=np.int64))
+
+
+def note_end_of(batch: Lent[OrderState], job: int) -> None:
+    """Tell who predicts that a job has ended: see `note_submission_of`; the queue holds the jobs that wait."""
+    _ask_all(batch, _NOTE_END, np.array([job], dtype=np.int64))
+
+
+def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64]:
+    """Run one whole episode of each environment under a job key, in one compiled call.
+
+    Parameters
+    ----------
+    batch
+        The arrays; `order.state.set_episode` has said which jobs the episodes consist of.
+    keys
+        Job key of each environment, one of `kernel.codes.ORDER_JOB_KEYS`.
+
+    Returns
+    -------
+    numpy.ndarray
+        All objectives by their numbers, shape ``(n_objectives, n_envs)``.
+
+    Raises
+    ------
+    SimulationError
+        If a key is none of them.
+    """
+    for key in keys:
+        ORDER_JOB_KEYS.check(key)
+    return _ask_all(batch, _RUN, np.array(keys, dtype=np.int64))
+
+
+def guide_rows(batch: Lent[OrderState]) -> NDArray[np.int64]:
+    """Return the action that the policy of the settings would take in each environment, shape ``(n_envs,)``."""
+    return _ask_all(batch, _GUIDE)[0].astype(np.int64)
+
+
+def follow_rows(batch: Lent[OrderState]) -> NDArray[np.float64]:
+    """Run one whole episode of each environment under the policy of the settings, choice by choice.
+
+    Returns
+    -------
+    numpy.ndarray
+        All objectives by their numbers, shape ``(n_objectives, n_envs)``.
+    """
+    return _ask_all(batch, _FOLLOW)
+
+
+def objectives(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return all objectives of environments over the jobs that they have started.
+
+    Returns
+    -------
+    numpy.ndarray
+        By their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
+    """
+    return SERVED.ask(batch, _TELL, chosen)
