@@ -219,7 +219,7 @@ class IndexEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         return observations[0], float(rewards[0]), True, False, {"episode": episode}
 
 
-class IndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
+class IndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]], abc.ABC):
     """One environment whose only action, weights, is simulated on a whole load as any policy is.
 
     Parameters
@@ -248,8 +248,19 @@ class IndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, Info]:
         """Simulate everything with some weights."""
-        self._trace = self._simulate(action, self._seed)
-        return np.zeros(1, dtype=np.float32), 0.0, True, False, {}
+        self._trace = self._simulate(np.asarray(action), self._seed)
+        episode = {"objective": self.objective(self._trace)}
+        return np.zeros(1, dtype=np.float32), 0.0, True, False, {"episode": episode}
+
+    @abc.abstractmethod
+    def objective(self, trace: Any) -> float:
+        """Return the objective of a simulation.
+
+        Parameters
+        ----------
+        trace
+            Everything that happened.
+        """
 
     def trace(self) -> Any:
         """Return everything that happened.

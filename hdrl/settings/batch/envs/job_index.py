@@ -7,7 +7,6 @@ code; there are no further decisions. It is for agents that search weights (`hdr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from hdrl.envs.index import Floats, IndexEnv, IndexPlayer, IndexVectorEnv
 from hdrl.envs.requests import checked_count
 from hdrl.settings.batch.envs.machines import WorkloadLike, pool_inputs
 from hdrl.settings.batch.envs.window_judge import ADDED, JudgedLog, judge
+from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.indexed import LARGEST_WEIGHT, IndexKind
 from hdrl.settings.batch.policies.simulation import simulate
@@ -185,11 +185,16 @@ class JobIndexPlayer(IndexPlayer):
         energy: bool | None = None,
         **arguments: Any,
     ) -> None:
-        self.kind = IndexKind(**{one.name: arguments[one.name] for one in fields(IndexKind) if one.name in arguments})
+        self.kind = IndexKind.of(arguments)
         self.platform, self.workload = platform, check_fits(workload, platform)
         self._energy = platform.has_power if energy is None else energy
+        self._objective = str(arguments.get("objective", "mean_bounded_slowdown"))
         super().__init__(self.kind.n_weights, LARGEST_WEIGHT, self._simulated)
 
     def _simulated(self, offsets: NDArray[Any], seed: int) -> Trace:
         policy = self.kind.policy(offsets)
         return simulate(self.platform, self.workload, policy, seed=seed, energy=self._energy)
+
+    def objective(self, trace: Trace) -> float:
+        """Return the objective of a simulation."""
+        return compute_metrics(trace)[self._objective]

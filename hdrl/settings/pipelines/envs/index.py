@@ -20,6 +20,7 @@ from hdrl.settings.pipelines.envs.options import OBJECTIVES
 from hdrl.settings.pipelines.inputs import LoadLike, read_loads
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
+from hdrl.settings.pipelines.metrics import compute_metrics
 from hdrl.settings.pipelines.simulation.index import INDEX_CODES, LARGEST_WEIGHT, NAMES, IndexedLoads, weights_of
 from hdrl.settings.pipelines.simulation.policies import BY_HAND, RULES, STATIC, index_rule, read_policy, simulate_rule
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
@@ -168,12 +169,19 @@ class PipelinesIndexPlayer(IndexPlayer):
     ----------
     machine, load
         What is simulated.
+    objective
+        The metric that an episode tells.
     """
 
-    def __init__(self, *, machine: Units, load: PipelineLoad) -> None:
+    def __init__(self, *, machine: Units, load: PipelineLoad, objective: str = "miss_ratio") -> None:
         check_runs_on(load, machine)
         self.machine, self.load = machine, load
+        self._objective = objective
         super().__init__(len(NAMES), LARGEST_WEIGHT, self._simulated)
 
     def _simulated(self, offsets: NDArray[Any], seed: int) -> PipelineTrace:
         return simulate_rule(self.machine, self.load, "index", index_rule(weights_of(offsets)), seed=seed)
+
+    def objective(self, trace: PipelineTrace) -> float:
+        """Return the objective of a simulation."""
+        return compute_metrics(trace)[self._objective]
