@@ -138,9 +138,13 @@ def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
         rivals, ours = misses(OWN, seeds, classic, trained)
         found |= {(part, column): one for column, one in _ratios(rivals, ours, classic, part).items()}
     promised = found["last part", TO_CLASSIC]
-    numbers = (one / PROMISED for one in (promised.value, promised.low, promised.high))
-    each = tuple(one / PROMISED for one in promised.trainings)
-    found["last part", f"{TO_CLASSIC}, to {PROMISED:g}"] = Finding(*numbers, trainings=each, null=1.0)
+    found["last part", f"{TO_CLASSIC}, to {PROMISED:g}"] = Finding(
+        promised.value / PROMISED,
+        promised.low / PROMISED,
+        promised.high / PROMISED,
+        trainings=tuple(one / PROMISED for one in promised.trainings),
+        null=1.0,
+    )
     found |= {("last part", f"misses of {name}"): Finding(_misses_of(name)) for name in shipped_indices()}
     found |= _by_utilization(classic, trained)
     found |= _without(trained[0])
