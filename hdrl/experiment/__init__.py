@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from hdrl.base.lazy import load_name
 from hdrl.experiment.experiment import RunResult, SingleRun, check_experiment, run_experiment
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, load_agent
 from hdrl.experiment.run.choice import choose_agent, resolve_options, run_seeds
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from hdrl.experiment.train.resuming import resumed_options
 
 _HOMES = {
-    "Model": "hdrl.experiment.train.modeluse",
-    "evaluate_model": "hdrl.experiment.train.modeluse",
-    "resumed_options": "hdrl.experiment.train.resuming",
+    "hdrl.experiment.train.modeluse": (
+        "Model",
+        "evaluate_model",
+    ),
+    "hdrl.experiment.train.resuming": ("resumed_options",),
 }
 """What runs without learning do not need is loaded when it is first used."""
 
@@ -43,6 +45,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it lives."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hdrl.experiment' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return load_name(__name__, _HOMES, name)

@@ -172,7 +172,7 @@ def reset_rows(batch: Lent[OrderState], team: Team, chosen: NDArray[np.bool_]) -
     Parameters
     ----------
     batch
-        The arrays; `order.state.set_episode` has said which jobs the episodes consist of.
+        The arrays; `identical_cores.state.set_episode` has said which jobs the episodes consist of.
     team
         Who shares the rows, see `hdrl.compiled.team`.
     chosen
@@ -246,7 +246,7 @@ def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64
     Parameters
     ----------
     batch
-        The arrays; `order.state.set_episode` has said which jobs the episodes consist of.
+        The arrays; `identical_cores.state.set_episode` has said which jobs the episodes consist of.
     keys
         Job key of each environment, one of `kernel.codes.ORDER_JOB_KEYS`.
 
