@@ -187,8 +187,8 @@ def _trains(options: OptionsFile, agent: AgentChoice) -> bool:
 
 def _read(options: OptionsFile) -> tuple[Machine, Load]:
     setting = find_setting(options.setting_name)
-    machine = setting.machine(options)
-    return machine, setting.load(options, machine)
+    machine = setting.inputs.machine(options)
+    return machine, setting.inputs.load(options, machine)
 
 
 def _single_run(options: OptionsFile, out: Path, progress: Progress) -> SingleRun:
@@ -199,7 +199,7 @@ def _single_run(options: OptionsFile, out: Path, progress: Progress) -> SingleRu
     machine, load = _read(options)
     clock.lap("read_s")
     with new_folder(out) as folder, insights(options.log_level, folder):
-        setting.warm_up([agent.policy], progress.message)
+        setting.simulator.warm_up([agent.policy], progress.message)
         clock.lap("compile_s")
         _tell(options, "simulating", machine, load, progress)
         left_out = [name for name in DECISION_FILES if name in options.also_write_names]
@@ -235,7 +235,7 @@ def _train(
             options, agent, out, resumes=resumes, progress=progress, on=on, hdeeprm_model=hdeeprm_model
         )
     clock.lap("read_s")
-    find_setting(options.setting_name).warm_up((), progress.message)
+    find_setting(options.setting_name).simulator.warm_up((), progress.message)
     clock.lap("compile_s")
     if training.training.is_done:
         progress.message(
@@ -266,7 +266,7 @@ def _tell(options: OptionsFile, doing: str, machine: Machine, load: Load, progre
     if missed is not None:
         progress.message(missed)
     size = ", ".join(f"{value:,} {key.removeprefix('n_')}" for key, value in machine.facts().items() if key != "name")
-    offered = find_setting(options.setting_name).offered_load(machine, load)
+    offered = find_setting(options.setting_name).inputs.offered_load(machine, load)
     told = f", offered load {offered:.3g}" if offered is not None and math.isfinite(offered) else ""
     progress.message(
         f"{doing} {load.n_items:,} jobs {'on' if doing == 'simulating' else 'and'} {size} of {machine.name}{told}"

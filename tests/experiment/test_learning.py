@@ -284,8 +284,8 @@ def test_the_first_weights_do_not_depend_on_the_number_of_threads():
 def test_an_agent_draws_by_the_seed_that_it_is_played_with(tmp_path: Path):
     options = worlds.options(tmp_path, "pybatsim.agent.run=test", algorithm="random")
     setting = find_setting("batch")
-    machine = setting.machine(options)
-    load = setting.load(options, machine)
+    machine = setting.inputs.machine(options)
+    load = setting.inputs.load(options, machine)
     decider = decider_of(options, choose_agent(options))
     spans = [compute_metrics(decider.play(machine, load, seed=seed))["makespan_s"] for seed in (*range(6), 0)]
     assert len(set(spans)) > 1

@@ -106,7 +106,7 @@ class TrainingFolder(FolderLock):
         is_final
             Whether they do not change any more.
         """
-        of_setting = find_setting(self._options.setting_name, self._options.folder).files
+        of_setting = find_setting(self._options.setting_name, self._options.folder).view.files
         write_manifest(self.path, {*FILES, *(name for one in of_setting for name in one.names)}, is_final=is_final)
 
 

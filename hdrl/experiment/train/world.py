@@ -47,8 +47,8 @@ class World:
     def __init__(self, options: OptionsFile, machine: Machine | None = None, load: Load | None = None) -> None:
         self._options = options
         setting = find_setting(options.setting_name, options.folder)
-        self.machine = setting.machine(options) if machine is None else machine
-        self.load = setting.load(options, self.machine) if load is None else load
+        self.machine = setting.inputs.machine(options) if machine is None else machine
+        self.load = setting.inputs.load(options, self.machine) if load is None else load
         self.spec = environment_of(options)
 
     def batch(self, part: str, n_envs: int, share: Share | None = None) -> Any:
@@ -211,7 +211,7 @@ class World:
 
     def _records(self, machine: Machine, load: Load, *parts: Places) -> list[dict[str, Any]]:
         """Return what a model file says of parts of one load, which is hashed and marked once for all of them."""
-        marks, sha256 = self.spec.spec.marks(machine, load), load.sha256()
+        marks, sha256 = self.spec.marks(machine, load), load.sha256()
         return [
             {
                 "workload": load.name,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
 from hdrl.compiled.counts import ALL_LEGAL
+from hdrl.compiled.fields import Role, names_of
 from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes
 from hdrl.envs.hooks import BoolArray, Options, StateDict
@@ -28,7 +29,7 @@ from hdrl.settings.batch.envs.machines import WorkloadLike, check_choices, pool_
 from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace
 from hdrl.settings.batch.envs.rewards import GivenObjective
 from hdrl.settings.batch.identical_cores import entries
-from hdrl.settings.batch.identical_cores.state import HISTORY, OUTPUTS, SHARED
+from hdrl.settings.batch.identical_cores.state import OrderState
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
@@ -236,8 +237,6 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
             observations=self._observations,
             masks=self._masks,
             row_masks=self._row_masks,
-            rewards=self._rewards,
-            is_over=self._terminations,
         )
         self._lent = Lent(self._pool)
         self._ended = EndedEpisodes(self.num_envs)
@@ -273,10 +272,10 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         return dict(zip(rows, windows, strict=True))
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        entries.reset_rows(self._lent, self._team, chosen)
+        entries.SERVED.reset(self._lent, self._team, chosen)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        illegal, n_ended = entries.step_rows(self._lent, self._counts, self._team, chosen, actions)
+        illegal, n_ended = entries.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
         paid = self._pay.due(chosen, self._terminations) if illegal == ALL_LEGAL else None
         if paid is not None:
             self._pay.pay_own(paid, entries.objectives(self._lent, paid), self._rewards, self._returns)
@@ -287,7 +286,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         return illegal, n_ended
 
     def _help(self, number: int) -> None:
-        entries.help_rows(self._lent, self._counts, self._team, number, self._chosen)
+        entries.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         for row in np.flatnonzero(ended).tolist():
@@ -304,9 +303,8 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         self._row_masks[:] = np.arange(self.layout.n_rows) < self._pool.scalars["n_shown"]
 
     def _state_arrays(self) -> StateDict:
-        arrays = self._pool._asdict()
-        unused = () if self.options.predicts else HISTORY
-        own = {name: arrays[name] for name in arrays if name not in (*SHARED, *OUTPUTS, *unused)}
+        arrays = {name: getattr(self._pool, name) for name in names_of(OrderState, Role.OWN, is_output=False)}
+        own = {name: array for name, array in arrays.items() if array.size or self.options.predicts}
         scalars = own.pop("scalars")
         n_machines = len({one.n_cores for one in self.inputs.platforms})
         changes = {"n_held": self.options.may_hold, "n_procs": n_machines > 1, "is_weighed": bool(self.options.guides)}
