@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
+from hdrl.base.pyfiles import blamed
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.options.file import OptionsFile
-from hdrl.pyfiles import blamed
 from hdrl.setting import EnvironmentSpec, Load, Machine, Policy, Progress, Setting, find_setting
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
+from hdrl.base.files import write_json
 from hdrl.experiment.decider import decider_of
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.run.choice import choose_agent, may_learn, resolve_options, run_seeds, with_kind
@@ -20,7 +21,6 @@ from hdrl.experiment.run.insights import insights, tell_run
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.run.results import WALL_CLOCK_INFO, write_results
 from hdrl.experiment.train.decisions import DECISION_FILES
-from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine, find_setting
 

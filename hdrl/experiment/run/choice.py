@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hdrl.errors import OptionsError, UnknownName
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.pyfiles import is_policy_file
+from hdrl.base.seeding import stream_seed
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.options.file import OptionsFile
-from hdrl.pyfiles import is_policy_file
-from hdrl.seeding import stream_seed
 from hdrl.setting import find_setting
 
 

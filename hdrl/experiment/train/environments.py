@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, UnknownName, suggest
+from hdrl.base.errors import OptionsError, UnknownName, suggest
 from hdrl.options.file import OptionsFile
 from hdrl.setting import EnvironmentSpec, Load, LoadPart, Machine, find_setting
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import LearningError, OptionsError
+from hdrl.base.errors import LearningError, OptionsError
+from hdrl.base.pyfiles import blamed
+from hdrl.base.seeding import stream_seed
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.run.insights import LOGGER
@@ -49,8 +51,6 @@ from hdrl.experiment.train.resuming import (
 )
 from hdrl.experiment.train.world import TrainingEnvs, World
 from hdrl.options.file import OptionsFile
-from hdrl.pyfiles import blamed
-from hdrl.seeding import stream_seed
 from hdrl.setting import Trace, find_setting
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ class TrainingRun:
 
 
 def _copy_atomically(source: Path, target: Path) -> None:
-    from hdrl.files import atomic_write_bytes
+    from hdrl.base.files import atomic_write_bytes
 
     with atomic_write_bytes(target) as out:
         out.write(source.read_bytes())

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.base.errors import OptionsError
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes
@@ -18,7 +19,6 @@ from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.errors import OptionsError
 from hdrl.settings.batch.envs.job_pick_guides import JobPickGuides
 from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, DEFAULT_PREDICTOR, RELATIVE, job_pick_options
 from hdrl.settings.batch.envs.job_pick_pay import PickPay
@@ -27,8 +27,8 @@ from hdrl.settings.batch.envs.job_pick_windows import WindowFilter
 from hdrl.settings.batch.envs.machines import WorkloadLike, check_choices, pool_inputs, same_shares, why_not_pool
 from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace
 from hdrl.settings.batch.envs.rewards import GivenObjective
-from hdrl.settings.batch.order import entries
-from hdrl.settings.batch.order.state import HISTORY, OUTPUTS, SHARED
+from hdrl.settings.batch.identical_cores import entries
+from hdrl.settings.batch.identical_cores.state import HISTORY, OUTPUTS, SHARED
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
@@ -120,7 +120,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         Whether each job that may be picked may be held instead, unless nothing runs: until the next event it is neither
         the first of the queue nor may it overtake. The holds of one event are decisions of their own.
     predictor
-        What predicts run times where features go by predictions: a name of `hdrl.predict.PREDICTORS` that learns from
+        What predicts run times where features go by predictions: a name of `hdrl.batch.PREDICTORS` that learns from
         ended jobs. Windows of a log begin with what jobs before them have told by then.
     scaled_columns
         Whether columns 1 to 6 say anything; otherwise all are 1.

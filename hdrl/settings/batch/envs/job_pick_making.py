@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from hdrl.errors import OptionsError, suggest
+from hdrl.base.errors import OptionsError, suggest
 from hdrl.settings.batch.envs.dissertation import COMPATIBILITY as DISSERTATION
 from hdrl.settings.batch.envs.dissertation_env import DissertationEnv, DissertationVectorEnv
 from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
