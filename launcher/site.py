@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, ValidationError
 
-from hdrl.errors import ReadError, quoted, suggest
-from hdrl.files import open_bytes, read_json, read_text
+from hdrl.base.errors import ReadError, quoted, suggest
+from hdrl.base.files import open_bytes, read_json, read_text
 from hdrl.options.block import Block
 from hdrl.options.problems import problem_of
 from hdrl.site.hostlist import MAX_NODES, node_names

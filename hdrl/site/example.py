@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OutputError
-from hdrl.files import atomic_write
-from hdrl.platform import build_platform
-from hdrl.policies import simulate
-from hdrl.seeding import stream
+from hdrl.base.errors import OutputError
+from hdrl.base.files import atomic_write
+from hdrl.base.seeding import stream
+from hdrl.batch import build_platform, lublin_log, simulate, workload_from_swf
 from hdrl.site.conf import Nodes, SiteConf
 from hdrl.site.machine import n_cores, platform_of
-from hdrl.workload import lublin_log, workload_from_swf
 
 ACCOUNTING, CONF = "sacct.txt", "slurm.conf"
 

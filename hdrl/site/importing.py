@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.errors import MissingExtra, OptionsError, OutputError, WorkloadError
-from hdrl.files import atomic_write, write_json
-from hdrl.hashing import sha256_of_file
-from hdrl.platform import Platform, build_platform
+from hdrl.base.errors import MissingExtra, OptionsError, OutputError, WorkloadError
+from hdrl.base.files import atomic_write, write_json
+from hdrl.base.hashing import sha256_of_file
+from hdrl.batch import Platform, build_platform, fits, workload_from_swf, write_swf
 from hdrl.site.conf import SiteConf, check_partitions, descriptor, joined, read_conf, read_qos
 from hdrl.site.joining import Jobs, jobs_of
 from hdrl.site.log import SiteLog, log_of, read_key
@@ -27,7 +27,6 @@ from hdrl.site.records import NAME_COLUMNS, Dump, Names
 from hdrl.site.replay import DEFAULT_JOBS, Replays, replay
 from hdrl.site.report import report_of
 from hdrl.site.values import Clock, find_zone
-from hdrl.workload import fits, workload_from_swf, write_swf
 
 TOO_WIDE = "more cores (or memory) than the machine has"
 

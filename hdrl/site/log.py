@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, ReadError
+from hdrl.base.errors import OptionsError, ReadError
+from hdrl.batch import SwfLog, unknown_rows
 from hdrl.site.conf import SiteConf
 from hdrl.site.joining import Jobs
 from hdrl.site.machine import n_cores
 from hdrl.site.records import UNKNOWN, Dump, State
-from hdrl.workload import SwfLog, unknown_rows
 
 FloatArray = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import WorkloadError
+from hdrl.base.errors import WorkloadError
 from hdrl.site.conf import Nodes, Partition, SiteConf
 from hdrl.site.hostlist import MAX_NODES, node_names
 from hdrl.site.joining import Jobs

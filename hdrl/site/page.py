@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import ReadError
+from hdrl.base.errors import ReadError
+from hdrl.base.files import read_json
 from hdrl.figures.numbers import MISSING, time_unit
-from hdrl.files import read_json
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.page import render
 from hdrl.report.page.parts import Cell, Column, Panel, Row, Table

@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.platform import Platform
-from hdrl.policies import simulate
+from hdrl.batch import Platform, SwfLog, simulate, workload_from_swf
 from hdrl.site.machine import peak_cores
-from hdrl.workload import SwfLog, workload_from_swf
 
 FloatArray = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo, available_timezones
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, quoted, suggest
-from hdrl.textnumbers import float_of, int_of
+from hdrl.base.errors import OptionsError, quoted, suggest
+from hdrl.base.textnumbers import float_of, int_of
 
 FloatArray = NDArray[np.float64]
 

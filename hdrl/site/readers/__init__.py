@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from hdrl.errors import OptionsError, ReadError, UnknownName
-from hdrl.files import open_bytes
+from hdrl.base.errors import OptionsError, ReadError, UnknownName
+from hdrl.base.files import open_bytes
 from hdrl.site.readers.sacct import is_sacct, read_sacct
 from hdrl.site.records import Dump
 from hdrl.site.values import Clock

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import ReadError, quoted, suggest
-from hdrl.files import open_bytes
+from hdrl.base.errors import ReadError, quoted, suggest
+from hdrl.base.files import open_bytes
+from hdrl.base.textnumbers import float_of
 from hdrl.site.hostlist import n_of_ranges
 from hdrl.site.records import UNKNOWN, Dump, Names, Parsed, State, integers, new_names, unknown_records
 from hdrl.site.values import ABSENT, Clock, duration_s, gres_gpus, memory_of, minutes_s, resource
-from hdrl.textnumbers import float_of
 
 FloatArray = NDArray[np.float64]
 
