@@ -18,6 +18,7 @@ from hdrl.base.files import atomic_write, write_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.batch import Platform, build_platform, fits, workload_from_swf, write_swf
 from hdrl.site.conf import SiteConf, check_partitions, descriptor, joined, read_conf, read_qos
+from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
 from hdrl.site.joining import Jobs, jobs_of
 from hdrl.site.log import SiteLog, log_of, read_key
 from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, platform_of
@@ -170,6 +171,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
         progress(f"reading {path.name}")
         parts.append(read_dump(path, reading, choices.form))
     dump = _together(parts)
+    _take_whole_nodes(dump, conf)
     progress("joining")
     jobs = jobs_of(dump)
     if jobs.n_jobs == 0:
@@ -202,6 +204,24 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     found.is_anonymous = key is not None
     found.notes = [*_notes(found, clock, choices)]
     return found
+
+
+def _take_whole_nodes(dump: Dump, conf: SiteConf) -> None:
+    """Give each job that says its nodes all their cores: those of most nodes of the site, else one a node."""
+    if not dump.takes_whole_nodes:
+        return
+    sizes: Counter[int] = Counter()
+    for one in conf.nodes:
+        sizes[one.cores] += one.count
+    cores = sizes.most_common(1)[0][0] if sizes else 1
+    records = dump.records
+    is_known = records["nodes"] > 0
+    for column in ("cores", "requested_cores"):
+        records[column][is_known] = records["nodes"][is_known] * cores
+    if not sizes:
+        dump.notes.append("no description of nodes: a core of the machine stands for a whole node")
+    elif len(sizes) > 1:
+        dump.notes.append(f"nodes differ: each node of a job counts {cores:,} cores, as most nodes have")
 
 
 def _leave_out(jobs: Jobs, can_run: Any, conf: SiteConf) -> None:
@@ -237,6 +257,7 @@ def _together(parts: Sequence[Dump]) -> Dump:
         list(dict.fromkeys(note for part in parts for note in part.notes)),
         [node for part in parts for node in part.nodes],
         parts[0].header,
+        any(part.takes_whole_nodes for part in parts),
     )
 
 
@@ -274,7 +295,8 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
         yield f"partitions that the description of the site lacks: {', '.join(lacking[:5])}"
     n_gpu_jobs = int(np.count_nonzero(records["gpus"] > 0))
     if n_gpu_jobs:
-        yield f"{_many(n_gpu_jobs, 'job')} took GPUs, which are not enforced in simulations of batch jobs"
+        where = f"; the folder {FOLDER} has them for the setting of GPU clusters" if has_gpus(conf, found.jobs) else ""
+        yield f"{_many(n_gpu_jobs, 'job')} took GPUs, which are not enforced in simulations of batch jobs{where}"
     n_after = int(np.count_nonzero(records["after"] >= 0))
     if n_after:
         yield (
@@ -346,6 +368,8 @@ def _write_files(found: SiteImport, folder: Path) -> None:
         "pybatsim": {"agent": {"type": "CLASSIC", "policy_pair": "fcfs+easy"}, "env": {"objective": "makespan"}},
     }
     write_json(folder / OPTIONS, options)
+    if has_gpus(found.conf, found.jobs):
+        write_gpu_files(folder, found.conf, found.dump, found.jobs)
     report = report_of(found)
     write_json(folder / REPORT, report)
     with atomic_write(folder / TEXT) as file:

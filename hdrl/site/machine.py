@@ -107,7 +107,7 @@ def completed(conf: SiteConf, dump: Dump, jobs: Jobs) -> SiteConf:
     peak = peak_cores(records["start_s"], records["run_s"], records["cores"])
     if peak == 0:
         raise WorkloadError("the dump holds no job that ran, so no machine can be seen in it")
-    said = _said_size(dump)
+    said = None if dump.takes_whole_nodes else _said_size(dump)
     named = _named_nodes(dump, jobs)
     if named and sum(named.values()) >= peak:
         grouped = [

@@ -170,6 +170,8 @@ class Dump:
         Nodes that the dump itself describes (Kubernetes): name, cores, memory in MiB, GPUs, model of the GPUs.
     header
         Directives of a log in SWF.
+    takes_whole_nodes
+        Whether jobs say how many whole nodes they had, from which their cores follow.
     """
 
     form: str
@@ -180,6 +182,7 @@ class Dump:
     notes: list[str] = field(default_factory=list)
     nodes: list[tuple[str, int, int, int, str]] = field(default_factory=list)
     header: dict[str, str] = field(default_factory=dict)
+    takes_whole_nodes: bool = False
 
 
 def new_names() -> dict[str, Names]:

@@ -10,7 +10,12 @@ from types import MappingProxyType
 
 from hdrl.base.errors import OptionsError, ReadError, UnknownName
 from hdrl.base.files import open_bytes
+from hdrl.site.readers.keyvalues import is_jobcomp, is_pbs, read_jobcomp, read_pbs
+from hdrl.site.readers.kubernetes import is_kubernetes, read_kubernetes
+from hdrl.site.readers.lsf import is_lsf, read_lsf
 from hdrl.site.readers.sacct import is_sacct, read_sacct
+from hdrl.site.readers.swf import is_swf, read_swf_dump
+from hdrl.site.readers.table import read_csv
 from hdrl.site.records import Dump
 from hdrl.site.values import Clock
 
@@ -53,9 +58,35 @@ class Format:
     read: Callable[[Path, Choices], Dump]
 
 
+def _read_lsf(path: Path, choices: Choices) -> Dump:
+    del choices
+    return read_lsf(path)
+
+
+def _matches_nothing(first_line: str) -> bool:
+    del first_line
+    return False
+
+
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
         "sacct": Format("sacct -P", is_sacct, lambda path, choices: read_sacct(path, choices.clock)),
+        "slurm-jobcomp": Format(
+            "Slurm's jobcomp/filetxt", is_jobcomp, lambda path, choices: read_jobcomp(path, choices.clock)
+        ),
+        "pbs": Format("accounting of PBS", is_pbs, lambda path, choices: read_pbs(path, choices.clock)),
+        "lsf": Format("LSF's lsb.acct", is_lsf, _read_lsf),
+        "kubernetes": Format(
+            "kubectl get ... -o json", is_kubernetes, lambda path, choices: read_kubernetes(path, choices.clock)
+        ),
+        "swf": Format(
+            "Standard Workload Format", is_swf, lambda path, choices: read_swf_dump(path, choices.nodes_field)
+        ),
+        "csv": Format(
+            "a table with --mapping",
+            _matches_nothing,
+            lambda path, choices: read_csv(path, choices.mapping, choices.clock),
+        ),
     }
 )
 """All formats by name, in the order in which a file is tried."""

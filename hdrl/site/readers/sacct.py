@@ -15,7 +15,7 @@ from hdrl.base.errors import ReadError, quoted, suggest
 from hdrl.base.files import open_bytes
 from hdrl.base.textnumbers import float_of
 from hdrl.site.hostlist import n_of_ranges
-from hdrl.site.records import UNKNOWN, Dump, Names, Parsed, State, integers, new_names, unknown_records
+from hdrl.site.records import UNKNOWN, Dump, Parsed, State, integers, new_names, unknown_records
 from hdrl.site.values import ABSENT, Clock, duration_s, gres_gpus, memory_of, minutes_s, resource
 
 FloatArray = NDArray[np.float64]
@@ -68,12 +68,12 @@ def is_sacct(first_line: str) -> bool:
 
 
 def _delimiter(header: str) -> str | None:
-    found = re.search(r"(?:^|[^A-Za-z])JobID(?:Raw)?([^A-Za-z0-9_])", f"{header.strip()}\n", re.IGNORECASE)
+    found = re.search(r"(?:^|[^A-Za-z])JobID(?:Raw)?([|,;\t^~#@!%&*\n])", f"{header.strip()}\n", re.IGNORECASE)
     if found is None:
         return None
     if found[1] != "\n":
         return found[1]
-    before = re.search(r"([^A-Za-z0-9_])JobID(?:Raw)?$", header.strip(), re.IGNORECASE)
+    before = re.search(r"([|,;\t^~#@!%&*])JobID(?:Raw)?$", header.strip(), re.IGNORECASE)
     return before[1] if before else None
 
 
@@ -124,7 +124,7 @@ class _Table:
         self._n_columns = len(header)
         self._clock = clock
         self._names = new_names()
-        self._states = Parsed(_state, State.DONE)
+        self._states = Parsed(state_of, State.DONE)
         self._parsed: dict[str, Parsed] = {}
         self._pieces: list[NDArray[np.void]] = []
         self._n_rows = 0
@@ -308,8 +308,14 @@ def _amount(text: str) -> float:
     return float_of(text[:-1] if scale > 1 else text) * scale
 
 
-def _state(text: str) -> float:
-    """Return the `State` of a word such as ``CANCELLED by 1000`` or ``COMPLETED+``."""
+def state_of(text: str) -> float:
+    """Return the `State` of a word such as ``CANCELLED by 1000`` or ``COMPLETED+``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such state.
+    """
     words = text.upper().split()
     word = words[0].rstrip("+") if words else "COMPLETED"
     found = STATES.get(word)
@@ -328,9 +334,3 @@ def _n_tasks(text: str) -> int:
         return max(1, min(n_of_ranges(ranges), 2**31 - 1))
     except ValueError:
         return 1
-
-
-def texts_of(names: Names, numbers: NDArray[np.int32]) -> list[str]:
-    """Return the texts that numbers stand for, empty for `UNKNOWN`."""
-    texts = [*names.texts(), ""]
-    return [texts[number] for number in numbers.tolist()]
