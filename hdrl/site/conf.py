@@ -141,7 +141,8 @@ def read_qos(path: Path) -> dict[str, dict[str, str]]:
         if len(cells) != len(header):
             raise ReadError(path, f"has {len(cells)} fields, expected {len(header)}", line=number)
         row = dict(zip(header, cells, strict=True))
-        found[row.pop("Name")] = {key: text for key, text in row.items() if key and text}
+        name = row.pop("Name")
+        found[name] = {key: text for key, text in row.items() if key and text}
     return found
 
 

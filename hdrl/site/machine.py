@@ -21,6 +21,9 @@ CORE_POWER_W = 10.0
 
 ENDLESS_GB = ENDLESS_GBPS = 1e9
 
+MIB_PER_GB = 1024
+"""How platform files count memory."""
+
 
 def platform_of(conf: SiteConf) -> dict[str, Any]:
     """Return the description of the machine, whose node i is the i-th node of the site.
@@ -35,7 +38,7 @@ def platform_of(conf: SiteConf) -> dict[str, Any]:
     types: dict[str, dict[str, Any]] = {"processors": {}, "nodes": {}}
     used: list[tuple[str, int]] = []
     for one in conf.nodes:
-        memory_gb = one.memory_mib * 2**20 / 1e9 if conf.counts_memory and one.memory_mib else ENDLESS_GB
+        memory_gb = one.memory_mib / MIB_PER_GB if conf.counts_memory and one.memory_mib else ENDLESS_GB
         chip = f"{one.cores} cores"
         name = chip if memory_gb == ENDLESS_GB else f"{chip}, {one.memory_mib} MiB"
         types["processors"][chip] = {

@@ -34,7 +34,8 @@ def is_jobcomp(first_line: str) -> bool:
 
 def _lines(path: Path) -> Iterator[str]:
     with open_bytes(path) as stream:
-        for line in io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace"):
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
+        for line in text:
             if line.strip():
                 yield line.strip()
 

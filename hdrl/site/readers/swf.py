@@ -101,7 +101,8 @@ def _read_nodes(path: Path, records: NDArray[np.void], nodes_field: int | None, 
     nodes = np.full(len(records), UNKNOWN, dtype=np.int64)
     place = 0
     with open_bytes(path) as stream:
-        for number, line in enumerate(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace"), start=1):
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
+        for number, line in enumerate(text, start=1):
             words = line.split()
             if not words or words[0].startswith(";") or place >= len(records):
                 continue
