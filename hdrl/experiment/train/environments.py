@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hdrl.envs.own_objective import is_objective_file, moved_objective
 from hdrl.errors import OptionsError, UnknownName, suggest
 from hdrl.options.file import OptionsFile
-from hdrl.setting import EnvironmentSpec, Load, LoadPart, Machine, find_setting
+from hdrl.setting import EnvironmentSpec, Load, LoadPart, Machine, Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +146,15 @@ class Environment:
         return self.spec.goal(self.arguments)
 
 
-def environment_of(options: OptionsFile) -> Environment:
-    """Return the environment that options ask for.
+def environment_of(options: OptionsFile, setting: Setting) -> Environment:
+    """Return the environment that options of a setting ask for.
 
     Raises
     ------
     OptionsError
         If there is no such environment, or an argument of it does not exist.
     """
-    known = find_setting(options.setting_name).environments
+    known = setting.environments
     name = options.learning.environment or next(iter(known), "")
     if name not in known:
         raise OptionsError(f"{options.where}: learning.environment: {UnknownName('environment', name, known)}")
@@ -181,8 +182,6 @@ def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Env
 
 def _with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
     """Return arguments in which a file of a user's own objective has a new path; ``None`` leaves the objective out."""
-    from hdrl.envs.own_objective import is_objective_file, moved_objective
-
     objective = arguments.get("objective")
     if not isinstance(objective, str) or not is_objective_file(objective):
         return dict(arguments)
