@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.registry import Registry
-from hdrl.seeding import stream
+from hdrl.base.registry import Registry
+from hdrl.base.seeding import stream
 
 if TYPE_CHECKING:
     import gymnasium as gym

@@ -26,7 +26,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
 from hdrl.learn import portable
 from hdrl.learn.agent import Acted
 from hdrl.learn.config import NetworkConfig

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
 from hdrl.learn import portable
 from hdrl.learn.config import Config, Widths
 from hdrl.learn.networks.layers import Tanh, mlp

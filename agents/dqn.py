@@ -31,6 +31,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from torch import Tensor
 from torch.nn import functional
 
+from hdrl.base.rowspace import n_per_row_of
 from hdrl.learn import portable
 from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.atoms import atoms_of, project
@@ -42,7 +43,6 @@ from hdrl.learn.networks.noisy import make_noisy, noise_in
 from hdrl.learn.policy import descend
 from hdrl.learn.replay import Replay, Schedule, Transitions
 from hdrl.options.numbers import Count, LearningRate, Positive, PositiveShare, Share
-from hdrl.rowspace import n_per_row_of
 
 N_DRAWS = 32
 """Draws of noise from which probabilities of actions are estimated."""

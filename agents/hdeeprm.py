@@ -41,8 +41,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hdrl.agents.classic import ClassicAgent
-from hdrl.errors import MissingExtra
-from hdrl.pyfiles import AgentError
+from hdrl.base.errors import MissingExtra
+from hdrl.base.pyfiles import AgentError
 
 try:
     import torch

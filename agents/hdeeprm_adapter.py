@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
+from hdrl.base.pyfiles import AgentError
 from hdrl.learn.agent import Acted, Agent, one_line
 from hdrl.learn.checks import Calls, check_calls
 from hdrl.learn.config import Config
 from hdrl.learn.lentrandom import LentRandomness, kept_randomness
 from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.spaces import n_actions_of
-from hdrl.pyfiles import AgentError
 
 _CALLS: Calls = {"observe": (1, ()), "decide": (1, ()), "alter": (2, ()), "rewarded": (1, ()), "loss": (0, ())}
 

@@ -21,6 +21,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from hdrl.base.rowspace import n_per_row_of
 from hdrl.learn import portable
 from hdrl.learn.config import ReplayConfig
 from hdrl.learn.masking import entropy_of, log_prob_of, probabilities_of
@@ -29,7 +30,6 @@ from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.policy import ActorCriticAgent, step_clipped
 from hdrl.learn.replay import Replay, Transitions
 from hdrl.options.numbers import Few, LearningRate, Positive, PositiveShare, Share
-from hdrl.rowspace import n_per_row_of
 
 
 class SACConfig(ReplayConfig):

@@ -20,10 +20,10 @@ EXPONENT_OFF_BY_AT_MOST = {"processor time": 0.25, "virtual time": 0.01}
 
 def configurations(n: int) -> list[Any]:
     """Return n configurations of five generated pipelines with two periods each, as loads."""
-    from hdrl.seeding import stream
-    from hdrl.settings.pipelines.generate import Model, generate
+    from hdrl.base.seeding import stream
     from hdrl.settings.pipelines.inputs import load_of
-    from hdrl.settings.pipelines.releases import Context
+    from hdrl.settings.pipelines.loads.generate import Model, generate
+    from hdrl.settings.pipelines.loads.releases import Context
 
     model = Model(n_pipelines=5, utilization=0.6, periods_ms=(60.0, 80.0, 100.0))
     found = generate(model, stream(1, "benchmark"))
@@ -45,7 +45,7 @@ def trained(n: int, visit: int, n_epochs: int, allotment: str) -> tuple[float, f
     from hdrl.agents import make_agent
     from hdrl.distributed.training import ConfigurationTrainer
     from hdrl.options.distributed import DistributedOptions
-    from hdrl.settings.pipelines.env import PipelinesVectorEnv
+    from hdrl.settings.pipelines.envs.env import PipelinesVectorEnv
 
     loads = configurations(n)
 

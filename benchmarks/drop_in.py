@@ -24,8 +24,8 @@ PARTS = ("start-up, imports included", "platform and workload", "simulation with
 IN_PARTS = """\
 import gc, json, sys, time
 gc.set_threshold(100_000)  # as the command does
-import hdrl.launcher.batsim, hdrl.settings.batch.batsim.connection
-from hdrl.settings.batch.batsim.exact.simulation import ExactBatsim
+import hdrl.launcher.batsim, hdrl.batsim.connection
+from hdrl.batsim.exact.simulation import ExactBatsim
 ends_s = [time.process_time()]
 name, replies = sys.argv[1], iter(json.load(open(sys.argv[2])))
 ends_s.append(time.process_time())
@@ -125,7 +125,7 @@ def measure(report: Report, world: World, n_jobs: int) -> None:
 
 def measure_pybatsim(report: Report, world: World, n_jobs: int) -> None:
     """Measure with PyBatsim's scheduler at the other end of the socket, where it is installed."""
-    from hdrl.settings.batch.pybatsim import MissingPyBatsim, scheduler_names
+    from hdrl.batsim.pybatsim import MissingPyBatsim, scheduler_names
 
     try:
         scheduler_names()

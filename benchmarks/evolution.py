@@ -18,7 +18,7 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
     """Measure single windows, and a generation of candidates."""
     import numpy as np
 
-    from hdrl.cores import usable_cores
+    from hdrl.base.cores import usable_cores
     from hdrl.settings.batch.envs.job_index import JobIndexVectorEnv
     from hdrl.settings.batch.envs.window_judge import JudgedLog
     from hdrl.settings.batch.platform import read_platform

@@ -13,7 +13,7 @@ N_PROCESSES = 5
 N_SIMULATIONS = 7
 N_LARGE = 3
 MIB_AT_MOST, MIB_AT_MOST_OF_A_MILLION = 400, 2048
-IMPORTS = "import hdrl.experiment, hdrl.policies, hdrl.launcher.launch"
+IMPORTS = "import hdrl.experiment, hdrl.batch, hdrl.launcher.launch"
 
 
 def measure_processes(report: Report, inputs: Inputs) -> None:
@@ -62,7 +62,7 @@ def measure_one(
 
 def measure_simulations(report: Report, inputs: Inputs) -> None:
     """Measure the simulation alone, in this process, and compare platforms."""
-    from hdrl.policies import read_pair
+    from hdrl.batch import read_pair
     from hdrl.settings.batch.platform import read_platform
     from hdrl.settings.batch.simulation import EmbeddedSimulator
     from hdrl.settings.batch.workload import read_workload

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 from common.report import Report, arguments, finish
 
-from hdrl.settings.gpu.env import GpuClusterVectorEnv
-from hdrl.settings.gpu.fragmentation import arrivals, fill
-from hdrl.settings.gpu.gavel_jobs import gavel_load
-from hdrl.settings.gpu.load import GpuLoad, new_jobs
-from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
-from hdrl.settings.gpu.policies import read_policy
-from hdrl.settings.gpu.rounds import simulate_rounds
-from hdrl.settings.gpu.simulation import simulate
-from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
-from hdrl.settings.gpu.throughputs import read_throughputs
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
+from hdrl.settings.gpu.cluster.throughputs import read_throughputs
+from hdrl.settings.gpu.envs.env import GpuClusterVectorEnv
+from hdrl.settings.gpu.loads.gavel_jobs import gavel_load
+from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
+from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
+from hdrl.settings.gpu.policies.names import read_policy
+from hdrl.settings.gpu.simulation.events import simulate
+from hdrl.settings.gpu.simulation.fragmentation import arrivals, fill
+from hdrl.settings.gpu.simulation.rounds import simulate_rounds
 
 N_JOBS, N_NODES, N_PODS = 20_000, 1_213, 8_000
 N_GAVEL_JOBS = 400

@@ -8,14 +8,14 @@ import numpy as np
 from common.report import Report, arguments, finish
 
 from hdrl.compiled.lend import Lent
-from hdrl.settings.pipelines.env import PipelinesVectorEnv
+from hdrl.settings.pipelines.envs.env import PipelinesVectorEnv
 from hdrl.settings.pipelines.inputs import load_of
 from hdrl.settings.pipelines.kernel import entries
+from hdrl.settings.pipelines.loads.pipeline import NEVER, Kernel, Pipeline
+from hdrl.settings.pipelines.loads.readers import PipelineSet
+from hdrl.settings.pipelines.loads.releases import Context
 from hdrl.settings.pipelines.machine import read_machine
-from hdrl.settings.pipelines.pipeline import NEVER, Kernel, Pipeline
-from hdrl.settings.pipelines.policies import RULES, one_state
-from hdrl.settings.pipelines.readers import PipelineSet
-from hdrl.settings.pipelines.releases import Context
+from hdrl.settings.pipelines.simulation.policies import RULES, one_state
 
 N_TASKS, N_UNITS, LENGTH_US = 20, 4, 100_000_000
 SIMSO_PER_S = 5_800

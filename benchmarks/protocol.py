@@ -151,7 +151,7 @@ def measure_recorded(report: Report, folder: Path) -> None:
 
 def measure_pybatsim(report: Report, worlds: Worlds) -> None:
     """Measure ten thousand jobs under a scheduler of PyBatsim, beside the published times."""
-    from hdrl.settings.batch.pybatsim import MissingPyBatsim, scheduler_names
+    from hdrl.batsim.pybatsim import MissingPyBatsim, scheduler_names
 
     try:
         scheduler_names()
@@ -189,8 +189,8 @@ def run_pybatsim(world: World) -> None:
     world
         What is simulated.
     """
+    from hdrl.batsim.pybatsim import run_scheduler
     from hdrl.settings.batch.platform import read_simgrid
-    from hdrl.settings.batch.pybatsim import run_scheduler
     from hdrl.settings.batch.workload import read_batsim_json
 
     run_scheduler(SCHEDULER, read_simgrid(world.platform), read_batsim_json(world.workload), energy=world.energy)

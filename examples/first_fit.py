@@ -6,7 +6,7 @@ policy pairs it does not stop at the first job that does not fit.
 
 import numpy as np
 
-from hdrl.simulation import Start, View
+from hdrl.batch import Start, View
 
 
 def policy(view: View) -> list[Start]:

@@ -16,7 +16,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hdrl.gymnasium_ids import register_with_gymnasium
+from hdrl.base.gymnasium_ids import register_with_gymnasium
+from hdrl.base.moved import MOVED, know_former_names, load
 from hdrl.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it lives."""
+    if f"hdrl.{name}" in MOVED:
+        return load(f"hdrl.{name}", stacklevel=2)
     if name not in _HOMES:
         raise AttributeError(f"module 'hdrl' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
@@ -71,3 +74,4 @@ def __dir__() -> list[str]:
 
 
 register_with_gymnasium()
+know_former_names()

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
-from hdrl.errors import OptionsError, suggest
-from hdrl.files import read_text
+from hdrl.base.errors import OptionsError, suggest
+from hdrl.base.files import read_text
+from hdrl.batsim.exact.context import BatsimOptions
 from hdrl.launcher.errors import CleanErrors, OneLine
-from hdrl.settings.batch.batsim.exact.context import BatsimOptions
 
 BATSIM_VERSION = "v4.2.1"
 SIMGRID_VERSION = "3.34.0"
@@ -159,8 +159,8 @@ def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> N
     OneLine
         If jobs wait for ever.
     """
-    from hdrl.settings.batch.batsim.connection import RemoteScheduler
-    from hdrl.settings.batch.batsim.exact.simulation import ExactBatsim
+    from hdrl.batsim.connection import RemoteScheduler
+    from hdrl.batsim.exact.simulation import ExactBatsim
 
     simulation = ExactBatsim(options)
     gc.freeze()  # platform and jobs stay to the end, or nearly so

@@ -26,9 +26,9 @@ def devices(chosen: tuple[str, ...], steps: int, seed: int, out: Path | None, *,
     """Measure how many steps per second DDPG learns on each device, beside published numbers."""
     import dataclasses
 
-    from hdrl.errors import OutputError
+    from hdrl.base.errors import OutputError
+    from hdrl.base.files import write_json
     from hdrl.experiment.devices import MAX_STEPS, available_devices, measure_device
-    from hdrl.files import write_json
 
     if out is not None and not out.absolute().parent.is_dir():
         raise OutputError(f"{out}: cannot be written (no such folder)")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from hdrl.errors import HdrlError, UnknownName, quoted
+from hdrl.base.errors import HdrlError, UnknownName, quoted
 
 CLASSIC = "classic"
 """The agent that follows the policy of the options; the other built-in ones are the algorithms of `hdrl.agents`."""
@@ -54,9 +54,9 @@ def agent_changes(
         If a name is none of an agent, and the options cannot be read.
     """
     from hdrl.agents import ALGORITHMS
-    from hdrl.errors import suggest
+    from hdrl.base.errors import suggest
+    from hdrl.base.pyfiles import is_policy_file
     from hdrl.experiment.run.inputs import read_options
-    from hdrl.pyfiles import is_policy_file
     from hdrl.setting import find_setting
 
     classic = ["agent.file=null", "learning.algorithm=null", "agent.type=CLASSIC"]

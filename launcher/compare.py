@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
+from hdrl.base.pyfiles import trust_words
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors, OneLine
 from hdrl.launcher.trust import trust_option
-from hdrl.pyfiles import trust_words
 
 if TYPE_CHECKING:
     from hdrl.experiment.compare.comparison import CompareProgress, Comparison

@@ -15,7 +15,7 @@ from typing import IO, Any
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from hdrl.errors import MAX_SHOWN_PATH, HdrlError, readable
+from hdrl.base.errors import MAX_SHOWN_PATH, HdrlError, readable
 from hdrl.launcher.collecting import rare_collections
 from hdrl.launcher.stopping import Terminated, heeding_signals
 from hdrl.launcher.threads import check_numba_threads, one_blas_thread

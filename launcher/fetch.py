@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.workload import FetchedLog

@@ -54,8 +54,8 @@ hdrl report judged -o judged.html
 @click.argument("folder", metavar="NAME", type=click.Path(path_type=Path))
 def init(folder: Path) -> None:
     """Make the folder NAME with options, a policy and the commands to start with."""
+    from hdrl.base.files import atomic_write, write_json
     from hdrl.experiment.run.folder import new_folder
-    from hdrl.files import atomic_write, write_json
 
     with new_folder(folder) as filled:
         write_json(filled / "options.json", OPTIONS)

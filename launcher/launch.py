@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hdrl.base.pyfiles import trust_words
 from hdrl.launcher.changes import LaunchError, agent_changes, changes_of, paths, workload_changes
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors, after_signal
 from hdrl.launcher.stopping import Stop
 from hdrl.launcher.trust import trust_option
-from hdrl.pyfiles import trust_words
 from hdrl.version import VERSION
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.setting import BATCH
 
 if TYPE_CHECKING:

@@ -90,7 +90,7 @@ class LazyGroup(CleanErrors, click.Group):
 
 
 def _suggest(name: str) -> str:
-    from hdrl.errors import suggest
+    from hdrl.base.errors import suggest
 
     return suggest(name, COMMANDS)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors
 
@@ -63,7 +63,7 @@ def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def train(logs: tuple[str, ...], out: Path, part: str, seed: int, *, force: bool, quiet: bool) -> None:
     """Train a network that predicts run times on LOGs, SWF files; policies use it as 'sjf+easy@FILE'."""
-    from hdrl.errors import OutputError
+    from hdrl.base.errors import OutputError
     from hdrl.settings.batch.platform.reader import read_platform
     from hdrl.settings.batch.predict.network import write_network
     from hdrl.settings.batch.predict.training import train_network

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.trust import trust_option
 
@@ -46,11 +46,11 @@ def pybatsim(
 
     SCHEDULER is one that PyBatsim brings (easyBackfill, schedFcfs, ...), or a Python file with one.
     """
+    from hdrl.batsim.pybatsim import run_scheduler
     from hdrl.experiment.run.inputs import read_options
     from hdrl.settings.batch.inputs import platform_of, workload_of
     from hdrl.settings.batch.kernel import warm_up
     from hdrl.settings.batch.options import Options
-    from hdrl.settings.batch.pybatsim import run_scheduler
 
     options = read_options(options_file, overrides=overrides, trust=trust or None)
     if not isinstance(options, Options):
@@ -90,8 +90,8 @@ def _read_wishes(text: str) -> dict[str, Any]:
 
 def _write(trace: Trace, options: Options, out: Path) -> dict[str, float]:
     """Write the results, the same ones whenever the run is repeated."""
+    from hdrl.base.files import write_json
     from hdrl.experiment.run.folder import new_folder
-    from hdrl.files import write_json
     from hdrl.settings.batch.metrics import compute_metrics
     from hdrl.settings.batch.simulation import write_batsim_files
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.launcher.errors import CleanErrors
 from hdrl.launcher.trust import trust_option
 

@@ -42,9 +42,9 @@ def slurm(
     hdrl slurm --site archer2 --account e123 --array 0-9 -o job.sh -- \\
         hdrl-launch ppo options.json --seed {task} --out runs/seed{task}
     """  # noqa: D301 (click reads the backspace as "do not wrap")
+    from hdrl.base.errors import OptionsError, OutputError
+    from hdrl.base.files import atomic_write
     from hdrl.distributed.slurm import SlurmJob, sbatch_text
-    from hdrl.errors import OptionsError, OutputError
-    from hdrl.files import atomic_write
 
     pairs = [tuple(text.split("=", 1)) for text in directives]
     wrong = next((text for text, pair in zip(directives, pairs, strict=True) if len(pair) != 2), None)

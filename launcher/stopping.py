@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from hdrl.errors import HdrlError
+from hdrl.base.errors import HdrlError
 
 TERMINATING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 """The signals that end a command; Windows knows one of them only."""

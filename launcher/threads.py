@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 
 
 def one_blas_thread() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hdrl.pyfiles import TRUST
+from hdrl.base.pyfiles import TRUST
 
 trust_option = click.option(
     TRUST, "trust", is_flag=True, help="Run the Python files that these files name: only if you know what they do."

@@ -42,7 +42,7 @@ class Watcher(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:  # the name is http.server's
         """Send the page as it is now."""
-        from hdrl.errors import HdrlError
+        from hdrl.base.errors import HdrlError
         from hdrl.report.live import is_finished, live_page, page_of_problem
 
         # Another site must not read the page under a name of its own that leads here.
@@ -154,7 +154,7 @@ def server_of(folder: Path, port: int) -> PageServer:
     HdrlError
         If the folder is none of them, or the port is taken.
     """
-    from hdrl.errors import OutputError
+    from hdrl.base.errors import OutputError
     from hdrl.report.live import live_page
 
     live_page(folder)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hdrl import elementary
+from hdrl.base import elementary
 
 NUMBERS = np.concatenate([np.linspace(-0.99, 5.0, 200), np.geomspace(1e-300, 1e300, 50), [0.0, math.inf, math.nan]])
 

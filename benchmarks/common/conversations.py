@@ -196,7 +196,7 @@ def run_embedded(world: World, scheduler: Scheduler) -> None:
     world, scheduler
         What is simulated, and who decides.
     """
-    from hdrl.settings.batch.batsim.embedded_server import EmbeddedServer
+    from hdrl.batsim.embedded_server import EmbeddedServer
     from hdrl.settings.batch.platform import read_simgrid
     from hdrl.settings.batch.workload import read_batsim_json
 
@@ -212,7 +212,7 @@ def run_exact(world: World, scheduler: Scheduler) -> None:
     world, scheduler
         What is simulated, and who decides.
     """
-    from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
+    from hdrl.batsim.exact import BatsimOptions, ExactBatsim
 
     options = BatsimOptions(platform=world.platform, workloads=(world.workload,), energy=world.energy)
     ExactBatsim(options).run(scheduler)

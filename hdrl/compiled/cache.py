@@ -5,7 +5,7 @@ elsewhere. The folder lies in the user's folder for caches, so that every instal
 else beside this package, else in a temporary one.
 
 What is in it runs as machine code. So it is used only where nobody but this user and root can have written it: every
-folder of its path and every file is looked at (`hdrl.files.why_unsafe`, `hdrl.files.read_own`).
+folder of its path and every file is looked at (`hdrl.base.files.why_unsafe`, `hdrl.base.files.read_own`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from hdrl.base.errors import ReadError
+from hdrl.base.files import user_folder, why_changeable, why_unsafe
 from hdrl.compiled.intact import damaged_in, remove_damaged
 from hdrl.compiled.ways import IS_FAST, JIT_DISABLED, NUMBA_VERSION, PLAIN_NUMBA
-from hdrl.errors import ReadError
-from hdrl.files import user_folder, why_changeable, why_unsafe
 
 _HERE = Path(__file__).parent
 _LOG = logging.getLogger(__name__)

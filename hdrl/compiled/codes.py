@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self
 
-from hdrl.errors import SimulationError
+from hdrl.base.errors import SimulationError
 
 UNKNOWN_CODE = -2
 """Returned by a compiled function that was asked for a number which is in no table; nothing has happened then."""

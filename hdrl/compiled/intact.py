@@ -15,8 +15,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from hdrl.errors import OutputError
-from hdrl.files import read_own, write_json
+from hdrl.base.errors import OutputError
+from hdrl.base.files import read_own, write_json
 
 SUMS = "checksums.json"
 

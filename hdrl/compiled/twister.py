@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.seeding import seed_sequence
 from hdrl.compiled.jit import jit
-from hdrl.seeding import seed_sequence
 
 N = 624
 N_TWISTER = N + 1

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from hdrl.errors import HdrlError
+from hdrl.base.errors import HdrlError
 
 MAX_ATTEMPTS = 3
 """How often a task is tried whose worker dies."""

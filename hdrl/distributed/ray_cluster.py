@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hdrl.cores import usable_cores
+from hdrl.base.cores import usable_cores
+from hdrl.base.errors import HdrlError, MissingExtra
 from hdrl.distributed.attempts import MAX_ATTEMPTS, Attempted, OnResult, attempt, first_line, too_often
-from hdrl.errors import HdrlError, MissingExtra
 
 PATIENCE_S = 5.0
 """How long a cluster may take to answer a knock."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hdrl.errors import OptionsError, UnknownName, quoted, suggest
+from hdrl.base.errors import OptionsError, UnknownName, quoted, suggest
 
 COMMANDS = ("hdrl", "hdrl-launch", "hdrl-batsim")
 TASK, EACH = "{task}", "{each}"

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hdrl.cores import usable_cores as default_workers
+from hdrl.base.cores import usable_cores as default_workers
+from hdrl.base.errors import OptionsError, suggest
 from hdrl.distributed.attempts import OnResult, Starting, WorkerDied, attempt
-from hdrl.errors import OptionsError, suggest
 
 __all__ = ["WorkerDied", "check_place", "default_workers", "run_tasks"]
 

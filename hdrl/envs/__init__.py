@@ -27,15 +27,15 @@ ENVIRONMENTS = {
     "hdrl/JobPick-v0": "hdrl.settings.batch.envs.job_pick:JobPick",
     "hdrl/PolicyPair-v0": "hdrl.settings.batch.envs.policy_pair:PolicyPair",
     "hdrl/JobIndex-v0": "hdrl.settings.batch.envs.job_index:JobIndex",
-    "hdrl/Pipelines-v0": "hdrl.settings.pipelines.env:Pipelines",
-    "hdrl/GpuCluster-v0": "hdrl.settings.gpu.env:GpuCluster",
+    "hdrl/Pipelines-v0": "hdrl.settings.pipelines.envs.env:Pipelines",
+    "hdrl/GpuCluster-v0": "hdrl.settings.gpu.envs.env:GpuCluster",
     "hdrl/Adaptation-v0": "hdrl.settings.adaptation.env:Adaptation",
 }
 """Ids of the registered environments, and where their classes are: the names end in ``Env`` and ``VectorEnv``."""
 
 _BY_COMPATIBILITY = {
     "hdrl/JobPick-v0": "hdrl.settings.batch.envs.job_pick_making:job_pick",
-    "hdrl/GpuCluster-v0": "hdrl.settings.gpu.making:gpu_cluster",
+    "hdrl/GpuCluster-v0": "hdrl.settings.gpu.envs.making:gpu_cluster",
 }
 """Functions: which class it is depends on ``compatibility``."""
 

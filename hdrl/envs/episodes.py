@@ -1,8 +1,8 @@
 """Which jobs an episode holds: a whole workload, or a window of consecutive jobs of one of several.
 
-Windows count jobs in the order of submission. A workload is cut into parts (`hdrl.windows`); a window never reaches
-from one into the next. Which window an episode gets depends on its number and, where it is drawn, on 64 random bits:
-nothing is remembered from one to the next.
+Windows count jobs in the order of submission. A workload is cut into parts (`hdrl.base.windows`); a window never
+reaches from one into the next. Which window an episode gets depends on its number and, where it is drawn, on 64 random
+bits: nothing is remembered from one to the next.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import OptionsError, suggest
+from hdrl.base.windows import PARTS, is_inside, range_of_shares, side_by_side
 from hdrl.envs.requests import checked_count
 from hdrl.envs.seeds import mixed_bits
-from hdrl.errors import OptionsError, suggest
-from hdrl.windows import PARTS, is_inside, range_of_shares, side_by_side
 
 RLSCHEDULER_STARTS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
 """First jobs of the ten sequences that RLScheduler is measured on, counted from 0."""
@@ -27,7 +27,8 @@ RLSCHEDULER_N_JOBS = 1024
 """Jobs in each of them."""
 
 Part: TypeAlias = str | tuple[float, float] | tuple[int, int]
-"""A name of `hdrl.windows.PARTS`, two fractions of the jobs, or two places in the order of submission (integers)."""
+"""A name of `hdrl.base.windows.PARTS`, two fractions of the jobs, or two places in the order of submission
+(integers)."""
 
 Start: TypeAlias = str | int | Sequence[int] | None
 """``"random"``, ``"consecutive"``, the place of a job, or several; ``None``: as suits the length."""

@@ -23,7 +23,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from numpy.typing import DTypeLike, NDArray
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 
 OBSERVATIONS = "observations"
 ACTION_MASK = "action_mask"

@@ -20,6 +20,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from hdrl.base.errors import DecisionError, OptionsError
+from hdrl.base.hashing import sha256_of
 from hdrl.compiled.counts import ALL_LEGAL, new_counts
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.team import new_team
@@ -37,8 +39,6 @@ from hdrl.envs.requests import (
     seed_of_each_row,
 )
 from hdrl.envs.seeds import episode_seed, fresh_seed, seed_key
-from hdrl.errors import DecisionError, OptionsError
-from hdrl.hashing import sha256_of
 
 __all__ = ["BoolArray", "FloatArray", "Info", "NativeVectorEnv", "Options", "StateDict"]
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.pyfiles import AgentError, blamed, run_file
+from hdrl.base.pyfiles import AgentError, blamed, run_file
 
 Metrics: TypeAlias = Mapping[str, float]
 """The metrics of `hdrl.settings.batch.envs.rewards.OBJECTIVES` that the environment knows, by name.

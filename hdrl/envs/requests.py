@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.base.errors import NoPictures, OptionsError, suggest
 from hdrl.envs.seeds import checked_seed
-from hdrl.errors import NoPictures, OptionsError, suggest
 
 MAX_EPISODE = 2**62
 """Episodes have numbers below it: no environment can count beyond what an int64 holds."""

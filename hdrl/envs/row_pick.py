@@ -17,11 +17,11 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
+from hdrl.base.errors import OptionsError, suggest
+from hdrl.base.rowspace import RowDiscrete
 from hdrl.envs.hooks import BoolArray, Info
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.single import SingleEnv
-from hdrl.errors import OptionsError, suggest
-from hdrl.rowspace import RowDiscrete
 
 ROW_MASK = "row_mask"
 """Where the row mask stands in the info: int8, shape ``(n_rows,)``, of a batch ``(num_envs, n_rows)``."""

@@ -13,9 +13,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.base.errors import MissingExtra, OptionsError, suggest
 from hdrl.envs.masks import nearest_legal
 from hdrl.envs.native import NativeVectorEnv
-from hdrl.errors import MissingExtra, OptionsError, suggest
 
 try:
     from stable_baselines3.common.vec_env import VecEnv

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.errors import OptionsError
-from hdrl.seeding import seed_sequence
+from hdrl.base.errors import OptionsError
+from hdrl.base.seeding import seed_sequence
 
 MAX_SEED = 2**63 - 1
 """The largest seed."""

@@ -10,10 +10,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.base.errors import OptionsError
 from hdrl.envs.hooks import BoolArray, Info, Options, StateDict
 from hdrl.envs.masks import LegalDiscrete
 from hdrl.envs.native import NativeVectorEnv
-from hdrl.errors import OptionsError
 
 
 class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):

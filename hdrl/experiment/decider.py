@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
+from hdrl.base.pyfiles import blamed
 from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.agentfile import AgentKind, load_agent
 from hdrl.experiment.train.modeluse import Model, play_options
 from hdrl.experiment.train.world import World
-from hdrl.pyfiles import blamed
 from hdrl.setting import EnvironmentSpec, Load, Machine, Policy, Progress, Setting
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 
 if TYPE_CHECKING:
     from hdrl.agents.ddpg import DDPG

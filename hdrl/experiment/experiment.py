@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hdrl.base.errors import OptionsError
+from hdrl.base.files import write_json
 from hdrl.compiled.cache import announcing
-from hdrl.errors import OptionsError
 from hdrl.experiment.decider import decider_of
 from hdrl.experiment.plan import RunPlan, plans_of
 from hdrl.experiment.run.agentfile import AgentKind
@@ -20,7 +21,6 @@ from hdrl.experiment.run.progress import Clock, Progress
 from hdrl.experiment.run.results import WALL_CLOCK_INFO, write_results
 from hdrl.experiment.train.decisions import DECISION_FILES
 from hdrl.experiment.train.run import Trained, TrainingRun
-from hdrl.files import write_json
 from hdrl.options.file import OptionsFile
 
 

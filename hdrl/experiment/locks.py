@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from hdrl.errors import OutputError
+from hdrl.base.errors import OutputError
 
 _PROBED_S = 0.2
 """How long who only looks whether a lock is held (`is_held`) may take; it is tried again then."""

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from hdrl.agents import ALGORITHMS
-from hdrl.errors import OptionsError, UnknownName
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.pyfiles import is_policy_file
+from hdrl.base.seeding import stream_seed
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.learning import built_in_agent
 from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
-from hdrl.pyfiles import is_policy_file
-from hdrl.seeding import stream_seed
 from hdrl.setting import Load, Machine, Setting, find_setting
 
 Asked = TypeVar("Asked", bound="OptionsFile | Sweep")

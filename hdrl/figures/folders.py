@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import ReadError
-from hdrl.files import read_json
+from hdrl.base.errors import ReadError
+from hdrl.base.files import read_json
 
 OPTIONS_FILE, PROVENANCE_FILE, NUMBERS_FILE = "options.resolved.json", "provenance.json", "metrics.json"
 

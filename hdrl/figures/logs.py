@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import ReadError
-from hdrl.files import read_json, read_text
-from hdrl.textnumbers import float_of
+from hdrl.base.errors import ReadError
+from hdrl.base.files import read_json, read_text
+from hdrl.base.textnumbers import float_of
 
 FloatArray = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.figures.folders import distinct_names
 from hdrl.figures.learning import as_folders
 from hdrl.figures.logs import action_probabilities

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import MissingExtra, OptionsError
+from hdrl.base.errors import MissingExtra, OptionsError
+from hdrl.base.files import atomic_write_bytes
 from hdrl.figures.figure import Drawn
 from hdrl.figures.numbers import axis_number, time_unit
-from hdrl.files import atomic_write_bytes
 
 if TYPE_CHECKING:  # matplotlib's types, here for all who draw
     from matplotlib.axes import Axes as Axes

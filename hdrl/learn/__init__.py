@@ -8,7 +8,7 @@ An agent (`Agent`) acts, learns from a batch, and can be saved; a `Trainer` step
 
 import importlib.util
 
-from hdrl.errors import MissingExtra
+from hdrl.base.errors import MissingExtra
 
 if importlib.util.find_spec("torch") is None:
     raise MissingExtra("torch", "learn")

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hdrl.base.rowspace import n_per_row_of
 from hdrl.learn import portable
 from hdrl.learn.agent import Agent, fitting
 from hdrl.learn.config import NetworkConfig
@@ -32,7 +33,6 @@ from hdrl.learn.networks import build_network
 from hdrl.learn.policy import CHUNK
 from hdrl.learn.rollout import Steps
 from hdrl.options.learning import AdversaryOptions
-from hdrl.rowspace import n_per_row_of
 
 EXPERT = "expert"
 """The name under which the expert's actions are stored in a batch."""

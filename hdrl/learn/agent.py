@@ -23,12 +23,12 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
+from hdrl.base.plainnet import PlainActor
 from hdrl.learn.config import Config as BaseConfig
 from hdrl.learn.device import CPU
 from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
-from hdrl.plainnet import PlainActor
 
 if TYPE_CHECKING:
     from hdrl.learn.listener import Listener

@@ -19,8 +19,8 @@ import gymnasium as gym
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hdrl.errors import LearningError, ReadError
-from hdrl.files import atomic_write_bytes
+from hdrl.base.errors import LearningError, ReadError
+from hdrl.base.files import atomic_write_bytes
 from hdrl.learn.agent import Agent, one_line
 from hdrl.learn.packing import pack, unpack
 from hdrl.learn.spaces import space_as_json, space_from_json

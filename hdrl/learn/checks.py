@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
+from hdrl.base.pyfiles import AgentError
 from hdrl.learn.agent import Acted, Agent, one_line
 from hdrl.learn.device import CPU, moved, put
 from hdrl.learn.memory import Memory
 from hdrl.learn.replay import Transitions
-from hdrl.pyfiles import AgentError
 
 Calls = Mapping[str, tuple[int, tuple[str, ...]]]
 """How methods are called, by name: the number of arguments by place, and the names of the others."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.options.block import Block
 from hdrl.options.numbers import Few, Number, Share
 from hdrl.options.reading import validated

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
 from hdrl.learn.agent import Acted, Agent, fitting
 from hdrl.learn.config import Config
 from hdrl.learn.memory import Memory, Outcome

@@ -17,7 +17,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
 from hdrl.learn.memory import Finals, Outcome
 from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
 

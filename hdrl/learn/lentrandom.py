@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hdrl.seeding import stream_seed
+from hdrl.base.seeding import stream_seed
 
 
 class LentRandomness:

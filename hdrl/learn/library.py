@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
 from hdrl.learn.agent import Agent, one_line
 
 KEY = "configurations"

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
 
 _ARRAY = "numpy array"
 

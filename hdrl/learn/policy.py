@@ -9,14 +9,14 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
+from hdrl.base.plainnet import PlainActor
+from hdrl.base.rowspace import n_per_row_of
 from hdrl.learn import portable
 from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.masking import sample
 from hdrl.learn.networks import ActorCritic, build_network
 from hdrl.learn.threads import at_once
-from hdrl.plainnet import PlainActor
-from hdrl.rowspace import n_per_row_of
 
 CHUNK = 2048
 """Observations that are computed at once where there is no need to compute all of them: small enough for caches."""

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hdrl import elementary
-from hdrl.errors import LearningError
+from hdrl.base import elementary
+from hdrl.base.errors import LearningError
 from hdrl.learn.config import ReplayConfig
 from hdrl.learn.memory import Finals, Memory, Outcome
 from hdrl.learn.scaling import RewardScale, scale_of

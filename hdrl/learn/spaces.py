@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from hdrl.errors import LearningError
-from hdrl.rowspace import RowDiscrete, n_per_row_of
+from hdrl.base.errors import LearningError
+from hdrl.base.rowspace import RowDiscrete, n_per_row_of
 
 LARGEST_OBSERVATION = 10**8
 """Numbers of an observation that a description may ask for: more of them do not fit into any memory."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
 from hdrl.learn.adversary import EXPERT, Adversary
 from hdrl.learn.agent import Acted, Agent
 from hdrl.learn.checks import check_agent, checked_choice, checked_losses, checked_memory

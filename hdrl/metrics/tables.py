@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hdrl import elementary
+from hdrl.base import elementary
 
 FloatArray = NDArray[np.float64]
 

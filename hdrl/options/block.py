@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
-from hdrl.files import expanded
+from hdrl.base.files import expanded
 
 
 class Block(BaseModel):

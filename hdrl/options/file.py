@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.options.block import Block, PlacedBlock
 from hdrl.options.learning import LearningOptions
 from hdrl.options.numbers import Count, Few, Positive, Share

@@ -7,10 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from hdrl.base.windows import PARTS
 from hdrl.options.block import Block
 from hdrl.options.distributed import DistributedOptions
 from hdrl.options.numbers import Count, Few, LearningRate, Number, Share
-from hdrl.windows import PARTS
 
 Range = Annotated[tuple[Share, Share], Field(strict=False)]
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from hdrl.errors import readable, suggest
+from hdrl.base.errors import readable, suggest
 
 _EXPECTED: dict[str, Callable[[dict[str, Any]], str]] = {
     "int_type": lambda _: "a whole number",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from hdrl.errors import OptionsError, readable
+from hdrl.base.errors import OptionsError, readable
 from hdrl.options.problems import problem_of, shown
 
 M = TypeVar("M", bound=BaseModel)

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from hdrl.files import expanded
+from hdrl.base.files import expanded
 from hdrl.metrics.statistics import CONFIDENCE, N_RESAMPLES
 from hdrl.options.block import Block, PlacedBlock
 from hdrl.options.file import PathText, Seed

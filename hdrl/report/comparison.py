@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from hdrl.csvfiles import read_records
-from hdrl.errors import ReadError, UnknownName
+from hdrl.base.csvfiles import read_records
+from hdrl.base.errors import ReadError, UnknownName
+from hdrl.base.textnumbers import float_of
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
 from hdrl.experiment.compare.files import SUMMARY_FILE, Comparison, read_comparison
 from hdrl.experiment.compare.summary import ALL, SummaryRow
@@ -23,7 +24,6 @@ from hdrl.figures.numbers import listed
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.options.problems import problem_of
 from hdrl.report.runs import setting_of
-from hdrl.textnumbers import float_of
 
 __all__ = ["ALL", "Compared", "is_comparison", "read_compared"]
 

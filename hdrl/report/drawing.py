@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, OutputError, UnknownName
+from hdrl.base.errors import OptionsError, OutputError, UnknownName
 from hdrl.figures.figure import Figure, OnPage, by_name
 from hdrl.figures.folders import distinct_names
 from hdrl.figures.learning import losses, rewards

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import HdrlError, ReadError
+from hdrl.base.errors import HdrlError, ReadError
+from hdrl.base.pyfiles import trust_words
 from hdrl.experiment.compare.held_out import PROTOCOLS
 from hdrl.experiment.compare.held_out import RESULT_FILE as HELD_OUT_FILE
 from hdrl.experiment.compare.points import PointResult
@@ -20,7 +21,6 @@ from hdrl.figures.figure import Run
 from hdrl.figures.folders import OPTIONS_FILE, read_object
 from hdrl.figures.logs import training_table
 from hdrl.figures.numbers import metric_words, number_words
-from hdrl.pyfiles import trust_words
 from hdrl.report.comparison import is_comparison
 from hdrl.report.drawing import figures_of
 from hdrl.report.page.charts import chart_of

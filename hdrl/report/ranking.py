@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hdrl.errors import ReadError
+from hdrl.base.errors import ReadError
 from hdrl.figures.numbers import metric_words
 from hdrl.figures.style import (
     INK,

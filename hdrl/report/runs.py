@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from hdrl.base.pyfiles import UntrustedFile
 from hdrl.experiment.run.inputs import SWEEP_FILE, sweep_in
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object, run_folders
-from hdrl.pyfiles import UntrustedFile
 from hdrl.setting import BATCH, Setting, find_setting
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hdrl.base.windows import Places
 from hdrl.trace.model import Load, Machine
-from hdrl.windows import Places
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,7 +198,7 @@ class EnvironmentSpec(Protocol):
         """Return a single environment with a method ``trace``, in which a model decides about a whole load.
 
         What it simulates, it simulates under the same physics as `Setting.simulate`. It may have a method
-        ``play_actor(actor, *, seed)`` that plays an episode with a `hdrl.plainnet.PlainActor` in compiled code.
+        ``play_actor(actor, *, seed)`` that plays an episode with a `hdrl.base.plainnet.PlainActor` in compiled code.
 
         Parameters
         ----------

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, UnknownName
-from hdrl.files import expanded
-from hdrl.pyfiles import UntrustedFile, is_policy_file, run_file
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.files import expanded
+from hdrl.base.pyfiles import UntrustedFile, is_policy_file, run_file
 from hdrl.setting.questions import Setting
 
 BATCH = "batch"

@@ -16,10 +16,10 @@ from gymnasium.utils import env_checker
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.base.errors import DecisionError
+from hdrl.base.seeding import stream
 from hdrl.envs import NativeVectorEnv, SingleEnv
 from hdrl.envs.row_pick import ROW_MASK, RowPickVectorEnv
-from hdrl.errors import DecisionError
-from hdrl.seeding import stream
 
 _N_ROWS = 3
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.errors import HdrlError
+from hdrl.base.errors import HdrlError
 from hdrl.setting import EnvironmentSpec, Load, Machine, PolicyBook, Setting
 from hdrl.trace.model import TaskState
 

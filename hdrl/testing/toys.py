@@ -16,8 +16,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from hdrl.errors import DecisionError
-from hdrl.seeding import stream
+from hdrl.base.errors import DecisionError
+from hdrl.base.seeding import stream
 
 Array = NDArray[Any]
 

@@ -70,7 +70,7 @@ class Job:
     memory_mib, bandwidth_gbps
         Memory in MiB and memory bandwidth in GB/s that each core takes.
     steps
-        What the job does: kind, amount and return code of each step, as in `hdrl.workload.STEP_DTYPE`.
+        What the job does: kind, amount and return code of each step, as in `hdrl.batch.STEP_DTYPE`.
     id
         Its id; by default its place in the workload.
     source

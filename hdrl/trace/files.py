@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.csvfiles import atomic_table, read_table
-from hdrl.errors import ReadError, quoted
-from hdrl.textnumbers import float_of
+from hdrl.base.csvfiles import atomic_table, read_table
+from hdrl.base.errors import ReadError, quoted
+from hdrl.base.textnumbers import float_of
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Trace
 
 TASKS_FILE, STAYS_FILE = "tasks.csv", "stays.csv"

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import ALGORITHMS, make_agent  # noqa: E402
-from hdrl.errors import LearningError, OptionsError, UnknownName  # noqa: E402
+from hdrl.base.errors import LearningError, OptionsError, UnknownName  # noqa: E402
 from hdrl.learn import Iteration, Trainer, evaluate  # noqa: E402
 from hdrl.learn.threads import helped_by  # noqa: E402
 from hdrl.testing.toys import BanditEnvs, ConstantEnvs, IdentityEnvs, ShortestRowEnvs, ToyEnvs  # noqa: E402

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
 from hdrl.agents.ddpg import DDPG, DDPGConfig, Transition  # noqa: E402
-from hdrl.errors import LearningError, OptionsError  # noqa: E402
+from hdrl.base.errors import LearningError, OptionsError  # noqa: E402
 from hdrl.experiment import devices  # noqa: E402
 from hdrl.launcher.main import cli  # noqa: E402
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import ALGORITHMS, make_agent  # noqa: E402
-from hdrl.errors import LearningError, OptionsError  # noqa: E402
+from hdrl.base.errors import LearningError, OptionsError  # noqa: E402
 from hdrl.experiment import Progress  # noqa: E402
 from hdrl.experiment import devices as measured  # noqa: E402
 from hdrl.launcher.launch import launch  # noqa: E402

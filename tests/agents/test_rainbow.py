@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import load_agent, make_agent  # noqa: E402
-from hdrl.errors import LearningError, OptionsError  # noqa: E402
+from hdrl.base.errors import LearningError, OptionsError  # noqa: E402
 from hdrl.learn import NETWORKS, NetworkConfig, Transitions, build_network, checkpoint_of, save_checkpoint  # noqa: E402
 from hdrl.learn.atoms import atoms_of, project  # noqa: E402
 from hdrl.learn.networks.layers import linear  # noqa: E402

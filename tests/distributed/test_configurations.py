@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from pydantic import ValidationError  # noqa: E402
 
+from hdrl.base.errors import OptionsError  # noqa: E402
 from hdrl.distributed.training import ConfigurationTrainer, configurations  # noqa: E402
-from hdrl.errors import OptionsError  # noqa: E402
 from hdrl.learn import load_checkpoint  # noqa: E402
 from hdrl.options.distributed import DistributedOptions  # noqa: E402
 

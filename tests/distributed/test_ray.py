@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hdrl.base.errors import HdrlError
 from hdrl.distributed import WorkerDied, run_tasks
-from hdrl.errors import HdrlError
 
 # Not imported here: what Ray reads from the environment at its import is part of what is tested.
 if importlib.util.find_spec("ray") is None:

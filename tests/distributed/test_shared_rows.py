@@ -11,9 +11,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import make_agent  # noqa: E402
+from hdrl.base.errors import HdrlError, LearningError  # noqa: E402
 from hdrl.distributed.training import row_trainer  # noqa: E402
 from hdrl.distributed.training.shared_rows import SharedRows  # noqa: E402
-from hdrl.errors import HdrlError, LearningError  # noqa: E402
 from hdrl.learn import Trainer  # noqa: E402
 from hdrl.options.distributed import DistributedOptions  # noqa: E402
 from hdrl.settings.batch.envs.job_index import JobIndexVectorEnv  # noqa: E402

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from hdrl.base.errors import HdrlError, OptionsError
 from hdrl.distributed import WorkerDied, check_place, default_workers, processes, run_tasks
 from hdrl.distributed.attempts import TaskFailed
-from hdrl.errors import HdrlError, OptionsError
 
 TASKS = list(range(8))
 

@@ -14,12 +14,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 from pydantic import ValidationError  # noqa: E402
 
+from hdrl.base.errors import HdrlError, LearningError, OptionsError  # noqa: E402
 from hdrl.distributed.training.apex import epsilon_of  # noqa: E402
 from hdrl.distributed.training.clock import VirtualClock  # noqa: E402
 from hdrl.distributed.training.crew import Here, RoleDied  # noqa: E402
 from hdrl.distributed.training.replay import Chunk, SharedReplay  # noqa: E402
 from hdrl.distributed.training.server import Server, parts_of, weights_of  # noqa: E402
-from hdrl.errors import HdrlError, LearningError, OptionsError  # noqa: E402
 from hdrl.learn import Trainer, Transitions, load_checkpoint  # noqa: E402
 from hdrl.learn.memory import Outcome  # noqa: E402
 from hdrl.learn.policy import step_clipped  # noqa: E402

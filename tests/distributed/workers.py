@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hdrl.errors import HdrlError, ReadError
+from hdrl.base.errors import HdrlError, ReadError
 
 
 def double(task: int) -> int:

@@ -1,4 +1,4 @@
-"""Every name of hdrl that a page mentions exists: `hdrl.envs.RowLayout`, `hdrl/windows.py`, another page."""
+"""Every name of hdrl that a page mentions exists: `hdrl.envs.RowLayout`, `hdrl/base/windows.py`, another page."""
 
 import importlib
 import re

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 from hdrl.experiment.run.inputs import parse_options
+from hdrl.settings.batch.named_policies import BatchPolicies
 from hdrl.settings.batch.policies.indexed import IndexKind, shipped_index
 from hdrl.settings.batch.policies.pairs import read_pair
-from hdrl.settings.batch.policybook import BatchPolicies
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

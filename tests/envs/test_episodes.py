@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hdrl.base.errors import OptionsError
 from hdrl.envs.episodes import RLSCHEDULER_STARTS, Window, part_bounds, plan_episodes
-from hdrl.errors import OptionsError
 
 
 def test_a_whole_workload_is_one_window() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from hdrl.base.errors import OptionsError
 from hdrl.envs.masks import (
     DictObservation,
     DictObservationVector,
@@ -19,7 +20,6 @@ from hdrl.envs.masks import (
     NearestLegal,
     nearest_legal,
 )
-from hdrl.errors import OptionsError
 from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
 
 SMALL: dict[str, Any] = {"n_procs": 64, "n_jobs": 16, "max_jobs": 8}

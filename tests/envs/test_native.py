@@ -11,11 +11,11 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from hdrl.base.errors import DecisionError, OptionsError
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, keep_count, take_actions
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.seeds import MAX_SEED, episode_seed
 from hdrl.envs.single import SingleEnv
-from hdrl.errors import DecisionError, OptionsError
 
 
 def in_python(function: Any) -> Any:

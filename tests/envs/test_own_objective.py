@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import hdrl
+from hdrl.base.errors import HdrlError
+from hdrl.base.pyfiles import AgentError
 from hdrl.envs.own_objective import is_objective_file, load_objective
-from hdrl.errors import HdrlError
-from hdrl.pyfiles import AgentError
 from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES as POOL_OBJECTIVES
 from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv
 from hdrl.settings.batch.envs.rewards import ALIASES, OBJECTIVES, read_objective
-from hdrl.settings.batch.order import codes, entries
+from hdrl.settings.batch.identical_cores import codes, entries
 from hdrl.testing import frugal_world
 
 PICK: dict[str, Any] = {"n_procs": 32, "n_jobs": 40}

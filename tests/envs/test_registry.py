@@ -12,8 +12,8 @@ import hdrl.envs
 from hdrl.settings.adaptation.load import Jobs, jobs_of
 from hdrl.settings.adaptation.models import find_model
 from hdrl.settings.adaptation.table import Table
-from hdrl.settings.gpu.machine import read_cluster
-from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
+from hdrl.settings.gpu.cluster.machine import read_cluster
+from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.testing import check_env
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
+from hdrl.base.errors import DecisionError, OptionsError
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.envs.row_pick import ROW_MASK, RowLayout, RowPickEnv, RowPickVectorEnv
-from hdrl.errors import DecisionError, OptionsError
 from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
 
 ROOT = Path(__file__).parents[2]

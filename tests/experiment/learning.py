@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdrl.errors import HdrlError
+from hdrl.base.errors import HdrlError
 from hdrl.experiment import Progress, run_experiment
 from hdrl.experiment.experiment import RunResult
 from hdrl.experiment.run.inputs import read_options

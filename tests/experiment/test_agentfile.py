@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hdrl.errors import ReadError, UnknownName
+from hdrl.base.errors import ReadError, UnknownName
 from hdrl.experiment import AgentError, load_agent, run_experiment
 from hdrl.experiment.run.inputs import read_options
 from hdrl.settings.batch.policies import OwnPriority

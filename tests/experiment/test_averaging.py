@@ -12,11 +12,11 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 from gymnasium import spaces  # noqa: E402
 
 from hdrl.agents.cma_es import CMAES  # noqa: E402
+from hdrl.base.hashing import sha256_of_file  # noqa: E402
 from hdrl.experiment.compare.comparison import Comparison, run_comparison  # noqa: E402
 from hdrl.experiment.compare.summary import deciding_rows  # noqa: E402
 from hdrl.experiment.run.inputs import make_sweep  # noqa: E402
 from hdrl.experiment.train.averaging import average_models  # noqa: E402
-from hdrl.hashing import sha256_of_file  # noqa: E402
 from hdrl.launcher.main import cli  # noqa: E402
 from hdrl.learn import checkpoint_of, load_checkpoint, save_checkpoint  # noqa: E402
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hdrl
-from hdrl.errors import HdrlError, MissingExtra, OutputError, ReadError
+from hdrl.base.errors import HdrlError, MissingExtra, OutputError, ReadError
 from hdrl.experiment.compare import comparison as module
 from hdrl.experiment.compare.comparison import CompareProgress, read_comparison, run_comparison
 from hdrl.experiment.compare.points import PointResult, PointRunner

@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="torch is not installed (extra learn)")
 import torch
 
 import hdrl
-from hdrl.errors import HdrlError, OptionsError
+from hdrl.base.errors import HdrlError, OptionsError
 from hdrl.experiment import evaluate_model, resumed_options, run_experiment
 from hdrl.experiment.compare.comparison import run_comparison
 from hdrl.experiment.run.inputs import make_sweep, parse_options

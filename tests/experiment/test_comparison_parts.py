@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdrl.errors import HdrlError, OptionsError, ReadError, UnknownName
+from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName
+from hdrl.batch import read_platform
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
 from hdrl.experiment.compare.cases import Case, cautions_of_size, overlapping, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
@@ -22,12 +23,11 @@ from hdrl.experiment.run.inputs import make_sweep, read_sweep, write_sweep
 from hdrl.metrics.words import confidence_words, metric_words, number_words
 from hdrl.options.reading import schema_of
 from hdrl.options.sweep import from_here
-from hdrl.platform import read_platform
 from hdrl.setting import SETTINGS
 from hdrl.settings.batch.metrics import METRICS
+from hdrl.settings.batch.named_policies import BatchPolicies
 from hdrl.settings.batch.policies.pairs import heuristic_names
 from hdrl.settings.batch.policies.simulation import is_conservative, simulate
-from hdrl.settings.batch.policybook import BatchPolicies
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.settings.batch.workload import lublin_log, write_swf
 from hdrl.settings.batch.workload.model import Workload

@@ -11,7 +11,7 @@ pytest.importorskip("scipy", reason="scipy is not installed (extra report)")
 pytest.importorskip("torch", reason="torch is not installed (extra learn)")
 
 import hdrl
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.experiment import run_experiment
 from hdrl.experiment.compare.comparison import run_comparison
 from hdrl.experiment.run.inputs import make_sweep, parse_options

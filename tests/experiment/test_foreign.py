@@ -19,15 +19,14 @@ from torch import nn  # noqa: E402
 
 import hdrl.envs  # noqa: E402, F401 (registers them)
 from hdrl.agents import load_agent  # noqa: E402
-from hdrl.errors import OptionsError, ReadError  # noqa: E402
+from hdrl.base.errors import OptionsError, ReadError  # noqa: E402
+from hdrl.batch import read_platform, read_workload  # noqa: E402
 from hdrl.experiment import Model  # noqa: E402
 from hdrl.experiment.run.inputs import read_options  # noqa: E402
 from hdrl.launcher.main import cli  # noqa: E402
 from hdrl.learn import load_checkpoint  # noqa: E402
 from hdrl.options.learning import LearningOptions  # noqa: E402
-from hdrl.platform import read_platform  # noqa: E402
 from hdrl.setting import find_setting  # noqa: E402
-from hdrl.workload import read_workload  # noqa: E402
 
 N_ROWS, N_FEATURES = 6, 8
 N_NUMBERS = N_ROWS * N_FEATURES

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 pytest.importorskip("scipy", reason="needs scipy (the extra report)")
 
-from hdrl.errors import OptionsError, UnknownName
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.batch import read_platform
 from hdrl.experiment.compare.cases import test_cases, train_cases
 from hdrl.experiment.compare.comparison import read_comparison, run_comparison
 from hdrl.experiment.compare.held_out import by_protocol, run_held_out
@@ -17,7 +18,6 @@ from hdrl.experiment.compare.summary import deciding_rows
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.launcher.main import cli
 from hdrl.metrics.statistics import holm
-from hdrl.platform import read_platform
 from hdrl.report.comparison import read_compared
 from hdrl.report.page.comparison import findings_of_comparison
 from hdrl.setting import find_setting

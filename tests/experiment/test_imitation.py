@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hdrl
-from hdrl.errors import HdrlError
+from hdrl.base.errors import HdrlError
 from hdrl.experiment import resumed_options, run_experiment
 from hdrl.experiment.run.inputs import read_options
 from hdrl.learn.checkpoint import load_checkpoint

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", reason="agents that learn need torch")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-from hdrl.errors import OptionsError, OutputError, ReadError  # noqa: E402
+from hdrl.base.errors import OptionsError, OutputError, ReadError  # noqa: E402
 from hdrl.experiment import Progress, resumed_options, run_experiment  # noqa: E402
 from hdrl.experiment.decider import decider_of  # noqa: E402
 from hdrl.experiment.plan import plans_of  # noqa: E402

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 from hdrl.agents.reinforce import Reinforce  # noqa: E402
-from hdrl.errors import HdrlError, LearningError, OptionsError, OutputError, ReadError  # noqa: E402
+from hdrl.base.errors import HdrlError, LearningError, OptionsError, OutputError, ReadError  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
 worlds: Any = importlib.util.module_from_spec(_spec)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 import hdrl  # noqa: E402
 from hdrl.agents import make_agent as make_built_in  # noqa: E402
-from hdrl.errors import HdrlError, LearningError, OptionsError, ReadError  # noqa: E402
+from hdrl.base.errors import HdrlError, LearningError, OptionsError, ReadError  # noqa: E402
 from hdrl.experiment import Model, evaluate_model, run_experiment  # noqa: E402
 from hdrl.experiment.run.inputs import parse_options  # noqa: E402
 from hdrl.experiment.train.environments import Environment  # noqa: E402

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
-from hdrl.errors import HdrlError, LearningError, OptionsError
+from hdrl.base.errors import HdrlError, LearningError, OptionsError
 from hdrl.experiment import Progress, resumed_options, run_experiment
 from hdrl.experiment.plan import plan_of, plans_of
 from hdrl.experiment.run.inputs import read_options

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="agents that learn need torch")
 
 import hdrl
-from hdrl.errors import HdrlError
+from hdrl.base.errors import HdrlError
 from hdrl.experiment import evaluate_model, run_experiment
 from hdrl.experiment.plan import plans_of
 from hdrl.experiment.run.inputs import parse_options

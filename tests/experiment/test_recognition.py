@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.experiment.compare.cases import Case, test_cases
 from hdrl.experiment.compare.knowledge import JudgingWindows
 from hdrl.experiment.plan import plan_of

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import hdrl.experiment.reproduce.reproduce as module
-from hdrl.errors import HdrlError, OptionsError, OutputError, ReadError, UnknownName
+from hdrl.base.errors import HdrlError, OptionsError, OutputError, ReadError, UnknownName
 from hdrl.experiment.reproduce.claims import Claim, as_findings, claim_of, differences, null_test, t_quantile
 from hdrl.experiment.reproduce.recipe import (
     TRACES_VARIABLE,

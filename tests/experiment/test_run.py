@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdrl.errors import OptionsError, OutputError, ReadError, WorkloadError
+from hdrl.base.errors import OptionsError, OutputError, ReadError, WorkloadError
 from hdrl.experiment import Progress, default_folder, resolve_options, run_experiment, run_seeds
 from hdrl.experiment.run import folder as folder_module
 from hdrl.experiment.run.clean import clean_plans

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hdrl.errors import HdrlError, OptionsError
+from hdrl.base.errors import HdrlError, OptionsError
 from hdrl.experiment import run_experiment
 from hdrl.experiment.run.inputs import read_options
 

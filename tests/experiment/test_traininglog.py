@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hdrl.errors import MissingExtra, ReadError
+from hdrl.base.errors import MissingExtra, ReadError
 from hdrl.experiment.train.log import Events, Table, TrainingLog
 
 

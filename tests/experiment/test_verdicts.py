@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 pytest.importorskip("scipy", reason="needs scipy (the extra report)")
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.experiment.compare.comparison import CompareProgress, read_comparison, run_comparison
 from hdrl.experiment.compare.files import Comparison
 from hdrl.experiment.compare.held_out import by_protocol, tail_cautions

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hdrl.platform import read_platform, write_simgrid
-from hdrl.settings.gpu.gavel_jobs import TEMPLATES
+from hdrl.batch import read_platform, write_simgrid
+from hdrl.settings.gpu.loads.gavel_jobs import TEMPLATES
 
 ROOT = Path(__file__).parents[2]
 
@@ -252,10 +252,10 @@ AGENTS = [
         "def policy(view):\n    return view.waiting",
         "policy = print",
     ),
-    *("from hdrl.policies import Easy\npolicy = Easy(3)", "SETTING = 5", "\x00", "def policy(view):\n    yield 1"),
-    *("from hdrl.simulation import Start\ndef policy(view): return [Start(99, [0])]", "import os; os._exit(0)"),
+    *("from hdrl.batch import Easy\npolicy = Easy(3)", "SETTING = 5", "\x00", "def policy(view):\n    yield 1"),
+    *("from hdrl.batch import Start\ndef policy(view): return [Start(99, [0])]", "import os; os._exit(0)"),
     *(
-        "from hdrl.simulation import CallAt\ndef policy(view): return [CallAt(float('nan'))]",
+        "from hdrl.batch import CallAt\ndef policy(view): return [CallAt(float('nan'))]",
         "import sys; sys.exit('x' * 9999)",
     ),
     *("import sys\nsys.stdout.close()", "class Agent:\n    def __init__(self, *a): raise ValueError(chr(27))"),

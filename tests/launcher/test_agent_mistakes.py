@@ -24,8 +24,8 @@ MISTAKES = {
     "raise StopIteration": "mine.py:2: StopIteration: no message",
     "raise ValueError('a\\nb' * 5000)": "mine.py:2: ValueError: a ba ba b",
     "yield 1 / 0": "mine.py:2: ZeroDivisionError",
-    "from hdrl.simulation import CallAt; return [CallAt('x')]": "mine.py: a call at 'x': expected a date in seconds",
-    "from hdrl.simulation import CallAt; return [CallAt(10**400)]": "mine.py: ",
+    "from hdrl.batch import CallAt; return [CallAt('x')]": "mine.py: a call at 'x': expected a date in seconds",
+    "from hdrl.batch import CallAt; return [CallAt(10**400)]": "mine.py: ",
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hdrl.experiment.run.clean as cleaning
-from hdrl.errors import OutputError
+from hdrl.base.errors import OutputError
 from hdrl.experiment import run_experiment
 from hdrl.experiment.locks import FolderLock
 from hdrl.experiment.run.inputs import read_options

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pytest
 from click.testing import CliRunner
 
-from hdrl.errors import ReadError
+from hdrl.base.errors import ReadError
 from hdrl.experiment.compare.points import PointResult
 from hdrl.experiment.compare.pointstore import PointStore, Scope
 from hdrl.experiment.locks import FolderLock, is_held, lock

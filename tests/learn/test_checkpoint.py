@@ -11,7 +11,7 @@ from gymnasium import spaces
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import load_agent, make_agent  # noqa: E402
-from hdrl.errors import LearningError, OutputError, ReadError, UnknownName  # noqa: E402
+from hdrl.base.errors import LearningError, OutputError, ReadError, UnknownName  # noqa: E402
 from hdrl.learn import checkpoint_of, load_checkpoint, save_checkpoint  # noqa: E402
 from hdrl.learn.packing import pack, unpack  # noqa: E402
 from hdrl.learn.spaces import check_same_spaces, space_as_json, space_from_json  # noqa: E402

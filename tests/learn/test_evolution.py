@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents.cma_es import CMAES  # noqa: E402
 from hdrl.agents.openai_es import Mirrored, OpenAIES  # noqa: E402
-from hdrl.errors import LearningError  # noqa: E402
+from hdrl.base.errors import LearningError  # noqa: E402
 from hdrl.learn import Trainer, checkpoint_of, evaluate, load_checkpoint, save_checkpoint  # noqa: E402
 from hdrl.learn.evolution import EvolutionAgent, averaged_state  # noqa: E402
 from hdrl.testing.toys import ShortestRowEnvs  # noqa: E402

@@ -8,7 +8,7 @@ from gymnasium.vector import AutoresetMode
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import make_agent  # noqa: E402
-from hdrl.errors import LearningError  # noqa: E402
+from hdrl.base.errors import LearningError  # noqa: E402
 from hdrl.learn import Episodes, Interaction, Rollout, evaluate  # noqa: E402
 from hdrl.testing.toys import ConstantEnvs, IdentityEnvs  # noqa: E402
 

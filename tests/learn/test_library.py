@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import make_agent  # noqa: E402
-from hdrl.errors import LearningError  # noqa: E402
+from hdrl.base.errors import LearningError  # noqa: E402
 from hdrl.learn.library import Specialist, Switch, nearest, specialists_of, with_specialists  # noqa: E402
 from hdrl.testing.toys import ShortestRowEnvs  # noqa: E402
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
-from hdrl.errors import LearningError, UnknownName  # noqa: E402
+from hdrl.base.errors import LearningError, UnknownName  # noqa: E402
 from hdrl.learn import NETWORKS, NetworkConfig, build_network  # noqa: E402
 from hdrl.learn.masking import ILLEGAL, entropy_of, mask_logits, random_legal, sample  # noqa: E402
 

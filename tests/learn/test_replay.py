@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
-from hdrl.errors import LearningError  # noqa: E402
+from hdrl.base.errors import LearningError  # noqa: E402
 from hdrl.learn.memory import Finals, Outcome  # noqa: E402
 from hdrl.learn.replay import Replay, Schedule  # noqa: E402
 from hdrl.learn.sum_tree import SumTree  # noqa: E402

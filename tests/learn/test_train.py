@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import load_agent, make_agent  # noqa: E402
-from hdrl.errors import LearningError  # noqa: E402
+from hdrl.base.errors import LearningError  # noqa: E402
 from hdrl.learn import Trainer, checkpoint_of, load_checkpoint, save_checkpoint  # noqa: E402
 from hdrl.testing.toys import IdentityEnvs, ShortestRowEnvs  # noqa: E402
 

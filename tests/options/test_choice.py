@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
+from hdrl.base.registry import Registry
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.options.reading import schema_of, validated
-from hdrl.registry import Registry
+from hdrl.settings.batch.contention import CONTENTION_MODELS, ContentionModel
 from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.platform import pstate_rules
 from hdrl.settings.batch.policies import simulate
 from hdrl.settings.batch.policies.simulation import embedded_simulator
-from hdrl.settings.batch.registries import CONTENTION_MODELS, SIMULATORS, ContentionModel, SimulatorKind
+from hdrl.settings.batch.simulators import SIMULATORS, SimulatorKind
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.testing import small_platform, small_workload
 from hdrl.testing.worlds import Job

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hdrl.errors import ReadError, UnknownName, suggest
+from hdrl.base.errors import ReadError, UnknownName, suggest
 from hdrl.options.problems import problem_of
 
 

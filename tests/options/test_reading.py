@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hdrl.errors import HdrlError, OptionsError, ReadError
+from hdrl.base.errors import HdrlError, OptionsError, ReadError
 from hdrl.experiment.run.inputs import parse_options, read_options
 from hdrl.options.reading import schema_of
 from hdrl.settings.batch.options import Options

@@ -4,7 +4,8 @@ Variables make the libraries compute as on another processor, each in its own wa
 qemu plays one entirely. Hashes that were recorded on another machine stand in `hashes.json`.
 
 To compile everything anew takes minutes: so updates of networks stand for trainings where code is compiled for another
-processor, and some trainings for all. ``HDRL_PORTABLE=all`` makes all trainings in all settings.
+processor, and some trainings for all. ``HDRL_PORTABLE=all`` makes all trainings in all settings, and plays a Haswell,
+too, whose code is that of the EPYC.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def test_code_for_another_processor_changes_no_bit(processor: str) -> None:
         assert wrong(LIBRARIES[processor] | CODE[processor], [*RECORDED]) == {}
 
 
-@pytest.mark.parametrize("processor", EMULATED)
+@pytest.mark.parametrize("processor", EMULATED if ALL else [name for name in EMULATED if name != "Haswell"])
 def test_a_processor_that_is_emulated_changes_no_bit(processor: str) -> None:
     emulator = shutil.which("qemu-x86_64")
     if emulator is None:

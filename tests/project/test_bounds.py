@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.errors import ReadError, WorkloadError
+from hdrl.base.errors import ReadError, WorkloadError
 from hdrl.launcher.main import cli
-from hdrl.settings.gpu.values import read_values
+from hdrl.settings.gpu.loads.values import read_values
 from hdrl.settings.pipelines.inputs import loads_of
-from hdrl.settings.pipelines.readers import MAX_CONFIGURATIONS, read_set
+from hdrl.settings.pipelines.loads.readers import MAX_CONFIGURATIONS, read_set
 
 MOST_BYTES = 100 * 2**20
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hdrl.csvfiles import atomic_table, read_records, read_table
-from hdrl.errors import OptionsError, OutputError, ReadError
-from hdrl.files import atomic_write, atomic_write_bytes, find_file, read_json, read_text, write_json
+from hdrl.base.csvfiles import atomic_table, read_records, read_table
+from hdrl.base.errors import OptionsError, OutputError, ReadError
+from hdrl.base.files import atomic_write, atomic_write_bytes, find_file, read_json, read_text, write_json
 from hdrl.settings.batch.workload.swf import read_swf
 
 

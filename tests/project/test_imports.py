@@ -21,8 +21,8 @@ def loaded_by(statement: str) -> set[str]:
     [
         "import hdrl",
         "import hdrl.launcher.main",
-        "import hdrl.options, hdrl.platform, hdrl.workload, hdrl.metrics, hdrl.experiment",
-        "import hdrl.simulation, hdrl.policies, hdrl.agents.classic",
+        "import hdrl.options, hdrl.metrics, hdrl.experiment; from hdrl.batch import read_platform, read_workload",
+        "import hdrl.agents.classic; from hdrl.batch import EmbeddedSimulator, View, simulate",
     ],
 )
 def test_optional_packages_are_not_loaded(statement: str):
@@ -31,7 +31,9 @@ def test_optional_packages_are_not_loaded(statement: str):
 
 def test_the_compiler_is_loaded_for_simulations_only():
     """Numba takes half a second to load; checking options and platforms must not wait for it."""
-    assert "numba" not in loaded_by("import hdrl.experiment, hdrl.launcher.launch, hdrl.platform, hdrl.workload")
+    assert "numba" not in loaded_by(
+        "import hdrl.experiment, hdrl.launcher.launch; from hdrl.batch import read_platform, read_workload"
+    )
 
 
 def test_importing_prints_nothing():

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from hdrl.errors import HdrlError
+from hdrl.base.errors import HdrlError
+from hdrl.base.files import why_unsafe
+from hdrl.batch import read_platform
 from hdrl.experiment.reproduce.recipe import trace_folders
-from hdrl.files import why_unsafe
-from hdrl.platform import read_platform
-from hdrl.settings.batch.batsim.client import FREE_ENDPOINT
 from hdrl.settings.batch.options import Options
+from hdrl.settings.batch.simulators import FREE_ENDPOINT
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text()
@@ -70,7 +70,7 @@ def test_sockets_are_of_this_machine():
         for path in (ROOT / folder).rglob("*.py")
         if binding.search(path.read_text().replace("signature(function).bind(", ""))
     }
-    assert found == {"hdrl/settings/batch/batsim/client.py", "launcher/watch.py"}
+    assert found == {"hdrl/batsim/client.py", "launcher/watch.py"}
 
 
 def test_logs_are_kept_where_nobody_else_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

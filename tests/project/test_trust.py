@@ -14,7 +14,8 @@ from unittest.mock import Mock
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
+from hdrl.base.pyfiles import AgentError, UntrustedFile, python_named, run_file, split_policy_file
 from hdrl.experiment.compare.files import read_comparison
 from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.experiment.reproduce.reproduce import reproduce
@@ -23,7 +24,6 @@ from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.launcher.watch import PageServer
-from hdrl.pyfiles import AgentError, UntrustedFile, python_named, run_file, split_policy_file
 from hdrl.report.drawing import draw
 from hdrl.report.live import live_page
 from hdrl.report.page import write_report
@@ -405,15 +405,15 @@ def test_every_way_to_name_a_file_is_seen():
 
 
 CODE_FROM_TEXT = {
-    "exec": {"hdrl/pyfiles.py", "hdrl/compiled/fields.py", "hdrl/compiled/plain.py"},
-    "compile": {"hdrl/pyfiles.py"},
+    "exec": {"hdrl/base/pyfiles.py", "hdrl/compiled/fields.py", "hdrl/compiled/plain.py"},
+    "compile": {"hdrl/base/pyfiles.py"},
     "eval": set(),
     "__import__": set(),
     "run_path": set(),
     "run_module": set(),
     "spec_from_file_location": set(),
     "SourceFileLoader": set(),
-    "instanciate_scheduler": {"hdrl/settings/batch/pybatsim/host.py"},
+    "instanciate_scheduler": {"hdrl/batsim/pybatsim/host.py"},
     "run_file": {
         *("hdrl/setting/known.py", "hdrl/envs/own_objective.py", "hdrl/experiment/run/agentfile.py"),
         *("hdrl/settings/adaptation/ownmodels.py", "hdrl/settings/batch/policies/pyfile.py"),
@@ -425,8 +425,8 @@ runs the scheduler that its command names."""
 IMPORTERS = {
     *("hdrl/__init__.py", "hdrl/setting/known.py", "hdrl/envs/__init__.py", "hdrl/experiment/__init__.py"),
     *("hdrl/settings/batch/simulation/__init__.py", "hdrl/settings/batch/simulation/frames.py"),
-    *("hdrl/settings/batch/registries.py", "hdrl/learn/uncompiled.py", "launcher/main.py", "agents/__init__.py"),
-    *("hdrl/compiled/lend.py", "hdrl/compiled/jit.py", "hdrl/gymnasium_ids.py"),
+    *("hdrl/settings/batch/simulators.py", "hdrl/learn/uncompiled.py", "launcher/main.py", "agents/__init__.py"),
+    *("hdrl/compiled/lend.py", "hdrl/compiled/jit.py", "hdrl/base/gymnasium_ids.py"),
 }
 """Modules that import others by a name: each from a table of its own."""
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hdrl.base.errors import OptionsError
+from hdrl.base.windows import n_side_by_side, overlap, place_of_share, range_of_shares, side_by_side
 from hdrl.envs.episodes import plan_episodes
-from hdrl.errors import OptionsError
 from hdrl.experiment.compare.cases import test_cases as cases_of
 from hdrl.experiment.run.inputs import make_sweep, parse_options
 from hdrl.experiment.train.world import part_of
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.model import Workload
-from hdrl.windows import n_side_by_side, overlap, place_of_share, range_of_shares, side_by_side
 
 NAMES = ("train", "validation", "test")
 

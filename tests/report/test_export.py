@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import hdrl
-from hdrl.errors import WorkloadError
+from hdrl.base.errors import WorkloadError
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.report.export import export_swf, swf_of_run
 from hdrl.settings.batch.report.runs import read_run, run_of_trace

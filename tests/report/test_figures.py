@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdrl.errors import MissingExtra, OptionsError, OutputError, ReadError, UnknownName
+from hdrl.base.errors import MissingExtra, OptionsError, OutputError, ReadError, UnknownName
 from hdrl.report.drawing import draw, figures_of, plot
 from hdrl.setting import SETTINGS
 from hdrl.settings.batch.report.runs import read_run

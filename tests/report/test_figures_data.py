@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hdrl
-from hdrl.errors import OptionsError, ReadError, UnknownName
+from hdrl.base.errors import OptionsError, ReadError, UnknownName
 from hdrl.figures.folders import distinct_names
 from hdrl.figures.logs import LOSSES, REWARDS, action_probabilities, learning_log, training_table
 from hdrl.settings.batch.report import data

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hdrl.errors import OutputError, ReadError, UnknownName
+from hdrl.base.errors import OutputError, ReadError, UnknownName
 from hdrl.launcher.main import cli
 from hdrl.report.comparison import read_compared
 from hdrl.report.page import build_report, write_report

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from hdrl.errors import ReadError
+from hdrl.base.errors import ReadError
 from hdrl.figures.numbers import axis_number, listed, metric_form, metric_words
 from hdrl.report.page.charts import chart, chart_of
 from hdrl.report.page.findings import Findings, best_of, findings_of_runs

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hdrl.errors import OptionsError, ReadError, UnknownName
+from hdrl.base.errors import OptionsError, ReadError, UnknownName
 from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, Schedule, Span
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps

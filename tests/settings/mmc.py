@@ -13,12 +13,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, UnknownName, WorkloadError
-from hdrl.hashing import sha256_of
+from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.base.hashing import sha256_of
+from hdrl.base.seeding import stream
 from hdrl.metrics import UNRUN, task_metrics
 from hdrl.options import ExperimentOptions
 from hdrl.options.sweep import SettingSweep
-from hdrl.seeding import stream
 from hdrl.setting import PlainEnvironment, PlainPolicies, PlainSetting
 from hdrl.trace import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
 

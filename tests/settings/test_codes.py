@@ -18,37 +18,37 @@ import numpy as np
 import pytest
 
 import hdrl.settings
+from hdrl.base.errors import SimulationError
 from hdrl.compiled.borrow import borrow
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.team import LEADER
 from hdrl.envs import PolicyPairVectorEnv
-from hdrl.errors import SimulationError
 from hdrl.settings.batch.dissertation import entries as dissertation_entries
 from hdrl.settings.batch.dissertation import world as dissertation
 from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
+from hdrl.settings.batch.identical_cores import codes as order_codes
+from hdrl.settings.batch.identical_cores import entries as order_entries
+from hdrl.settings.batch.identical_cores import observe as order_observe
+from hdrl.settings.batch.identical_cores.backfill import _candidate_key as order_candidate_key
+from hdrl.settings.batch.identical_cores.entries import run_keys
+from hdrl.settings.batch.identical_cores.queue import key_value
+from hdrl.settings.batch.identical_cores.state import new_order_state, smallest_state
 from hdrl.settings.batch.kernel import codes, entries, episodes, keys, mail, observe, reward, selection, server
 from hdrl.settings.batch.kernel.backfill import _candidate_key as candidate_key
 from hdrl.settings.batch.kernel.decide import hear, run_pair
 from hdrl.settings.batch.kernel.jobs import _run_steps, after_sleep
 from hdrl.settings.batch.kernel.state import small_state
-from hdrl.settings.batch.order import codes as order_codes
-from hdrl.settings.batch.order import entries as order_entries
-from hdrl.settings.batch.order import observe as order_observe
-from hdrl.settings.batch.order.backfill import _candidate_key as order_candidate_key
-from hdrl.settings.batch.order.entries import run_keys
-from hdrl.settings.batch.order.queue import key_value
-from hdrl.settings.batch.order.state import new_order_state, smallest_state
-from hdrl.settings.gpu import simulation as gpu_simulation
-from hdrl.settings.gpu.env import GpuClusterVectorEnv
+from hdrl.settings.gpu.cluster.machine import read_cluster
+from hdrl.settings.gpu.envs.env import GpuClusterVectorEnv
 from hdrl.settings.gpu.kernel import acting, seconds
 from hdrl.settings.gpu.kernel import codes as gpu_codes
 from hdrl.settings.gpu.kernel import entries as gpu_entries
-from hdrl.settings.gpu.machine import read_cluster
-from hdrl.settings.gpu.policies import read_policy
-from hdrl.settings.gpu.rules import Rules
+from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
+from hdrl.settings.gpu.policies.names import read_policy
+from hdrl.settings.gpu.policies.rules import Rules
 from hdrl.settings.gpu.seconds import shared_arrays
-from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
+from hdrl.settings.gpu.simulation import events as gpu_simulation
 from hdrl.settings.pipelines.kernel import codes as pipeline_codes
 from hdrl.settings.pipelines.kernel import entries as pipeline_entries
 from hdrl.settings.pipelines.kernel.state import smallest_state as smallest_pipelines

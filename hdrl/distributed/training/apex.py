@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hdrl.base.errors import LearningError
 from hdrl.distributed.training.clock import Clock
 from hdrl.distributed.training.company import Staff
 from hdrl.distributed.training.crew import Crew, Handle
@@ -23,7 +24,6 @@ from hdrl.distributed.training.plain import chunk_as_plain, chunk_from_plain, to
 from hdrl.distributed.training.replay import Chunk, ReplayRole, SharedReplay, errors_of, settings_of
 from hdrl.distributed.training.schemes import UnderWay
 from hdrl.distributed.training.worker import Plan, Told, Weights, put_weights
-from hdrl.errors import LearningError
 from hdrl.learn.agent import Agent
 from hdrl.learn.checks import checked_choice
 from hdrl.learn.config import ReplayConfig

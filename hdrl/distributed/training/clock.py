@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hdrl.base.seeding import stream
 from hdrl.options.distributed import DelayOptions
-from hdrl.seeding import stream
 
 
 class VirtualClock:

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hdrl.base.errors import LearningError
 from hdrl.distributed.training.clock import Clock
 from hdrl.distributed.training.crew import Crew, Handle
 from hdrl.distributed.training.server import Part, Server, weights_of
 from hdrl.distributed.training.worker import Plan, Told, Worker
-from hdrl.errors import LearningError
 from hdrl.learn.config import ReplayConfig
 from hdrl.learn.interaction import Episode
 from hdrl.options.distributed import DistributedOptions

@@ -16,18 +16,18 @@ from typing import Any
 
 import torch
 
+from hdrl.base.errors import OptionsError
+from hdrl.base.seeding import seed_sequence
 from hdrl.distributed.training.crew import crew_on
 from hdrl.distributed.training.sharing import shared_config, shared_envs
 from hdrl.distributed.training.trainer import DistributedTrainer
 from hdrl.distributed.training.worker import MakeEnvs
-from hdrl.errors import OptionsError
 from hdrl.learn.agent import Agent
 from hdrl.learn.config import Config
 from hdrl.learn.interaction import Interaction
 from hdrl.learn.library import Point, Specialist, nearest
 from hdrl.learn.train import Iteration, TrainingLoop
 from hdrl.options.distributed import DistributedOptions
-from hdrl.seeding import seed_sequence
 
 NOBODY = -1
 

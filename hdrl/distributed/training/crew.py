@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hdrl.cores import usable_cores
+from hdrl.base.cores import usable_cores
+from hdrl.base.errors import HdrlError
 from hdrl.distributed.attempts import first_line
 from hdrl.distributed.tasks import check_place
-from hdrl.errors import HdrlError
 
 
 class RoleDied(HdrlError):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hdrl import elementary
+from hdrl.base import elementary
 from hdrl.learn.agent import Agent
 from hdrl.learn.memory import Finals, Outcome
 from hdrl.learn.replay import Replay, Transitions

@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from hdrl.errors import LearningError, OptionsError
+from hdrl.base.errors import LearningError, OptionsError
 from hdrl.learn import portable
 from hdrl.learn.agent import Agent
 

@@ -15,10 +15,10 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from hdrl.base.errors import LearningError, OptionsError
 from hdrl.distributed.training.crew import Crew, RoleDied, crew_on
 from hdrl.distributed.training.sharing import shared_envs
 from hdrl.distributed.training.worker import MakeEnvs
-from hdrl.errors import LearningError, OptionsError
 from hdrl.learn.agent import Agent
 from hdrl.learn.train import Trainer
 from hdrl.options.distributed import DistributedOptions

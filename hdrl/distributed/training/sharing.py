@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.learn.config import Config, ReplayConfig
 from hdrl.options.distributed import DistributedOptions
 

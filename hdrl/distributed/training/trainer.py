@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hdrl.base.errors import LearningError, OptionsError
 from hdrl.distributed.tasks import check_place
 from hdrl.distributed.training.apex import Apex, ApexCompany
 from hdrl.distributed.training.clock import ArrivalClock, Clock, VirtualClock
@@ -17,7 +18,6 @@ from hdrl.distributed.training.schemes import RULES_OF, SCHEMES, STALENESS_OF, S
 from hdrl.distributed.training.server import parts_of, weights_of
 from hdrl.distributed.training.sharing import check_room, shared_config, shared_envs
 from hdrl.distributed.training.worker import MakeEnvs, Plan, put_weights
-from hdrl.errors import LearningError, OptionsError
 from hdrl.learn.agent import Agent
 from hdrl.learn.checks import checked_memory
 from hdrl.learn.interaction import Interaction

@@ -10,15 +10,15 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
+from hdrl.base.errors import LearningError
+from hdrl.base.seeding import stream_seed
 from hdrl.distributed.training.server import weights_of
-from hdrl.errors import LearningError
 from hdrl.learn.agent import Agent, Descent
 from hdrl.learn.config import Config
 from hdrl.learn.interaction import Episode
 from hdrl.learn.policy import step_clipped
 from hdrl.learn.threads import torch_threads
 from hdrl.learn.train import Trainer
-from hdrl.seeding import stream_seed
 
 Weights = Sequence[Mapping[int, Tensor]]
 """The weights of all servers, by place."""

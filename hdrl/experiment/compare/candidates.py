@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, ReadError, UnknownName, nearest, quoted, suggest
+from hdrl.base.errors import OptionsError, ReadError, UnknownName, nearest, quoted, suggest
+from hdrl.base.hashing import sha256_of_file
+from hdrl.base.pyfiles import SUFFIX_MARKS
 from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
-from hdrl.hashing import sha256_of_file
 from hdrl.options.sweep import Sweep, without_place
-from hdrl.pyfiles import SUFFIX_MARKS
 from hdrl.setting import PolicyBook, Setting, find_setting
 
 MODEL_SUFFIXES = (".pt", ".safetensors")

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hdrl.errors import OptionsError
-from hdrl.options.sweep import Sweep, Windows
-from hdrl.seeding import stream_seed
-from hdrl.setting import Load, Machine, Setting, find_setting
-from hdrl.windows import (
+from hdrl.base.errors import OptionsError
+from hdrl.base.seeding import stream_seed
+from hdrl.base.windows import (
     Places,
     Shares,
     after_warm_up,
@@ -21,6 +19,8 @@ from hdrl.windows import (
     range_of_shares,
     side_by_side,
 )
+from hdrl.options.sweep import Sweep, Windows
+from hdrl.setting import Load, Machine, Setting, find_setting
 
 if TYPE_CHECKING:
     from hdrl.experiment.compare.candidates import Candidate

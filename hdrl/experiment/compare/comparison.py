@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hdrl.base.errors import HdrlError, MissingExtra, OptionsError
+from hdrl.base.files import write_json
 from hdrl.distributed import check_place, default_workers, run_tasks
-from hdrl.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
 from hdrl.experiment.compare.cases import Case, cautions_of_size, check_number, read_loads, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
@@ -54,7 +55,6 @@ from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.progress import quiet
 from hdrl.experiment.run.provenance import inputs_of, versions
-from hdrl.files import write_json
 from hdrl.metrics.statistics import look_levels, look_sizes
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Load, Machine, Setting, find_setting, place_of_setting

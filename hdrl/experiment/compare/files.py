@@ -13,8 +13,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError, field_validator
 
-from hdrl.csvfiles import read_records
-from hdrl.errors import MissingExtra, ReadError, readable
+from hdrl.base.csvfiles import read_records
+from hdrl.base.errors import MissingExtra, ReadError, readable
+from hdrl.base.files import read_json, write_json
 from hdrl.experiment.compare.cautions import Caution
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner
 from hdrl.experiment.compare.pointstore import write_csv, write_parquet
@@ -22,7 +23,6 @@ from hdrl.experiment.compare.selection import Selection
 from hdrl.experiment.compare.summary import SummaryRow
 from hdrl.experiment.compare.verdict import CRITERIA, Criteria
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, setting_of, sweep_in
-from hdrl.files import read_json, write_json
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.statistics import CONFIDENCE
 from hdrl.options.problems import problem_of

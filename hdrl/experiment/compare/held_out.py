@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, UnknownName
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.files import write_json
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
 from hdrl.experiment.compare.files import Comparison, without_nan
 from hdrl.experiment.compare.selection import BEST
 from hdrl.experiment.compare.summary import ALL, WAITS, SummaryRow, deciding_rows
 from hdrl.experiment.compare.verdict import Tail, is_better, tail_words
-from hdrl.files import write_json
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.statistics import CONFIDENCE
 from hdrl.metrics.words import number_words

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hdrl.errors import DecisionError, SimulationError
+from hdrl.base.errors import DecisionError, SimulationError
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from hdrl.csvfiles import atomic_table
-from hdrl.errors import MissingExtra, OutputError, ReadError
+from hdrl.base.csvfiles import atomic_table
+from hdrl.base.errors import MissingExtra, OutputError, ReadError
+from hdrl.base.files import atomic_write_bytes, read_json
 from hdrl.experiment.compare.points import PointResult
 from hdrl.experiment.locks import is_held, lock
-from hdrl.files import atomic_write_bytes, read_json
 
 POINTS_FILE = "points.jsonl"
 PROVENANCE_FILE = "provenance.json"

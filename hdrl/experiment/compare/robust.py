@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
+from hdrl.base.files import write_json
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
 from hdrl.experiment.compare.files import Comparison, without_nan
 from hdrl.experiment.compare.pointstore import write_csv
 from hdrl.experiment.compare.summary import ALL
 from hdrl.experiment.run.inputs import make_sweep
-from hdrl.files import write_json
 from hdrl.metrics.statistics import kendall_tau
 from hdrl.options.sweep import Sweep
 

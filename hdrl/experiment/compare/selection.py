@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hdrl import elementary
-from hdrl.errors import OptionsError
+from hdrl.base import elementary
+from hdrl.base.errors import OptionsError
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.options.sweep import Sweep
 

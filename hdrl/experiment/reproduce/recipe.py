@@ -16,11 +16,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from hdrl.errors import ReadError, UnknownName
+from hdrl.base.errors import ReadError, UnknownName
+from hdrl.base.files import expanded, read_json, user_folder, why_unsafe
+from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.reproduce.claims import Claim
 from hdrl.experiment.reproduce.resulttable import read_reference
-from hdrl.files import expanded, read_json, user_folder, why_unsafe
-from hdrl.hashing import sha256_of_file
 from hdrl.options.block import Block
 from hdrl.options.reading import validated
 from hdrl.setting import Finding, Place

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.csvfiles import read_records
+from hdrl.base.csvfiles import read_records
+from hdrl.base.errors import OptionsError, OutputError, UnknownName
+from hdrl.base.files import read_json, write_json
 from hdrl.distributed import run_tasks
-from hdrl.errors import OptionsError, OutputError, UnknownName
 from hdrl.experiment.compare.comparison import CompareProgress, Comparison, run_comparison
 from hdrl.experiment.compare.files import RESULTS_FILE as POINTS_FILE
 from hdrl.experiment.compare.summary import ALL
@@ -30,7 +31,6 @@ from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiment.run.progress import Progress, quiet
 from hdrl.experiment.run.provenance import versions
 from hdrl.experiment.train.log import TRAINING_FILE
-from hdrl.files import read_json, write_json
 from hdrl.metrics.statistics import geometric_mean_ratio
 from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep

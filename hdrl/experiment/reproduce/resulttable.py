@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from hdrl.csvfiles import atomic_table, csv_rows, read_table
-from hdrl.errors import ReadError, readable
+from hdrl.base.csvfiles import atomic_table, csv_rows, read_table
+from hdrl.base.errors import ReadError, readable
+from hdrl.base.files import read_text
 from hdrl.experiment.reproduce.claims import (
     KINDS,
     RULE,
@@ -21,7 +22,6 @@ from hdrl.experiment.reproduce.claims import (
     side_of,
     sign_words,
 )
-from hdrl.files import read_text
 from hdrl.setting import Finding, Place
 
 T = TypeVar("T", bound=str)

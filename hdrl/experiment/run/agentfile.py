@@ -25,9 +25,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hdrl.errors import HdrlError
-from hdrl.files import read_text
-from hdrl.pyfiles import AgentError, blamed, one_line, run_file, split_policy_file
+from hdrl.base.errors import HdrlError
+from hdrl.base.files import read_text
+from hdrl.base.pyfiles import AgentError, blamed, one_line, run_file, split_policy_file
 from hdrl.setting import BATCH, SETTINGS
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hdrl.errors import OptionsError, OutputError, ReadError
+from hdrl.base.errors import OptionsError, OutputError, ReadError
+from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.locks import held_by_another, is_held
 from hdrl.experiment.run.manifest import EVENTS_FOLDER, MANIFEST_FILE, read_manifest
-from hdrl.hashing import sha256_of_file
 
 _REPEATS = "needed to repeat it"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from hdrl.errors import OutputError
+from hdrl.base.errors import OutputError
 from hdrl.experiment.run.manifest import write_manifest
 
 _DATED = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")

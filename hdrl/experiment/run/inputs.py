@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, ReadError, UnknownName
-from hdrl.files import expanded, read_json, write_json
+from hdrl.base.errors import OptionsError, ReadError, UnknownName
+from hdrl.base.files import expanded, read_json, write_json
+from hdrl.base.pyfiles import UntrustedFile, is_policy_file, refuse_python
 from hdrl.options.file import OptionsFile
 from hdrl.options.problems import shown
 from hdrl.options.reading import override, validated
 from hdrl.options.sweep import Sweep, from_here
-from hdrl.pyfiles import UntrustedFile, is_policy_file, refuse_python
 from hdrl.setting import BATCH, Setting, find_setting, loaded_file
 
 SETTING_KEY = "setting"

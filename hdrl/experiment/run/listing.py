@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hdrl.errors import ReadError
+from hdrl.base.errors import ReadError
 from hdrl.figures.folders import read_object
 from hdrl.figures.numbers import metric_form
 from hdrl.setting import BATCH, SETTINGS

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hdrl.errors import ReadError
-from hdrl.files import read_json, write_json
-from hdrl.hashing import sha256_of_file
+from hdrl.base.errors import ReadError
+from hdrl.base.files import read_json, write_json
+from hdrl.base.hashing import sha256_of_file
 from hdrl.options.problems import problem_of
 from hdrl.version import VERSION
 

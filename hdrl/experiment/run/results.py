@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hdrl.base.files import write_json
+from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.provenance import inputs_of, versions
-from hdrl.files import write_json
-from hdrl.hashing import sha256_of_file
 from hdrl.setting import Trace
 
 WALL_CLOCK_INFO = ("scheduling_time_s", "simulation_time_s")

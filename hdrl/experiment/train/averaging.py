@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import LearningError, OptionsError, OutputError
+from hdrl.base.errors import LearningError, OptionsError, OutputError
+from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.train.learning import require_torch
 from hdrl.experiment.train.modelfile import AVERAGED
-from hdrl.hashing import sha256_of_file
 
 if TYPE_CHECKING:
     from hdrl.learn.checkpoint import Checkpoint

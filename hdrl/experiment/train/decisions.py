@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hdrl.errors import LearningError, OutputError
+from hdrl.base.errors import LearningError, OutputError
 from hdrl.experiment.run.insights import LOGGER
 
 if TYPE_CHECKING:

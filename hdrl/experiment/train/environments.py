@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hdrl.base.errors import OptionsError, UnknownName, suggest
 from hdrl.envs.own_objective import is_objective_file, moved_objective
-from hdrl.errors import OptionsError, UnknownName, suggest
 from hdrl.options.file import OptionsFile
 from hdrl.setting import EnvironmentSpec, Load, LoadPart, Machine, Setting
 

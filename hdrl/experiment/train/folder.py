@@ -7,7 +7,8 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from hdrl.errors import OutputError
+from hdrl.base.errors import OutputError
+from hdrl.base.files import write_json
 from hdrl.experiment.locks import FolderLock
 from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.inputs import RESUME_FILE
@@ -16,7 +17,6 @@ from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.train.decisions import DECISION_FILES
 from hdrl.experiment.train.log import EPISODES_FILE, LOGS, PROBABILITIES_FILE, TRAINING_FILE
 from hdrl.experiment.train.resuming import write_resume_file
-from hdrl.files import write_json
 
 CHECKPOINT_FILE = "checkpoint.pt"
 BEST_FILE = "best.pt"

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import OptionsError, OutputError, ReadError, suggest
+from hdrl.base.errors import OptionsError, OutputError, ReadError, suggest
+from hdrl.base.files import max_unpacked_bytes
 from hdrl.experiment.plan import plan_of
 from hdrl.experiment.train.learning import require_torch
 from hdrl.experiment.train.world import World
-from hdrl.files import max_unpacked_bytes
 from hdrl.options.file import OptionsFile
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import LearningError, OptionsError, UnknownName
+from hdrl.base.errors import LearningError, OptionsError, UnknownName
+from hdrl.base.seeding import stream_seed
 from hdrl.options.file import OptionsFile
-from hdrl.seeding import stream_seed
 
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import HdrlError, MissingExtra, OptionsError, UnknownName
+from hdrl.base.errors import HdrlError, MissingExtra, OptionsError, UnknownName
+from hdrl.base.pyfiles import blamed, one_line
+from hdrl.base.seeding import stream_seed
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
 from hdrl.options.file import OptionsFile
-from hdrl.pyfiles import blamed, one_line
-from hdrl.seeding import stream_seed
 
 if TYPE_CHECKING:
     import torch

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import MissingExtra, OutputError, ReadError, readable
+from hdrl.base.errors import MissingExtra, OutputError, ReadError, readable
+from hdrl.base.files import atomic_write, read_text, write_json
 from hdrl.experiment.train.decisions import write_lines
-from hdrl.files import atomic_write, read_text, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

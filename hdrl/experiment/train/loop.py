@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
+from hdrl.base.pyfiles import blamed
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.train.decisions import DecisionLog
 from hdrl.experiment.train.log import PROBABILITY, Events, TrainingLog
-from hdrl.pyfiles import blamed
 
 if TYPE_CHECKING:
     import gymnasium

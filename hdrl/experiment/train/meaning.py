@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.experiment.train.environments import Environment, creator
 
 CHANGES_NEITHER = ("objective", "reward", "reference", "n_threads", "more_logs")

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from hdrl.errors import LearningError, OptionsError, ReadError, readable
+from hdrl.base.errors import LearningError, OptionsError, ReadError, readable
+from hdrl.base.pyfiles import blamed
 from hdrl.experiment.recognition import DIGITS, is_sketch
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.train.environments import Environment, environment_from
 from hdrl.options.problems import problem_of, shown
-from hdrl.pyfiles import blamed
 from hdrl.setting import BATCH, SETTINGS, Setting
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def write_hdeeprm_model(source: Path, target: Path) -> None:
     """
     import torch
 
-    from hdrl.files import atomic_write_bytes
+    from hdrl.base.files import atomic_write_bytes
 
     agent = read_checkpoint(source).agent
     with atomic_write_bytes(target) as out:

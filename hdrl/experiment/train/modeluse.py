@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import LearningError, OptionsError, UnknownName, readable
+from hdrl.base.errors import LearningError, OptionsError, UnknownName, readable
+from hdrl.base.pyfiles import TRUST, UntrustedFile, blamed, refuse_python
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.decisions import DecisionLog, write_lines
 from hdrl.experiment.train.environments import Environment
@@ -24,7 +25,6 @@ from hdrl.experiment.train.modelfile import (
 )
 from hdrl.experiment.train.world import World
 from hdrl.options.file import OptionsFile
-from hdrl.pyfiles import TRUST, UntrustedFile, blamed, refuse_python
 from hdrl.setting import EnvironmentSpec, Load, Machine, Message, Setting, Trace
 
 if TYPE_CHECKING:

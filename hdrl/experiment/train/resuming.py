@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import LearningError, OptionsError, ReadError
+from hdrl.base.errors import LearningError, OptionsError, ReadError
+from hdrl.base.files import read_json, write_json
+from hdrl.base.pyfiles import UntrustedFile
 from hdrl.experiment.run.agentfile import AgentChoice
 from hdrl.experiment.run.inputs import RESUME_FILE, parse_options
 from hdrl.experiment.train.modelfile import read_checkpoint
-from hdrl.files import read_json, write_json
 from hdrl.options.file import OptionsFile
-from hdrl.pyfiles import UntrustedFile
 from hdrl.version import VERSION
 
 if TYPE_CHECKING:

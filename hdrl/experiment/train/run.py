@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import LearningError, OptionsError
+from hdrl.base.errors import LearningError, OptionsError
+from hdrl.base.files import atomic_write_bytes
+from hdrl.base.pyfiles import blamed
+from hdrl.base.seeding import stream_seed
 from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.agentfile import AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
@@ -49,9 +52,6 @@ from hdrl.experiment.train.resuming import (
     taking_over,
 )
 from hdrl.experiment.train.world import TrainingEnvs, World
-from hdrl.files import atomic_write_bytes
-from hdrl.pyfiles import blamed
-from hdrl.seeding import stream_seed
 from hdrl.setting import Trace
 
 if TYPE_CHECKING:

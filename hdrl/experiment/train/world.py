@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
+from hdrl.base.windows import Places, range_of_shares
 from hdrl.experiment.plan import Plan, plan_of
 from hdrl.experiment.recognition import sketch_of
 from hdrl.experiment.run.inputs import parse_options
@@ -17,7 +18,6 @@ from hdrl.experiment.train.learning import asked_for
 from hdrl.experiment.train.loop import EpisodeRow
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine
-from hdrl.windows import Places, range_of_shares
 
 Share = tuple[int, int]
 """Whose configurations: the number of a worker from 0, and how many there are."""

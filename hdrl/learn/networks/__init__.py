@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 import torch
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
+from hdrl.base.registry import Registry
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.networks.attention import AttentionActorCritic
 from hdrl.learn.networks.base import ActorCritic
@@ -22,7 +23,6 @@ from hdrl.learn.networks.dissertation import CRITICS, DissertationActorCritic
 from hdrl.learn.networks.kernel import KernelActorCritic
 from hdrl.learn.networks.mlp import MlpActorCritic
 from hdrl.learn.networks.sequence import SequenceActorCritic
-from hdrl.registry import Registry
 
 __all__ = ["NETWORKS", "ActorCritic", "build_network"]
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
 from hdrl.learn import portable
 from hdrl.learn.config import Activation
 from hdrl.learn.masking import ILLEGAL, mask_logits

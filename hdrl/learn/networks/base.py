@@ -10,8 +10,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from hdrl.base.plainnet import PlainActor
 from hdrl.learn import portable
-from hdrl.plainnet import PlainActor
 
 
 class ActorCritic(nn.Module, abc.ABC):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
 from hdrl.learn import portable
 from hdrl.learn.masking import ILLEGAL, mask_logits
 from hdrl.learn.networks.attention import attended

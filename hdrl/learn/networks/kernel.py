@@ -11,12 +11,12 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from hdrl.base.plainnet import PlainActor
 from hdrl.learn import portable
 from hdrl.learn.masking import ILLEGAL, mask_logits
 from hdrl.learn.networks.base import ActorCritic
 from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp, plain_layers
 from hdrl.learn.networks.rows import Rows, rows_at, rows_of, table_shape
-from hdrl.plainnet import PlainActor
 
 ROW_LAYERS = (32, 16, 8, 1)
 CRITIC_LAYERS = (64, 32, 8, 1)

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from hdrl.base.plainnet import PlainLayers
 from hdrl.learn import portable
 from hdrl.learn.config import Activation
 from hdrl.learn.networks.rows import Rows
 from hdrl.learn.portable import Among, Stack
-from hdrl.plainnet import PlainLayers
 
 
 class Tanh(nn.Tanh):

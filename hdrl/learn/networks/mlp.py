@@ -7,11 +7,11 @@ import math
 import torch
 from torch import Tensor, nn
 
+from hdrl.base.plainnet import PlainActor
 from hdrl.learn.config import Activation
 from hdrl.learn.masking import mask_logits
 from hdrl.learn.networks.base import ActorCritic
 from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp, plain_layers
-from hdrl.plainnet import PlainActor
 
 
 class MlpActorCritic(ActorCritic):

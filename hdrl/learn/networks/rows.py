@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hdrl.base.errors import LearningError
 from hdrl.compiled.ways import JIT_DISABLED
-from hdrl.errors import LearningError
 from hdrl.learn.portable.passes import find_rows
 
 

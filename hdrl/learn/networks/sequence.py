@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from hdrl.errors import LearningError
+from hdrl.base.errors import LearningError
 from hdrl.learn import portable
 from hdrl.learn.masking import mask_logits
 from hdrl.learn.networks.base import ActorCritic

@@ -9,10 +9,10 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hdrl import elementary
+from hdrl.base import elementary
+from hdrl.base.seeding import stream
 from hdrl.metrics.statistics.bootstrap import CONFIDENCE, N_RESAMPLES, Interval, Stretch
 from hdrl.metrics.tables import EQUAL, FloatArray, as_table
-from hdrl.seeding import stream
 
 FEWEST_BLOCKS = 8
 """Blocks below which no interval is given."""

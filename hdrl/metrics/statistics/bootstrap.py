@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hdrl.base.seeding import stream
 from hdrl.metrics.statistics.student import student_quantile
 from hdrl.metrics.tables import FloatArray, as_table, complete, logarithms, usable_logarithms
-from hdrl.seeding import stream
 
 N_RESAMPLES = 5_000
 """Bootstrap resamples by default: the ends of an interval then move by a few hundredths of its width."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hdrl import elementary
+from hdrl.base import elementary
 from hdrl.metrics.statistics.signedranks import holm, wilcoxon_p
 from hdrl.metrics.tables import FloatArray, logarithms, paired, usable_logarithms
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hdrl import elementary
-from hdrl.errors import MissingExtra
+from hdrl.base import elementary
+from hdrl.base.errors import MissingExtra
 from hdrl.metrics.tables import FloatArray, paired
 
 

@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 
-from hdrl.errors import HdrlError
+from hdrl.base.errors import HdrlError
 from hdrl.figures.figure import Figure, OnPage, Run
 from hdrl.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, default_look, require_matplotlib
 from hdrl.figures.style import Figure as Drawing

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from hdrl.errors import MissingExtra
+from hdrl.base.errors import MissingExtra
 from hdrl.report.page.charts import COLOURS
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.parts import Panel

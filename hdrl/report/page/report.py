@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hdrl.errors import OutputError, ReadError, UnknownName
+from hdrl.base.errors import OutputError, ReadError, UnknownName
+from hdrl.base.files import atomic_write
 from hdrl.experiment.compare.held_out import PROTOCOLS
 from hdrl.experiment.compare.held_out import RESULT_FILE as HELD_OUT_FILE
 from hdrl.figures.figure import Run
-from hdrl.files import atomic_write
 from hdrl.report.comparison import Compared, is_comparison, read_compared
 from hdrl.report.drawing import figures_of
 from hdrl.report.page import comparison

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from hdrl.errors import ReadError
+from hdrl.base.errors import ReadError
 from hdrl.figures.figure import Run
 from hdrl.figures.folders import run_folders
 from hdrl.report.runs import main_file, setting_of

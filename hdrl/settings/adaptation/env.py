@@ -11,7 +11,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from hdrl import elementary
+from hdrl.base import elementary
+from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.envs.episodes import Part, Start
 from hdrl.envs.hooks import BoolArray, FloatArray, Options, StateDict
@@ -19,7 +20,6 @@ from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.requests import check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.errors import OptionsError, UnknownName
 from hdrl.settings.adaptation.inputs import find_tables
 from hdrl.settings.adaptation.load import Jobs, check_device, jobs_of
 from hdrl.settings.adaptation.machine import Device, read_device

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.figures.figure import Figure, OnPage, by_name
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.csvfiles import atomic_table, read_table
-from hdrl.errors import ReadError
+from hdrl.base.csvfiles import atomic_table, read_table
+from hdrl.base.errors import ReadError
 from hdrl.figures.figure import Run
 from hdrl.figures.tables import TableRun, read_table_run
 from hdrl.settings.adaptation.simulation import OTHER, OUTCOME_DTYPE

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, quoted, suggest
+from hdrl.base.errors import OptionsError, quoted, suggest
 from hdrl.settings.adaptation.load import Jobs, check_alike, check_device, jobs_of
 from hdrl.settings.adaptation.machine import Device
 from hdrl.settings.adaptation.table import Table, read_table

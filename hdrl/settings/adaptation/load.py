@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, WorkloadError
-from hdrl.hashing import sha256_of
-from hdrl.seeding import stream
+from hdrl.base.errors import OptionsError, WorkloadError
+from hdrl.base.hashing import sha256_of
+from hdrl.base.seeding import stream
 from hdrl.settings.adaptation.machine import Device
 from hdrl.settings.adaptation.table import Table
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from hdrl.errors import OptionsError, quoted
-from hdrl.hashing import sha256_of
+from hdrl.base.errors import OptionsError, quoted
+from hdrl.base.hashing import sha256_of
 
 COUNTED = "counted"
 """A device that exists on paper alone, where time is counted work."""

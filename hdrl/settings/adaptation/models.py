@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from hdrl.errors import OptionsError, UnknownName, quoted
+from hdrl.base.errors import OptionsError, UnknownName, quoted
 
 LAYERS: Mapping[str, int] = MappingProxyType(
     {

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError
-from hdrl.pyfiles import SUFFIX, blamed, run_file
+from hdrl.base.errors import OptionsError
+from hdrl.base.pyfiles import SUFFIX, blamed, run_file
 from hdrl.settings.adaptation.models import BLOCK_KINDS, Layer, Model, find_model, model_of_blocks
 
 FUNCTION = "blocks"

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.settings.adaptation.simulation import Advisor, Job, decide_step_by_step
 from hdrl.settings.adaptation.table import Table
 

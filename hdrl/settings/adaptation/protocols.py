@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError
-from hdrl.registry import Registry
+from hdrl.base.errors import OptionsError
+from hdrl.base.registry import Registry
 from hdrl.setting import Finding, Place, Playable, ReproduceProtocol, without_models
 from hdrl.settings.adaptation.load import jobs_of
 from hdrl.settings.adaptation.machine import read_device

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.base.seeding import stream
 from hdrl.metrics.tasks import UNRUN
-from hdrl.seeding import stream
 from hdrl.setting import PlainSetting
 from hdrl.settings.adaptation.environments import AdaptationSpec
 from hdrl.settings.adaptation.figures import FIGURES
@@ -19,9 +19,9 @@ from hdrl.settings.adaptation.inputs import find_tables, load_of
 from hdrl.settings.adaptation.load import Jobs, check_device, poisson_jobs
 from hdrl.settings.adaptation.machine import Device, read_device
 from hdrl.settings.adaptation.metrics import METRICS, compute_metrics
+from hdrl.settings.adaptation.named_policies import AdaptationPolicies, Own, Situation
 from hdrl.settings.adaptation.options import AdaptationOptions, AdaptationSweep
 from hdrl.settings.adaptation.policies import make_advisor
-from hdrl.settings.adaptation.policybook import AdaptationPolicies, Own, Situation
 from hdrl.settings.adaptation.protocols import PROTOCOLS
 from hdrl.settings.adaptation.simulation import Job, decide_step_by_step, simulate
 from hdrl.trace.model import OutcomeTrace

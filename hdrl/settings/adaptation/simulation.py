@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import DecisionError, WorkloadError
+from hdrl.base.errors import DecisionError, WorkloadError
 from hdrl.settings.adaptation.load import Jobs, check_device
 from hdrl.settings.adaptation.machine import Device
 from hdrl.settings.adaptation.table import Table

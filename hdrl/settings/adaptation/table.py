@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import ReadError, quoted, suggest
-from hdrl.files import read_json
-from hdrl.hashing import sha256_of
+from hdrl.base.errors import ReadError, quoted, suggest
+from hdrl.base.files import read_json
+from hdrl.base.hashing import sha256_of
 from hdrl.options.problems import shown
 from hdrl.settings.adaptation.models import MODELS, Model, find_model, layer_ids, model_of, model_of_blocks
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
+from hdrl.base.seeding import stream
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.seeding import stream
 from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.adaptation.inputs import FAMILIES, family_of, find_tables
 from hdrl.settings.adaptation.load import Jobs, jobs_of

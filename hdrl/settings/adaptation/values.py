@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.errors import WorkloadError
+from hdrl.base.errors import WorkloadError
 from hdrl.settings.adaptation.table import Table
 
 DIGITS = 6

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl import elementary
+from hdrl.base import elementary
+from hdrl.base.errors import SimulationError, WorkloadError
+from hdrl.base.windows import range_of_shares, side_by_side
 from hdrl.envs.episodes import Window
-from hdrl.errors import SimulationError, WorkloadError
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.setting import Finding, Place, Playable, without_models
 from hdrl.settings.batch.envs.dissertation import ERRORS, GUIDES, play_baseline, play_order, shared_arrays
@@ -31,7 +32,6 @@ from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.protocols import PROTOCOLS
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.read import read_workload
-from hdrl.windows import range_of_shares, side_by_side
 
 SDSC_BLUE = "SDSC-BLUE-2000-4.2-cln.swf.gz"
 SDSC_BLUE_PROCS, SDSC_BLUE_NODES = 1152, 144

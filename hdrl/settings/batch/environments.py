@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
+from hdrl.base.windows import range_of_shares
 from hdrl.setting import LoadPart, Message, PlainEnvironment
-from hdrl.windows import range_of_shares
 
 if TYPE_CHECKING:
     import numpy as np
@@ -226,7 +226,7 @@ class JobPickSpec(_BatchEnvironment):
 
     def warm_up(self, message: Message) -> None:
         """Compile what plays models."""
-        from hdrl.settings.batch.picking.compilation import warm_up
+        from hdrl.settings.batch.compiled_play.compilation import warm_up
 
         warm_up(message)
 

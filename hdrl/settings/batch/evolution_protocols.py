@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl import elementary
-from hdrl.cores import usable_cores
-from hdrl.seeding import stream
+from hdrl.base import elementary
+from hdrl.base.cores import usable_cores
+from hdrl.base.seeding import stream
+from hdrl.base.windows import side_by_side
 from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.batch.protocols import PROTOCOLS
-from hdrl.windows import side_by_side
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.envs.window_judge import JudgedLog, WindowOutcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, UnknownName, suggest
+from hdrl.base.errors import OptionsError, UnknownName, suggest
 from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.options import Options, WorkloadOptions
 from hdrl.settings.batch.platform.model import Platform

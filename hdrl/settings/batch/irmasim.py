@@ -29,12 +29,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hdrl.csvfiles import read_records
-from hdrl.errors import HdrlError, OptionsError, suggest
-from hdrl.files import expanded, read_json
+from hdrl.base.csvfiles import read_records
+from hdrl.base.errors import HdrlError, OptionsError, suggest
+from hdrl.base.files import expanded, read_json
+from hdrl.base.seeding import stream
 from hdrl.options.problems import shown
-from hdrl.seeding import stream
-from hdrl.settings.batch.registries import MODEL_V1, MODEL_V1_1
+from hdrl.settings.batch.contention import MODEL_V1, MODEL_V1_1
 
 OWN_KEYS = ("workload_file", "platform_name", "platform_file", "workload_manager")
 """Keys by which a file of IRMaSim is known."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl import elementary
+from hdrl.base import elementary
+from hdrl.base.windows import side_by_side
 from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.batch.evolution_protocols import (
     BY_HAND,
@@ -33,7 +34,6 @@ from hdrl.settings.batch.evolution_protocols import (
     ratio_of,
 )
 from hdrl.settings.batch.protocols import PROTOCOLS
-from hdrl.windows import side_by_side
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.envs.window_judge import JudgedLog, WindowOutcome

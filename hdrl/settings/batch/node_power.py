@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from hdrl.errors import PlatformError
+from hdrl.base.errors import PlatformError
 from hdrl.options.block import Block
 from hdrl.options.numbers import Positive
 

@@ -12,14 +12,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.options.block import Block
 from hdrl.options.choice import OneOf
 from hdrl.options.file import AgentBlock, OptionsFile, PathText, Seed
 from hdrl.options.learning import LearningOptions
 from hdrl.options.numbers import Count, Few, Positive
+from hdrl.settings.batch.contention import CONTENTION_MODELS
 from hdrl.settings.batch.node_power import NodePowerOptions
-from hdrl.settings.batch.registries import CONTENTION_MODELS, HDEEPRM, SIMULATORS
+from hdrl.settings.batch.simulators import HDEEPRM, SIMULATORS
 
 JobSelection = Literal["random", "first", "shortest", "smallest", "low_mem", "low_mem_bw", "longest", "low_mem_ops"]
 CoreSelection = Literal[

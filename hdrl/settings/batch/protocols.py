@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.base.registry import Registry
 from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
-from hdrl.registry import Registry
 from hdrl.setting import Finding, Place, Playable, ReproduceProtocol, without_models
 from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 from hdrl.settings.batch.metrics import compute_metrics
+from hdrl.settings.batch.named_policies import BatchPolicies
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.policies import simulate
 from hdrl.settings.batch.policies.choices import EASY_ORDERS
-from hdrl.settings.batch.policybook import BatchPolicies
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.read import read_workload

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from hdrl.settings.batch import options as batch_options
 from hdrl.settings.batch.environments import JobIndexSpec, JobPickSpec, PolicyPairSpec
 from hdrl.settings.batch.metrics import METRICS, compute_metrics
-from hdrl.settings.batch.policybook import BatchPolicies
-from hdrl.settings.batch.registries import SIMULATORS
+from hdrl.settings.batch.named_policies import BatchPolicies
+from hdrl.settings.batch.simulators import SIMULATORS, BatsimSettings
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.trace.files import TraceFile
 
 if TYPE_CHECKING:
+    from hdrl.base.registry import Registry
     from hdrl.figures.figure import Figure, Run
-    from hdrl.registry import Registry
     from hdrl.setting import Message, Policy, Progress, ReproduceProtocol
     from hdrl.settings.batch.platform.model import Platform
     from hdrl.settings.batch.simulation.trace import Trace
@@ -251,8 +251,6 @@ def _outside(options: batch_options.Options, platform: Platform, folder: Path | 
         "platform_file": None if platform.clusters else options.path_of(options.platform_file_path),
     }
     if options.simulator == "batsim":
-        from hdrl.settings.batch.batsim.real import BatsimSettings
-
         chosen = options.batsim
         known["batsim"] = BatsimSettings(
             endpoint=chosen.endpoint,
@@ -286,7 +284,7 @@ def _write_overutilizations(trace: Trace, folder: Path) -> None:
 
 
 def _write_schedule_trace(trace: Trace, folder: Path) -> None:
-    from hdrl.files import atomic_write
+    from hdrl.base.files import atomic_write
     from hdrl.settings.batch.simulation.paje import format_schedule_trace
 
     with atomic_write(folder / "out_schedule.trace") as out:
@@ -294,7 +292,7 @@ def _write_schedule_trace(trace: Trace, folder: Path) -> None:
 
 
 def _write_hosts(trace: Trace, folder: Path) -> None:
-    from hdrl.files import atomic_write
+    from hdrl.base.files import atomic_write
     from hdrl.settings.batch.simulation.hosts import format_hosts, hosts_arrays
 
     with atomic_write(folder / "out_hosts.csv") as out:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.options.choice import OneOf
 from hdrl.options.file import PathText
 from hdrl.options.sweep import Sweep
+from hdrl.settings.batch.contention import CONTENTION_MODELS
 from hdrl.settings.batch.metrics import ENERGY_METRICS
 from hdrl.settings.batch.node_power import NodePowerOptions
 from hdrl.settings.batch.options import WorkloadOptions
-from hdrl.settings.batch.registries import CONTENTION_MODELS
 
 if TYPE_CHECKING:
     from hdrl.trace.model import Machine

@@ -20,8 +20,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.settings.gpu.load import WHOLE_GPU, GpuLoad
-from hdrl.settings.gpu.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad
 
 Floats = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.setting import PlainEnvironment
-from hdrl.settings.gpu.load import GpuLoad
-from hdrl.settings.gpu.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.loads.load import GpuLoad
 
 
 class GpuClusterSpec(PlainEnvironment):
@@ -66,7 +66,7 @@ class GpuClusterSpec(PlainEnvironment):
 
     def player(self, machine: Cluster, load: GpuLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
         """Return an environment in which a model decides about all jobs."""
-        from hdrl.settings.gpu.env import GpuClusterEnv
+        from hdrl.settings.gpu.envs.env import GpuClusterEnv
 
         rules = {} if options is None else self._rules(options)
         # Rewards are not looked at, so that their unit need not be simulated.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hdrl.csvfiles import atomic_table
+from hdrl.base.csvfiles import atomic_table
 from hdrl.metrics.formulas import summary
 from hdrl.metrics.tasks import is_finished
 from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, write_tables

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Set
 from types import MappingProxyType
 from typing import Any
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.settings.gpu.options import RuleOptions
 
 POISSON, GAVEL, TRACE = "poisson", "gavel", "a trace"

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hdrl.errors import OptionsError
-from hdrl.settings.gpu import google
-from hdrl.settings.gpu.gavel_jobs import gavel_load
-from hdrl.settings.gpu.gavel_trace import GAVEL_STEPS
+from hdrl.base.errors import OptionsError
+from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.cluster.throughputs import Throughputs, read_throughputs
 from hdrl.settings.gpu.heard import GAVEL, POISSON
-from hdrl.settings.gpu.load import GpuLoad, check_runs_on, without_unrunnable
-from hdrl.settings.gpu.machine import Cluster
+from hdrl.settings.gpu.loads import google
+from hdrl.settings.gpu.loads.gavel_jobs import gavel_load
+from hdrl.settings.gpu.loads.gavel_trace import GAVEL_STEPS
+from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on, without_unrunnable
+from hdrl.settings.gpu.loads.readers import read_trace
+from hdrl.settings.gpu.loads.synthetic import Poisson, poisson_load
+from hdrl.settings.gpu.loads.values import draw_values, read_values
 from hdrl.settings.gpu.options import AdaptingOptions, AnyLoadOptions
-from hdrl.settings.gpu.readers import read_trace
-from hdrl.settings.gpu.synthetic import Poisson, poisson_load
-from hdrl.settings.gpu.throughputs import Throughputs, read_throughputs
-from hdrl.settings.gpu.values import draw_values, read_values
 
 GENERATORS = (POISSON, GAVEL)
 """Workloads that are generated."""

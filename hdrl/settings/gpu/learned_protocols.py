@@ -11,15 +11,15 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl import elementary
+from hdrl.base import elementary
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.setting import Finding, Place, Playable
-from hdrl.settings.gpu.load import GpuLoad
-from hdrl.settings.gpu.machine import Cluster, read_cluster
+from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
+from hdrl.settings.gpu.loads.load import GpuLoad
+from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.settings.gpu.protocols import PROTOCOLS, SEED_END_S, SEED_LOADS, SEED_TRACES
 from hdrl.settings.gpu.seconds import BASELINES, ERRORS, play_baseline, read_cut_trace
 from hdrl.settings.gpu.seconds_env import GpuSecondsEnv
-from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
 from hdrl.trace.model import TaskState
 
 N_JOBS, N_LOADS = 200, 10

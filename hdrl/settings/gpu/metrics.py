@@ -13,7 +13,7 @@ from hdrl.metrics.catalogue import MetricInfo, less, more, neutral
 from hdrl.metrics.formulas import ratio, summary
 from hdrl.metrics.tasks import COUNTS, MACHINE, OWN, QUEUEING, count_states, distributions, is_finished
 from hdrl.settings.gpu.bounds import jct_bound_s
-from hdrl.settings.gpu.load import WHOLE_GPU
+from hdrl.settings.gpu.loads.load import WHOLE_GPU
 from hdrl.trace.model import OutcomeTrace, TaskState, TaskTrace
 
 _THEMIS = "Mahajan et al., Themis, NSDI 2020, with the mean number of jobs of the cluster"

@@ -10,7 +10,7 @@ from hdrl.options.block import Block
 from hdrl.options.file import ExperimentOptions, PathText, Seed
 from hdrl.options.numbers import Few, PositiveShare
 from hdrl.options.sweep import SettingSweep
-from hdrl.settings.gpu.rules import Rules
+from hdrl.settings.gpu.policies.rules import Rules
 
 Positive = Annotated[float, Field(gt=0, le=1e12)]
 Offered = Annotated[float, Field(gt=0, le=1000)]
@@ -18,7 +18,7 @@ Seconds = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class RuleOptions(Block):
-    """How jobs are simulated, see `hdrl.settings.gpu.rules.Rules`."""
+    """How jobs are simulated, see `hdrl.settings.gpu.policies.rules.Rules`."""
 
     round_s: Seconds = Field(default=0.0, description="Decisions at multiples of it; 0: whenever something happens.")
     restart_s: Annotated[list[Seconds], Field(min_length=2, max_length=2)] = Field(
@@ -48,7 +48,7 @@ class RuleOptions(Block):
 
 
 class PoissonOptions(Block):
-    """Workload ``poisson``, see `hdrl.settings.gpu.synthetic.Poisson`."""
+    """Workload ``poisson``, see `hdrl.settings.gpu.loads.synthetic.Poisson`."""
 
     jobs_per_s: Positive = Field(default=2.5, description="Mean rate of arrivals.")
     runtime_mean_s: Positive = Field(default=3000.0, description="Mean of the normal distribution of run times.")
@@ -63,7 +63,7 @@ class PoissonOptions(Block):
 
 
 class GavelOptions(Block):
-    """Workload ``gavel``, see `hdrl.settings.gpu.gavel_jobs`."""
+    """Workload ``gavel``, see `hdrl.settings.gpu.loads.gavel_jobs`."""
 
     jobs_per_hour: Positive = Field(default=2.0, description="Mean rate of arrivals.")
     multi_gpu: bool = Field(default=False, description="Whether some jobs take 2, 4 or 8 GPUs.")
@@ -71,7 +71,7 @@ class GavelOptions(Block):
 
 
 class AdaptingOptions(Block):
-    """Jobs that adapt while they train, and are ended at their deadlines; see `hdrl.settings.gpu.advisors`."""
+    """Jobs that adapt while they train, and are ended at their deadlines; see `hdrl.settings.gpu.policies.advisors`."""
 
     values: PathText = Field(description="What jobs are worth: a JSON file of hdrl adaptation values.")
     deadline: Annotated[float, Field(gt=0, le=1e6)] = Field(

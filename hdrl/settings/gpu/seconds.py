@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import UnknownName, WorkloadError
+from hdrl.base.seeding import stream
 from hdrl.compiled.codes import check_status
 from hdrl.envs.requests import chosen_errors
-from hdrl.errors import UnknownName, WorkloadError
-from hdrl.seeding import stream
+from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.kernel import seconds as kernel
-from hdrl.settings.gpu.load import GpuLoad
-from hdrl.settings.gpu.machine import Cluster
-from hdrl.settings.gpu.readers import read_trace
-from hdrl.settings.gpu.simulation import signals_of
+from hdrl.settings.gpu.loads.load import GpuLoad
+from hdrl.settings.gpu.loads.readers import read_trace
+from hdrl.settings.gpu.simulation.events import signals_of
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
 
 COMPATIBILITY = "drl-gpu"

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.base.errors import OptionsError
 from hdrl.compiled.codes import check_status
 from hdrl.compiled.team import LEADER
 from hdrl.envs.episodes import Length, Part, Start
@@ -19,12 +20,11 @@ from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.requests import check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.errors import OptionsError
-from hdrl.settings.gpu.env_loads import loads_of
+from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
+from hdrl.settings.gpu.envs.loads import loads_of
 from hdrl.settings.gpu.kernel import acting
 from hdrl.settings.gpu.kernel import seconds as kernel
-from hdrl.settings.gpu.load import GpuLoad
-from hdrl.settings.gpu.machine import Cluster, read_cluster
+from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.seconds import (
     check_can_be_split,
     flops_of,
@@ -58,7 +58,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
     Parameters
     ----------
     num_envs, machine, load, n_jobs, start, part, autoreset_mode, copy, n_threads
-        See `hdrl.settings.gpu.env.GpuClusterVectorEnv`.
+        See `hdrl.settings.gpu.envs.env.GpuClusterVectorEnv`.
     errors
         What the original gets wrong and is reproduced, names of `hdrl.settings.gpu.seconds.ERRORS`; ``None``: all.
         Those that concern its baselines and tables alone change nothing here.

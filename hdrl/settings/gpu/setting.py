@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.base.registry import Registry
 from hdrl.metrics.tasks import UNRUN
-from hdrl.registry import Registry
 from hdrl.setting import PlainSetting, ReproduceProtocol
+from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster, shipped_clusters
 from hdrl.settings.gpu.environments import GpuClusterSpec
 from hdrl.settings.gpu.figures import FIGURES
 from hdrl.settings.gpu.files import FILES
 from hdrl.settings.gpu.heard import POISSON, check_load_options, check_rules, kind_of
 from hdrl.settings.gpu.inputs import adapting, load_of, poisson_model
-from hdrl.settings.gpu.load import GpuLoad, check_runs_on
-from hdrl.settings.gpu.machine import Cluster, read_cluster, shipped_clusters
+from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on
+from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.settings.gpu.metrics import METRICS, compute_metrics
+from hdrl.settings.gpu.named_policies import GpuPolicies
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
-from hdrl.settings.gpu.policybook import GpuPolicies
-from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
 from hdrl.trace.model import TaskTrace
 
 HIGHEST_LOAD, LOWEST_LOAD = 1.0, 0.05
@@ -99,7 +99,7 @@ class GpuSetting(PlainSetting):
     def warm_up(self, policies: Iterable[Any], message: Callable[[str], None]) -> None:
         """Compile the simulator."""
         del policies
-        from hdrl.settings.gpu.simulation import warm_up
+        from hdrl.settings.gpu.simulation.events import warm_up
 
         warm_up(message)
 
@@ -116,10 +116,10 @@ class GpuSetting(PlainSetting):
     ) -> TaskTrace:
         """Simulate a load under a policy."""
         del folder
-        from hdrl.settings.gpu.policies import read_policy
-        from hdrl.settings.gpu.rounds import simulate_rounds
-        from hdrl.settings.gpu.shares import SHARES
-        from hdrl.settings.gpu.simulation import simulate
+        from hdrl.settings.gpu.policies.names import read_policy
+        from hdrl.settings.gpu.policies.shares import SHARES
+        from hdrl.settings.gpu.simulation.events import simulate
+        from hdrl.settings.gpu.simulation.rounds import simulate_rounds
 
         if policy in SHARES:
             round_s = 0.0 if options is None else options.rules.round_s

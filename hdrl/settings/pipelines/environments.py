@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hdrl import elementary
-from hdrl.errors import OptionsError
+from hdrl.base import elementary
+from hdrl.base.errors import OptionsError
 from hdrl.setting import PlainEnvironment
 from hdrl.settings.pipelines.machine import CPU, GPU
 from hdrl.settings.pipelines.options import GENERATED
 
 if TYPE_CHECKING:
-    from hdrl.settings.pipelines.load import PipelineLoad
+    from hdrl.settings.pipelines.loads.load import PipelineLoad
     from hdrl.settings.pipelines.machine import Units
 
 LATE = "late_releases"
@@ -47,7 +47,7 @@ class PipelinesSpec(PlainEnvironment):
 
         What a pipeline needs is its least unit time per period: sets of the same seed differ in that alone.
         """
-        from hdrl.settings.pipelines.covers import demand_us
+        from hdrl.settings.pipelines.loads.covers import demand_us
 
         needs_us = np.array([demand_us(one, (CPU, GPU)) for one in load.pipelines])
         found = []
@@ -95,6 +95,6 @@ class PipelinesSpec(PlainEnvironment):
         why = self.unplayable(arguments)
         if why is not None:
             raise OptionsError(why)
-        from hdrl.settings.pipelines.env import PipelinesEnv
+        from hdrl.settings.pipelines.envs.env import PipelinesEnv
 
         return PipelinesEnv(machine=machine, load=load, n_jobs="all", redraw=False, **arguments)

@@ -12,7 +12,7 @@ from hdrl.figures.style import PALETTE, Axes, canvas
 from hdrl.figures.style import Figure as Canvas
 from hdrl.settings.pipelines.metrics import wilson
 from hdrl.settings.pipelines.runs import PipelineRun, run_of_trace
-from hdrl.settings.pipelines.trace import PipelineTrace
+from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 MISSED = "#b00020"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from hdrl.csvfiles import atomic_table, read_table
-from hdrl.errors import ReadError
-from hdrl.files import atomic_write
+from hdrl.base.csvfiles import atomic_table, read_table
+from hdrl.base.errors import ReadError
+from hdrl.base.files import atomic_write
 from hdrl.settings.pipelines.machine import KINDS
-from hdrl.settings.pipelines.trace import PipelineTrace
+from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 from hdrl.trace.files import TraceFile, write_tables
 
 INSTANCES_FILE, RUNS_FILE, HISTORY_FILE = "instances.csv", "runs.csv", "task_set_history.stats"

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import ReadError, WorkloadError
-from hdrl.files import expanded
-from hdrl.seeding import stream
-from hdrl.settings.pipelines.generate import Model, generate
-from hdrl.settings.pipelines.load import PipelineLoad, Times
+from hdrl.base.errors import ReadError, WorkloadError
+from hdrl.base.files import expanded
+from hdrl.base.seeding import stream
+from hdrl.base.textnumbers import float_of, int_of
+from hdrl.settings.pipelines.loads.generate import Model, generate
+from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
+from hdrl.settings.pipelines.loads.readers import MAX_CONFIGURATIONS, PipelineSet, read_set
+from hdrl.settings.pipelines.loads.releases import MAX_INSTANCES, Context, ends_us, release
 from hdrl.settings.pipelines.options import GENERATED
-from hdrl.settings.pipelines.readers import MAX_CONFIGURATIONS, PipelineSet, read_set
-from hdrl.settings.pipelines.releases import MAX_INSTANCES, Context, ends_us, release
-from hdrl.textnumbers import float_of, int_of
 
 
 def load_of(
@@ -40,7 +40,7 @@ def load_of(
     times
         How long kernels really take; ``None``: their worst cases.
     spread, seed
-        Sporadic releases, see `hdrl.settings.pipelines.releases.release`, and their seed.
+        Sporadic releases, see `hdrl.settings.pipelines.loads.releases.release`, and their seed.
     name
         What the load is called; empty: the set with its periods.
     """
@@ -125,7 +125,7 @@ def generated_loads(
     utilizations
         What each set needs; none: that of the model.
     shortest
-        Smallest share of the worst case that a kernel takes, see `hdrl.settings.pipelines.load.Times`.
+        Smallest share of the worst case that a kernel takes, see `hdrl.settings.pipelines.loads.load.Times`.
     length_us
         How long instances of each are released; 0: one hyperperiod.
 
@@ -191,7 +191,7 @@ def loads_of(text: str | Path, folder: Path = Path()) -> list[PipelineLoad]:
     Parameters
     ----------
     text
-        A file that `hdrl.settings.pipelines.readers.read_set` reads; ``"generated"``: the default model;
+        A file that `hdrl.settings.pipelines.loads.readers.read_set` reads; ``"generated"``: the default model;
         ``"generated:0.8"``: with a utilisation, ``"generated:0.8:7"`` and a seed.
     folder
         Folder that a relative path starts from.

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import PlatformError, quoted
-from hdrl.files import expanded, read_json
+from hdrl.base.errors import PlatformError, quoted
+from hdrl.base.files import expanded, read_json
 
 KINDS = ("cpu", "gpu")
 """Kinds of units, by their numbers."""

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.metrics.catalogue import MetricInfo, less, neutral
-from hdrl.settings.pipelines.guarantees import least_misses
+from hdrl.settings.pipelines.analysis.guarantees import least_misses
 from hdrl.settings.pipelines.machine import KINDS
-from hdrl.settings.pipelines.trace import PipelineTrace
+from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 _REAL_TIME = "common use in real-time scheduling"
 _SEED = "rlschedsim"

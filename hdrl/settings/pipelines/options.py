@@ -48,7 +48,7 @@ class ContextOptions(Block):
 
 
 class ModelOptions(Block):
-    """What generated pipelines are like, see `hdrl.settings.pipelines.generate.Model`."""
+    """What generated pipelines are like, see `hdrl.settings.pipelines.loads.generate.Model`."""
 
     n_pipelines: Annotated[int, Field(ge=1, le=1000)] = Field(default=4, description="How many pipelines.")
     utilization: Utilization = Field(

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.base.registry import Registry
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.registry import Registry
 from hdrl.setting import Finding, Place, Playable, ReproduceProtocol
 from hdrl.settings.pipelines.inputs import load_of
-from hdrl.settings.pipelines.load import PipelineLoad
+from hdrl.settings.pipelines.loads.load import PipelineLoad
+from hdrl.settings.pipelines.loads.readers import read_set
+from hdrl.settings.pipelines.loads.releases import Context
 from hdrl.settings.pipelines.machine import read_machine
-from hdrl.settings.pipelines.readers import read_set
-from hdrl.settings.pipelines.releases import Context
 
 PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
 
@@ -64,7 +64,7 @@ def _each(values: np.ndarray[Any, Any]) -> tuple[float, ...]:
 
 def _policies(loads: Sequence[PipelineLoad], environment: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
     """Return the share of missed deadlines of each policy in each load, in the world of an environment."""
-    from hdrl.settings.pipelines.env import PipelinesVectorEnv
+    from hdrl.settings.pipelines.envs.env import PipelinesVectorEnv
 
     envs = PipelinesVectorEnv(1, machine=MACHINE, load=list(loads), start="consecutive", **environment["arguments"])
     try:

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import ReadError
+from hdrl.base.errors import ReadError
+from hdrl.base.textnumbers import int_of
 from hdrl.figures.figure import ItemNumber, Run, Schedule
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_numbers, read_object, told_text
 from hdrl.settings.pipelines.files import INSTANCES_FILE, RUNS_FILE, read_tables
 from hdrl.settings.pipelines.machine import MAX_UNITS
-from hdrl.settings.pipelines.trace import PipelineTrace
-from hdrl.textnumbers import int_of
+from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 IntArray = NDArray[np.int64]
 

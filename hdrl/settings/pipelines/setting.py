@@ -7,21 +7,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from hdrl.files import expanded
+from hdrl.base.files import expanded
 from hdrl.setting import PlainSetting
 from hdrl.settings.pipelines.environments import PipelinesSpec
 from hdrl.settings.pipelines.files import FILES
 from hdrl.settings.pipelines.inputs import file_of, generated_load, generated_loads, in_a_row, load_of
-from hdrl.settings.pipelines.load import PipelineLoad, Times, check_runs_on
+from hdrl.settings.pipelines.loads.load import PipelineLoad, Times, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics
+from hdrl.settings.pipelines.named_policies import PipelinePolicies
 from hdrl.settings.pipelines.options import GENERATED, LoadOptions, PipelineOptions, PipelineSweep
-from hdrl.settings.pipelines.policybook import PipelinePolicies
 from hdrl.settings.pipelines.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
     from hdrl.figures.figure import Figure, Run
-    from hdrl.settings.pipelines.trace import PipelineTrace
+    from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 MAX_PLANNED = 12
 """Up to so many pipelines a comparison asks whether a static mapping would do."""
@@ -99,7 +99,7 @@ class PipelineSetting(PlainSetting):
     def warm_up(self, policies: Iterable[Any], message: Callable[[str], None]) -> None:
         """Compile the simulator."""
         del policies
-        from hdrl.settings.pipelines.policies import warm_up
+        from hdrl.settings.pipelines.simulation.policies import warm_up
 
         warm_up(message)
 
@@ -117,11 +117,11 @@ class PipelineSetting(PlainSetting):
         """Simulate a load under a policy."""
         del options, folder
         if callable(policy):
-            from hdrl.settings.pipelines.view import simulate_python
+            from hdrl.settings.pipelines.simulation.view import simulate_python
 
             trace = simulate_python(machine, load, policy)
         else:
-            from hdrl.settings.pipelines.policies import simulate
+            from hdrl.settings.pipelines.simulation.policies import simulate
 
             trace = simulate(machine, load, policy, seed=seed)
         if progress is not None:
@@ -135,7 +135,7 @@ class PipelineSetting(PlainSetting):
     def cautions(self, sweep: PipelineSweep, machine: Units, loads: Sequence[PipelineLoad]) -> list[tuple[str, str]]:
         """Return that a fixed mapping is enough for loads, where it is: policies that fuse meet all deadlines there."""
         del sweep
-        from hdrl.settings.pipelines.mapping import is_solved
+        from hdrl.settings.pipelines.analysis.mapping import is_solved
 
         solved = [load.name for load in loads if len(load.pipelines) <= MAX_PLANNED and is_solved(machine, load)]
         if not solved:
@@ -151,14 +151,14 @@ class PipelineSetting(PlainSetting):
 
 
 def _set(text: str, folder: Path, options: LoadOptions) -> Any:
-    from hdrl.settings.pipelines.readers import read_set
+    from hdrl.settings.pipelines.loads.readers import read_set
 
     graphs = None if options.graphs is None else folder / expanded(options.graphs)
     return read_set(file_of(text, folder), graphs=graphs, unit=options.times_in)
 
 
 def _model(options: LoadOptions, machine: Units, utilization: float | None = None) -> Any:
-    from hdrl.settings.pipelines.generate import Model
+    from hdrl.settings.pipelines.loads.generate import Model
 
     values = options.model.model_dump()
     values["periods_ms"] = tuple(values["periods_ms"])
@@ -209,9 +209,9 @@ def _length_us(options: LoadOptions) -> int:
 
 
 def _load(text: str, folder: Path, options: LoadOptions, machine: Units) -> PipelineLoad:
-    from hdrl.errors import OptionsError
-    from hdrl.seeding import stream
-    from hdrl.settings.pipelines.releases import Context
+    from hdrl.base.errors import OptionsError
+    from hdrl.base.seeding import stream
+    from hdrl.settings.pipelines.loads.releases import Context
 
     if text == GENERATED:
         return _generated(options, machine)

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import make_agent  # noqa: E402
 from hdrl.agents.advisor import _beginnings, _better_than_alike  # noqa: E402
-from hdrl.errors import LearningError, OptionsError  # noqa: E402
+from hdrl.base.errors import LearningError, OptionsError  # noqa: E402
 from hdrl.experiment.reproduce.reproduce import _Trained  # noqa: E402 (what protocols are given)
 from hdrl.launcher.launch import launch  # noqa: E402
 from hdrl.learn import NetworkConfig, Trainer, build_network  # noqa: E402

@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra adaptation)"
 
 from torch import nn  # noqa: E402
 
-from hdrl.errors import OptionsError, ReadError  # noqa: E402
-from hdrl.files import write_json  # noqa: E402
+from hdrl.base.errors import OptionsError, ReadError  # noqa: E402
+from hdrl.base.files import write_json  # noqa: E402
 from hdrl.launcher.main import cli  # noqa: E402
 from hdrl.settings.adaptation.live.clocks import Counted, Measured, find_clock, flops, network_key  # noqa: E402
 from hdrl.settings.adaptation.live.data import Data, read_data  # noqa: E402

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 torch = pytest.importorskip("torch", reason="needs torch (the extra adaptation)")
 
-from hdrl.errors import HdrlError, OptionsError  # noqa: E402
+from hdrl.base.errors import HdrlError, OptionsError  # noqa: E402
 from hdrl.launcher.main import cli  # noqa: E402
 from hdrl.settings.adaptation.live import timing  # noqa: E402
 from hdrl.settings.adaptation.live.clocks import Measured, network_key  # noqa: E402

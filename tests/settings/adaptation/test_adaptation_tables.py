@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdrl.errors import HdrlError, ReadError, UnknownName, WorkloadError
+from hdrl.base.errors import HdrlError, ReadError, UnknownName, WorkloadError
 from hdrl.settings.adaptation.load import jobs_of
 from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.metrics import compute_metrics

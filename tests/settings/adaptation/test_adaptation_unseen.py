@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.settings.adaptation import unseen
 from hdrl.settings.adaptation.inputs import FAMILIES, family_of, find_tables, shipped_tables
 from hdrl.settings.adaptation.models import describe

@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 import hdrl
-from hdrl.errors import HdrlError, OptionsError, PlatformError, ReadError
+from hdrl.base.errors import HdrlError, OptionsError, PlatformError, ReadError
+from hdrl.batch import Duplex, MaxMin, MinMin, policy_names
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.launcher.launch import launch
-from hdrl.policies import Duplex, MaxMin, MinMin, policy_names
 from hdrl.settings.batch.envs.machines import why_not_pool
 from hdrl.settings.batch.envs.observations import pstate_shares
 from hdrl.settings.batch.kernel.curves import pace_on_curve
@@ -87,7 +87,7 @@ def share(curve: np.ndarray[Any, Any], total: float, own: float, others: int) ->
 
 
 def test_every_job_does_its_work_at_the_speeds_of_the_model():
-    rng = hdrl.seeding.stream(3, "irmasim test")
+    rng = hdrl.base.seeding.stream(3, "irmasim test")
     platform, _ = example("save")
     n_jobs, reference = 60, platform.reference_gflops
     jobs = [
@@ -156,7 +156,7 @@ def watts(pidle: float, total: float, n: int) -> float:
 
 
 def test_work_and_energy_are_those_of_the_fits(tmp_path: Path):
-    rng = hdrl.seeding.stream(4, "irmasim test")
+    rng = hdrl.base.seeding.stream(4, "irmasim test")
     platform = read(tmp_path, NODES_V2, rules=pstate_rules("modelV2"))
     n_jobs, reference = 60, platform.reference_gflops
     at, work, gbps = np.cumsum(rng.exponential(0.5, n_jobs)), rng.uniform(1, 12, n_jobs), rng.uniform(0, 0.2, n_jobs)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from hdrl.settings.gpu.load import GpuLoad
-from hdrl.settings.gpu.machine import Cluster
-from hdrl.settings.gpu.policies import ORDERS, Policy
-from hdrl.settings.gpu.rules import Rules
+from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.loads.load import GpuLoad
+from hdrl.settings.gpu.policies.names import ORDERS, Policy
+from hdrl.settings.gpu.policies.rules import Rules
 
 
 @dataclass

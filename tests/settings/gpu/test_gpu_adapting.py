@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.errors import HdrlError, OptionsError, ReadError, UnknownName, WorkloadError
+from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName, WorkloadError
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.setting import SETTINGS
-from hdrl.settings.gpu.advisors import INFORMED, NAMES
-from hdrl.settings.gpu.load import GpuLoad, new_jobs
-from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
-from hdrl.settings.gpu.making import gpu_cluster_vector
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.envs.making import gpu_cluster_vector
+from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
+from hdrl.settings.gpu.loads.values import JobValues, read_values
 from hdrl.settings.gpu.metrics import compute_metrics
-from hdrl.settings.gpu.policies import read_policy
-from hdrl.settings.gpu.rounds import simulate_rounds
-from hdrl.settings.gpu.rules import Rules
-from hdrl.settings.gpu.simulation import simulate
-from hdrl.settings.gpu.values import JobValues, read_values
+from hdrl.settings.gpu.policies.advisors import INFORMED, NAMES
+from hdrl.settings.gpu.policies.names import read_policy
+from hdrl.settings.gpu.policies.rules import Rules
+from hdrl.settings.gpu.simulation.events import simulate
+from hdrl.settings.gpu.simulation.rounds import simulate_rounds
 from hdrl.trace.model import OutcomeTrace, TaskState
 
 ONE_GPU = Cluster("one", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdrl.settings.gpu.bounds import jct_bound_s
-from hdrl.settings.gpu.load import GpuLoad
-from hdrl.settings.gpu.machine import Cluster
+from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.metrics import compute_metrics
-from hdrl.settings.gpu.policies import read_policy
-from hdrl.settings.gpu.rules import Rules
-from hdrl.settings.gpu.simulation import simulate
+from hdrl.settings.gpu.policies.names import read_policy
+from hdrl.settings.gpu.policies.rules import Rules
+from hdrl.settings.gpu.simulation.events import simulate
 from tests.settings.gpu.test_gpu_engine import POLICIES, make_cluster, make_load, worlds
 
 

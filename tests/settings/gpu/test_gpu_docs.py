@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
-from hdrl.settings.gpu.advisors import NAMES as ADVISORS
-from hdrl.settings.gpu.policies import ORDERS, PLACEMENTS, RULES
-from hdrl.settings.gpu.readers import FORMATS
+from hdrl.settings.gpu.loads.readers import FORMATS
+from hdrl.settings.gpu.policies.advisors import NAMES as ADVISORS
+from hdrl.settings.gpu.policies.names import ORDERS, PLACEMENTS, RULES
+from hdrl.settings.gpu.policies.shares import SHARES
 from hdrl.settings.gpu.seconds import ERRORS
-from hdrl.settings.gpu.shares import SHARES
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdrl.errors import OptionsError, SimulationError, UnknownName, WorkloadError
-from hdrl.settings.gpu.load import GpuLoad, new_jobs
-from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
-from hdrl.settings.gpu.policies import policy_names, read_policy
-from hdrl.settings.gpu.rules import Rules
-from hdrl.settings.gpu.simulation import simulate
-from hdrl.settings.gpu.values import JobValues, ValueTable
+from hdrl.base.errors import OptionsError, SimulationError, UnknownName, WorkloadError
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
+from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
+from hdrl.settings.gpu.loads.values import JobValues, ValueTable
+from hdrl.settings.gpu.policies.names import policy_names, read_policy
+from hdrl.settings.gpu.policies.rules import Rules
+from hdrl.settings.gpu.simulation.events import simulate
 from tests.settings.gpu.gpu_oracle import play
 
 POLICIES = [

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import hdrl.envs  # noqa: F401 - registers the environments
-from hdrl.errors import DecisionError, HdrlError
-from hdrl.settings.gpu.env import OBJECTIVES, GpuClusterEnv, GpuClusterVectorEnv
-from hdrl.settings.gpu.load import GpuLoad
-from hdrl.settings.gpu.machine import read_cluster
+from hdrl.base.errors import DecisionError, HdrlError
+from hdrl.settings.gpu.cluster.machine import read_cluster
+from hdrl.settings.gpu.envs.env import OBJECTIVES, GpuClusterEnv, GpuClusterVectorEnv
+from hdrl.settings.gpu.loads.load import GpuLoad
+from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.settings.gpu.metrics import compute_metrics
-from hdrl.settings.gpu.policies import read_policy
-from hdrl.settings.gpu.rules import Rules
-from hdrl.settings.gpu.simulation import simulate
-from hdrl.settings.gpu.synthetic import Poisson, at_offered_load
+from hdrl.settings.gpu.policies.names import read_policy
+from hdrl.settings.gpu.policies.rules import Rules
+from hdrl.settings.gpu.simulation.events import simulate
 from hdrl.testing import check_env
 
 CLUSTER = read_cluster("drl-gpu")

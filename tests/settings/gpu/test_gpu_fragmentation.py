@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdrl.errors import WorkloadError
-from hdrl.settings.gpu.alibaba import read_pods
-from hdrl.settings.gpu.fragmentation import PUBLISHED, arrivals, fgd_table, fill
-from hdrl.settings.gpu.load import GpuLoad, new_jobs
-from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.base.errors import WorkloadError
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.loads.alibaba import read_pods
+from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
+from hdrl.settings.gpu.simulation.fragmentation import PUBLISHED, arrivals, fgd_table, fill
 
 TRACES = next(
     (parent / "shared" / "traces" / "gpu" for parent in Path(__file__).parents if (parent / "shared").is_dir()), Path()

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdrl.errors import PlatformError, ReadError, UnknownName, WorkloadError
-from hdrl.settings.gpu.gavel_jobs import gavel_load, reference_hours
-from hdrl.settings.gpu.machine import read_cluster
-from hdrl.settings.gpu.readers import read_trace
-from hdrl.settings.gpu.synthetic import Poisson, at_offered_load, poisson_load
-from hdrl.settings.gpu.throughputs import Throughputs, read_throughputs
+from hdrl.base.errors import PlatformError, ReadError, UnknownName, WorkloadError
+from hdrl.settings.gpu.cluster.machine import read_cluster
+from hdrl.settings.gpu.cluster.throughputs import Throughputs, read_throughputs
+from hdrl.settings.gpu.loads.gavel_jobs import gavel_load, reference_hours
+from hdrl.settings.gpu.loads.readers import read_trace
+from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load, poisson_load
 
 TRACES = next(
     (parent / "shared" / "traces" / "gpu" for parent in Path(__file__).parents if (parent / "shared").is_dir()), Path()

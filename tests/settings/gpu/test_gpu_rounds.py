@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdrl.errors import SimulationError, UnknownName, WorkloadError
-from hdrl.settings.gpu.gavel_jobs import gavel_load
-from hdrl.settings.gpu.load import GpuLoad, new_jobs
-from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
+from hdrl.base.errors import SimulationError, UnknownName, WorkloadError
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
+from hdrl.settings.gpu.cluster.throughputs import Throughputs, read_throughputs
+from hdrl.settings.gpu.loads.gavel_jobs import gavel_load
+from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.metrics import compute_metrics
-from hdrl.settings.gpu.rounds import mean_jct_s, simulate_rounds
-from hdrl.settings.gpu.shares import SHARES
-from hdrl.settings.gpu.situation import Situation
-from hdrl.settings.gpu.throughputs import Throughputs, read_throughputs
+from hdrl.settings.gpu.policies.shares import SHARES
+from hdrl.settings.gpu.policies.situation import Situation
+from hdrl.settings.gpu.simulation.rounds import mean_jct_s, simulate_rounds
 
 pytest.importorskip("highspy")
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import hdrl.envs  # noqa: F401 (registers them)
-from hdrl.errors import OptionsError, UnknownName, WorkloadError
-from hdrl.settings.gpu.load import GpuLoad, new_jobs
-from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
-from hdrl.settings.gpu.making import gpu_cluster_vector
+from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.envs.making import gpu_cluster_vector
+from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
+from hdrl.settings.gpu.loads.synthetic import Poisson, poisson_load
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.seconds import ERRORS, play_baseline, read_cut_trace
 from hdrl.settings.gpu.seconds_env import GpuSecondsEnv
-from hdrl.settings.gpu.synthetic import Poisson, poisson_load
 from hdrl.trace.model import TaskState
 
 # Two GPUs, four times as fast as the other two; mean speed is 2.5, so that speeds are 1.6 and 0.4.

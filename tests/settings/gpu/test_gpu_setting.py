@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.errors import ReadError
+from hdrl.base.errors import ReadError
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.setting import SETTINGS
-from hdrl.settings.gpu.load import GpuLoad, new_jobs
-from hdrl.settings.gpu.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
+from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.metrics import METRICS, compute_metrics
-from hdrl.settings.gpu.policies import read_policy
-from hdrl.settings.gpu.rules import Rules
-from hdrl.settings.gpu.simulation import simulate
+from hdrl.settings.gpu.policies.names import read_policy
+from hdrl.settings.gpu.policies.rules import Rules
+from hdrl.settings.gpu.simulation.events import simulate
 from hdrl.testing import check_setting
 
 

@@ -10,11 +10,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 import checked_arrays  # noqa: F401 (before what lends arrays)
 
-from hdrl.settings.pipelines.env import PipelinesVectorEnv
-from hdrl.settings.pipelines.generate import Model
+from hdrl.settings.pipelines.envs.env import PipelinesVectorEnv
 from hdrl.settings.pipelines.inputs import generated_load
+from hdrl.settings.pipelines.loads.generate import Model
 from hdrl.settings.pipelines.machine import read_machine
-from hdrl.settings.pipelines.policies import RULES, simulate
+from hdrl.settings.pipelines.simulation.policies import RULES, simulate
 
 n = 0
 for shape in ("chain", "fork_join", "layered"):

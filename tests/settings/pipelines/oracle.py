@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hdrl.settings.pipelines.load import WHOLE, PipelineLoad
+from hdrl.settings.pipelines.loads.load import WHOLE, PipelineLoad
+from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Pipeline
 from hdrl.settings.pipelines.machine import Units
-from hdrl.settings.pipelines.pipeline import NEVER, Group, Pipeline
 
 FAR = 1 << 62
 

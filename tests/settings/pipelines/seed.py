@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hdrl.settings.pipelines.load import PipelineLoad
+from hdrl.settings.pipelines.loads.load import PipelineLoad
 
 
 @dataclass

@@ -10,13 +10,13 @@ import pytest
 
 from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.setting import SETTINGS
-from hdrl.settings.pipelines.env_options import ERRORS, OBJECTIVES, REWARDS
+from hdrl.settings.pipelines.envs.options import ERRORS, OBJECTIVES, REWARDS
 from hdrl.settings.pipelines.inputs import all_configurations
+from hdrl.settings.pipelines.loads.readers import read_set
 from hdrl.settings.pipelines.machine import read_machine
 from hdrl.settings.pipelines.options import LoadOptions
-from hdrl.settings.pipelines.policies import RULES
-from hdrl.settings.pipelines.readers import read_set
-from hdrl.settings.pipelines.view import simulate_python
+from hdrl.settings.pipelines.simulation.policies import RULES
+from hdrl.settings.pipelines.simulation.view import simulate_python
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "pipelines.md").read_text(encoding="utf-8")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from hdrl.errors import SimulationError, UnknownName, WorkloadError
-from hdrl.settings.pipelines.load import PipelineLoad, Times
+from hdrl.base.errors import SimulationError, UnknownName, WorkloadError
+from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
+from hdrl.settings.pipelines.loads.pipeline import NEVER
 from hdrl.settings.pipelines.machine import Units, read_machine
-from hdrl.settings.pipelines.pipeline import NEVER
-from hdrl.settings.pipelines.policies import RULES, simulate
-from hdrl.settings.pipelines.trace import PipelineTrace
+from hdrl.settings.pipelines.simulation.policies import RULES, simulate
+from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 from .oracle import World
 from .worlds import chain, independent, released, worlds
@@ -167,7 +167,7 @@ def test_uncompiled_code_does_the_same():
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from worlds import chain, released\n"
         "from hdrl.settings.pipelines.machine import read_machine\n"
-        "from hdrl.settings.pipelines.policies import RULES, simulate\n"
+        "from hdrl.settings.pipelines.simulation.policies import RULES, simulate\n"
         "load = released((chain('a', (5, 3), (4, 9), groups={(0, 1): (7, 8)}), chain('b', (6, 2))),"
         " *((k % 2, 4 * k, 4 * k + 12) for k in range(30)))\n"
         "for name in sorted(set(RULES) - {'static'}):\n"

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
 import hdrl.envs
-from hdrl.errors import HdrlError
-from hdrl.settings.pipelines.env import PipelinesEnv, PipelinesVectorEnv
-from hdrl.settings.pipelines.env_options import ERRORS, OBJECTIVES
-from hdrl.settings.pipelines.generate import Model
+from hdrl.base.errors import HdrlError
+from hdrl.settings.pipelines.envs.env import PipelinesEnv, PipelinesVectorEnv
+from hdrl.settings.pipelines.envs.options import ERRORS, OBJECTIVES
 from hdrl.settings.pipelines.inputs import generated_load, loads_of
-from hdrl.settings.pipelines.load import PipelineLoad, Times
+from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
+from hdrl.settings.pipelines.loads.pipeline import NEVER
 from hdrl.settings.pipelines.machine import Units, read_machine
-from hdrl.settings.pipelines.pipeline import NEVER
-from hdrl.settings.pipelines.policies import simulate
+from hdrl.settings.pipelines.simulation.policies import simulate
 
 from .oracle import World
 from .seed import SeedEngine
@@ -262,4 +262,4 @@ def test_the_shipped_sets_have_ten_numbers_and_twelve_actions():
     seen, _ = env.reset(seed=0)
     # Nothing runs; every pipeline is ready, with its worst path and its shortest period ahead.
     assert seen.tolist() == pytest.approx([0, 0, 863.624, 327.197, 863.624, 327.197, 850, 340, 850, 340])
-    assert hdrl.envs.ENVIRONMENTS["hdrl/Pipelines-v0"].startswith("hdrl.settings.pipelines.env:")
+    assert hdrl.envs.ENVIRONMENTS["hdrl/Pipelines-v0"].startswith("hdrl.settings.pipelines.envs.env:")

@@ -8,24 +8,24 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from hdrl.errors import WorkloadError
-from hdrl.settings.pipelines.generate import Model
-from hdrl.settings.pipelines.guarantees import (
+from hdrl.base.errors import WorkloadError
+from hdrl.settings.pipelines.analysis.guarantees import (
     Task,
     fewest_misses,
     is_dispatch_safe,
     least_misses,
     unavoidable_misses,
 )
+from hdrl.settings.pipelines.analysis.mapping import best_mapping
 from hdrl.settings.pipelines.inputs import generated_load, in_a_row
-from hdrl.settings.pipelines.load import PipelineLoad
+from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.load import PipelineLoad
+from hdrl.settings.pipelines.loads.pipeline import NEVER
+from hdrl.settings.pipelines.loads.readers import read_period_file
+from hdrl.settings.pipelines.loads.releases import Context, hyperperiod_us, release
 from hdrl.settings.pipelines.machine import Units, read_machine
-from hdrl.settings.pipelines.mapping import best_mapping
 from hdrl.settings.pipelines.metrics import compute_metrics
-from hdrl.settings.pipelines.pipeline import NEVER
-from hdrl.settings.pipelines.policies import RULES, simulate
-from hdrl.settings.pipelines.readers import read_period_file
-from hdrl.settings.pipelines.releases import Context, hyperperiod_us, release
+from hdrl.settings.pipelines.simulation.policies import RULES, simulate
 
 from .oracle import World
 from .worlds import ADAS, chain, independent, released, worlds

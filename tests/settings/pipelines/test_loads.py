@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from hdrl.errors import HdrlError, OptionsError, PlatformError, ReadError, WorkloadError
-from hdrl.settings.pipelines.covers import cheapest_cover, demand_us, latency_us
-from hdrl.settings.pipelines.generate import SHAPES, SPLITS, Model, drs, generate, uunifast
+from hdrl.base.errors import HdrlError, OptionsError, PlatformError, ReadError, WorkloadError
 from hdrl.settings.pipelines.inputs import loads_of
-from hdrl.settings.pipelines.load import PipelineLoad, Times
+from hdrl.settings.pipelines.loads.covers import cheapest_cover, demand_us, latency_us
+from hdrl.settings.pipelines.loads.generate import SHAPES, SPLITS, Model, drs, generate, uunifast
+from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
+from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Kernel, Pipeline
+from hdrl.settings.pipelines.loads.readers import read_graph, read_period_file, read_set, write_set
+from hdrl.settings.pipelines.loads.releases import Context, hyperperiod_us, release
 from hdrl.settings.pipelines.machine import read_machine
-from hdrl.settings.pipelines.pipeline import NEVER, Group, Kernel, Pipeline
-from hdrl.settings.pipelines.readers import read_graph, read_period_file, read_set, write_set
-from hdrl.settings.pipelines.releases import Context, hyperperiod_us, release
 
 from .worlds import ADAS, chain, pipelines, released
 
@@ -167,7 +167,7 @@ def test_texts_are_never_run(tmp_path: Path):
 @hypothesis_settings(max_examples=30)
 @given(st.lists(pipelines(2), min_size=1, max_size=3), st.lists(st.integers(1, 9), min_size=1, max_size=3))
 def test_sets_survive_their_file(tmp_path_factory: pytest.TempPathFactory, found: list[Pipeline], periods: list[int]):
-    from hdrl.settings.pipelines.readers import PipelineSet
+    from hdrl.settings.pipelines.loads.readers import PipelineSet
 
     path = tmp_path_factory.mktemp("sets") / "set.json"
     written = PipelineSet("s", tuple(found), (tuple(periods),) * len(found))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hdrl.settings.pipelines.policies import simulate
 from hdrl.settings.pipelines.protocols import OPPONENTS, adas_worlds
+from hdrl.settings.pipelines.simulation.policies import simulate
 
 from .worlds import ADAS
 

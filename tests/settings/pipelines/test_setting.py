@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from hdrl.errors import DecisionError, HdrlError, OptionsError, ReadError, WorkloadError
+from hdrl.base.errors import DecisionError, HdrlError, OptionsError, ReadError, WorkloadError
 from hdrl.setting import SETTINGS
+from hdrl.settings.pipelines.analysis.guarantees import unavoidable_misses
 from hdrl.settings.pipelines.files import write_history
-from hdrl.settings.pipelines.generate import Model
-from hdrl.settings.pipelines.guarantees import unavoidable_misses
 from hdrl.settings.pipelines.inputs import generated_load
-from hdrl.settings.pipelines.load import PipelineLoad
+from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.loads.load import PipelineLoad
+from hdrl.settings.pipelines.loads.pipeline import NEVER
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics, mk_violations, per_pipeline, wilson
 from hdrl.settings.pipelines.options import PipelineOptions, PipelineSweep
-from hdrl.settings.pipelines.pipeline import NEVER
-from hdrl.settings.pipelines.policies import simulate
 from hdrl.settings.pipelines.runs import run_of_trace
-from hdrl.settings.pipelines.trace import PipelineTrace
-from hdrl.settings.pipelines.view import Start, View, simulate_python
+from hdrl.settings.pipelines.simulation.policies import simulate
+from hdrl.settings.pipelines.simulation.trace import PipelineTrace
+from hdrl.settings.pipelines.simulation.view import Start, View, simulate_python
 from hdrl.testing import check_setting
 from hdrl.trace.files import read_tables
 from hdrl.trace.model import TaskState
@@ -354,7 +354,7 @@ def test_it_runs_from_an_options_file_to_a_folder(tmp_path: Path):
     from hdrl.launcher.main import cli
 
     (tmp_path / "mine.py").write_text(
-        "from hdrl.settings.pipelines.view import Start\n"
+        "from hdrl.settings.pipelines.simulation.view import Start\n"
         "def policy(view):\n"
         "    ready = view.ready[0]\n"
         "    unit = min(view.units, key=lambda one: (one.backlog_us, one.number))\n"

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from hdrl.settings.pipelines.inputs import load_of
-from hdrl.settings.pipelines.load import PipelineLoad
+from hdrl.settings.pipelines.loads.load import PipelineLoad
+from hdrl.settings.pipelines.loads.pipeline import NEVER, Kernel, Pipeline
+from hdrl.settings.pipelines.loads.readers import PipelineSet
+from hdrl.settings.pipelines.loads.releases import Context
 from hdrl.settings.pipelines.machine import read_machine
-from hdrl.settings.pipelines.pipeline import NEVER, Kernel, Pipeline
-from hdrl.settings.pipelines.policies import simulate
-from hdrl.settings.pipelines.readers import PipelineSet
-from hdrl.settings.pipelines.releases import Context
+from hdrl.settings.pipelines.simulation.policies import simulate
 
 with warnings.catch_warnings():  # it imports a module that Python 3.12 has no more
     warnings.simplefilter("ignore")

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from hdrl.settings.pipelines.load import INSTANCE_DTYPE, PipelineLoad, Times
+from hdrl.settings.pipelines.loads.load import INSTANCE_DTYPE, PipelineLoad, Times
+from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Kernel, Pipeline
 from hdrl.settings.pipelines.machine import Units, units
-from hdrl.settings.pipelines.pipeline import NEVER, Group, Kernel, Pipeline
 
 ADAS = Path(__file__).parents[4] / "shared" / "traces" / "adas"
 """The graphs and period files of rlschedsim, where they are at hand."""

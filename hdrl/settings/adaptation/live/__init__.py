@@ -2,7 +2,7 @@
 
 import importlib.util
 
-from hdrl.errors import MissingExtra
+from hdrl.base.errors import MissingExtra
 
 if importlib.util.find_spec("torch") is None:
     raise MissingExtra("torch", "adaptation")

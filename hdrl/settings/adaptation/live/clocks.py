@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from hdrl.errors import OptionsError, ReadError
-from hdrl.files import read_json
-from hdrl.hashing import sha256_of
+from hdrl.base.errors import OptionsError, ReadError
+from hdrl.base.files import read_json
+from hdrl.base.hashing import sha256_of
 from hdrl.settings.adaptation.machine import COUNTED, FLOPS_PER_S, Device
 from hdrl.settings.adaptation.models import BLOCK_KINDS, Model, describe
 from hdrl.settings.adaptation.table import LONGEST_S

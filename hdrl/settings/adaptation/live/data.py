@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hdrl import elementary
-from hdrl.errors import MissingExtra, OptionsError, ReadError, UnknownName
-from hdrl.seeding import stream
+from hdrl.base import elementary
+from hdrl.base.errors import MissingExtra, OptionsError, ReadError, UnknownName
+from hdrl.base.seeding import stream
 
 Floats = NDArray[np.float64]
 Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from hdrl.errors import DecisionError, OptionsError
+from hdrl.base.errors import DecisionError, OptionsError
 from hdrl.settings.adaptation.live.clocks import find_clock
 from hdrl.settings.adaptation.live.data import read_data
 from hdrl.settings.adaptation.live.job import JobRules, LiveJob

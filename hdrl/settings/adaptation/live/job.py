@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from hdrl.errors import DecisionError
-from hdrl.seeding import stream
+from hdrl.base.errors import DecisionError
+from hdrl.base.seeding import stream
 from hdrl.settings.adaptation.live.data import Data
 from hdrl.settings.adaptation.live.network import Norm, accuracy, build, carried
 from hdrl.settings.adaptation.ownmodels import read_model

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import OptionsError, ReadError
-from hdrl.files import read_json
+from hdrl.base.errors import OptionsError, ReadError
+from hdrl.base.files import read_json
 from hdrl.learn.threads import torch_threads
 from hdrl.settings.adaptation.live.clocks import Measured, find_clock
 from hdrl.settings.adaptation.live.data import read_data

@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.settings.adaptation.live.network import Network
 from hdrl.settings.adaptation.models import BLOCK_KINDS, Layer, Model
 

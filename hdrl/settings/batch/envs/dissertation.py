@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl import elementary
+from hdrl.base import elementary
+from hdrl.base.errors import UnknownName
 from hdrl.compiled.codes import check_status
 from hdrl.envs.episodes import Window
 from hdrl.envs.requests import chosen_errors
-from hdrl.errors import UnknownName
 from hdrl.settings.batch.dissertation import entries
 from hdrl.settings.batch.dissertation import world as kernel
 from hdrl.settings.batch.dissertation.view import CAP

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.base.errors import OptionsError
 from hdrl.compiled.codes import check_status
 from hdrl.compiled.team import LEADER
 from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes
@@ -20,7 +21,6 @@ from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.requests import check_choice, check_flags, check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.errors import OptionsError
 from hdrl.settings.batch.dissertation import entries
 from hdrl.settings.batch.dissertation import world as kernel
 from hdrl.settings.batch.envs.dissertation import (

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import OptionsError, WorkloadError
 from hdrl.envs.requests import checked_count
-from hdrl.errors import OptionsError, WorkloadError
 from hdrl.settings.batch.envs.machines import (
     DEFAULT_N_JOBS,
     DEFAULT_N_PROCS,

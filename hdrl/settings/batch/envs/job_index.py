@@ -18,13 +18,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from hdrl import elementary
-from hdrl.cores import usable_cores
+from hdrl.base import elementary
+from hdrl.base.cores import usable_cores
+from hdrl.base.errors import DecisionError, OptionsError, SimulationError
 from hdrl.envs.episodes import Length, Part, Start
 from hdrl.envs.hooks import Info
 from hdrl.envs.requests import check_render_mode, check_reset_options, checked_count, read_autoreset_mode
 from hdrl.envs.seeds import fresh_seed
-from hdrl.errors import DecisionError, OptionsError, SimulationError
 from hdrl.settings.batch.envs.machines import WorkloadLike, pool_inputs
 from hdrl.settings.batch.envs.window_judge import ADDED, JudgedLog, judge
 from hdrl.settings.batch.platform.model import Platform

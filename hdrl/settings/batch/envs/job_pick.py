@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import OptionsError
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.compiled.lend import Lent
 from hdrl.envs.arguments import Episodes, Stepping, defaults_of, taken
@@ -18,7 +19,6 @@ from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.errors import OptionsError
 from hdrl.settings.batch.envs.job_pick_guides import JobPickGuides
 from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, RELATIVE, PickChoices
 from hdrl.settings.batch.envs.job_pick_pay import PickPay
@@ -26,8 +26,8 @@ from hdrl.settings.batch.envs.job_pick_pools import JobPickPools
 from hdrl.settings.batch.envs.job_pick_windows import WindowFilter
 from hdrl.settings.batch.envs.machines import PoolSource, check_choices, why_not_pool
 from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace
-from hdrl.settings.batch.order import entries
-from hdrl.settings.batch.order.state import HISTORY, OUTPUTS, SHARED
+from hdrl.settings.batch.identical_cores import entries
+from hdrl.settings.batch.identical_cores.state import HISTORY, OUTPUTS, SHARED
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
@@ -136,7 +136,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         Whether each job that may be picked may be held instead, unless nothing runs: until the next event it is neither
         the first of the queue nor may it overtake. The holds of one event are decisions of their own.
     predictor
-        What predicts run times where features go by predictions: a name of `hdrl.predict.PREDICTORS` that learns from
+        What predicts run times where features go by predictions: a name of `hdrl.batch.PREDICTORS` that learns from
         ended jobs. Windows of a log begin with what jobs before them have told by then.
     scaled_columns
         Whether columns 1 to 6 say anything; otherwise all are 1.

@@ -13,8 +13,8 @@ from hdrl.settings.batch.envs.guides import Guides
 from hdrl.settings.batch.envs.job_pick_options import JobPickOptions, guided_settings
 from hdrl.settings.batch.envs.job_pick_pay import PickPay
 from hdrl.settings.batch.envs.job_pick_pools import JobPickPools
-from hdrl.settings.batch.order import entries
-from hdrl.settings.batch.order.state import OrderState
+from hdrl.settings.batch.identical_cores import entries
+from hdrl.settings.batch.identical_cores.state import OrderState
 
 
 class JobPickGuides(Guides):

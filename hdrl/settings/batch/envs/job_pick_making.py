@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from hdrl.base.errors import OptionsError, suggest
 from hdrl.envs.arguments import signature_of
-from hdrl.errors import OptionsError, suggest
 from hdrl.settings.batch.envs.dissertation import COMPATIBILITY as DISSERTATION
 from hdrl.settings.batch.envs.dissertation_env import DissertationEnv, DissertationVectorEnv
 from hdrl.settings.batch.envs.job_pick import ARGUMENTS, JobPickEnv, JobPickVectorEnv

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import OptionsError, suggest
 from hdrl.envs.requests import check_flags, checked_count
 from hdrl.envs.row_pick import RowLayout
-from hdrl.errors import OptionsError, suggest
 from hdrl.settings.batch.envs.rewards import NO_CODE, AnyObjective, GivenObjective, Objective, read_objective
 from hdrl.settings.batch.envs.rewards import OBJECTIVES as ALL_OBJECTIVES
+from hdrl.settings.batch.identical_cores import codes
+from hdrl.settings.batch.identical_cores.observe import LONGEST_S
+from hdrl.settings.batch.identical_cores.state import SETTINGS_DTYPE
+from hdrl.settings.batch.identical_cores.table import JobColumns, job_table, row_templates
 from hdrl.settings.batch.kernel import codes as kernel_codes
-from hdrl.settings.batch.order import codes
-from hdrl.settings.batch.order.observe import LONGEST_S
-from hdrl.settings.batch.order.state import SETTINGS_DTYPE
-from hdrl.settings.batch.order.table import JobColumns, job_table, row_templates
 from hdrl.settings.batch.policies.choices import BACKFILLINGS as KINDS
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import PRIORITIES, read_pair

@@ -13,7 +13,7 @@ from hdrl.envs.episodes import Window
 from hdrl.envs.hooks import BoolArray, FloatArray, StateDict
 from hdrl.envs.own_objective import OwnObjective, OwnPay
 from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, SHAPED, TOLD, JobPickOptions
-from hdrl.settings.batch.order.state import LARGEST
+from hdrl.settings.batch.identical_cores.state import LARGEST
 
 RunPriorities: TypeAlias = Callable[[str, Sequence[Window]], dict[str, dict[str, FloatArray]]]
 """`envs.job_pick.JobPickVectorEnv.run_priorities`."""

@@ -16,21 +16,21 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import DecisionError, OptionsError, SimulationError
+from hdrl.base.plainnet import PlainActor
 from hdrl.envs.hooks import Info
 from hdrl.envs.masks import ACTION_MASK, LegalDiscrete
 from hdrl.envs.own_objective import OwnObjective
 from hdrl.envs.requests import check_reset_options
 from hdrl.envs.row_pick import ROW_MASK
-from hdrl.errors import DecisionError, OptionsError, SimulationError
-from hdrl.plainnet import PlainActor
+from hdrl.settings.batch.compiled_play.compilation import warm_up
 from hdrl.settings.batch.envs.job_pick_compiled import CompiledPicks, rule_of
 from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, SKIP, PickChoices
 from hdrl.settings.batch.envs.job_pick_picture import Picture
 from hdrl.settings.batch.envs.job_pick_rules import PickRules
 from hdrl.settings.batch.envs.machines import pool_inputs
+from hdrl.settings.batch.identical_cores.codes import CHOOSE, OVER
 from hdrl.settings.batch.metrics import compute_metrics
-from hdrl.settings.batch.order.codes import CHOOSE, OVER
-from hdrl.settings.batch.picking.compilation import warm_up
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.simulation.trace import Trace

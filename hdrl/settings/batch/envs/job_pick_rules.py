@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
-from hdrl.settings.batch.order.codes import CHOOSE, OVERTAKE
+from hdrl.settings.batch.identical_cores.codes import CHOOSE, OVERTAKE
 from hdrl.settings.batch.policies.backfilling import Easy, Reservation
 from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.simulation.view import News, View

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.base.errors import OptionsError
 from hdrl.envs.episodes import EpisodePlan, Window
 from hdrl.envs.seeds import mixed_bits
-from hdrl.errors import OptionsError
 from hdrl.settings.batch.envs.job_pick_pay import RunPriorities
 
 N_DRAWS = 1000

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
 from hdrl.settings.batch.kernel import observe
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, FREE, IDLE, SERVING

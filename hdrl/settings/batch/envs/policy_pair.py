@@ -10,6 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from hdrl.base.errors import SimulationError, UnknownName
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.compiled.team import LEADER
 from hdrl.envs.episodes import Length, Part, Start, Window
@@ -19,7 +20,6 @@ from hdrl.envs.own_objective import OwnObjective, OwnPay
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.errors import SimulationError, UnknownName
 from hdrl.settings.batch.envs.observations import job_limits, largest_fractions, pstate_shares
 from hdrl.settings.batch.envs.policy_pair_arguments import (
     Actions,
@@ -40,9 +40,9 @@ from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.pairs import VOID, read_pair
-from hdrl.settings.batch.registries import COMPATIBILITY_MODES, HDEEPRM
 from hdrl.settings.batch.simulation.embedded import check_platform, check_switches
 from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulators import COMPATIBILITY_MODES, HDEEPRM
 from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.model import Workload
 

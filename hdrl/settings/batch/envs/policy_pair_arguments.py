@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, UnknownName
+from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.settings.batch.envs.observations import observation_names, read_observation
 from hdrl.settings.batch.envs.rewards import (
     ALIASES,
@@ -32,7 +32,7 @@ from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import VOID, action_table, read_pair
 from hdrl.settings.batch.policies.simulation import is_conservative
-from hdrl.settings.batch.registries import HDEEPRM
+from hdrl.settings.batch.simulators import HDEEPRM
 from hdrl.settings.batch.workload import check_fits, read_workload
 from hdrl.settings.batch.workload.model import Workload
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import WorkloadError
 from hdrl.compiled.fields import Role, copied, for_another_thread, names_of, repeated
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.envs.episodes import EpisodePlan, Window
-from hdrl.errors import WorkloadError
 from hdrl.settings.batch.kernel import codes, episodes, observe
 from hdrl.settings.batch.kernel.observe import new_watches
 from hdrl.settings.batch.kernel.origin import Origin, Section, new_origin

@@ -5,23 +5,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import SimulationError
 from hdrl.compiled.counts import new_counts
 from hdrl.compiled.fields import alone, copied
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.team import LEADER, new_team
 from hdrl.envs.episodes import Window
-from hdrl.errors import SimulationError
 from hdrl.settings.batch.envs.policy_pair_rows import JobTable
 from hdrl.settings.batch.kernel import codes, episodes
 from hdrl.settings.batch.kernel.observe import MINIMAL, N_QUEUE_VALUES, N_SUMS, Watch
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.registries import HDEEPRM
 from hdrl.settings.batch.simulation.answer import grown_for, with_room_for_decisions
 from hdrl.settings.batch.simulation.collect import collect_trace
 from hdrl.settings.batch.simulation.embedded import first_state
 from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulators import HDEEPRM
 from hdrl.settings.batch.workload.model import Workload
 
 

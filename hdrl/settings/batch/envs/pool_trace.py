@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import OptionsError
 from hdrl.envs.episodes import Window
-from hdrl.errors import OptionsError
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import (
     ENERGY_DTYPE,

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
+from hdrl.base.errors import UnknownName
 from hdrl.envs.own_objective import OwnObjective, is_objective_file, load_objective
-from hdrl.errors import UnknownName
+from hdrl.settings.batch.identical_cores import codes as pool
 from hdrl.settings.batch.kernel import reward
 from hdrl.settings.batch.metrics import ENERGY_METRICS, METRICS
-from hdrl.settings.batch.order import codes as pool
 
 GROWTH = "growth"
 """What the objective has grown by since the last decision: the undiscounted return is the objective itself."""

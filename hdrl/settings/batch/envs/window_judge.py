@@ -15,13 +15,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl import elementary
+from hdrl.base import elementary
+from hdrl.base.errors import OptionsError, SimulationError, UnknownName
+from hdrl.base.seeding import stream
+from hdrl.base.windows import PARTS, place_of_share, range_of_shares, side_by_side
 from hdrl.compiled.fields import Role, names_of
 from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Part
-from hdrl.errors import OptionsError, SimulationError, UnknownName
 from hdrl.metrics.formulas import bounded_slowdown, slowdown
-from hdrl.seeding import stream
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.rule import Rule
 from hdrl.settings.batch.kernel.state import State, new_state
@@ -29,7 +30,6 @@ from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import heuristic_names, read_pair
 from hdrl.settings.batch.workload.model import Workload
-from hdrl.windows import PARTS, place_of_share, range_of_shares, side_by_side
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hdrl.base.errors import SimulationError
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, Places, take_as
-from hdrl.errors import SimulationError
 from hdrl.settings.batch.kernel import codes, decide, engine, mail, waiting
 from hdrl.settings.batch.kernel.cluster import follow_owner, remaining
 from hdrl.settings.batch.kernel.conservative import schedule_conservative

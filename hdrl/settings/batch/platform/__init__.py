@@ -1,5 +1,6 @@
 """Platforms: the machine that is simulated, from JSON descriptions, SimGrid XML or Python."""
 
+from hdrl.settings.batch.contention import ContentionModel
 from hdrl.settings.batch.node_power import NodePower, SuspendPower
 from hdrl.settings.batch.platform.conversion import build_platform, describe_platform
 from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
@@ -7,7 +8,6 @@ from hdrl.settings.batch.platform.pstates import PStateRules, contention_model, 
 from hdrl.settings.batch.platform.reader import find_platform, read_platform, shipped_platforms
 from hdrl.settings.batch.platform.simgrid import read_simgrid, write_simgrid
 from hdrl.settings.batch.platform.sleep import SleepState
-from hdrl.settings.batch.registries import ContentionModel
 
 __all__ = [
     "Cluster",

@@ -9,7 +9,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import PlatformError
+from hdrl.base.errors import PlatformError
+from hdrl.settings.batch.contention import MODEL_V2
 from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.model import (
     NO_CURVES,
@@ -32,7 +33,7 @@ from hdrl.settings.batch.platform.pstates import (
     sleeping_rungs,
 )
 from hdrl.settings.batch.platform.quantities import GBIT_PER_S
-from hdrl.settings.batch.registries import IRMASIM, MODEL_V2
+from hdrl.settings.batch.simulators import IRMASIM
 
 MAX_CORES = 2**24
 """More cores are taken for a mistake in the description (Fugaku has 7.6 million)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, astuple
 
-from hdrl.errors import PlatformError
+from hdrl.base.errors import PlatformError
 from hdrl.options.problems import place
 from hdrl.settings.batch.platform.build import platform_from_tree
 from hdrl.settings.batch.platform.description import (
@@ -19,7 +19,7 @@ from hdrl.settings.batch.platform.library import TypeLibrary, extended, require,
 from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, Platform, ProcessorType
 from hdrl.settings.batch.platform.pstates import PStateRules, pstate_rules
 from hdrl.settings.batch.platform.quantities import TIME_UNITS, quantity
-from hdrl.settings.batch.registries import COMPATIBILITY_MODES
+from hdrl.settings.batch.simulators import COMPATIBILITY_MODES
 
 
 def build_platform(description: object, *, name: str = "platform", rules: PStateRules | None = None) -> Platform:

@@ -6,7 +6,7 @@ the log and no core's state touches another. Memory and memory bandwidth are lar
 
 from __future__ import annotations
 
-from hdrl.errors import PlatformError
+from hdrl.base.errors import PlatformError
 from hdrl.settings.batch.platform.build import MAX_CORES, platform_from_tree
 from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeType, Platform, ProcessorType
 from hdrl.settings.batch.platform.pstates import PStateRules, pstate_rules

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
-from hdrl.errors import PlatformError, suggest
+from hdrl.base.errors import PlatformError, suggest
 from hdrl.options.problems import shown
+from hdrl.settings.batch.contention import MODEL_V1, MODEL_V1_1, MODEL_V2
 from hdrl.settings.batch.platform.homogeneous import ENDLESS_GB
-from hdrl.settings.batch.registries import MODEL_V1, MODEL_V1_1, MODEL_V2
 
 MODELS = (MODEL_V1, MODEL_V1_1, MODEL_V2)
 """What a platform may follow."""

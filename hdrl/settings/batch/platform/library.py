@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from hdrl.errors import PlatformError, suggest
-from hdrl.files import read_json
+from hdrl.base.errors import PlatformError, suggest
+from hdrl.base.files import read_json
 from hdrl.options.problems import place
 from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.description import (

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.hashing import sha256_of
+from hdrl.base.hashing import sha256_of
 from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.pstates import PStateRules
 from hdrl.settings.batch.platform.sleep import SleepState, read_states, uses_of

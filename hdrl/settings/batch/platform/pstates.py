@@ -28,9 +28,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
+from hdrl.settings.batch.contention import CONTENTION_MODELS, ContentionModel
 from hdrl.settings.batch.node_power import NodePower
-from hdrl.settings.batch.registries import COMPATIBILITY_MODES, CONTENTION_MODELS, HDEEPRM, IRMASIM, ContentionModel
+from hdrl.settings.batch.simulators import COMPATIBILITY_MODES, HDEEPRM, IRMASIM
 
 SERVING = 0
 CONTENDED = 1
@@ -49,7 +50,7 @@ def contention_model(name: str) -> ContentionModel:
     Parameters
     ----------
     name
-        One of `hdrl.settings.batch.registries.CONTENTION_MODELS`.
+        One of `hdrl.settings.batch.contention.CONTENTION_MODELS`.
 
     Raises
     ------
@@ -128,7 +129,7 @@ def pstate_rules(
     contention
         The name of a contention model.
     compatibility
-        ``None``, or one of `registries.COMPATIBILITY_MODES`, where nodes are always on.
+        ``None``, or one of `simulators.COMPATIBILITY_MODES`, where nodes are always on.
     node_power
         What it takes to switch nodes off that do not say so themselves; ``None``: they are always on.
 

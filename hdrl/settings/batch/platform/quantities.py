@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from hdrl.textnumbers import float_of
+from hdrl.base.textnumbers import float_of
 
 NUMBER_AND_UNIT = re.compile(r"\s*([0-9.+-]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*")
 

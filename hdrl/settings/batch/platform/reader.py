@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hdrl.errors import PlatformError
-from hdrl.files import find_file, read_json
+from hdrl.base.errors import PlatformError
+from hdrl.base.files import find_file, read_json
 from hdrl.settings.batch.platform.conversion import build_platform
 from hdrl.settings.batch.platform.homogeneous import homogeneous_platform, is_homogeneous
 from hdrl.settings.batch.platform.irmasim import hdeeprm_description, is_irmasim_platform

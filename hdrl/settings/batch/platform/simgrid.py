@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.errors import HdrlError, PlatformError, suggest
-from hdrl.files import atomic_write, read_text
+from hdrl.base.errors import HdrlError, PlatformError, suggest
+from hdrl.base.files import atomic_write, read_text
+from hdrl.settings.batch.contention import ContentionModel
 from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.build import frozen, message_time_s
 from hdrl.settings.batch.platform.conversion import build_platform, describe_platform
 from hdrl.settings.batch.platform.model import IntArray, Platform
 from hdrl.settings.batch.platform.pstates import PStateRules
-from hdrl.settings.batch.registries import ContentionModel
 from hdrl.settings.batch.simgrid.file import MASTER_HOST, SPLITDUPLEX, HostSpec, SimGridPlatform
 from hdrl.settings.batch.simgrid.zones import Route
 

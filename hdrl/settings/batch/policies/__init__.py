@@ -1,6 +1,6 @@
 """Decision makers by name, by path or as functions, and the call that simulates under one."""
 
-from hdrl.pyfiles import AgentError, is_policy_file
+from hdrl.base.pyfiles import AgentError, is_policy_file
 from hdrl.settings.batch.policies.backfilling import Conservative, Easy
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.clairvoyance import is_clairvoyant

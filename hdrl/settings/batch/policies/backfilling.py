@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
 from hdrl.settings.batch.kernel.plan import ROUNDING_S
 from hdrl.settings.batch.policies.machine import CoreTables, MachinePicture
 from hdrl.settings.batch.policies.priorities import PriorityFunction, priorities_of

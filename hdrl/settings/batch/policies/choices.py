@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
 from hdrl.settings.batch import options
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.pyfiles import is_policy_file
+from hdrl.base.pyfiles import is_policy_file
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.policies.choices import PolicyPair

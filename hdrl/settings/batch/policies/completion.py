@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import DecisionError
+from hdrl.base.errors import DecisionError
 from hdrl.settings.batch.policies.backfilling import Backfilling
 from hdrl.settings.batch.policies.machine import MachinePicture
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hdrl.settings.batch.policies.completion import MAPPINGS
-from hdrl.settings.batch.registries import IRMASIM
+from hdrl.settings.batch.simulators import IRMASIM
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.policies.completion import MinMin

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, UnknownName
-from hdrl.seeding import stream
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.seeding import stream
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.index import AGING, FIRST_OF_GATE
 from hdrl.settings.batch.kernel.rule import Rule, n_weights_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.decisions import Start
 from hdrl.settings.batch.simulation.view import View

@@ -38,8 +38,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import DecisionError, UnknownName
-from hdrl.seeding import stream
+from hdrl.base.errors import DecisionError, UnknownName
+from hdrl.base.seeding import stream
 from hdrl.settings.batch.policies.backfilling import Backfilling
 from hdrl.settings.batch.policies.choices import OTHER_JOB_SELECTIONS
 from hdrl.settings.batch.policies.in_python import NODE

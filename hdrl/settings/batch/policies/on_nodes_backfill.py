@@ -44,7 +44,7 @@ import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
 from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.policies.on_nodes import JOB_KEYS, NODE_SELECTIONS, RANDOM, check_name
 from hdrl.settings.batch.policies.on_nodes_energy import JOBS, NODES, energies_of, job_key

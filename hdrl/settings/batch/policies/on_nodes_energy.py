@@ -21,7 +21,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import DecisionError
+from hdrl.base.errors import DecisionError
 from hdrl.settings.batch.platform.pstates import FREE, SERVING
 from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.policies.on_nodes import NodePolicy, free_cores

@@ -71,7 +71,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hdrl.errors import DecisionError, UnknownName, readable
+from hdrl.base.errors import DecisionError, UnknownName, readable
+from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch import options
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.index import FIRST_OF_GATE, N_WEIGHTS
@@ -87,7 +88,6 @@ from hdrl.settings.batch.policies.choices import (
 from hdrl.settings.batch.policies.indexed import logs_of, shipped_index, shipped_indices
 from hdrl.settings.batch.predict.network import read_network, shipped_network
 from hdrl.settings.batch.predict.predictors import LEARNED, PREDICTORS
-from hdrl.textnumbers import float_of
 
 JOB_SELECTIONS: dict[str, int] = {name: number for number, name in enumerate(options.JOB_SELECTIONS)}
 """Number of each job selection in the kernel (``JOB_*`` in `kernel.codes`)."""

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import DecisionError, UnknownName
-from hdrl.pyfiles import AgentError
+from hdrl.base.errors import DecisionError, UnknownName
+from hdrl.base.pyfiles import AgentError
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import read_pair

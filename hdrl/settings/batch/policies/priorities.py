@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import DecisionError
+from hdrl.base.errors import DecisionError
 from hdrl.options.problems import shown
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, read_choices

@@ -3,7 +3,7 @@
 ``my.py`` may define ``policy(view)``, or ``priority(job, now_s)`` (and ``priorities(jobs, now_s)``, the same for all
 waiting jobs at once). With a priority, backfilling and a core selection may follow: ``my.py+easy``,
 ``my.py+conservative-low_power``. With a class ``Predictor``, a classic policy follows: ``my.py@sjf+easy``
-(`policies.predicted`). How a file is run: `hdrl.pyfiles`.
+(`policies.predicted`). How a file is run: `hdrl.base.pyfiles`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from hdrl.pyfiles import AgentError, is_policy_file, run_file, split_policy_file
+from hdrl.base.pyfiles import AgentError, is_policy_file, run_file, split_policy_file
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
 from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.pairs import read_pair

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hdrl.errors import DecisionError, readable
-from hdrl.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
+from hdrl.base.errors import DecisionError, readable
+from hdrl.base.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
 from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
@@ -19,17 +19,16 @@ from hdrl.settings.batch.policies.pairs import VOID, parts_of_name
 from hdrl.settings.batch.policies.predicted import Asking, OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import read_policy
-from hdrl.settings.batch.registries import SIMULATORS
 from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator, Progress
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulation.view import View
+from hdrl.settings.batch.simulators import SIMULATORS, BatsimSettings
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.model import Workload
 
 if TYPE_CHECKING:
-    from hdrl.settings.batch.batsim.real import BatsimSettings
-    from hdrl.settings.batch.batsim.simulators import ProtocolSimulator
+    from hdrl.settings.batch.simulators import ProtocolSimulator
 
     Simulator: TypeAlias = EmbeddedSimulator | ProtocolSimulator
 
@@ -95,12 +94,12 @@ def simulate(
     energy
         Account for energy.
     compatibility
-        ``None``, or one of `registries.COMPATIBILITY_MODES`; the platform and the workload must have been read
+        ``None``, or one of `simulators.COMPATIBILITY_MODES`; the platform and the workload must have been read
         in the same mode.
     progress
         Called with the numbers of finished and of all jobs, a few times a second.
     simulator
-        One of `hdrl.settings.batch.registries.SIMULATORS`.
+        One of `hdrl.settings.batch.simulators.SIMULATORS`.
     batsim
         How Batsim is run, if it is.
     folder
@@ -177,25 +176,6 @@ def embedded_simulator(
     """Return the compiled kernel; it needs no files."""
     del batsim, folder, platform_file
     return EmbeddedSimulator(platform, workload, **common)
-
-
-def exact_simulator(
-    platform: Platform, workload: Workload, *, batsim: BatsimSettings | None, **common: Any
-) -> ProtocolSimulator:
-    """Return the exact engine."""
-    from hdrl.settings.batch.batsim.simulators import ExactSimulator
-
-    del batsim
-    return ExactSimulator(platform, workload, **common)
-
-
-def batsim_simulator(
-    platform: Platform, workload: Workload, *, batsim: BatsimSettings | None, **common: Any
-) -> ProtocolSimulator:
-    """Return Batsim itself."""
-    from hdrl.settings.batch.batsim.real import BatsimSimulator
-
-    return BatsimSimulator(platform, workload, settings=batsim, **common)
 
 
 def _run_priority(simulator: Simulator, own: OwnPriority, progress: Progress | None) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl import elementary
-from hdrl.errors import WorkloadError
+from hdrl.base import elementary
+from hdrl.base.errors import WorkloadError
+from hdrl.base.windows import range_of_shares
 from hdrl.settings.batch.kernel.groups import SUMS_DTYPE
 from hdrl.settings.batch.kernel.network import LAYERS
 from hdrl.settings.batch.kernel.replay import REPLAYED, replay
@@ -18,7 +19,6 @@ from hdrl.settings.batch.predict.network import answers, shipped_network
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 from hdrl.settings.batch.workload.history import LEVELS, LogHistory
 from hdrl.settings.batch.workload.model import Workload
-from hdrl.windows import range_of_shares
 
 Floats = NDArray[np.float64]
 

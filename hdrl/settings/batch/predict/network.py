@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hdrl import elementary
-from hdrl.errors import OutputError, ReadError
-from hdrl.files import atomic_write, read_json
+from hdrl.base import elementary
+from hdrl.base.errors import OutputError, ReadError
+from hdrl.base.files import atomic_write, read_json
 from hdrl.options.problems import problem_of
 from hdrl.settings.batch.kernel.network import LAYERS, N_NUMBERS
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.registry import Registry
+from hdrl.base.registry import Registry
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.predict.network import Network, shipped_network

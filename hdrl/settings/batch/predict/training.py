@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl import elementary
-from hdrl.errors import MissingExtra, OptionsError
+from hdrl.base import elementary
+from hdrl.base.errors import MissingExtra, OptionsError
 from hdrl.settings.batch.kernel.groups import SHORT_S
 from hdrl.settings.batch.kernel.network import LAYERS
 from hdrl.settings.batch.predict.evaluation import judged_jobs, replayed

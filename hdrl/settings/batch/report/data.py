@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import ReadError, UnknownName
+from hdrl.base.errors import ReadError, UnknownName
+from hdrl.base.files import read_json
 from hdrl.figures.steps import Bins, FloatArray, Steps, cumulative_distribution, steps_of_changes
-from hdrl.files import read_json
 from hdrl.metrics.formulas import bounded_slowdown
 from hdrl.settings.batch.report.runs import RunData, as_runs, read_run, read_runs, run_of_trace
 from hdrl.settings.batch.simulation.readers import read_overutilizations

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hdrl.errors import ReadError
+from hdrl.base.errors import ReadError
 from hdrl.settings.batch.report.groups import jobs_of_workload
 from hdrl.settings.batch.report.runs import RunData, as_runs
 from hdrl.settings.batch.workload.build import NUMBER_FIELDS

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
 from hdrl.figures.boxes import boxes
 from hdrl.figures.style import Axes, Figure, entitle
 from hdrl.settings.batch.report.data import JOB_VALUES, job_values

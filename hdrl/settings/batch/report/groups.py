@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, ReadError, UnknownName
+from hdrl.base.errors import OptionsError, ReadError, UnknownName
+from hdrl.base.hashing import sha256_of_file
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object, told
-from hdrl.hashing import sha256_of_file
 from hdrl.settings.batch.report.runs import LABELS, RunData
 
 if TYPE_CHECKING:

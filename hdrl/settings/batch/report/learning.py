@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hdrl.base.files import read_json
 from hdrl.figures import preferences
 from hdrl.figures.learning import learning_curves
 from hdrl.figures.logs import Log
 from hdrl.figures.style import Axes, Figure
-from hdrl.files import read_json
 
 MAKESPANS = Log("makespans", "makespans.log", "episodes.csv", "makespan_s")
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, ReadError
+from hdrl.base.errors import OptionsError, ReadError
+from hdrl.base.files import read_json
 from hdrl.figures.folders import distinct_names, read_numbers, run_folders, told
-from hdrl.files import read_json
 from hdrl.settings.batch.simulation.readers import read_out_jobs, read_out_schedule
 from hdrl.settings.batch.simulation.texts import text_array
 from hdrl.settings.batch.simulation.trace import JobState, Trace

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.errors import OptionsError, UnknownName
+from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.metrics import energy_delay_product, ratio, summary
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.report.data import job_values

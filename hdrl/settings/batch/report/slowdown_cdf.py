@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hdrl.errors import UnknownName
+from hdrl.base.errors import UnknownName
 from hdrl.figures.distribution import distribution
 from hdrl.figures.numbers import number_words
 from hdrl.figures.style import Axes, Figure

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hdrl.errors import HdrlError
+from hdrl.base.errors import HdrlError
 from hdrl.figures.figure import Span
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object
 from hdrl.settings.batch.node_power import NodePower

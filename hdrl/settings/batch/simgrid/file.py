@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hdrl.errors import PlatformError, ReadError, suggest
-from hdrl.files import read_text
+from hdrl.base.errors import PlatformError, ReadError, suggest
+from hdrl.base.files import read_text
+from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch.simgrid.zones import ClusterZone, Link, Route, VivaldiZone, Zone
-from hdrl.textnumbers import float_of
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

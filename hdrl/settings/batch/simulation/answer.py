@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import DecisionError, quoted
 from hdrl.compiled.fields import grown
 from hdrl.compiled.lend import Lent
-from hdrl.errors import DecisionError, quoted
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.platform.model import Platform

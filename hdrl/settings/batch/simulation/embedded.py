@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl import elementary
+from hdrl.base import elementary
+from hdrl.base.errors import SimulationError
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.twister import python_twister_state, twister_state
-from hdrl.errors import SimulationError
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.groups import SHORT_S
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.registries import HDEEPRM
 from hdrl.settings.batch.simulation.answer import CANNOT_SWITCH, Answer, grown_for, why_stuck
 from hdrl.settings.batch.simulation.collect import collect_trace
 from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulation.view import View
+from hdrl.settings.batch.simulators import HDEEPRM
 from hdrl.settings.batch.workload.model import Workload
 
 STEPS_PER_CALL = 100_000

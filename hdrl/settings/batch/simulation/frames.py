@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import MissingExtra, UnknownName
+from hdrl.base.errors import MissingExtra, UnknownName
 from hdrl.metrics.formulas import bounded_slowdown, per_processor_slowdown, slowdown
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
 from hdrl.settings.batch.simulation.texts import allocation_texts, interval_texts, text_array

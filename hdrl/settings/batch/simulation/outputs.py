@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.csvfiles import quoted
-from hdrl.errors import OutputError
-from hdrl.files import atomic_write
+from hdrl.base.csvfiles import quoted
+from hdrl.base.errors import OutputError
+from hdrl.base.files import atomic_write
 from hdrl.settings.batch.kernel.printing import FIXED_OR_NA, GENERAL
 from hdrl.settings.batch.simulation.columns import Column, Letters, Reals, Sets, Texts, TextTable, Wholes
 from hdrl.settings.batch.simulation.texts import name_texts, number_texts, runs

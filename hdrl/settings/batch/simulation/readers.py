@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.csvfiles import as_written
-from hdrl.errors import ReadError, suggest
-from hdrl.files import read_json, read_text
+from hdrl.base.csvfiles import as_written
+from hdrl.base.errors import ReadError, suggest
+from hdrl.base.files import read_json, read_text
+from hdrl.base.textnumbers import float_of, int_of
 from hdrl.settings.batch.simulation.outputs import JOB_COLUMNS
 from hdrl.settings.batch.simulation.texts import text_array
 from hdrl.settings.batch.simulation.trace import JobState, OverUtilization
-from hdrl.textnumbers import float_of, int_of
 
 _TEXT_COLUMNS = frozenset({"job_id", "workload_name", "profile", "final_state", "allocated_resources", "metadata"})
 _INTEGER_COLUMNS = frozenset({"requested_number_of_resources", "success"})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.csvfiles import name_text
+from hdrl.base.csvfiles import name_text
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.simulation.trace import Trace

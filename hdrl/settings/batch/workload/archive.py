@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import FetchError, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.files import (
+from hdrl.base.errors import FetchError, OptionsError, OutputError, ReadError, UnknownName
+from hdrl.base.files import (
     CACHE_VARIABLE,
     UNPACKED_VARIABLE,
     atomic_write_bytes,
@@ -29,7 +29,7 @@ from hdrl.files import (
     why_unsafe,
     write_json,
 )
-from hdrl.hashing import sha256_of_file
+from hdrl.base.hashing import sha256_of_file
 from hdrl.settings.batch.workload.download import Progress, discard, download, partial_file, require_requests
 from hdrl.settings.batch.workload.swf import read_swf
 

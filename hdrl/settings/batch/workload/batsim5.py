@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hdrl.errors import WorkloadError, suggest
-from hdrl.files import write_json
+from hdrl.base.errors import WorkloadError, suggest
+from hdrl.base.files import write_json
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim5_document import UNIFORMLY
 from hdrl.settings.batch.workload.batsim_description import describe_for_batsim

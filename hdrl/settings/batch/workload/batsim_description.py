@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.errors import OptionsError, suggest
-from hdrl.files import write_json
+from hdrl.base.errors import OptionsError, suggest
+from hdrl.base.files import write_json
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim_json import NUMBER_KEYS, mapping
 from hdrl.settings.batch.workload.batsim_profiles import describe_profile, plain_number

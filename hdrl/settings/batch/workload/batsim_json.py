@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import ReadError, WorkloadError, suggest
-from hdrl.files import read_json
-from hdrl.hashing import sha256_of_file
+from hdrl.base.errors import ReadError, WorkloadError, suggest
+from hdrl.base.files import read_json
+from hdrl.base.hashing import sha256_of_file
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim5_document import document_of_batsim5, is_of_batsim5
 from hdrl.settings.batch.workload.batsim_profiles import ProfileReader, Step, checked_number, checked_whole, shown

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from hdrl.errors import ReadError, WorkloadError, suggest
+from hdrl.base.errors import ReadError, WorkloadError, suggest
 from hdrl.settings.batch.workload.build import MAX_AMOUNT, MAX_INT32, MAX_VALUE
 from hdrl.settings.batch.workload.model import StepKind, Workload
 

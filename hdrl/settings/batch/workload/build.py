@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import WorkloadError
+from hdrl.base.errors import WorkloadError
 from hdrl.settings.batch.workload.model import JOB_DTYPE, STEP_DTYPE, UNKNOWN, StepKind, Workload
 
 FloatArray = NDArray[np.float64]

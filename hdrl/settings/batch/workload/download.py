@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from hdrl.errors import FetchError, MissingExtra, OutputError, ReadError
-from hdrl.files import read_json, write_json
+from hdrl.base.errors import FetchError, MissingExtra, OutputError, ReadError
+from hdrl.base.files import read_json, write_json
 
 if TYPE_CHECKING:
     from requests import Response

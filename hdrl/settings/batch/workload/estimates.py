@@ -11,8 +11,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl import elementary
-from hdrl.errors import WorkloadError
+from hdrl.base import elementary
+from hdrl.base.errors import WorkloadError
 
 FloatArray = NDArray[np.float64]
 

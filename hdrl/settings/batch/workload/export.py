@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import WorkloadError
+from hdrl.base.errors import WorkloadError
 from hdrl.settings.batch.workload.swf import UNKNOWN_VALUE, SwfLog, unknown_rows
 
 FloatArray = NDArray[np.float64]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import UnknownName, WorkloadError
+from hdrl.base.errors import UnknownName, WorkloadError
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.model import Workload
 

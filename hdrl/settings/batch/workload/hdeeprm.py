@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, WorkloadError
+from hdrl.base.errors import OptionsError, WorkloadError
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.build import compute_jobs, count_reasons, log_numbers
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload, in_batsims_order

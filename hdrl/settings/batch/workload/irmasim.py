@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.csvfiles import read_records
-from hdrl.errors import OptionsError, ReadError
+from hdrl.base.csvfiles import read_records
+from hdrl.base.errors import OptionsError, ReadError
+from hdrl.base.textnumbers import float_of, int_of
 from hdrl.options.problems import shown
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim_profiles import is_number
 from hdrl.settings.batch.workload.build import MAX_AMOUNT, MAX_VALUE
-from hdrl.textnumbers import float_of, int_of
 
 _OWN_KEYS = ("req_ops", "ipc", "mem_vol")
 """Keys by which IRMaSim's files are known; HDeepRM's profiles have the first of them, too, and a type."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl import elementary
-from hdrl.errors import OptionsError, UnknownName
-from hdrl.seeding import stream
+from hdrl.base import elementary
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.seeding import stream
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.build import MAX_VALUE
 from hdrl.settings.batch.workload.estimates import tsafrir_estimates

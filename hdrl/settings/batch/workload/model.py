@@ -9,8 +9,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import WorkloadError
-from hdrl.hashing import columns, sha256_of
+from hdrl.base.errors import WorkloadError
+from hdrl.base.hashing import columns, sha256_of
 from hdrl.settings.batch.workload.history import LogHistory
 
 NO_WALLTIME = -1.0

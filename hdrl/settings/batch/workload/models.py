@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.registry import Registry
+from hdrl.base.registry import Registry
 from hdrl.settings.batch.workload.estimates import tsafrir_estimates
 
 FloatArray = NDArray[np.float64]

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from hdrl.errors import OptionsError, ReadError, UnknownName, suggest
-from hdrl.files import find_file, read_json
+from hdrl.base.errors import OptionsError, ReadError, UnknownName, suggest
+from hdrl.base.files import find_file, read_json
 from hdrl.settings.batch.irmasim import CSV_SUFFIXES
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.registries import COMPATIBILITY_MODES, IRMASIM
+from hdrl.settings.batch.simulators import COMPATIBILITY_MODES, IRMASIM
 from hdrl.settings.batch.workload.batsim_json import merge, read_custom_workload, workload_of_document
 from hdrl.settings.batch.workload.hdeeprm import COMPATIBILITY, hdeeprm_workload
 from hdrl.settings.batch.workload.irmasim import (

@@ -18,10 +18,10 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, ReadError
-from hdrl.files import atomic_write, open_bytes
+from hdrl.base.errors import OptionsError, ReadError
+from hdrl.base.files import atomic_write, open_bytes
+from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch.workload.build import MAX_VALUE
-from hdrl.textnumbers import float_of
 
 FloatArray = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from typing import TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.errors import OptionsError, UnknownName, WorkloadError
-from hdrl.seeding import stream
+from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.base.seeding import stream
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.build import (
     MAX_INT32,

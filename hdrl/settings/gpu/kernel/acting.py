@@ -24,7 +24,7 @@ from hdrl.settings.gpu.kernel.running import next_event_s, preempt, served_s, st
 from hdrl.settings.gpu.kernel.state import clear, move
 
 N_COLUMNS = 16
-"""Columns of a row, see `hdrl.settings.gpu.env.GpuClusterVectorEnv`."""
+"""Columns of a row, see `hdrl.settings.gpu.envs.env.GpuClusterVectorEnv`."""
 
 MEAN_JCT, MEAN_QUEUEING, MEAN_SLOWDOWN, PRIORITY_JCT, MAKESPAN = OBJECTIVES = CodeTable("objective", range(5))
 """Objectives."""

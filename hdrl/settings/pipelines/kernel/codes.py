@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hdrl.compiled.codes import CodeTable
-from hdrl.settings.pipelines.pipeline import NEVER
+from hdrl.settings.pipelines.loads.pipeline import NEVER
 
 CHOOSE, OVER, STUCK = range(3)
 """Stages: a decision is due; every instance has ended; there is nothing to wait for, and nothing was started."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import SimulationError
 from hdrl.compiled.borrow import borrow
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable, check_status
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_count, new_counts, take_actions
@@ -12,7 +13,6 @@ from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, take_as
 from hdrl.compiled.rows import moved_to
 from hdrl.compiled.team import LEADER, Team, enter_round, leave_round, new_team, request_of, take_row
-from hdrl.errors import SimulationError
 from hdrl.settings.pipelines.kernel import engine
 from hdrl.settings.pipelines.kernel.codes import (
     FUSIONS,

@@ -14,7 +14,7 @@ from hdrl.settings.pipelines.kernel.engine import (
 )
 
 N_FEATURES = 12
-"""Columns of a row: see `hdrl.settings.pipelines.env`."""
+"""Columns of a row: see `hdrl.settings.pipelines.envs.env`."""
 
 
 @jit

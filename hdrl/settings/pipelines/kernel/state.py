@@ -67,8 +67,8 @@ INSTANCE_TABLE_DTYPE = record_dtype(
         ("job", np.int64),
     ]
 )
-"""An instance: as in `hdrl.settings.pipelines.load.INSTANCE_DTYPE`; ``first_place`` counts kernels of all instances
-through, ``job`` is the number of its pipeline within its own set."""
+"""An instance: as in `hdrl.settings.pipelines.loads.load.INSTANCE_DTYPE`; ``first_place`` counts kernels of all
+instances through, ``job`` is the number of its pipeline within its own set."""
 
 SETTINGS_DTYPE = record_dtype(
     [

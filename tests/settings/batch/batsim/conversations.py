@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.launcher.batsim import batsim_options, main
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim, Result
 
 from ..recorded_runs import RECORDED, recorded_parameters  # noqa: TID252 - of all tests
 

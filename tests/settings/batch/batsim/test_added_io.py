@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hdrl.errors import BatsimError
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
+from hdrl.base.errors import BatsimError
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim
 
 from .conversations import Scripted
 

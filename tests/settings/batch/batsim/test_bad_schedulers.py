@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdrl.errors import BatsimError, HdrlError
-from hdrl.settings.batch.batsim.exact import ExactBatsim
-from hdrl.settings.batch.batsim.exact.protocol import dump, parse_reply, with_id
+from hdrl.base.errors import BatsimError, HdrlError
+from hdrl.batsim.exact import ExactBatsim
+from hdrl.batsim.exact.protocol import dump, parse_reply, with_id
 
 from .conversations import WORLDS, Scripted, options_of
 

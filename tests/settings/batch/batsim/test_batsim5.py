@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hdrl.errors import BatsimError, ReadError, WorkloadError
+from hdrl.base.errors import BatsimError, ReadError, WorkloadError
+from hdrl.batsim.batprotocol import Batprotocol, check_first_message, hello
+from hdrl.batsim.dialects import Batsim5, new_dialect
+from hdrl.batsim.real import BatsimSimulator
 from hdrl.launcher.main import cli
-from hdrl.settings.batch.batsim.batprotocol import Batprotocol, check_first_message, hello
-from hdrl.settings.batch.batsim.dialects import Batsim5, new_dialect
-from hdrl.settings.batch.batsim.real import BatsimSettings, BatsimSimulator
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.simulation import JobState
 from hdrl.settings.batch.simulation.readers import read_out_jobs
+from hdrl.settings.batch.simulators import BatsimSettings
 from hdrl.settings.batch.workload.batsim5 import describe_for_batsim5
 from hdrl.testing import Job, small_workload
 

@@ -105,8 +105,8 @@ def _fails(result: Result, code: int, problem: str) -> None:
 
 def test_starts_without_the_compiled_kernel() -> None:
     code = (
-        "import sys, hdrl.launcher.batsim, hdrl.settings.batch.batsim.connection\n"
-        "import hdrl.settings.batch.batsim.exact.simulation\n"
+        "import sys, hdrl.launcher.batsim, hdrl.batsim.connection\n"
+        "import hdrl.batsim.exact.simulation\n"
         "print([name for name in ('asyncio', 'numba', 'polars', 'pydantic', 'scipy', 'zmq') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

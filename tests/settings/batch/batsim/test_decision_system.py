@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hdrl.errors import BatsimError, DecisionError, HdrlError
-from hdrl.settings.batch.batsim.decision_system import DecisionSystem
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
+from hdrl.base.errors import BatsimError, DecisionError, HdrlError
+from hdrl.batsim.decision_system import DecisionSystem
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim
 from hdrl.settings.batch.platform import read_platform, write_simgrid
 from hdrl.settings.batch.simulation import AskEnergy, CallAt, Kill, News, SetPState, Start
 from hdrl.settings.batch.workload import read_workload
@@ -242,7 +242,7 @@ def _damaged(text: str, choose: random.Random) -> str:
 
 @pytest.mark.parametrize("name", ["hdeeprm_gaia200_padded", "hdeeprm_learning4_2jobs"])
 def test_messages_of_the_real_batsim_are_understood(name: str) -> None:
-    from hdrl.settings.batch.batsim.incoming import parse_message
+    from hdrl.batsim.incoming import parse_message
 
     from .conversations import Replay
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hdrl.settings.batch.batsim.exact import ExactBatsim, energy, engine
-from hdrl.settings.batch.batsim.exact.extended import (
+from hdrl.batsim.exact import ExactBatsim, energy, engine
+from hdrl.batsim.exact.extended import (
     Extended,
     add_up,
     difference,
@@ -20,10 +20,10 @@ from hdrl.settings.batch.batsim.exact.extended import (
     rounded_fraction,
     six_decimals,
 )
-from hdrl.settings.batch.batsim.exact.jobs import SHORTEST_RUN_S, Job, Workload
-from hdrl.settings.batch.batsim.exact.outputs import ExactTimes, JobTimes, Totals
-from hdrl.settings.batch.batsim.exact.profiles import Delay
-from hdrl.settings.batch.batsim.exact.rows import ArrayRows, ListRows, Rows, Timer
+from hdrl.batsim.exact.jobs import SHORTEST_RUN_S, Job, Workload
+from hdrl.batsim.exact.outputs import ExactTimes, JobTimes, Totals
+from hdrl.batsim.exact.profiles import Delay
+from hdrl.batsim.exact.rows import ArrayRows, ListRows, Rows, Timer
 
 from .conversations import FirstComeFirstServed
 from .test_sharing_and_rounds import crowd

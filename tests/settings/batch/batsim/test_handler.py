@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hdrl.base.errors import DecisionError, SimulationError
 from hdrl.batsim import (
     BatsimOptions,
     ExactBatsim,
@@ -19,7 +20,6 @@ from hdrl.batsim import (
     SimulatorEvent,
     SimulatorHandler,
 )
-from hdrl.errors import DecisionError, SimulationError
 
 from .conversations import FirstComeFirstServed
 

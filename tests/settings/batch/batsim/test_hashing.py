@@ -1,6 +1,6 @@
 """The order of a C++ hash table."""
 
-from hdrl.settings.batch.batsim.exact.hashing import hash_order
+from hdrl.batsim.exact.hashing import hash_order
 
 
 def test_few_texts_come_as_recorded() -> None:

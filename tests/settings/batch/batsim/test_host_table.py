@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim
 
 from .conversations import WORLDS, Replay, Scripted, compare_files, options_of
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdrl.settings.batch.batsim.exact.grisu import write_double
-from hdrl.settings.batch.batsim.exact.rapidjson import loads, read_double, reread
+from hdrl.batsim.exact.grisu import write_double
+from hdrl.batsim.exact.rapidjson import loads, read_double, reread
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim, Result
-from hdrl.settings.batch.batsim.exact.idsets import format_ids, parse_ids
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
+from hdrl.batsim.exact.idsets import format_ids, parse_ids
 
 from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
 from .conversations import ids_of

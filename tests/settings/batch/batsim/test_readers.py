@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdrl.errors import HdrlError, PlatformError, ReadError, WorkloadError
-from hdrl.settings.batch.batsim.exact.jobs import read_workload
-from hdrl.settings.batch.batsim.exact.machines import Machines
-from hdrl.settings.batch.batsim.exact.sharing import Network
-from hdrl.settings.batch.batsim.exact.submission import read_events
+from hdrl.base.errors import HdrlError, PlatformError, ReadError, WorkloadError
+from hdrl.batsim.exact.jobs import read_workload
+from hdrl.batsim.exact.machines import Machines
+from hdrl.batsim.exact.sharing import Network
+from hdrl.batsim.exact.submission import read_events
 from hdrl.settings.batch.simgrid.file import SimGridPlatform
 
 from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hdrl.errors import BatsimError, HdrlError, WorkloadError
-from hdrl.settings.batch.batsim.exact import ExactBatsim
+from hdrl.base.errors import BatsimError, HdrlError, WorkloadError
+from hdrl.batsim.exact import ExactBatsim
 
 from ..recorded_runs import RECORDED, need_recorded_runs  # noqa: TID252 - of all tests
 from .conversations import Replay, options_of, recorded, replay

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
-from hdrl.settings.batch.batsim.exact.actors import Kernel
-from hdrl.settings.batch.batsim.exact.energy import EnergyMeter
-from hdrl.settings.batch.batsim.exact.engine import Engine
-from hdrl.settings.batch.batsim.exact.flows import Cpu, Flow, Resource, Work, transfers_of_matrix
-from hdrl.settings.batch.batsim.exact.rows import Timer
-from hdrl.settings.batch.batsim.exact.sharing import Network, share_out
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim
+from hdrl.batsim.exact.actors import Kernel
+from hdrl.batsim.exact.energy import EnergyMeter
+from hdrl.batsim.exact.engine import Engine
+from hdrl.batsim.exact.flows import Cpu, Flow, Resource, Work, transfers_of_matrix
+from hdrl.batsim.exact.rows import Timer
+from hdrl.batsim.exact.sharing import Network, share_out
 from hdrl.settings.batch.simgrid.file import SimGridPlatform
 
 from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from hdrl.errors import DecisionError, HdrlError, SimulationError, UnknownName
-from hdrl.settings.batch.batsim.real import BatsimSettings
-from hdrl.settings.batch.batsim.results import read_log
-from hdrl.settings.batch.batsim.simulators import ExactSimulator
+from hdrl.base.errors import DecisionError, HdrlError, SimulationError, UnknownName
+from hdrl.batsim.results import read_log
+from hdrl.batsim.simulators import ExactSimulator
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies import pair_names, simulate
@@ -37,6 +36,7 @@ from hdrl.settings.batch.simulation.outputs import (
     format_overutilizations,
     format_pstate_changes,
 )
+from hdrl.settings.batch.simulators import BatsimSettings
 from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.batsim_json import merge
 from hdrl.settings.batch.workload.model import Workload

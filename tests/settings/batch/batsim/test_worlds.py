@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hdrl.errors import BatsimError
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
+from hdrl.base.errors import BatsimError
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim
 
 from .conversations import WORLDS, FirstComeFirstServed, Replay, options_of, replay
 
@@ -141,8 +141,8 @@ def test_jobs_that_wait_for_a_message_that_nobody_sends(tmp_path: Path) -> None:
 _WITHOUT_NUMPY = """\
 import sys
 from pathlib import Path
-import hdrl.launcher.batsim, hdrl.settings.batch.batsim.connection
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
+import hdrl.launcher.batsim, hdrl.batsim.connection
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim
 class Nobody:
     def exchange(self, message):
         now = message[message.index(":") + 1:message.index(",")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from hdrl.settings.batch.batsim.zmtp import RequestSocket
+from hdrl.batsim.zmtp import RequestSocket
 
 GREETING = b"\xff" + b"\0" * 8 + b"\x7f\x03\0NULL" + b"\0" * 48
 READY = b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03REP"

@@ -14,8 +14,8 @@ import torch
 from click.testing import CliRunner
 
 import hdrl
+from hdrl.base.errors import HdrlError
 from hdrl.envs.episodes import Window
-from hdrl.errors import HdrlError
 from hdrl.launcher.launch import launch
 from hdrl.learn.agent import Acted
 from hdrl.setting import Finding

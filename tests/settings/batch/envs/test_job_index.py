@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 
 import hdrl
 from hdrl import compute_metrics
-from hdrl.errors import DecisionError, HdrlError, OptionsError
+from hdrl.base.errors import DecisionError, HdrlError, OptionsError
 from hdrl.settings.batch.envs.job_index import JobIndexEnv, JobIndexPlayer, JobIndexVectorEnv
 from hdrl.settings.batch.policies.indexed import IndexKind
 from hdrl.settings.batch.workload.lublin import lublin_workload

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import hdrl
+from hdrl.base.errors import HdrlError
 from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS, Window
-from hdrl.errors import HdrlError
 from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.settings.batch.envs.job_pick_options import FEATURES, OBJECTIVES
-from hdrl.settings.batch.order import entries
+from hdrl.settings.batch.identical_cores import entries
 from hdrl.settings.batch.workload import lublin_log, read_swf, workload_from_swf
 from hdrl.testing import Job, Node, Processor, check_trace, small_platform, small_workload, trace_differences
 

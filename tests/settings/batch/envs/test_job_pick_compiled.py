@@ -197,7 +197,7 @@ def _refuse(self: Any, actor: Any, *, seed: int) -> None:
 
 WITHOUT_COMPILER = """
 import numpy as np
-from hdrl.plainnet import PlainActor, PlainLayers
+from hdrl.base.plainnet import PlainActor, PlainLayers
 from hdrl.settings.batch.envs.job_pick import JobPickEnv
 from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
 from hdrl.testing import check_worlds

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import hdrl
+from hdrl.base.errors import HdrlError
 from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Window
-from hdrl.errors import HdrlError
 from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.settings.batch.kernel import entries
 from hdrl.settings.batch.kernel.state import new_state

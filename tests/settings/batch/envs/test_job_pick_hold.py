@@ -9,9 +9,9 @@ import pytest
 from gymnasium import spaces
 
 from hdrl.agents import make_agent
-from hdrl.errors import HdrlError
+from hdrl.base.errors import HdrlError
+from hdrl.base.rowspace import n_per_row_of
 from hdrl.learn.spaces import space_as_json, space_from_json
-from hdrl.rowspace import n_per_row_of
 from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.testing import Job, Node, Processor, small_platform, small_workload
 

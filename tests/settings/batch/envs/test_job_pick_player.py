@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hdrl
-from hdrl.errors import DecisionError, HdrlError, OptionsError
+from hdrl.base.errors import DecisionError, HdrlError, OptionsError
 from hdrl.experiment.train.environments import Environment
 from hdrl.settings.batch.environments import JobPickSpec
 from hdrl.settings.batch.envs.job_pick import ARGUMENTS, JobPickEnv, JobPickVectorEnv

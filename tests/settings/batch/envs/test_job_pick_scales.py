@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdrl.errors import OptionsError
+from hdrl.base.errors import OptionsError
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.train.environments import environment_from, environment_of
 from hdrl.setting import SETTINGS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hdrl
-from hdrl.errors import DecisionError, HdrlError
+from hdrl.base.errors import DecisionError, HdrlError
 from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv, warm_up
 from hdrl.settings.batch.envs.policy_pair_arguments import action_names
 from hdrl.settings.batch.envs.rewards import ALIASES, read_objective

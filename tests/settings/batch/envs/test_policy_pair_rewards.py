@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import hdrl
-from hdrl.errors import OptionsError, SimulationError
+from hdrl.base.errors import OptionsError, SimulationError
 from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
 from hdrl.settings.batch.envs.policy_pair_arguments import action_names
 from hdrl.settings.batch.envs.rewards import ALIASES, IRMASIM_NAMES, NO_CODE, OBJECTIVES, read_objective, rewards_table
+from hdrl.settings.batch.identical_cores import codes
 from hdrl.settings.batch.kernel.reward import N_OBJECTIVES
 from hdrl.settings.batch.metrics import ENERGY_METRICS, METRICS
 from hdrl.settings.batch.options import ActionOptions, EnvironmentOptions, Objective
-from hdrl.settings.batch.order import codes
 from hdrl.testing import Job, Node, Processor, World, frugal_world, small_platform, small_workload, spreading_world
 
 HDEEPRM = "hdeeprm"

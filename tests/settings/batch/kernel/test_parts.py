@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from hdrl.base.seeding import seed_sequence
 from hdrl.compiled import heap
 from hdrl.compiled.fields import fields_of, grown
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.twister import draw_below, python_twister_state, twister_state
-from hdrl.seeding import seed_sequence
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.rounding import round6
 from hdrl.settings.batch.kernel.state import State, new_state

@@ -12,11 +12,17 @@ from hypothesis import strategies as st
 from hdrl.compiled.counts import Counts, new_counts
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.team import new_team
+from hdrl.settings.batch.identical_cores import codes as order_codes
+from hdrl.settings.batch.identical_cores import entries
+from hdrl.settings.batch.identical_cores.compilation import warm_up
+from hdrl.settings.batch.identical_cores.state import (
+    JOB_DTYPE,
+    SETTINGS_DTYPE,
+    OrderState,
+    new_order_state,
+    set_episode,
+)
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.order import codes as order_codes
-from hdrl.settings.batch.order import entries
-from hdrl.settings.batch.order.compilation import warm_up
-from hdrl.settings.batch.order.state import JOB_DTYPE, SETTINGS_DTYPE, OrderState, new_order_state, set_episode
 
 KEYS = {
     "fcfs": codes.JOB_FIRST,
@@ -229,7 +235,7 @@ def test_picking_who_overtakes_by_a_key_is_backfilling_by_that_key(jobs: np.ndar
 
 def test_compiling_is_told_the_first_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hdrl.compiled import cache
-    from hdrl.settings.batch.order import compilation
+    from hdrl.settings.batch.identical_cores import compilation
 
     monkeypatch.setattr(compilation, "CACHE_FOLDER", tmp_path)
     monkeypatch.setattr(cache, "JIT_DISABLED", False)

@@ -18,8 +18,8 @@ from hdrl.compiled.fields import first_row_of
 from hdrl.compiled.jit import entry_in
 from hdrl.compiled.lend import Lent, take_as
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.order import engine
-from hdrl.settings.batch.order.state import (
+from hdrl.settings.batch.identical_cores import engine
+from hdrl.settings.batch.identical_cores.state import (
     JOB_DTYPE,
     SETTINGS_DTYPE,
     OrderState,

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from hdrl.settings.batch.registries import CONTENTION_MODELS
+from hdrl.settings.batch.contention import CONTENTION_MODELS
 
 LADDERS = [name for name in sorted(CONTENTION_MODELS) if not CONTENTION_MODELS[name].follows_curves]
 """Contention models that every platform can follow."""

@@ -3,7 +3,7 @@
 import pytest
 
 import hdrl
-from hdrl.errors import PlatformError
+from hdrl.base.errors import PlatformError
 
 
 def test_run_times_are_those_of_the_log(small_world):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hdrl.errors import HdrlError
+from hdrl.base.errors import HdrlError
 from hdrl.launcher.platform import platform
 from hdrl.settings.batch.platform import pstate_rules, read_platform, read_simgrid, shipped_platforms
 from hdrl.settings.batch.platform.library import type_library

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdrl.errors import HdrlError, PlatformError, ReadError, UnknownName
+from hdrl.base.errors import HdrlError, PlatformError, ReadError, UnknownName
 from hdrl.settings.batch.platform import (
     Platform,
     build_platform,

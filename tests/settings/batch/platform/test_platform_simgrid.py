@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hdrl.errors import HdrlError, OutputError, PlatformError, ReadError
+from hdrl.base.errors import HdrlError, OutputError, PlatformError, ReadError
 from hdrl.settings.batch.platform import build as build_module
 from hdrl.settings.batch.platform import build_platform, pstate_rules, read_platform, read_simgrid, write_simgrid
 from hdrl.settings.batch.simgrid.file import SimGridPlatform

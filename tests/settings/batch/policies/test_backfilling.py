@@ -175,7 +175,7 @@ def test_names():
     assert read_pair("wfp3+easy_sjbf-low_energy").name == "wfp3+easy_sjbf-low_power"
     assert read_pair("shortest+easy-high_mem").backfilling == 1
     for wrong in ("fcfs+esay", "fcfs-", "shortest", "low_mem_bw", "fcfs+", "+easy", "fcfs+easy-", ""):
-        with pytest.raises(hdrl.errors.UnknownName):
+        with pytest.raises(hdrl.base.errors.UnknownName):
             read_pair(wrong)
 
 

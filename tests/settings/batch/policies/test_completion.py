@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hdrl
-from hdrl.errors import DecisionError
-from hdrl.policies import Duplex, MaxMin, MinMin
+from hdrl.base.errors import DecisionError
+from hdrl.batch import Duplex, MaxMin, MinMin
 from hdrl.testing import Job, Node, Processor, small_platform, small_workload
 
 # A core of 2 Gflop/s and one of 1: requested times are for their mean, so a job of r s takes 0.75 r or 1.5 r.

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from hdrl.errors import ReadError, WorkloadError
+from hdrl.base.errors import ReadError, WorkloadError
+from hdrl.batch import read_platform
 from hdrl.launcher.main import cli
-from hdrl.platform import read_platform
 from hdrl.settings.batch.policies.pairs import logs_known_to, read_pair
 from hdrl.settings.batch.policies.simulation import simulate
 from hdrl.settings.batch.predict.evaluation import EVALUATED, evaluate_predictors, predictions_of, replayed

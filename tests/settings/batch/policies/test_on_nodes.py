@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import hdrl
-from hdrl.errors import DecisionError, UnknownName
-from hdrl.policies import is_clairvoyant, normalise_policy_name
+from hdrl.base.errors import DecisionError, UnknownName
+from hdrl.batch import is_clairvoyant, normalise_policy_name
+from hdrl.settings.batch.named_policies import BatchPolicies
 from hdrl.settings.batch.platform import pstate_rules
 from hdrl.settings.batch.platform.build import platform_from_tree
 from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeType, ProcessorType, SplitPower
 from hdrl.settings.batch.policies.on_nodes import NODE_SELECTIONS
-from hdrl.settings.batch.policybook import BatchPolicies
 from hdrl.settings.batch.workload.batsim_json import merge
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.testing import Job, Node, Processor, check_policy, small_platform, small_workload
@@ -133,7 +133,7 @@ class Plain:
 @pytest.mark.parametrize("policy", ["first", "shortest", "fcfs+easy"])
 @pytest.mark.parametrize("kind", ["first", "high_gflops", "high_cores"])
 def test_schedules_are_those_of_a_plain_reading(policy: str, kind: str):
-    rng = hdrl.seeding.stream(5, f"{policy} {kind}")
+    rng = hdrl.base.seeding.stream(5, f"{policy} {kind}")
     jobs = [
         Job(float(at), int(cores), gflop=float(work), requested_time_s=float(work * over))
         for at, cores, work, over in zip(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hdrl
-from hdrl.errors import DecisionError, UnknownName
-from hdrl.policies import is_clairvoyant, normalise_policy_name
+from hdrl.base.errors import DecisionError, UnknownName
+from hdrl.batch import is_clairvoyant, normalise_policy_name
 from hdrl.settings.batch.policies.on_nodes_backfill import FITS, ORDERS
 from hdrl.testing import Job, Node, Processor, check_policy, small_platform, small_workload
 from tests.settings.batch.policies.test_on_nodes import NODE_OF_CORE, PLATFORM, TWO_KINDS, Plain
@@ -248,7 +248,7 @@ class Managers(Plain):
 def test_schedules_are_those_of_a_plain_reading(rule: str, mode: str | None):
     told_kinds = 0
     for kind, drawn in (("first", 1), ("high_gflops", 2), ("high_cores", 3)):
-        rng = hdrl.seeding.stream(drawn, f"{rule} {kind}")
+        rng = hdrl.base.seeding.stream(drawn, f"{rule} {kind}")
         jobs = [
             Job(float(at), int(cores), gflop=float(work), requested_time_s=round(float(work * over), 3))
             for at, cores, work, over in zip(

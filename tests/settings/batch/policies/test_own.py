@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from hdrl.errors import DecisionError, ReadError, UnknownName
+from hdrl.base.errors import DecisionError, ReadError, UnknownName
 from hdrl.launcher.launch import launch
 from hdrl.settings.batch.policies import (
     AgentError,

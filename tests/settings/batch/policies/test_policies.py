@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from hdrl.errors import DecisionError, SimulationError, UnknownName
+from hdrl.base.errors import DecisionError, SimulationError, UnknownName
 from hdrl.settings.batch.policies import (
     VOID,
     action_table,

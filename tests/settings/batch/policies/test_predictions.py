@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hdrl
-import hdrl.policies
-from hdrl.errors import DecisionError, HdrlError, UnknownName
+import hdrl.batch
+from hdrl.base.errors import DecisionError, HdrlError, UnknownName
 from hdrl.settings.batch.policies import is_clairvoyant
 from hdrl.settings.batch.policies.indexed import IndexKind, first_weights
 from hdrl.settings.batch.policies.pairs import GATE_BY_HAND, read_pair
@@ -302,4 +302,4 @@ def test_other_simulators_refuse_predictors_in_python(tmp_path):
     (tmp_path / "my.py").write_text(OWN)
     world = small_workload(Job(0.0, 1, gflop=5.0, requested_time_s=5.0))
     with pytest.raises(DecisionError, match="'embedded' alone"):
-        hdrl.policies.simulate(machine(), world, f"{tmp_path}/my.py@sjf+easy", simulator="exact")
+        hdrl.batch.simulate(machine(), world, f"{tmp_path}/my.py@sjf+easy", simulator="exact")

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("batsim", reason="PyBatsim is not installed")
 
-from hdrl.settings.batch.pybatsim.require import INSTALL
-from hdrl.settings.batch.pybatsim.scheduler import Settings
+from hdrl.batsim.pybatsim.require import INSTALL
+from hdrl.batsim.pybatsim.scheduler import Settings
 
 ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "pybatsim.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdrl.errors import (
+from hdrl.base.errors import (
     BatsimError,
     DecisionError,
     HdrlError,
@@ -20,8 +20,8 @@ from hdrl.errors import (
     SimulationError,
     WorkloadError,
 )
-from hdrl.settings.batch.batsim.embedded_server import EmbeddedServer
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim
+from hdrl.batsim.embedded_server import EmbeddedServer
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.simgrid import read_simgrid
 from hdrl.settings.batch.simulation import JobState, Trace

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdrl.errors import DecisionError
-from hdrl.settings.batch.batsim.embedded_server import EmbeddedServer, ProtocolServer
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim, Result
-from hdrl.settings.batch.batsim.simulators import ExactSimulator
+from hdrl.base.errors import DecisionError
+from hdrl.batsim.embedded_server import EmbeddedServer, ProtocolServer
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
+from hdrl.batsim.simulators import ExactSimulator
 from hdrl.settings.batch.platform import read_simgrid
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
 from hdrl.settings.batch.simulation.outputs import HOST_STATES
@@ -394,7 +394,7 @@ def test_what_is_refused(tmp_path: Path, first: Any, then: Any, problem: str) ->
 def test_fcfs_sched_sleep_of_pybatsim(tmp_path: Path) -> None:
     """Idle hosts are off after 2 s, and on again 4 s after the second job has come."""
     pytest.importorskip("batsim", reason="PyBatsim is not installed")
-    from hdrl.settings.batch.pybatsim import HostedScheduler
+    from hdrl.batsim.pybatsim import HostedScheduler
 
     _write(tmp_path, [(2.0, 4.0)] * 4, [(1.0, 1, 10.0), (50.0, 4, 10.0)])
     (tmp_path / "sleeper.py").write_text(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hdrl.settings.batch.batsim.exact import BatsimOptions, ExactBatsim, Result
-from hdrl.settings.batch.pybatsim import HostedScheduler
+from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
+from hdrl.batsim.pybatsim import HostedScheduler
 
 pytest.importorskip("batsim", reason="PyBatsim is not installed")
 

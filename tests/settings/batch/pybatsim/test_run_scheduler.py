@@ -12,11 +12,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import hdrl.settings.batch.pybatsim.require as requirements
-from hdrl.errors import BatsimError, DecisionError, HdrlError, MissingExtra, ReadError, SimulationError, UnknownName
+import hdrl.batsim.pybatsim.require as requirements
+from hdrl.base.errors import (
+    BatsimError,
+    DecisionError,
+    HdrlError,
+    MissingExtra,
+    ReadError,
+    SimulationError,
+    UnknownName,
+)
+from hdrl.batsim.pybatsim import HostedScheduler, MissingPyBatsim, run_scheduler, scheduler_names
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.platform import read_platform
-from hdrl.settings.batch.pybatsim import HostedScheduler, MissingPyBatsim, run_scheduler, scheduler_names
 from hdrl.settings.batch.simulation import JobState, Trace, write_batsim_files
 from hdrl.settings.batch.workload import read_batsim_json
 
@@ -164,7 +172,7 @@ def test_all_that_a_scheduler_can_ask_for(
     world: World, tmp_path: Path, simulator: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ):
     path = scheduler_file(tmp_path, EVERYTHING)
-    with caplog.at_level(logging.DEBUG, logger="hdrl.settings.batch.pybatsim.host"):
+    with caplog.at_level(logging.DEBUG, logger="hdrl.batsim.pybatsim.host"):
         trace = run_scheduler(
             path,
             world.platform,
@@ -199,7 +207,7 @@ def test_nothing_is_left_behind(world: World, tmp_path: Path, monkeypatch: pytes
 
 def test_two_schedulers_do_not_disturb_each_other(world: World):
     """Message by message in turn, both decide as they do alone."""
-    from hdrl.settings.batch.batsim.embedded_server import EmbeddedServer
+    from hdrl.batsim.embedded_server import EmbeddedServer
 
     alone = run_scheduler("easyBackfill", world.platform, world.workload).records
     with HostedScheduler("easyBackfill") as one, HostedScheduler("easyBackfill") as other:
@@ -274,7 +282,7 @@ def test_without_pybatsim(monkeypatch: pytest.MonkeyPatch, world: World):
 
 def test_the_modules_can_be_imported_without_pybatsim():
     code = (
-        "import sys; sys.modules['batsim'] = None; import hdrl.settings.batch.pybatsim, hdrl.launcher.pybatsim; "
+        "import sys; sys.modules['batsim'] = None; import hdrl.batsim.pybatsim, hdrl.launcher.pybatsim; "
         "print('docopt' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

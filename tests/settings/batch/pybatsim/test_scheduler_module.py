@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("batsim", reason="PyBatsim is not installed")
 
-from hdrl.errors import BatsimError, OptionsError
+from hdrl.base.errors import BatsimError, OptionsError
+from hdrl.batsim.pybatsim import run_scheduler
+from hdrl.batsim.pybatsim.scheduler import Scheduler, Settings
 from hdrl.settings.batch.platform import Platform, read_platform, write_simgrid
 from hdrl.settings.batch.policies import simulate
-from hdrl.settings.batch.pybatsim import run_scheduler
-from hdrl.settings.batch.pybatsim.scheduler import Scheduler, Settings
 from hdrl.settings.batch.simulation import JobState, write_batsim_files
 from hdrl.settings.batch.workload import Workload, read_batsim_json
 
@@ -173,7 +173,7 @@ def test_a_mistake_ends_both_processes(world: World):
 
 
 POLICY = """
-from hdrl.simulation import Annotate, AskEnergy, CallAt, Kill, News, Reject, Start
+from hdrl.batch import Annotate, AskEnergy, CallAt, Kill, News, Reject, Start
 
 def policy(view):
     if view.now_s == 0:
@@ -224,7 +224,7 @@ def test_it_decides_as_hdrl_does(world: World, policy: str):
 
 
 def test_the_file_is_where_it_is_said_to_be():
-    done = subprocess.run([sys.executable, "-m", "hdrl.pybatsim"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "hdrl.batsim.pybatsim"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert Path(done.stdout.strip()).samefile(PLACE)
 

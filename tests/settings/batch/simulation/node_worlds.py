@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hdrl.batch import NodePower, SuspendPower, pstate_rules, simulate
 from hdrl.envs import PolicyPairEnv
-from hdrl.platform import NodePower, SuspendPower, pstate_rules
-from hdrl.policies import simulate
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
 

@@ -8,15 +8,25 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from hdrl.base.errors import DecisionError, HdrlError, PlatformError, SimulationError
+from hdrl.batch import (
+    CallAt,
+    NodePower,
+    Start,
+    SuspendPower,
+    SwitchOff,
+    SwitchOn,
+    build_platform,
+    pstate_rules,
+    read_platform,
+    simulate,
+    write_simgrid,
+)
 from hdrl.envs import PolicyPairVectorEnv
-from hdrl.errors import DecisionError, HdrlError, PlatformError, SimulationError
 from hdrl.launcher.main import cli
-from hdrl.platform import NodePower, SuspendPower, build_platform, pstate_rules, read_platform, write_simgrid
-from hdrl.policies import simulate
 from hdrl.settings.batch.envs.observations import pstate_shares
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
-from hdrl.simulation import CallAt, Start, SwitchOff, SwitchOn
 from hdrl.testing.worlds import Job, Node, Processor, small_workload
 
 from .node_worlds import compare_with_exact, dates_of_shutdowns, platform_of, random_world

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hdrl.base.errors import DecisionError, SimulationError
 from hdrl.compiled.fields import fields_of
-from hdrl.errors import DecisionError, SimulationError
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.policies import simulate
 from hdrl.settings.batch.simulation import (

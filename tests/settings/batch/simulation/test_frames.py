@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hdrl.errors import MissingExtra, UnknownName
+from hdrl.base.errors import MissingExtra, UnknownName
 from hdrl.settings.batch.simulation.frames import (
     LIBRARIES,
     TABLES,
@@ -123,7 +123,7 @@ def test_missing_library(trace, library, monkeypatch):
 
 
 def test_no_frame_library_is_loaded_before_it_is_needed():
-    code = "import sys, hdrl.simulation; print([m for m in ('pandas', 'polars') if m in sys.modules])"
+    code = "import sys, hdrl.batch; print([m for m in ('pandas', 'polars') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

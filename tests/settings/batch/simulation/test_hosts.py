@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hdrl.settings.batch.batsim.exact import ExactBatsim
-from hdrl.settings.batch.batsim.simulators import ExactSimulator
+from hdrl.batsim.exact import ExactBatsim
+from hdrl.batsim.simulators import ExactSimulator
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.policies import simulate
 from hdrl.settings.batch.simulation.hosts import HOST_COLUMNS, format_hosts, hosts_arrays
@@ -60,7 +60,7 @@ def test_a_trace_tells_what_the_engine_noted(monkeypatch: pytest.MonkeyPatch, tr
             texts.append(result.hosts)
             return result
 
-    monkeypatch.setattr("hdrl.settings.batch.batsim.simulators.ExactBatsim", Noting)
+    monkeypatch.setattr("hdrl.batsim.simulators.ExactBatsim", Noting)
     trace = traces[0]
     with ExactSimulator(trace.platform, trace.workload) as simulator:
         simulator.run_pair(codes.JOB_SHORTEST, codes.CORE_HIGH_GFLOPS)

@@ -9,16 +9,26 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from hdrl.base.errors import DecisionError, HdrlError, OptionsError, PlatformError, SimulationError
+from hdrl.batch import (
+    CallAt,
+    News,
+    NodePower,
+    Start,
+    SuspendPower,
+    SwitchOff,
+    SwitchOn,
+    read_pair,
+    read_platform,
+    simulate,
+    write_simgrid,
+)
 from hdrl.envs import PolicyPairEnv, PolicyPairVectorEnv
-from hdrl.errors import DecisionError, HdrlError, OptionsError, PlatformError, SimulationError
 from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.launcher.main import cli
-from hdrl.platform import NodePower, SuspendPower, read_platform, write_simgrid
-from hdrl.policies import read_pair, simulate
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.node_power import NodePowerOptions, SuspendOptions
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
-from hdrl.simulation import CallAt, News, Start, SwitchOff, SwitchOn
 from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
 
 from .node_worlds import compare_with_exact, dates_of_shutdowns, platform_of, played, random_world, two_nodes

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdrl.errors import OutputError
+from hdrl.base.errors import OutputError
 from hdrl.settings.batch.simulation import columns, outputs
 from hdrl.settings.batch.simulation.paje import format_schedule_trace
 from hdrl.settings.batch.simulation.trace import JobState

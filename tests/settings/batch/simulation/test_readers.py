@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdrl.errors import HdrlError, ReadError
+from hdrl.base.errors import HdrlError, ReadError
 from hdrl.settings.batch.simulation import outputs, readers
 from hdrl.settings.batch.simulation.trace import OverUtilization
 from hdrl.version import VERSION

@@ -11,7 +11,7 @@ import json
 
 import pytest
 
-from hdrl.errors import DecisionError, HdrlError, ReadError, SimulationError, WorkloadError
+from hdrl.base.errors import DecisionError, HdrlError, ReadError, SimulationError, WorkloadError
 
 from .recorded import RUNS, Conversation, NotSayableError, check_files, replay
 

@@ -6,14 +6,25 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from hdrl.base.errors import DecisionError, PlatformError, SimulationError
+from hdrl.batch import (
+    CallAt,
+    News,
+    NodePower,
+    SetPState,
+    Start,
+    SuspendPower,
+    SwitchOff,
+    SwitchOn,
+    pstate_rules,
+    read_platform,
+    simulate,
+    write_simgrid,
+)
 from hdrl.envs import PolicyPairEnv
-from hdrl.errors import DecisionError, PlatformError, SimulationError
 from hdrl.launcher.main import cli
-from hdrl.platform import NodePower, SuspendPower, pstate_rules, read_platform, write_simgrid
-from hdrl.policies import simulate
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
-from hdrl.simulation import CallAt, News, SetPState, Start, SwitchOff, SwitchOn
 from hdrl.testing.worlds import Job, Node, World, small_platform, small_workload
 
 from .node_worlds import compare_with_exact, dates_of_shutdowns, platform_of, played, random_world, two_nodes

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.errors import FetchError, MissingExtra, OptionsError, UnknownName
+from hdrl.base.errors import FetchError, MissingExtra, OptionsError, UnknownName
 from hdrl.experiment.reproduce.recipe import missing_traces, read_experiment, trace_folders
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.workload import archive, archive_logs, fetch_folder, fetch_log, read_workload

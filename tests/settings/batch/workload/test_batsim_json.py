@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hdrl.errors import HdrlError, OptionsError, ReadError, WorkloadError
-from hdrl.seeding import stream
+from hdrl.base.errors import HdrlError, OptionsError, ReadError, WorkloadError
+from hdrl.base.seeding import stream
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.workload import (
     StepKind,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdrl.errors import UnknownName, WorkloadError
+from hdrl.base.errors import UnknownName, WorkloadError
 from hdrl.settings.batch.platform import Platform, read_platform
 from hdrl.settings.batch.workload import (
     SwfLog,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hdrl.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.settings.batch.workload import SwfLog, hdeeprm_workload, read_workload, write_swf
 from hdrl.settings.batch.workload.hdeeprm import reference_gflops
 from hdrl.settings.batch.workload.swf import SWF_DTYPE

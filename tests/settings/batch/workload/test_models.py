@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdrl.errors import OptionsError, UnknownName, WorkloadError
-from hdrl.seeding import stream
+from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.base.seeding import stream
 from hdrl.settings.batch.workload import lublin_log, lublin_workload, offered_load, read_swf, tsafrir_estimates
 from hdrl.settings.batch.workload.estimates import number_of_values, queue_limit, value_sizes, value_times
 from hdrl.settings.batch.workload.lublin import ALL, STREAMS, cycle_weights, draw_arrivals, draw_run_times, draw_sizes

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hdrl.errors import ReadError
+from hdrl.base.errors import ReadError
 from hdrl.settings.batch.workload import check_fits, offered_load, read_workload, shipped_workloads
 
 FOLDER = Path(__file__).parents[4] / "workloads"

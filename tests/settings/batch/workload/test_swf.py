@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdrl.errors import HdrlError, OptionsError, ReadError, UnknownName, WorkloadError
-from hdrl.seeding import stream
+from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName, WorkloadError
+from hdrl.base.seeding import stream
 from hdrl.settings.batch.workload import (
     BANDWIDTH_MODELS,
     ESTIMATE_MODELS,

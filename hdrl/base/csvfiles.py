@@ -1,0 +1,155 @@
+"""Tables in CSV files: all or nothing on the way out, clear errors on the way in."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hdrl.base.errors import ReadError
+from hdrl.base.files import atomic_write, read_text
+
+
+@contextlib.contextmanager
+def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[[Iterable[Any]], Any]]:
+    """Write a CSV file so that it appears whole or not at all; floats have as many digits as they need.
+
+    Texts that begin like a formula get an apostrophe, which `read_table` and `read_records` take away again.
+
+    Parameters
+    ----------
+    path
+        As `atomic_write` takes it.
+    columns
+        The first row.
+
+    Yields
+    ------
+    callable
+        Writes one more row.
+    """
+    with atomic_write(path) as out:
+        writer = csv.writer(out, lineterminator="\n")
+
+        def write_row(cells: Iterable[Any]) -> Any:
+            return writer.writerow([_plain(cell) for cell in cells])
+
+        write_row(columns)
+        yield write_row
+
+
+def _plain(cell: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula, which names of others may look like."""
+    if not isinstance(cell, str):
+        return cell
+    return no_formula(cell.replace("\r", "\n"))  # the only end of a line that `csv` quotes whatever its version
+
+
+def no_formula(text: str) -> str:
+    """Return a text as a cell has it: one that a spreadsheet could take for a formula gets an apostrophe.
+
+    Parameters
+    ----------
+    text
+        For instance the name of a job.
+    """
+    return text if _FORMULA.match(text) is None or _is_number(text) else f"'{text}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def as_written(cell: str) -> str:
+    """Return what `no_formula` was given.
+
+    Parameters
+    ----------
+    cell
+        What it returned.
+    """
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) is not None else cell
+
+
+_FORMULA = re.compile(r"'*[=+\-@\t\n]")
+"""How a cell begins that a spreadsheet may compute, or that was one before it got an apostrophe."""
+
+
+def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Give the rows of a CSV file.
+
+    Parameters
+    ----------
+    path, text
+        The file, for messages, and what it holds.
+    delimiter
+        What stands between two cells.
+
+    Yields
+    ------
+    tuple
+        The number of the last line of a row, and its cells.
+
+    Raises
+    ------
+    ReadError
+        If a row is none, or a field is too long.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
+    try:
+        yield from ((reader.line_num, row) for row in reader)
+    except csv.Error as error:
+        raise ReadError(path, f"is no CSV: {error}", line=reader.line_num) from None
+
+
+def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
+    """Return the rows below the first one of a CSV file, as text.
+
+    Parameters
+    ----------
+    path
+        The file.
+    columns
+        What its first row must be.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or is no such table.
+    """
+    header, *rows = [[as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
+    if header != list(columns) or any(len(row) != len(columns) for row in rows):
+        raise ReadError(path, f"is no table of {', '.join(columns)}")
+    return rows
+
+
+def read_records(path: str | Path) -> list[dict[str, Any]]:
+    """Return the rows of a CSV file, texts by the names in its first row; where a row is short, ``None``.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or is no CSV.
+    """
+    names, *rows = [[as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
+    return [dict(itertools.zip_longest(names, row[: len(names)])) for row in rows if row]
+
+
+def quoted(text: str) -> str:
+    """Return a text in double quotes, those in it doubled, as a field of a CSV row."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+def name_text(name: str) -> str:
+    """Return a name as a field of a CSV row, no formula; one that would break the row is quoted (Batsim breaks it)."""
+    text = no_formula(name)
+    return quoted(text) if re.search(r'[,"\r\n]', text) else text

@@ -1,0 +1,105 @@
+"""Modules under their former names: the same modules, with a DeprecationWarning.
+
+The finder stands behind all others, so that it is asked only for what is not there; the one that waits for Gymnasium
+(`hdrl.base.gymnasium_ids`) must stand before them, and goes when it is done.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import CodeType, ModuleType
+
+MOVED = {
+    "hdrl.cores": "hdrl.base.cores",
+    "hdrl.csvfiles": "hdrl.base.csvfiles",
+    "hdrl.elementary": "hdrl.base.elementary",
+    "hdrl.errors": "hdrl.base.errors",
+    "hdrl.files": "hdrl.base.files",
+    "hdrl.hashing": "hdrl.base.hashing",
+    "hdrl.plainnet": "hdrl.base.plainnet",
+    "hdrl.platform": "hdrl.batch",
+    "hdrl.policies": "hdrl.batch",
+    "hdrl.predict": "hdrl.batch",
+    "hdrl.pybatsim": "hdrl.batsim.pybatsim",
+    "hdrl.pyfiles": "hdrl.base.pyfiles",
+    "hdrl.registry": "hdrl.base.registry",
+    "hdrl.rowspace": "hdrl.base.rowspace",
+    "hdrl.seeding": "hdrl.base.seeding",
+    "hdrl.simulation": "hdrl.batch",
+    "hdrl.textnumbers": "hdrl.base.textnumbers",
+    "hdrl.windows": "hdrl.base.windows",
+    "hdrl.workload": "hdrl.batch",
+}
+"""Former names of public modules, and where they are now."""
+
+
+def know_former_names() -> None:
+    """Let imports find what has moved."""
+    sys.meta_path.append(_Finder())
+
+
+def load(name: str, stacklevel: int) -> ModuleType:
+    """Load a module under its former name, and warn.
+
+    Parameters
+    ----------
+    name
+        One of `MOVED`.
+    stacklevel
+        Whom to warn: 2 is the caller.
+    """
+    _warn(name, stacklevel + 1)
+    return sys.modules.setdefault(name, import_module(MOVED[name]))
+
+
+def _warn(name: str, stacklevel: int) -> None:
+    warnings.warn(f"{name} is now {MOVED[name]}", DeprecationWarning, stacklevel=stacklevel + 1)
+
+
+class _Finder(MetaPathFinder):
+    """Finds former names."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec that leads to the module of today; nothing for other names."""
+        del path, target
+        if fullname not in MOVED:
+            return None
+        _warn(fullname, 2)
+        return ModuleSpec(fullname, _Loader(MOVED[fullname]))
+
+
+class _Loader(Loader):
+    """Hands out a module that has another name.
+
+    Parameters
+    ----------
+    name
+        Its name of today.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Load the module of today, which is the module of the former name, too."""
+        del spec
+        module = import_module(self._name)
+        self._own = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module back what says where it is from."""
+        module.__spec__ = self._own
+
+    def get_code(self, name: str) -> CodeType:
+        """Return what ``python -m`` runs."""
+        del name
+        text = f"import runpy\nrunpy.run_module({self._name!r}, run_name='__main__', alter_sys=True)"
+        return compile(text, f"<{self._name}>", "exec")

@@ -1,0 +1,124 @@
+"""Which items of a sequence are used: parts, windows side by side, warm-up. One rounding for everybody.
+
+Items are whatever a load consists of, counted from 0 in their order. A *range* is the place of its first item and that
+of the one after its last. Parts are given as shares of all items. Where one part ends with the share that the next one
+begins with, they never hold the same item, whatever the caller: `place_of_share` alone turns shares into places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+from hdrl.base.errors import OptionsError
+
+Shares: TypeAlias = tuple[float, float]
+"""Where a part begins and ends, as shares of all items from 0 to 1."""
+
+Places: TypeAlias = tuple[int, int]
+"""A range: the place of the first item, and of the one after the last."""
+
+PARTS: Mapping[str, Shares] = MappingProxyType(
+    {"all": (0.0, 1.0), "train": (0.0, 0.6), "validation": (0.6, 0.7), "test": (0.7, 1.0)}
+)
+"""The parts that have names: agents learn on ``train``, are chosen by ``validation`` and measured on ``test``."""
+
+
+def place_of_share(share: float, n_items: int) -> int:
+    """Return how many of the items come before a share of them.
+
+    Parameters
+    ----------
+    share
+        From 0 to 1.
+    n_items
+        Number of all items.
+    """
+    return round(share * n_items)
+
+
+def range_of_shares(shares: Shares, n_items: int, *, what: str, items: str) -> Places:
+    """Return the range that two shares of all items amount to.
+
+    Parameters
+    ----------
+    shares
+        Where it begins and ends.
+    n_items
+        Number of all items.
+    what
+        What the shares are called where they were given, for messages.
+    items
+        What the items are called, for messages: ``"jobs of log"``.
+
+    Raises
+    ------
+    OptionsError
+        If these are no shares, or no item lies between them.
+    """
+    low, high = shares
+    if not 0.0 <= low < high <= 1.0:
+        raise OptionsError(f"{what} is [{low:g}, {high:g}], expected two fractions from 0 to 1, the smaller one first")
+    first, last = place_of_share(low, n_items), place_of_share(high, n_items)
+    if first == last:
+        raise OptionsError(
+            f"{what} is [{low:g}, {high:g}], which holds none of the {n_items:,} {items}, expected a wider range"
+        )
+    return first, last
+
+
+def after_warm_up(places: Places, warm_up: int) -> Places:
+    """Return the part of a range that leaves room for warm-up items before its first one.
+
+    Parameters
+    ----------
+    places
+        The range.
+    warm_up
+        How many items warm a window up; they may lie before the range.
+    """
+    return max(places[0], warm_up), places[1]
+
+
+def n_side_by_side(places: Places, length: int) -> int:
+    """Return how many windows fit into a range without sharing an item.
+
+    Parameters
+    ----------
+    places
+        The range.
+    length
+        Items of a window, at least 1.
+    """
+    return max(0, places[1] - places[0]) // length
+
+
+def side_by_side(places: Places, length: int, count: int | None = None) -> list[int]:
+    """Return the starts of windows that share no item.
+
+    Parameters
+    ----------
+    places
+        The range.
+    length
+        Items of a window.
+    count
+        How many windows, spread evenly over the range, at most `n_side_by_side`; ``None``: all that fit, one after the
+        other.
+    """
+    first, last = places
+    if count is None:
+        return [first + number * length for number in range(n_side_by_side(places, length))]
+    spare = last - first - count * length
+    return [first + number * length + (number * spare) // max(1, count - 1) for number in range(count)]
+
+
+def is_inside(window: Places, places: Places) -> bool:
+    """Tell whether a window holds at least one item and lies in a range."""
+    return places[0] <= window[0] < window[1] <= places[1]
+
+
+def overlap(one: Places, other: Places) -> bool:
+    """Tell whether two ranges share an item."""
+    return max(one[0], other[0]) < min(one[1], other[1])

@@ -1,0 +1,107 @@
+"""Public names of GPU clusters: machines, loads, policies, simulations, metrics.
+
+Scripts and policy files import them from here; each is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hdrl.base.lazy import load_name
+
+if TYPE_CHECKING:
+    from hdrl.settings.gpu.bounds import jct_bound_s
+    from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster, shipped_clusters
+    from hdrl.settings.gpu.cluster.throughputs import Throughputs, read_throughputs
+    from hdrl.settings.gpu.loads.gavel_jobs import gavel_load
+    from hdrl.settings.gpu.loads.load import JOB_DTYPE, GpuLoad, new_jobs
+    from hdrl.settings.gpu.loads.readers import read_trace
+    from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load, poisson_load
+    from hdrl.settings.gpu.loads.values import JobValues, ValueTable, read_values
+    from hdrl.settings.gpu.metrics import compute_metrics
+    from hdrl.settings.gpu.policies.names import Policy, policy_names, read_policy
+    from hdrl.settings.gpu.policies.rules import Rules
+    from hdrl.settings.gpu.simulation.events import simulate
+    from hdrl.settings.gpu.simulation.fragmentation import arrivals, fill
+    from hdrl.settings.gpu.simulation.rounds import simulate_rounds
+
+_HOMES = {
+    "hdrl.settings.gpu.bounds": ("jct_bound_s",),
+    "hdrl.settings.gpu.cluster.machine": (
+        "Cluster",
+        "GpuType",
+        "NODE_DTYPE",
+        "read_cluster",
+        "shipped_clusters",
+    ),
+    "hdrl.settings.gpu.cluster.throughputs": (
+        "Throughputs",
+        "read_throughputs",
+    ),
+    "hdrl.settings.gpu.loads.gavel_jobs": ("gavel_load",),
+    "hdrl.settings.gpu.loads.load": (
+        "GpuLoad",
+        "JOB_DTYPE",
+        "new_jobs",
+    ),
+    "hdrl.settings.gpu.loads.readers": ("read_trace",),
+    "hdrl.settings.gpu.loads.synthetic": (
+        "Poisson",
+        "at_offered_load",
+        "poisson_load",
+    ),
+    "hdrl.settings.gpu.loads.values": (
+        "JobValues",
+        "ValueTable",
+        "read_values",
+    ),
+    "hdrl.settings.gpu.metrics": ("compute_metrics",),
+    "hdrl.settings.gpu.policies.names": (
+        "Policy",
+        "policy_names",
+        "read_policy",
+    ),
+    "hdrl.settings.gpu.policies.rules": ("Rules",),
+    "hdrl.settings.gpu.simulation.events": ("simulate",),
+    "hdrl.settings.gpu.simulation.fragmentation": (
+        "arrivals",
+        "fill",
+    ),
+    "hdrl.settings.gpu.simulation.rounds": ("simulate_rounds",),
+}
+
+__all__ = [
+    "Cluster",
+    "GpuLoad",
+    "GpuType",
+    "JOB_DTYPE",
+    "JobValues",
+    "NODE_DTYPE",
+    "Poisson",
+    "Policy",
+    "Rules",
+    "Throughputs",
+    "ValueTable",
+    "arrivals",
+    "at_offered_load",
+    "compute_metrics",
+    "fill",
+    "gavel_load",
+    "jct_bound_s",
+    "new_jobs",
+    "poisson_load",
+    "policy_names",
+    "read_cluster",
+    "read_policy",
+    "read_throughputs",
+    "read_trace",
+    "read_values",
+    "shipped_clusters",
+    "simulate",
+    "simulate_rounds",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from where it lives."""
+    return load_name(__name__, _HOMES, name)

@@ -1,0 +1,95 @@
+"""The policies of adaptation, as comparisons and agents from files ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hdrl.base.errors import OptionsError
+from hdrl.setting import PlainPolicies
+from hdrl.settings.adaptation.models import Layer
+from hdrl.settings.adaptation.policies import BANDITS, FIXED, LINEAR_DECAY, NAMES, SEARCHES, read_policy
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a user's function sees before a decision.
+
+    Attributes
+    ----------
+    layers
+        The layers of the network now.
+    time_left_s, budget_s
+        How long it may still train, and how long in all.
+    step, n_steps
+        Which decision it is, from 0, and how many there are.
+    n_blocks
+        How many blocks there were at first; deepening one of them is the action of its number, ``n_blocks`` is nothing.
+    """
+
+    layers: tuple[Layer, ...]
+    time_left_s: float
+    budget_s: float
+    step: int
+    n_steps: int
+    n_blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A user's function: from a `Situation` to an action."""
+
+    advise: Callable[[Situation], int]
+
+
+class AdaptationPolicies(PlainPolicies):
+    """See `hdrl.setting.PolicyBook`."""
+
+    default_baseline = "never"
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all policies; ``fixed-010`` and its like can be read, too."""
+        return NAMES
+
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """Return the policies that a word stands for.
+
+        ``heuristics``: what tries nothing out beyond its own jobs, the bandits among it: the opponents that a learned
+        policy has to beat. ``searches``: what trains copies. ``bandits``: what learns from job to job.
+        """
+        plain = [name for name in FIXED if name not in ("oracle", LINEAR_DECAY)]
+        return {
+            "heuristics": [*plain, "random", *BANDITS],
+            "searches": [name for name in SEARCHES if name != "successive-halving"],
+            "bandits": list(BANDITS),
+        }
+
+    def read(self, text: str) -> str:
+        """Return the name of a policy."""
+        return read_policy(text)
+
+    def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
+        """Return the function ``advise`` of a user's file.
+
+        Raises
+        ------
+        OptionsError
+            If it is no function.
+        """
+        advise = getattr(module, "advise", None)
+        if advise is None:
+            return None
+        if suffix or not callable(advise):
+            raise OptionsError(f"{path}: expected a function advise(situation), and nothing behind its name")
+        return Own(advise)
+
+    def draws(self, policy: str) -> bool:
+        """Tell whether the results of a policy depend on the seed."""
+        return policy in (*BANDITS, "random")
+
+    def knows_too_much(self, policy: Any) -> bool:
+        """Tell whether a policy knows the table."""
+        return bool(policy == "oracle")

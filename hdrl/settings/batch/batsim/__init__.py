@@ -1,1 +1,0 @@
-"""Batsim: its model in Python, and the way to talk to schedulers that speak its protocol."""

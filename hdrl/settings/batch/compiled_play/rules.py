@@ -1,0 +1,230 @@
+"""What picks start, on a machine of any kind: `envs.job_pick_rules` in compiled code.
+
+All decisions of one date are made in one go, so that a reservation is good until the last of them; only RLScheduler's
+date for the chosen job holds from one message to the next.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.identical_cores import queue
+from hdrl.settings.batch.identical_cores.codes import BLOCK, CHOOSE, OVERTAKE
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.backfill import choose_overtaking, could_overtake, expected_run_s, reserve
+from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores, put_back
+from hdrl.settings.batch.kernel.starting import start_job
+from hdrl.settings.batch.kernel.waiting import find
+
+NOBODY = -1
+WAIT = -1
+"""The stage at which nothing is to be decided before the next event."""
+
+
+@jit
+def see(play):
+    """Take in what has happened since the last decisions."""
+    state, pool, s = play.kernel, play.pool, play.pick.scalars[0]
+    s.date += 1
+    s.n_actions = 0
+    s.is_judged = 0
+    state.scalars[0].news = codes.NO_NEWS
+    pool.scalars[0].is_reserved = 0
+    pool.scalars[0].shown_s = math.nan
+    if pool.settings[0].commitment != BLOCK:
+        pool.scalars[0].chosen = NOBODY
+    queue.release_held(pool)
+    first = state.scalars[0].n_queue
+    while first > 0 and state.jobs[state.queue[first - 1]].rank >= s.next_rank:
+        first -= 1
+    for i in range(first, state.scalars[0].n_queue):
+        queue.enqueue(pool, play.pick.place_of[state.queue[i]])
+    s.next_rank = state.scalars[0].next_rank
+
+
+@jit
+def is_held(play, job):
+    """Tell whether a job is held until the next event."""
+    return play.pick.held[job] == play.pick.scalars[0].date
+
+
+@jit
+def is_running(play):
+    """Tell whether jobs run, those included that are being started."""
+    return play.kernel.scalars[0].n_expected > 0
+
+
+@jit
+def can_wait(play):
+    """Tell whether anything will happen if nothing is started."""
+    return is_running(play) or play.pick.scalars[0].next_rank < len(play.kernel.jobs)
+
+
+@jit
+def _has_room(state, row):
+    """Tell whether nodes have cores and memory for a job."""
+    n = 0
+    for node in range(len(state.nodes)):
+        by_memory = min(math.floor(state.free_memory_mib[node] / row.memory_mib), 1e9)
+        n += max(min(state.n_free_on[node], int(by_memory)), 0)
+    return n >= row.n_requested
+
+
+@jit
+def could_start(play, job):
+    """Tell whether a job could start now and is not held."""
+    state = play.kernel
+    row = state.jobs[job]
+    if row.n_requested > state.scalars[0].n_free_cores or is_held(play, job):
+        return False
+    return row.memory_mib <= 0.0 or _has_room(state, row)
+
+
+@jit
+def follow(play):
+    """Bring the pool up to what is free and fits now."""
+    state, pool = play.kernel, play.pool
+    s = pool.scalars[0]
+    s.n_free, s.n_running = state.scalars[0].n_free_cores, state.scalars[0].n_expected
+    # Dates of messages have six decimals: a job may seem to come a little later.
+    s.message_s = state.scalars[0].message_s
+    for place in range(s.n_waiting):
+        s.message_s = max(s.message_s, pool.waiting_submit_s[place])
+    if play.pick.scalars[0].has_memory == 0:
+        return
+    for place in range(s.n_waiting):
+        job = play.pick.job_at[pool.waiting[place]]
+        # What lacks memory cannot start either: to the pool it is too large.
+        size = state.jobs[job].n_requested if could_start(play, job) else pool.settings[0].n_procs + 1
+        if size != pool.waiting_sizes[place]:
+            pool.waiting_sizes[place] = size
+            s.shown_free = -1
+
+
+@jit
+def _start(play, job, first):
+    """Start a job on the cores that were chosen for it last: those of the pool from ``first`` on."""
+    state, pool = play.kernel, play.pool
+    start_job(state, job, find(state, job), first, state.scalars[0].n_pool - first)
+    queue.take(pool, queue.place_of(pool, play.pick.place_of[job]))
+
+
+@jit
+def _start_if_it_fits(play, job):
+    """Start a job if it fits; return whether it did."""
+    first = play.kernel.scalars[0].n_pool
+    if choose_cores(play.kernel, job, play.pick.scalars[0].core_key) != CHOSEN:
+        return False
+    _start(play, job, first)
+    return True
+
+
+@jit
+def next_stage(play):
+    """Start what is committed; return what is to be decided then: ``CHOOSE``, ``OVERTAKE`` or `WAIT`."""
+    pool, s = play.pool, play.pool.scalars[0]
+    if s.chosen != NOBODY:
+        if not _start_if_it_fits(play, play.pick.job_at[s.chosen]):
+            return _keep_chosen(play)
+        s.chosen = NOBODY
+    follow(play)
+    is_due = s.n_waiting > 0 and (pool.settings[0].commitment == BLOCK or queue.any_fits(pool))
+    return CHOOSE if is_due else WAIT
+
+
+@jit
+def _keep_chosen(play):
+    """Let others overtake the chosen job, which does not fit; return whether somebody is to be asked who."""
+    s, backfilling = play.pool.scalars[0], play.pool.settings[0].backfilling
+    is_asked = backfilling == codes.EASY_PRIORITY
+    if backfilling != codes.NO_BACKFILLING and s.is_reserved == 0:
+        s.is_reserved = 1
+        if backfilling != codes.STRICT_FCFS:
+            _reserve_chosen(play)
+        if not is_asked:
+            _backfill(play)
+    follow(play)
+    return OVERTAKE if is_asked else WAIT
+
+
+@jit
+def _reserve_chosen(play):
+    s = play.pool.scalars[0]
+    s.shadow_s, play.pick.scalars[0].room = reserve(play.kernel, play.pick.job_at[s.chosen])
+
+
+@jit
+def may_overtake(play, job):
+    """Tell whether a job may start now although the chosen one waits, where somebody is asked about it."""
+    state, s, own = play.kernel, play.pool.scalars[0], play.pick.scalars[0]
+    head = play.pick.job_at[s.chosen]
+    return could_start(play, job) and could_overtake(state, job, own.core_key, head, s.shadow_s, own.room)
+
+
+@jit
+def _overtake(play, job):
+    """Start a job before the chosen one, if it may."""
+    state, s, own = play.kernel, play.pool.scalars[0], play.pick.scalars[0]
+    first = state.scalars[0].n_pool
+    if play.pool.settings[0].backfilling == codes.STRICT_FCFS:
+        if choose_cores(state, job, own.core_key) != CHOSEN:
+            return
+        run_s = expected_run_s(state, job, first, state.scalars[0].n_pool - first)
+        is_allowed = state.scalars[0].message_s + run_s < s.shadow_s
+        if not is_allowed:
+            put_back(state, job, first)
+    else:
+        head = play.pick.job_at[s.chosen]
+        is_allowed, own.room = choose_overtaking(state, job, own.core_key, head, s.shadow_s, own.room)
+    if is_allowed:
+        _start(play, job, first)
+
+
+@jit
+def _gather(play):
+    """Gather the jobs that could start, in the order in which they are to be tried; return how many they are."""
+    state, n = play.kernel, 0
+    by_length = play.pool.settings[0].backfilling == codes.EASY_SJBF
+    for i in range(state.scalars[0].n_queue):  # in the order in which they came
+        job = state.queue[i]
+        if not could_start(play, job):
+            continue
+        place, length_s = n, state.jobs[job].requested_time_s
+        while by_length and place > 0 and state.jobs[state.candidates[place - 1]].requested_time_s > length_s:
+            state.candidates[place] = state.candidates[place - 1]
+            place -= 1
+        state.candidates[place] = job
+        n += 1
+    return n
+
+
+@jit
+def _backfill(play):
+    """Start the jobs that may overtake the chosen one, in the order of their submission or requested time."""
+    chosen = play.pick.job_at[play.pool.scalars[0].chosen]
+    for i in range(_gather(play)):
+        job = play.kernel.candidates[i]
+        if job != chosen:
+            _overtake(play, job)
+
+
+@jit
+def pick(play, row, stage):
+    """Carry out a pick of the job in a row, at a stage."""
+    place = play.pool.waiting[row]
+    job = play.pick.job_at[place]
+    if stage == OVERTAKE:
+        _overtake(play, job)
+    elif not _start_if_it_fits(play, job):
+        s = play.pool.scalars[0]
+        s.chosen, s.is_reserved = place, 0
+        if play.pool.settings[0].backfilling == codes.STRICT_FCFS:
+            _reserve_chosen(play)
+
+
+@jit
+def hold(play, row):
+    """Hold the job in a row until jobs arrive or end: it is neither chosen nor may it overtake."""
+    play.pick.held[play.pick.job_at[play.pool.waiting[row]]] = play.pick.scalars[0].date
+    queue.hold(play.pool, row)

@@ -1,0 +1,227 @@
+"""What happens in a pool: jobs start, end and are submitted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.identical_cores.codes import (
+    MAKESPAN,
+    MAX_BOUNDED_SLOWDOWN,
+    MAX_SLOWDOWN,
+    MAX_TURNAROUND,
+    MAX_WAIT,
+    MEAN_BOUNDED_SLOWDOWN,
+    MEAN_SLOWDOWN,
+    MEAN_TURNAROUND,
+    MEAN_WAIT,
+    N_OBJECTIVES,
+    THROUGHPUT,
+    UTILIZATION,
+)
+from hdrl.settings.batch.identical_cores.history import note_end, note_start
+from hdrl.settings.batch.identical_cores.queue import release_held, submit_next, take
+
+BOUND_S = 10.0  # of the bounded slowdown, as in hdrl.metrics.formulas
+SHORTEST_RUN_S = 1e-5  # what Batsim records for a job that takes no time
+
+
+@jit
+def _rise_end(state, place, end_s, job, is_before_equals):
+    """Put a job into the heap of running jobs at a free place, or above it."""
+    ends_s, jobs = state.end_s, state.end_jobs
+    while place > np.uint64(0):
+        above = (place - np.uint64(1)) >> np.uint64(1)
+        if ends_s[above] < end_s or (ends_s[above] == end_s and not is_before_equals):
+            break
+        ends_s[place] = ends_s[above]
+        jobs[place] = jobs[above]
+        place = above
+    ends_s[place] = end_s
+    jobs[place] = job
+
+
+@jit
+def _add_end(state, job, end_s):
+    """Put a job into the heap of running jobs."""
+    s = state.scalars[0]
+    _rise_end(state, np.uint64(s.n_running), end_s, job, is_before_equals=False)
+    s.n_running += 1
+
+
+@jit
+def _drop_end(state):
+    """Take the job that ends first out of the heap."""
+    s = state.scalars[0]
+    s.n_running -= 1
+    ends_s, jobs = state.end_s, state.end_jobs
+    # Down to the bottom, always to the earlier one of two, and from there up with the last one: which way the
+    # comparisons go can be foretold less often than how many there are. (Unsigned: see `take`.)
+    size, one = np.uint64(s.n_running), np.uint64(1)
+    place, below = np.uint64(0), one
+    while below < size:
+        if below + one < size:
+            below += np.uint64(ends_s[below + one] < ends_s[below])
+        ends_s[place] = ends_s[below]
+        jobs[place] = jobs[below]
+        place = below
+        below = place + place + one
+    _rise_end(state, place, ends_s[size], jobs[size], is_before_equals=True)
+
+
+@jit
+def _expect_end(state, job):
+    """Note when a job that starts now is expected to end, in the order of these dates."""
+    s = state.scalars[0]
+    dates_s, jobs = state.expected_s, state.expected_jobs
+    expected_s = s.message_s + state.jobs[job].requested_time_s
+    place = s.n_running  # the heap does not hold the job yet
+    while place > 0 and dates_s[place - 1] > expected_s:
+        dates_s[place] = dates_s[place - 1]
+        jobs[place] = jobs[place - 1]
+        place -= 1
+    dates_s[place] = expected_s
+    jobs[place] = job
+
+
+@jit
+def _forget_expected(state, job):
+    dates_s, jobs = state.expected_s, state.expected_jobs
+    last = state.scalars[0].n_running - 1
+    place = 0
+    while jobs[place] != job:
+        place += 1
+    for i in range(place, last):
+        dates_s[i] = dates_s[i + 1]
+        jobs[i] = jobs[i + 1]
+
+
+@jit
+def start_at(state, place):
+    """Start the job at a place of the queue; it fits."""
+    s = state.scalars[0]
+    job = state.waiting[place]
+    row = state.jobs[job]
+    take(state, place)
+    if state.settings[0].has_expectations == 1:
+        _expect_end(state, job)
+    run_s = max(row.run_s, SHORTEST_RUN_S)
+    wait_s = s.message_s - row.submit_s
+    end_s = s.message_s + row.run_s
+    _add_end(state, job, end_s)
+    note_start(state, job)
+    state.start_s[job - s.first_job] = s.message_s
+    s.n_free -= row.n_requested
+    s.n_started += 1
+    bounded_slowdown, slowdown = max(1.0, (wait_s + run_s) / max(run_s, BOUND_S)), (wait_s + run_s) / run_s
+    s.max_wait_s = max(s.max_wait_s, wait_s)
+    s.max_turnaround_s = max(s.max_turnaround_s, wait_s + run_s)
+    s.max_slowdown = max(s.max_slowdown, slowdown)
+    s.max_bounded_slowdown = max(s.max_bounded_slowdown, bounded_slowdown)
+    s.bounded_slowdown += bounded_slowdown
+    s.slowdown += slowdown
+    s.wait_s += wait_s
+    s.turnaround_s += wait_s + run_s
+    s.area_s += run_s * row.n_requested
+    s.last_end_s = max(s.last_end_s, s.message_s + run_s)
+
+
+@jit
+def _end_first(state):
+    s = state.scalars[0]
+    job = state.end_jobs[0]
+    if state.settings[0].has_expectations == 1:
+        _forget_expected(state, job)
+    _drop_end(state)
+    s.n_free += state.jobs[job].n_requested
+    note_end(state, job)
+
+
+@jit
+def has_event(state):
+    """Tell whether anything will happen."""
+    s = state.scalars[0]
+    return s.n_running > 0 or s.next_job < s.end_job
+
+
+@jit
+def _submission_is_next(state):
+    """Tell whether the next event is a submission; one at the date of an end comes before it."""
+    s = state.scalars[0]
+    if s.next_job == s.end_job:
+        return False
+    return s.n_running == 0 or state.jobs[s.next_job].submit_s <= state.end_s[0]
+
+
+@jit
+def next_event(state):
+    """Go on to the next submission or end of a job; unless looked at one by one, to all of that date."""
+    s = state.scalars[0]
+    s.is_reserved = 0
+    s.is_weighed = 0
+    s.shown_s = np.nan  # what is shown goes by what happens now even if no time passes
+    release_held(state)
+    if _submission_is_next(state):
+        s.message_s = max(s.message_s, state.jobs[s.next_job].submit_s)
+        submit_next(state)
+    else:
+        s.message_s = max(s.message_s, state.end_s[0])
+        _end_first(state)
+    if state.settings[0].is_one_by_one == 1:
+        return
+    while s.next_job < s.end_job and state.jobs[s.next_job].submit_s <= s.message_s:
+        submit_next(state)
+    while s.n_running > 0 and state.end_s[0] <= s.message_s:
+        _end_first(state)
+
+
+@jit
+def _largest_value(s, objective):
+    """Return an objective that is a maximum over jobs, NaN for any other."""
+    if objective == MAX_WAIT:
+        return s.max_wait_s
+    if objective == MAX_TURNAROUND:
+        return s.max_turnaround_s
+    if objective == MAX_SLOWDOWN:
+        return s.max_slowdown
+    if objective == MAX_BOUNDED_SLOWDOWN:
+        return s.max_bounded_slowdown
+    return np.nan
+
+
+@jit
+def objective_value(state, objective):
+    """Return an objective over the jobs that have been started: a mean divides by all jobs of the episode.
+
+    NaN for a number that is none of `order.codes`.
+    """
+    s = state.scalars[0]
+    if objective < 0 or objective >= N_OBJECTIVES:
+        return np.nan
+    if s.n_started == 0:
+        return 0.0
+    n_jobs = s.end_job - s.first_job
+    span_s = s.last_end_s - s.first_submit_s
+    if objective == UTILIZATION:
+        value = s.area_s / (s.n_procs * span_s)
+    elif objective == MEAN_BOUNDED_SLOWDOWN:
+        value = s.bounded_slowdown / n_jobs
+    elif objective == MEAN_SLOWDOWN:
+        value = s.slowdown / n_jobs
+    elif objective == MEAN_WAIT:
+        value = s.wait_s / n_jobs
+    elif objective == MEAN_TURNAROUND:
+        value = s.turnaround_s / n_jobs
+    elif objective == MAKESPAN:
+        value = span_s
+    elif objective == THROUGHPUT:
+        value = 3600.0 * s.n_started / span_s
+    else:
+        value = _largest_value(s, objective)
+    return value
+
+
+@jit
+def reward_for(objective, gain):
+    """Return the reward for what an objective has grown by."""
+    return gain if objective in (UTILIZATION, THROUGHPUT) else -gain

@@ -1,0 +1,179 @@
+"""The queue: waiting jobs in the order in which they are shown, and job keys."""
+
+from __future__ import annotations
+
+import math
+
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.identical_cores.history import note_submission
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.keys import changes_with_time, job_key
+
+NOWHERE = 1 << 40  # as the place from which on something has changed
+_TINY = 1e-15  # what RLScheduler adds so that log2(1) is not 0
+
+
+@jit
+def key_value(state, job, key):
+    """Return the value of a job key; the smallest is served first. NaN for a number that is none of theirs."""
+    if key not in (codes.JOB_WFP3_INVERTED, codes.JOB_UNICEF_INVERTED):
+        return job_key(state, job, key, state.jobs[job].requested_time_s)
+    row = state.jobs[job]
+    wait_s = -1.0 - row.submit_s  # a job that has not started has started at -1 there
+    if key == codes.JOB_WFP3_INVERTED:
+        return -((wait_s / row.requested_time_s) ** 3) * row.n_requested
+    return -(wait_s + _TINY) / (math.log2(row.n_requested + _TINY) * row.requested_time_s)
+
+
+@jit
+def _is_before(state, left, right):
+    """Tell whether a job comes before another by its priority, or by its submission if these are equal."""
+    first = state.scalars[0].first_job
+    a, b = state.priorities[left - first], state.priorities[right - first]
+    return a < b or (a == b and left < right)
+
+
+@jit
+def _rise(state, place):
+    """Move the job at a place to the front until the one before it precedes it; return its new place."""
+    waiting, submit_s, sizes = state.waiting, state.waiting_submit_s, state.waiting_sizes
+    job, date_s, size = waiting[place], submit_s[place], sizes[place]
+    to = place
+    while to > 0 and _is_before(state, job, waiting[to - 1]):
+        waiting[to], submit_s[to], sizes[to] = waiting[to - 1], submit_s[to - 1], sizes[to - 1]
+        to -= 1
+    if to != place:
+        waiting[to], submit_s[to], sizes[to] = job, date_s, size
+    return to
+
+
+@jit
+def note_change(state, place):
+    """Note that other jobs are in the queue from a place on than the observation shows."""
+    s = state.scalars[0]
+    if s.moved_from != NOWHERE and place < s.n_shown - 1:  # then it is not just one job that has gone
+        place = min(place, s.moved_from)
+        s.moved_from = NOWHERE
+    s.changed_from = min(s.changed_from, place)
+
+
+@jit
+def submit_next(state):
+    """Put the next job of the episode into the queue."""
+    s = state.scalars[0]
+    job = s.next_job
+    s.next_job += 1
+    enqueue(state, job)
+    note_submission(state, job)
+
+
+@jit
+def enqueue(state, job):
+    """Put a job into the queue."""
+    s = state.scalars[0]
+    key = state.settings[0].order_key
+    row = state.jobs[job]
+    state.waiting[s.n_waiting] = job
+    state.waiting_submit_s[s.n_waiting] = row.submit_s
+    state.waiting_sizes[s.n_waiting] = row.n_requested
+    state.start_s[job - s.first_job] = -1.0
+    state.priorities[job - s.first_job] = key_value(state, job, key)
+    place = _rise(state, s.n_waiting)
+    note_change(state, place)
+    s.n_waiting += 1
+
+
+@jit
+def sort_queue(state):
+    """Bring the queue into its order if that changes with time (insertion sort: it changes slowly)."""
+    if changes_with_time(state.settings[0].order_key):
+        arrange_queue(state)
+
+
+@jit
+def arrange_queue(state):
+    """Bring the queue into its order, whatever it is in."""
+    s = state.scalars[0]
+    key = state.settings[0].order_key
+    for place in range(s.n_waiting):
+        job = state.waiting[place]
+        state.priorities[job - s.first_job] = key_value(state, job, key)
+    for place in range(1, s.n_waiting):
+        to = _rise(state, place)
+        if to != place:
+            note_change(state, to)
+
+
+@jit
+def take(state, place):
+    """Take the job at a place out of the queue."""
+    s = state.scalars[0]
+    waiting, submit_s, sizes = state.waiting, state.waiting_submit_s, state.waiting_sizes
+    s.n_waiting -= 1
+    for i in range(place, s.n_waiting):
+        waiting[i], submit_s[i], sizes[i] = waiting[i + 1], submit_s[i + 1], sizes[i + 1]
+    if s.moved_from == NOWHERE and s.changed_from == NOWHERE:
+        s.moved_from = place
+    else:
+        note_change(state, place)
+
+
+@jit
+def hold(state, place):
+    """Hold the job at a place of the queue until the next event: to whoever looks it is too large to start."""
+    s = state.scalars[0]
+    state.waiting_sizes[place] = state.settings[0].n_procs + 1
+    s.n_held += 1
+    s.shown_free = -1
+
+
+@jit
+def is_open(state, place):
+    """Tell whether the job at a place of the queue is not held."""
+    return state.scalars[0].n_held == 0 or state.waiting_sizes[place] <= state.settings[0].n_procs
+
+
+@jit
+def release_held(state):
+    """Let go of all held jobs."""
+    s = state.scalars[0]
+    if s.n_held == 0:
+        return
+    for place in range(s.n_waiting):
+        state.waiting_sizes[place] = state.jobs[state.waiting[place]].n_requested
+    s.n_held = 0
+    s.shown_free = -1
+
+
+@jit
+def place_of(state, job):
+    """Return the place of a waiting job."""
+    place = 0
+    while state.waiting[place] != job:
+        place += 1
+    return place
+
+
+@jit
+def best_place(state, key):
+    """Return the place of the waiting job with the smallest value of a job key; the earliest of equal ones."""
+    best = 0
+    best_key = key_value(state, state.waiting[0], key)
+    for place in range(1, state.scalars[0].n_waiting):
+        value = key_value(state, state.waiting[place], key)
+        if value < best_key or (value == best_key and state.waiting[place] < state.waiting[best]):
+            best, best_key = place, value
+    return best
+
+
+@jit
+def any_fits(state):
+    """Tell whether a waiting job could start now."""
+    s = state.scalars[0]
+    if s.n_free == 0:
+        return False
+    sizes, n_free = state.waiting_sizes, s.n_free
+    for place in range(s.n_waiting):  # noqa: SIM110 - compiled code knows no generators
+        if sizes[place] <= n_free:
+            return True
+    return False

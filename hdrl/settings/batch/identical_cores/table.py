@@ -1,0 +1,107 @@
+"""The table of jobs that all environments of a batch share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.settings.batch.identical_cores.codes import N_TEMPLATE
+from hdrl.settings.batch.identical_cores.observe import CAP
+from hdrl.settings.batch.identical_cores.state import JOB_DTYPE
+
+FloatArray = NDArray[np.float64]
+
+_ABSENT = 1.0  # the value of a column of which the log tells nothing
+
+# Where the fixed scale of a column is one half.
+_HALF_REQUEST_S = 3600.0
+_HALF_MEMORY_MIB = 1024.0
+_HALF_NUMBER = 100.0
+
+_NAMES = ("requested_time_s", "memory_mib", "user", "group", "executable")
+_PLACES = (1, 3, 4, 5, 6)
+_HALVES = (_HALF_REQUEST_S, _HALF_MEMORY_MIB, _HALF_NUMBER, _HALF_NUMBER, _HALF_NUMBER)
+
+
+@dataclass(frozen=True, slots=True)
+class JobColumns:
+    """Jobs in the order of submission, each column of shape ``(n_jobs,)``.
+
+    Attributes
+    ----------
+    submit_s, run_s, requested_time_s
+        Submission date, how long the job really runs, and how long its user says, in seconds.
+    n_requested
+        Processors.
+    memory_mib, bandwidth_gbps
+        What each core takes; they serve job keys and the observation.
+    user, group, executable
+        Numbers of the log, negative if absent.
+    """
+
+    submit_s: FloatArray
+    run_s: FloatArray
+    requested_time_s: FloatArray
+    n_requested: NDArray[np.int32]
+    memory_mib: FloatArray
+    bandwidth_gbps: FloatArray
+    user: NDArray[np.int32]
+    group: NDArray[np.int32]
+    executable: NDArray[np.int32]
+
+
+def job_table(columns: JobColumns) -> NDArray[np.void]:
+    """Return the table, an array of `order.state.JOB_DTYPE`."""
+    table = np.zeros(len(columns.submit_s), dtype=JOB_DTYPE)
+    for name in ("submit_s", "run_s", "requested_time_s", "n_requested", "memory_mib", "bandwidth_gbps"):
+        table[name] = getattr(columns, name)
+    table["rank"] = np.arange(len(table))
+    return table
+
+
+def _by_largest(name: str, values: FloatArray, columns: JobColumns) -> FloatArray:
+    """Return values divided by the largest of all jobs: requested times by the longest run time."""
+    largest = float((columns.run_s if name == "requested_time_s" else values).max(initial=0.0))
+    return values / largest if largest > 0 else np.zeros(len(values))
+
+
+def _absent(name: str, values: FloatArray) -> NDArray[np.bool_]:
+    if name == "requested_time_s":
+        return np.zeros(len(values), dtype=np.bool_)
+    return values <= 0 if name == "memory_mib" else values < 0
+
+
+def row_templates(
+    columns: JobColumns, n_procs: int | NDArray[np.int64], *, is_scaled: bool = True, by_largest: bool = False
+) -> NDArray[np.float32]:
+    """Return what does not change in each job's row of the observation, shape ``(n_jobs, 8)``, float32.
+
+    Processors are divided by those of the machine. Each other number x is x / (x + c) with a constant c, so that it
+    depends on nothing but the job; what is absent is 1.
+
+    Parameters
+    ----------
+    columns
+        The jobs.
+    n_procs
+        Processors of the machine, or of the machine of each job.
+    is_scaled
+        Whether the columns say anything; else all are 1, as if the log told nothing.
+    by_largest
+        Whether numbers are divided by their maxima instead, requested times by the longest run time, as RLScheduler
+        does: jobs that are still to come change what is seen of the others.
+    """
+    rows = np.zeros((len(columns.submit_s), N_TEMPLATE), dtype=np.float32)
+    if not is_scaled:
+        rows[:, 1 : N_TEMPLATE - 1] = _ABSENT
+        return rows
+    rows[:, 2] = np.minimum(columns.n_requested / n_procs, CAP)
+    for place, name, half in zip(_PLACES, _NAMES, _HALVES, strict=True):
+        values = np.asarray(getattr(columns, name), dtype=np.float64)
+        absent = _absent(name, values)
+        numbers = np.where(absent, 0.0, values)
+        scaled = _by_largest(name, values, columns) if by_largest else numbers / (numbers + half)
+        rows[:, place] = np.where(absent, _ABSENT, np.minimum(scaled, CAP))
+    return rows

@@ -1,0 +1,115 @@
+"""The policies of batch jobs, as comparisons and agents from files ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hdrl.base.errors import HdrlError
+from hdrl.settings.batch.sweep import DEFAULT_BASELINE
+
+
+class BatchPolicies:
+    """See `hdrl.setting.PolicyBook`."""
+
+    default_baseline = DEFAULT_BASELINE
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all policies."""
+        from hdrl.settings.batch.policies import policy_names
+
+        return policy_names()
+
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """Return the policies that a word stands for.
+
+        ``pairs36``: the pairs of HDeepRM. ``priorities``: every priority without backfilling. ``heuristics``: every
+        priority under EASY with each order of backfilling, the opponents that a learned policy has to beat.
+        ``heuristics@geo`` and so on: the same by predicted run times.
+        """
+        from hdrl.settings.batch.policies import pair_names, priority_names
+        from hdrl.settings.batch.policies.pairs import heuristic_names
+        from hdrl.settings.batch.predict.predictors import PREDICTORS
+
+        predicting = [name for name in PREDICTORS if name != "requested" and not PREDICTORS[name].is_clairvoyant]
+        return {
+            "pairs36": pair_names(),
+            "priorities": [name for name in priority_names() if "+" not in name],
+            "heuristics": heuristic_names(),
+            **{f"heuristics@{name}": heuristic_names(f"@{name}") for name in predicting},
+        }
+
+    def additions(self) -> Mapping[str, str]:
+        """Return what predicts, what holds jobs back and what switches nodes off."""
+        from hdrl.settings.batch.policies.pairs import ADDITIONS
+
+        return ADDITIONS
+
+    def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
+        """Return the group of heuristics that go by the same predictions as a candidate; ``None`` if it has none."""
+        from hdrl.settings.batch.policies import VOID
+        from hdrl.settings.batch.policies.in_python import is_in_python
+        from hdrl.settings.batch.policies.pairs import read_pair
+        from hdrl.settings.batch.predict.predictors import PREDICTORS
+
+        if not isinstance(knows, str):
+            is_index = knows.get("id") == "hdrl/JobIndex-v0"
+            predictor = str(knows.get("arguments", {}).get("predictor", "geo")) if is_index else ""
+        elif knows == VOID or is_in_python(knows):
+            return None
+        else:
+            if self.files(knows):
+                return None  # a user's own network, by which no group goes
+            code = read_pair(knows).rule.predictor
+            predictor = next((name for name in PREDICTORS if PREDICTORS[name].code == code), "")
+        group = f"heuristics@{predictor}"
+        return group if group in self.groups() else None
+
+    def predicts(self, candidate: str) -> bool:
+        """Tell whether a candidate of a sweep is a policy, or a group, that goes by predictions.
+
+        Parameters
+        ----------
+        candidate
+            As it was written: a policy, a group, ``NAME=...``.
+        """
+        name = candidate.rpartition("=")[2]
+        if name in self.groups():
+            name = self.groups()[name][0]
+        try:
+            return bool(self.files(name)) or self.rivals(name) is not None
+        except HdrlError:  # a file or a pattern
+            return False
+
+    def read(self, text: str) -> str:
+        """Return today's name of a policy; the names of all versions of HDeepRM are understood."""
+        from hdrl.settings.batch.policies import normalise_policy_name
+
+        return normalise_policy_name(text)
+
+    def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
+        """Return the ``policy(view)`` or the priority of a Python file, ``None`` if it defines neither."""
+        from hdrl.settings.batch.policies.pyfile import policy_of
+
+        return policy_of(module, path, suffix)
+
+    def files(self, policy: str) -> Sequence[str]:
+        """Return the file of a network that predicts run times, if the name of a policy holds one."""
+        from hdrl.settings.batch.policies.pairs import network_file
+
+        file = network_file(policy)
+        return () if file is None else (file,)
+
+    def draws(self, policy: str) -> bool:
+        """Tell whether the results of a policy depend on the seed."""
+        from hdrl.settings.batch.policies.pairs import parts_of_name
+
+        return "random" in parts_of_name(policy)
+
+    def knows_too_much(self, policy: Any) -> bool:
+        """Tell whether a policy says that it sees true run times."""
+        from hdrl.settings.batch.policies import is_clairvoyant
+
+        return is_clairvoyant(policy)

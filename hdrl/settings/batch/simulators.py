@@ -1,0 +1,92 @@
+"""What batch jobs can be simulated by, and in whose way: names that options take and that users can add to.
+
+This is the one door to `hdrl.batsim`, which is loaded when one of its simulators is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from hdrl.base.registry import Registry
+
+if TYPE_CHECKING:
+    from hdrl.batsim.simulators import ProtocolSimulator as ProtocolSimulator
+
+HDEEPRM = "hdeeprm-0.3.1"
+IRMASIM = "irmasim"
+
+FREE_ENDPOINT = "tcp://127.0.0.1:*"
+"""A free port that only this machine can reach."""
+
+COMPATIBILITY_MODES = (HDEEPRM, IRMASIM)
+"""Names of the systems whose numbers can be reproduced, their errors included."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatorKind:
+    """Who can simulate.
+
+    Attributes
+    ----------
+    maker
+        What makes a simulator of a platform and a workload, with the keywords ``seed``, ``energy``, ``compatibility``,
+        ``folder``, ``platform_file`` and ``batsim`` of `policies.simulate`; or its place, as
+        ``"module:function"``, which is imported when it is first used.
+    writes_files
+        Whether it leaves Batsim's files in the folder itself.
+    """
+
+    maker: Callable[..., Any] | str
+    writes_files: bool = False
+
+    def make(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return a simulator."""
+        maker = self.maker
+        if isinstance(maker, str):
+            module, _, name = maker.partition(":")
+            maker = getattr(importlib.import_module(module), name)
+        return maker(*arguments, **keywords)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatsimSettings:
+    """How Batsim is run.
+
+    Attributes
+    ----------
+    endpoint
+        Where the decision system listens; ``*`` as port stands for a free one.
+    executable
+        The command to start, looked for on ``PATH``.
+    arguments
+        Further arguments of it.
+    timeout_s
+        How long Batsim may be silent, in wall-clock seconds, before it is given up.
+    wait_for
+        ``"start"``: Batsim is started; ``"connect"``: it is started by somebody else, and connects.
+    folder
+        Folder that is shared with a Batsim that connects from elsewhere: its platform and workload are written
+        there, and its files are expected there, named ``out_jobs.csv`` and so on.
+    protocol
+        4 for Batsim 3.1 to 4.2, 5 for Batsim 5 (v5.0.0-rc2).
+    """
+
+    endpoint: str = FREE_ENDPOINT
+    executable: str = "batsim"
+    arguments: tuple[str, ...] = ()
+    timeout_s: float = 60.0
+    wait_for: Literal["start", "connect"] = "start"
+    folder: Path | None = None
+    protocol: Literal[4, 5] = 4
+
+
+SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
+"""Who may simulate: the compiled kernel, the exact engine, Batsim itself, or what a user adds."""
+
+SIMULATORS.register("embedded")(SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator"))
+SIMULATORS.register("exact")(SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True))
+SIMULATORS.register("batsim")(SimulatorKind("hdrl.batsim.real:batsim_simulator", writes_files=True))

@@ -1,0 +1,1 @@
+"""The machine: nodes, and how fast kinds of jobs are on their GPUs."""

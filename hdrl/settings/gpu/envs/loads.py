@@ -1,0 +1,66 @@
+"""The loads that environments of GPU clusters are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdrl.base.errors import OptionsError, WorkloadError
+from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on
+from hdrl.settings.gpu.loads.readers import read_trace
+from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
+
+N_DEFAULT_JOBS, DEFAULT_LOAD = 4096, 0.85
+"""Generated jobs, and their offered load, if no load is given."""
+
+
+def loads_of(load: Any, cluster: Cluster, check: Callable[[GpuLoad, Cluster], None] = check_runs_on) -> list[GpuLoad]:
+    """Return the loads that an environment is asked for, generated if none is.
+
+    Parameters
+    ----------
+    load, cluster
+        As users gave them.
+    check
+        What refuses a load that the cluster cannot run.
+
+    Raises
+    ------
+    HdrlError
+        If one cannot be read, does not fit on the cluster, or does not go together with the others.
+    """
+    if load is None:
+        return [at_offered_load(Poisson(), N_DEFAULT_JOBS, cluster, DEFAULT_LOAD, seed=0)]
+    given = [load] if isinstance(load, (GpuLoad, str, Path)) else list(load)
+    if not given:
+        raise OptionsError("load is empty, expected at least one")
+    found = [one if isinstance(one, GpuLoad) else read_trace(Path(one)) for one in given]
+    for one in found:
+        check(one, cluster)
+        if one.values is not None:
+            raise WorkloadError(f"{one.name}: no agent learns with jobs that adapt and end at their deadlines")
+        if (one.throughputs, one.speeds) != (found[0].throughputs, found[0].speeds):
+            raise OptionsError(f"{one.name} and {found[0].name} differ in throughputs or speeds: make two environments")
+    return found
+
+
+def joined(loads: Sequence[GpuLoad]) -> GpuLoad:
+    """Return all jobs of several loads as one, so that kinds and constraints have the same numbers."""
+    if len(loads) == 1:
+        return loads[0]
+    kinds = tuple(dict.fromkeys(kind for load in loads for kind in load.kinds))
+    constraints = tuple(dict.fromkeys(types for load in loads for types in load.constraints))
+    tables, shift_s = [], 0.0
+    for load in loads:
+        jobs = load.jobs.copy()
+        jobs["arrival_s"] += shift_s - jobs["arrival_s"][0]
+        shift_s = float(jobs["arrival_s"][-1])
+        jobs["kind"] = np.array([*map(kinds.index, load.kinds), -1])[jobs["kind"]]
+        jobs["constraint"] = np.array([*map(constraints.index, load.constraints), -1])[jobs["constraint"]]
+        tables.append(jobs)
+    return replace(loads[0], jobs=np.concatenate(tables), kinds=kinds, constraints=constraints)

@@ -1,0 +1,1 @@
+"""The jobs, and where they come from: published traces and generators."""

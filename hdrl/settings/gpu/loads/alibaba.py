@@ -1,0 +1,130 @@
+"""Alibaba's traces of GPU clusters: gpu-v2020 (PAI) and gpu-v2023 (openb)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from hdrl.base.files import read_text
+from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad
+from hdrl.settings.gpu.loads.source import (
+    Faulty,
+    Format,
+    Row,
+    Source,
+    cells_of,
+    kept,
+    load_of,
+    named_format,
+    number,
+    whole,
+)
+
+_OPENB_ASKS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+_OPENB = (
+    *_OPENB_ASKS,
+    *("gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"),
+)
+_PAI = (
+    *("job_name", "task_name", "inst_num", "status", "start_time", "end_time"),
+    *("plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
+)
+
+
+def _openb_job(line: dict[str, str]) -> Row:
+    """Return a pod of gpu-v2023 as a job; pods without GPUs take cores alone."""
+    arrival_s = number(line["creation_time"], "a date")
+    start_s = number(line["scheduled_time"] or line["creation_time"], "a date")
+    return {
+        "arrival_s": arrival_s,
+        "duration_s": number(line["deletion_time"], "an end") - max(start_s, arrival_s),
+        **_openb_asks(line),
+    }
+
+
+def _openb_asks(line: dict[str, str]) -> Row:
+    """Return what a pod of gpu-v2023 asks for."""
+    n_gpus = whole(line["num_gpu"], "a number of GPUs")
+    milli = whole(line["gpu_milli"] or "0", "a share of a GPU")
+    if n_gpus < 0 or milli < 0:
+        raise Faulty("jobs that ask for less than 0 GPUs")
+    types = line.get("gpu_spec", "")
+    return {
+        "n_gpus": n_gpus,
+        "gpu_milli": milli if n_gpus == 1 and milli else WHOLE_GPU,
+        "cpu_milli": int(number(line["cpu_milli"], "cores")),
+        "memory_mib": int(number(line["memory_mib"], "memory")),
+        "types": tuple(types.split("|")) if types else (),
+    }
+
+
+def read_pods(path: Path) -> GpuLoad:
+    """Return all pods of gpu-v2023 in the order of their list, each with a second of work: what they request.
+
+    Some of FGD's lists have no more than the columns that say so: no dates, no types of GPUs.
+
+    Parameters
+    ----------
+    path
+        The pod list.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or is of another form.
+    """
+    source = Source(path, read_text(path))
+    timeless = {"arrival_s": 0.0, "duration_s": 1.0}
+    rows = [{**row, **timeless} for row in kept(source, source.table(_OPENB_ASKS), _openb_asks)]
+    return load_of(source, "openb", rows)
+
+
+def _pai(source: Source) -> Iterator[Row]:
+    rounded = 0
+
+    def job(line: dict[str, str]) -> Row:
+        nonlocal rounded
+        if line["status"] != "Terminated":
+            raise Faulty("tasks that did not end well")
+        n, percent = number(line["inst_num"], "instances"), number(line["plan_gpu"] or "0", "a number of GPUs")
+        if percent <= 0 or n <= 0:
+            raise Faulty("jobs that ask for 0 GPUs")
+        milli = WHOLE_GPU
+        size = int(n) * math.ceil(percent / 100)
+        if n == 1 and percent < 100:
+            milli = math.ceil(percent * 10)
+        elif percent % 100:
+            size = math.ceil(n * percent / 100)
+            rounded += 1
+        start_s = number(line["start_time"], "a date")
+        return {
+            "arrival_s": start_s,
+            "duration_s": number(line["end_time"], "an end") - start_s,
+            "n_gpus": size,
+            "gpu_milli": milli,
+            "cpu_milli": int(n * number(line["plan_cpu"] or "0", "cores") * 10),
+            "memory_mib": int(n * number(line["plan_mem"] or "0", "memory") * 1024),
+            "types": () if line["gpu_type"] in ("", "MISC", "CPU") else (line["gpu_type"],),
+        }
+
+    has_header = cells_of(source.first_line)[:1] == ["job_name"]
+    yield from kept(source, source.table(_PAI, has_header=has_header), job)
+    if rounded:
+        source.faults.append(f"{rounded:,} tasks of several instances share GPUs: they were given whole ones")
+
+
+def _is_pai(line: str) -> bool:
+    cells = cells_of(line)
+    return cells[:3] == list(_PAI[:3]) or (len(cells) == len(_PAI) and cells[3] in _STATES)
+
+
+_STATES = ("Terminated", "Failed", "Running", "Waiting", "Interrupted")
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "openb": named_format("pods of Alibaba's gpu-v2023", _openb_job, "flops", _OPENB),
+        "pai": Format("pai_task_table of Alibaba's gpu-v2020", _pai, "flops", _is_pai),
+    }
+)

@@ -1,0 +1,148 @@
+"""Philly's, Helios' and Tiresias' traces, and the cut CSV files of the DRL scheduler for GPU clusters."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from hdrl.base.errors import ReadError
+from hdrl.settings.gpu.loads.source import Faulty, Format, Row, Source, gpus, kept, named_format, number
+
+_SIA = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
+_HELIOS = ("job_id", "user", "gpu_num", "state", "submit_time", "duration")
+_TIRESIAS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration")
+_DRL = ("arrival_time", "runtime", "gpus", "priority")
+
+
+def date_s(text: str | None) -> float:
+    """Return a date of the calendar as seconds.
+
+    Parameters
+    ----------
+    text
+        ``2017-10-09 07:01:55``, with or without a zone, which is not looked at.
+    """
+    found = re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d", text or "")
+    if found is None:
+        raise Faulty("jobs without a date")
+    try:
+        return datetime.fromisoformat(found[0]).replace(tzinfo=UTC).timestamp()
+    except ValueError:  # the 31st of February
+        raise Faulty("jobs with a date that no calendar has") from None
+
+
+def _sia(line: dict[str, str]) -> Row:
+    return {
+        "arrival_s": date_s(line["timestamp"]),
+        "duration_s": number(line["duration"], "a duration"),
+        **gpus(line["num_gpus"]),
+        "user": line["cluster"],
+    }
+
+
+def _helios(line: dict[str, str]) -> Row:
+    return {
+        "arrival_s": date_s(line["submit_time"]),
+        "duration_s": number(line["duration"], "a duration"),
+        **gpus(line["gpu_num"]),
+        "user": line["user"],
+    }
+
+
+def _tiresias(line: dict[str, str]) -> Row:
+    return {
+        "arrival_s": number(line["submit_time"], "a date"),
+        "duration_s": number(line["duration"], "a duration"),
+        **gpus(line["num_gpu"]),
+        "kind": line["model_name"],
+    }
+
+
+def _drl_job(line: dict[str, str], size: Row) -> Row:
+    runtime_s = number(line["runtime"], "a run time")
+    if 0.0 < runtime_s <= 1.0:
+        raise Faulty("jobs of a second or less")
+    return {
+        "arrival_s": number(line["arrival_time"], "a date"),
+        "duration_s": runtime_s,
+        **size,
+        "priority": number(line["priority"], "a priority"),
+    }
+
+
+def _drl(line: dict[str, str]) -> Row:
+    return _drl_job(line, gpus(line["gpus"]))
+
+
+def _drl_whole(line: dict[str, str]) -> Row:
+    asks_for_none = number(line["gpus"], "a number of GPUs") == 0
+    return _drl_job(line, {"n_gpus": 0} if asks_for_none else gpus(line["gpus"]))
+
+
+def _philly(source: Source) -> Iterator[Row]:
+    try:
+        jobs = json.loads(source.text) if source.first_line.startswith("[") else list(_json_lines(source))
+        if not isinstance(jobs, list) or not all(isinstance(one, dict) for one in jobs):
+            raise ValueError("no list of objects")
+    except ValueError as error:
+        raise ReadError(source.path, f"is no Philly job log: {error}") from None
+    except (RecursionError, MemoryError):
+        raise ReadError(source.path, "is nested too deeply, or does not fit into the memory") from None
+    for one in jobs:
+        try:
+            yield _philly_job(one)
+        except Faulty as fault:
+            source.drop(str(fault))
+        except (KeyError, TypeError, AttributeError):
+            raise ReadError(
+                source.path, f"job {one.get('jobid')!r} is no job of Philly's log: submitted_time, attempts"
+            ) from None
+
+
+def _json_lines(source: Source) -> Iterator[Any]:
+    for line in source.text.splitlines():
+        if line.strip():
+            yield json.loads(line)
+
+
+def _philly_job(one: dict[str, Any]) -> Row:
+    """Return a job of Philly's log: all of its attempts in a row, on the GPUs of the first that says which."""
+    attempts = one["attempts"]
+    if not attempts:
+        raise Faulty("jobs that never ran")
+    duration_s = 0.0
+    for attempt in attempts:
+        if not attempt["start_time"] or not attempt["end_time"]:
+            raise Faulty("jobs that had not ended")
+        duration_s += date_s(attempt["end_time"]) - date_s(attempt["start_time"])
+    sizes = [sum(len(place["gpus"]) for place in attempt["detail"]) for attempt in attempts]
+    size = next((one for one in sizes if one > 0), 0)
+    return {
+        "arrival_s": date_s(one["submitted_time"]),
+        "duration_s": duration_s,
+        **gpus(str(size)),
+        "user": str(one.get("vc") or one.get("user") or ""),
+    }
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "philly-sia": named_format("Philly as in Sia's artifact", _sia, "flops", _SIA),
+        "philly": Format(
+            "Philly's own cluster_job_log (JSON)", _philly, "flops", lambda line: line.startswith(("[", "{"))
+        ),
+        "helios": named_format("Helios' cluster_log.csv", _helios, "flops", _HELIOS),
+        "tiresias": named_format("job traces of Tiresias' simulator", _tiresias, "equal", _TIRESIAS),
+        "drl-gpu": named_format("cut traces of the DRL scheduler for GPU clusters", _drl, "equal", _DRL),
+        "drl-gpu-whole": Format(
+            "the same with the jobs that ask for no GPU",
+            lambda source: kept(source, source.table(_DRL), _drl_whole),
+            "equal",
+            lambda _line: False,
+        ),
+    }
+)

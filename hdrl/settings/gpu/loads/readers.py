@@ -1,0 +1,119 @@
+"""Traces of GPU clusters in the formats in which they were published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+from hdrl.base.errors import ReadError, UnknownName, WorkloadError
+from hdrl.base.files import open_bytes
+from hdrl.base.hashing import sha256_of_file
+from hdrl.settings.gpu.cluster.throughputs import Throughputs
+from hdrl.settings.gpu.loads import alibaba, gavel_trace, google, philly
+from hdrl.settings.gpu.loads.gavel_trace import GAVEL_STEPS
+from hdrl.settings.gpu.loads.load import GpuLoad, Speeds
+from hdrl.settings.gpu.loads.source import TOO_LARGE, Format, Row, Source, cells_of, load_of, told
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {**philly.FORMATS, **alibaba.FORMATS, **google.FORMATS, **gavel_trace.FORMATS}
+)
+"""All formats by name."""
+
+
+def read_trace(
+    path: Path,
+    *,
+    form: str = "auto",
+    speeds: Speeds | None = None,
+    gpus_per_machine: int = 8,
+    scale_time: float = 1.0,
+    throughputs: Throughputs | None = None,
+) -> GpuLoad:
+    """Read a trace, packed by gzip or not.
+
+    Parameters
+    ----------
+    path
+        The file.
+    form
+        A name of `FORMATS`; ``"auto"``: by its first line.
+    speeds
+        How fast types are; ``None``: as the format has it.
+    gpus_per_machine
+        GPUs that a machine of a trace without GPUs (Google's) stands for.
+    scale_time
+        Factor of all arrival dates.
+    throughputs
+        Steps per second of kinds of jobs, which Gavel's traces need; others have no use for it.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read, or is of another form.
+    UnknownName
+        If there is no such format.
+    WorkloadError
+        If no job is left, or throughputs are missing.
+    """
+    try:
+        with open_bytes(path, by_content=True) as file:
+            text = file.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ReadError(path, "is no text in UTF-8") from None
+    source = Source(path, text, gpus_per_machine=gpus_per_machine)
+    if form == "auto":
+        found = [name for name, one in FORMATS.items() if one.matches(source.first_line)]
+        if not found:
+            raise ReadError(path, _unknown(source.first_line), line=1)
+        form = found[0]
+    elif form not in FORMATS:
+        raise UnknownName("format of GPU traces", form, FORMATS)
+    if form == GAVEL_STEPS and throughputs is None:
+        raise WorkloadError(f"{path}: counts the work of jobs in steps, which take load.throughputs to become times")
+    rows = [row for row in FORMATS[form].rows(source) if _makes_sense(source, row)]
+    if not rows:
+        left_out = f"no job is left; left out: {told(source.dropped)}" if source.dropped else "holds no jobs"
+        raise WorkloadError(f"{path}: {left_out}")
+    sha256 = sha256_of_file(path)
+    load = load_of(source, form, rows, speeds=speeds or FORMATS[form].speeds, scale=scale_time, sha256=sha256)
+    return replace(load, throughputs=throughputs) if form == GAVEL_STEPS else load
+
+
+_SIA_JOBS = {"name", "time", "application", "num_replicas"}
+
+
+def _unknown(first_line: str) -> str:
+    """Say that a file is of no known format, and what it lacks of the one that it is most like."""
+    names = set(cells_of(first_line))
+    if names >= _SIA_JOBS:
+        return (
+            "says no durations: Sia's simulator takes them from measured profiles of applications, which hdrl has not"
+        )
+    shares = {form: len(names & set(one.columns)) / len(one.columns) for form, one in FORMATS.items() if one.columns}
+    nearest = max(shares, key=shares.__getitem__)
+    if shares[nearest] < 0.5:
+        return f"is of no known format, expected one of {', '.join(FORMATS)}"
+    lacking = [name for name in FORMATS[nearest].columns if name not in names]
+    return f"is like {nearest!r}, but has no column {', '.join(map(repr, lacking))}"
+
+
+LARGEST = 1e12
+"""Sizes, dates and times of a job beyond this are mistakes, as in options."""
+
+_NUMBERS = ("arrival_s", "duration_s", "n_gpus", "cpu_milli", "memory_mib", "priority")
+
+
+def _makes_sense(source: Source, row: Row) -> bool:
+    if row["arrival_s"] < 0:
+        source.drop("jobs that arrive before date 0")
+    elif row["duration_s"] < 0:
+        source.drop("jobs that end before they start")
+    elif row["duration_s"] == 0:
+        source.drop("jobs that take no time")
+    elif not all(abs(row.get(name, 0)) <= LARGEST for name in _NUMBERS):
+        source.drop(TOO_LARGE)
+    else:
+        return True
+    return False

@@ -1,0 +1,305 @@
+"""What readers of all formats share: a file that is read, rows that make no job, and the load that rows make."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hdrl.base.csvfiles import csv_rows
+from hdrl.base.errors import ReadError
+from hdrl.base.textnumbers import float_of
+from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad, Speeds, new_jobs
+
+Row = dict[str, Any]
+"""A job as a reader gives it: ``arrival_s``, ``duration_s``, ``n_gpus``, and further columns of jobs by name."""
+
+LATE_S = 10_000_000.0
+"""A trace whose dates begin later is told of: whoever counts from 0 on divides by time in which nothing was there."""
+
+
+class Faulty(Exception):
+    """A row that makes no job; its text is the reason, in the plural."""
+
+
+@dataclass
+class Source:
+    """A trace that is being read.
+
+    Attributes
+    ----------
+    path
+        The file.
+    text
+        What is in it.
+    dropped
+        How many rows were left out, by reason.
+    faults
+        What else is odd, a line each.
+    gpus_per_machine
+        GPUs that a machine of a trace without GPUs stands for.
+    """
+
+    path: Path
+    text: str
+    dropped: dict[str, int] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    gpus_per_machine: int = 8
+
+    @property
+    def first_line(self) -> str:
+        """The first line that is not blank."""
+        return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
+
+    def drop(self, reason: str) -> None:
+        """Count a row that is left out.
+
+        Parameters
+        ----------
+        reason
+            Why, in the plural.
+        """
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    def table(self, columns: Sequence[str], *, has_header: bool = True) -> Iterator[tuple[int, dict[str, str]]]:
+        """Give the lines of a CSV file with their numbers; cells are apart by what the first line has most of.
+
+        Parameters
+        ----------
+        columns
+            Columns that have to be there; all, in this order, where there is no header.
+        has_header
+            Whether the first line names the columns.
+
+        Raises
+        ------
+        ReadError
+            If columns are missing, or a line has another number of them.
+        """
+        numbered = csv_rows(self.path, self.text, delimiter_of(self.first_line))
+        lines = ((number, [cell.strip() for cell in row]) for number, row in numbered if any(map(str.strip, row)))
+        names: Sequence[str] = columns
+        if has_header:
+            _, names = next(lines, (1, []))
+            missing = [name for name in columns if name not in names]
+            if missing:
+                raise ReadError(self.path, f"has no column {missing[0]!r}, expected {','.join(columns)}", line=1)
+        for number, line in lines:
+            if len(line) != len(names):
+                raise ReadError(self.path, f"has {len(line)} columns, expected {len(names)}", line=number)
+            yield number, dict(zip(names, line, strict=True))
+
+
+DELIMITERS = (",", ";", "\t")
+"""What may stand between two cells."""
+
+
+def delimiter_of(line: str) -> str:
+    """Return what stands between the cells of a line.
+
+    Parameters
+    ----------
+    line
+        The first line of a file.
+    """
+    return max(DELIMITERS, key=line.count)
+
+
+def cells_of(line: str) -> list[str]:
+    """Return the cells of the first line of a file, without the spaces around them.
+
+    Parameters
+    ----------
+    line
+        The line.
+    """
+    try:
+        return [
+            cell.strip() for cell in next(csv.reader([line], delimiter=delimiter_of(line), skipinitialspace=True), [])
+        ]
+    except csv.Error:  # a field that is too long
+        return []
+
+
+def number(value: str, what: str) -> float:
+    """Return a finite number, or say that there is none.
+
+    Parameters
+    ----------
+    value, what
+        The text, and what a job without it is called.
+    """
+    try:
+        found = float_of(value)
+    except ValueError:
+        raise Faulty(f"jobs without {what}") from None
+    if not math.isfinite(found):
+        raise Faulty(f"jobs without {what}")
+    return found
+
+
+def whole(value: str, what: str) -> int:
+    """Return a whole number, or say that there is none.
+
+    Parameters
+    ----------
+    value, what
+        The text, and what a job without it is called.
+    """
+    found = number(value, what)
+    if not found.is_integer():
+        raise Faulty(f"jobs without {what} that is whole")
+    return int(found)
+
+
+def gpus(value: str) -> Row:
+    """Return how many GPUs a job takes, or which share of one, as columns of jobs.
+
+    Parameters
+    ----------
+    value
+        The text.
+    """
+    found = number(value, "a number of GPUs")
+    if found < 0:
+        raise Faulty("jobs that ask for less than 0 GPUs")
+    if found == 0:
+        raise Faulty("jobs that ask for 0 GPUs")
+    if found < 1:
+        return {"n_gpus": 1, "gpu_milli": math.ceil(found * WHOLE_GPU)}
+    if not found.is_integer():
+        raise Faulty("jobs that ask for more than one GPU, but for no whole number of them")
+    return {"n_gpus": int(found), "gpu_milli": WHOLE_GPU}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of traces.
+
+    Attributes
+    ----------
+    help
+        Which trace it is the format of.
+    rows
+        Gives the jobs of a source; those that make none raise `Faulty` inside of `kept`.
+    speeds
+        Whether types of GPUs differ in speed where the trace does not say on which ones it was measured.
+    matches
+        Tells by its first line whether a file is of this format.
+    columns
+        Columns that a first line with names must have; empty where the first line names none.
+    """
+
+    help: str
+    rows: Callable[[Source], Iterator[Row]]
+    speeds: Speeds
+    matches: Callable[[str], bool]
+    columns: Sequence[str] = ()
+
+
+def named_format(what: str, job: Callable[[dict[str, str]], Row], speeds: Speeds, columns: Sequence[str]) -> Format:
+    """Return a format that is known by the names of its columns, in any order, others among them.
+
+    Parameters
+    ----------
+    what
+        Which trace it is the format of.
+    job
+        Makes a job of a line.
+    speeds, columns
+        See `Format`.
+    """
+    return Format(
+        what,
+        lambda source: kept(source, source.table(columns), job),
+        speeds,
+        lambda line: set(columns) <= set(cells_of(line)),
+        columns,
+    )
+
+
+def kept(source: Source, lines: Iterator[tuple[int, dict[str, str]]], job: Callable[[dict[str, str]], Row]) -> Any:
+    """Give the jobs of lines; count those that make none by reason.
+
+    Parameters
+    ----------
+    source, lines, job
+        The source, its lines, and what makes a job of one.
+    """
+    for _, line in lines:
+        try:
+            yield job(line)
+        except Faulty as fault:
+            source.drop(str(fault))
+        except OverflowError:  # a product of what is large
+            source.drop(TOO_LARGE)
+
+
+TOO_LARGE = "jobs whose numbers are beyond all bounds"
+
+DATED = frozenset({"philly-sia", "philly", "helios"})
+"""Formats whose dates are those of the calendar."""
+
+
+def told(dropped: Mapping[str, int]) -> str:
+    """Return how many items were left out, in words.
+
+    Parameters
+    ----------
+    dropped
+        How many, by reason.
+    """
+    return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+
+
+def load_of(
+    source: Source, form: str, rows: list[Row], *, speeds: Speeds = "flops", scale: float = 1.0, sha256: str = ""
+) -> GpuLoad:
+    """Return the load that the jobs of a source make, in the order of their arrival.
+
+    Parameters
+    ----------
+    source, form, rows
+        The source, the name of its format, and its jobs.
+    speeds, scale
+        How fast types are, and a factor of arrival dates.
+    sha256
+        Hash of the file.
+    """
+    rows.sort(key=lambda row: row["arrival_s"])
+    first_s = rows[0]["arrival_s"]
+    if first_s >= LATE_S and form not in DATED:
+        source.faults.append(f"dates begin at {first_s:,.0f} s: they are counted from the first job on")
+    jobs = new_jobs(len(rows))
+    users: dict[str, int] = {}
+    constraints: dict[tuple[str, ...], int] = {}
+    kinds: dict[str, int] = {}
+    plain = ("n_gpus", "gpu_milli", "cpu_milli", "memory_mib", "priority", "requested_s")
+    for job, row in zip(jobs, rows, strict=True):
+        job["arrival_s"], job["work"] = (row["arrival_s"] - first_s) * scale, row["duration_s"]
+        for name in plain:
+            if name in row:
+                job[name] = row[name]
+        if row.get("user"):
+            job["user"] = users.setdefault(row["user"], len(users))
+        if row.get("kind"):
+            job["kind"] = kinds.setdefault(row["kind"], len(kinds))
+        if row.get("types"):
+            job["constraint"] = constraints.setdefault(row["types"], len(constraints))
+    if source.dropped:
+        source.faults.insert(0, f"left out: {told(source.dropped)}")
+    name = source.path.name.removesuffix(".gz").rpartition(".")[0]
+    return GpuLoad(
+        name,
+        jobs,
+        kinds=tuple(kinds),
+        users=tuple(users),
+        constraints=tuple(constraints),
+        speeds=speeds,
+        n_dropped=dict(source.dropped),
+        faults=tuple(source.faults),
+        origin={"file": source.path.name, "format": form, "sha256": sha256, "first_date_s": first_s},
+    )

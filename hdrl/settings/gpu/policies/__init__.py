@@ -1,0 +1,1 @@
+"""Who starts when and where: orders, placements, shares of time, advice to jobs that adapt."""

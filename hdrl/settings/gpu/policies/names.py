@@ -1,0 +1,180 @@
+"""The policies by name: an order, a placement, and a rule for what is behind a job that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.settings.gpu.kernel import codes
+from hdrl.settings.gpu.policies.advisors import NAMES as ADVISORS
+from hdrl.settings.gpu.policies.advisors import NEVER, is_advisor
+from hdrl.settings.gpu.policies.shares import SHARES
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """In which order waiting jobs are looked at.
+
+    Attributes
+    ----------
+    code
+        Its number in compiled code.
+    help
+        What it does, and where it is from.
+    preempts
+        Whether running jobs give way to waiting ones that come before them.
+    rule
+        What happens behind a job that does not fit, unless the policy says so.
+    needs_durations
+        Whether it goes by how long jobs take.
+    """
+
+    code: int
+    help: str
+    preempts: bool = False
+    rule: str = "strict"
+    needs_durations: bool = False
+
+
+ORDERS: Mapping[str, Order] = MappingProxyType(
+    {
+        "fifo": Order(codes.FIFO, "by arrival"),
+        "sjf": Order(codes.SJF, "shortest job first", needs_durations=True),
+        "ljf": Order(codes.LJF, "longest job first", needs_durations=True),
+        "smallest": Order(codes.SMALLEST, "fewest GPUs first, what Tiresias calls SJF"),
+        "priority": Order(codes.PRIORITY, "largest priority first"),
+        "srtf": Order(codes.SRTF, "shortest remaining time first", preempts=True, rule="skip", needs_durations=True),
+        "srsf": Order(
+            codes.SRSF,
+            "shortest remaining service first: time x GPUs (Tiresias)",
+            preempts=True,
+            rule="skip",
+            needs_durations=True,
+        ),
+        "las": Order(codes.LAS, "least attained service: time, in queues (Tiresias)", preempts=True, rule="skip"),
+        "las-2d": Order(
+            codes.LAS_2D, "least attained service: GPU time, in queues (Tiresias)", preempts=True, rule="skip"
+        ),
+        "gittins": Order(codes.GITTINS, "largest Gittins index of GPU time (Tiresias)", preempts=True, rule="skip"),
+        "drf": Order(codes.DRF, "users with the smallest dominant share first (Ghodsi 2011)", rule="skip"),
+    }
+)
+"""All orders by name. ``gittins`` knows the distribution of GPU times, not those of single jobs."""
+
+PLACEMENTS: Mapping[str, int] = MappingProxyType(
+    {
+        "consolidated": codes.CONSOLIDATED,
+        "random": codes.RANDOM,
+        "first-fit": codes.FIRST_FIT,
+        "best-fit": codes.BEST_FIT,
+        "worst-fit": codes.WORST_FIT,
+        "dot-product": codes.DOT_PRODUCT,
+        "packing": codes.PACKING,
+        "clustering": codes.CLUSTERING,
+        "fgd": codes.FGD,
+    }
+)
+"""All placements by name; the first is the one of policies that name none."""
+
+RULES: Mapping[str, int] = MappingProxyType({"strict": codes.STRICT, "skip": codes.SKIP, "easy": codes.EASY})
+"""What happens behind a job that does not fit."""
+
+PREEMPT = "preempt"
+"""The word that makes any order preempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy.
+
+    Attributes
+    ----------
+    order, placement, rule
+        Names of `ORDERS`, `PLACEMENTS` and `RULES`.
+    preempts
+        Whether running jobs give way.
+    advisor
+        Who advises jobs that adapt, see `hdrl.settings.gpu.policies.advisors`.
+    """
+
+    order: str
+    placement: str = "consolidated"
+    rule: str = "strict"
+    preempts: bool = False
+    advisor: str = NEVER
+
+    @property
+    def name(self) -> str:
+        """Its name: what differs from the order's own is behind it."""
+        order = ORDERS[self.order]
+        parts = [self.order]
+        if self.placement != next(iter(PLACEMENTS)):
+            parts.append(self.placement)
+        if self.rule != order.rule:
+            parts.append(self.rule)
+        if self.preempts != order.preempts:
+            parts.append(PREEMPT)
+        if self.advisor != NEVER:
+            parts.append(self.advisor)
+        return "+".join(parts)
+
+    @property
+    def needs_durations(self) -> bool:
+        """Whether it goes by how long jobs take."""
+        return ORDERS[self.order].needs_durations or self.rule == "easy"
+
+    @property
+    def draws(self) -> bool:
+        """Whether its results depend on the seed, whatever the tie rule."""
+        return self.placement == "random"
+
+
+def read_policy(text: str) -> Policy:
+    """Read a policy: ``order[+placement][+rule][+preempt][+advisor]``, for instance ``sjf+fgd`` or ``srsf+promise``.
+
+    Parameters
+    ----------
+    text
+        As a user wrote it; any of the parts behind the order may be missing.
+
+    Raises
+    ------
+    UnknownName
+        If a part has no meaning.
+    OptionsError
+        If parts contradict each other.
+    """
+    first, *parts = (part.strip().lower().replace("_", "-") for part in text.split("+"))
+    if first in SHARES:
+        raise OptionsError(
+            f"policy {text!r}: {first} shares out GPUs in rounds of its own, leave what is behind it out"
+        )
+    if first not in ORDERS:
+        raise UnknownName("policy of GPU clusters", first, [*ORDERS, *SHARES])
+    order = ORDERS[first]
+    given: dict[str, str] = {}
+    for part in parts:
+        what = "placement" if part in PLACEMENTS else "rule" if part in RULES else part
+        what = "advisor" if is_advisor(part) else what
+        if what not in ("placement", "rule", "advisor", PREEMPT):
+            raise UnknownName("placement, rule or advisor", part, [*PLACEMENTS, *RULES, PREEMPT, *ADVISORS])
+        if what in given:
+            raise OptionsError(f"policy {text!r} says its {what} twice: {given[what]} and {part}")
+        given[what] = part
+    rule, preempts = given.get("rule", order.rule), order.preempts or PREEMPT in given
+    if rule == "easy" and preempts:
+        raise OptionsError(f"policy {text!r}: EASY reserves GPUs for jobs that never give way, leave preemption out")
+    if first == "drf" and (rule != "skip" or preempts):
+        raise OptionsError(f"policy {text!r}: drf has a rule of its own, leave {rule!r} and {PREEMPT!r} out")
+    placement, advisor = given.get("placement", next(iter(PLACEMENTS))), given.get("advisor", NEVER)
+    return Policy(first, placement, rule, preempts, advisor)
+
+
+def policy_names() -> list[str]:
+    """Return the names of all orders by themselves and with each placement, and of EASY with the orders that wait."""
+    names = list(ORDERS)
+    names += [f"{order}+easy" for order, one in ORDERS.items() if not one.preempts and order != "drf"]
+    names += [f"{order}+{placement}" for order in ORDERS for placement in list(PLACEMENTS)[1:]]
+    return names

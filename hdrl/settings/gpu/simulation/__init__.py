@@ -1,0 +1,1 @@
+"""From a load, a cluster and a policy to a Trace."""

@@ -1,0 +1,284 @@
+"""Simulating Gavel's rounds: shares by `hdrl.settings.gpu.policies.shares`, the rounds themselves compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.errors import SimulationError, UnknownName, WorkloadError
+from hdrl.settings.gpu.cluster.machine import Cluster
+from hdrl.settings.gpu.kernel import rounds as kernel
+from hdrl.settings.gpu.loads.gavel_jobs import shuffled_types
+from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad, check_runs_on
+from hdrl.settings.gpu.policies.pairs import Packing
+from hdrl.settings.gpu.policies.shares import SHARES, SharePolicy
+from hdrl.settings.gpu.policies.situation import Situation
+from hdrl.settings.gpu.simulation.events import signals_of
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
+
+ROUND_S = 360.0
+"""Length of a round unless the rules say so."""
+
+RESET_S = 1920.0
+"""Shares are computed anew after this time at the earliest."""
+
+ORDERS_AT_ONCE = 4096
+"""So many shuffled orders of types are drawn at once."""
+
+
+def simulate_rounds(
+    cluster: Cluster,
+    load: GpuLoad,
+    policy: str,
+    *,
+    seed: int = 0,
+    round_s: float = 0.0,
+    reset_s: float = RESET_S,
+    window: tuple[int, int] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> TaskTrace:
+    """Simulate a load in Gavel's rounds.
+
+    Parameters
+    ----------
+    cluster, load
+        What is simulated.
+    policy
+        A name of `hdrl.settings.gpu.policies.shares.SHARES`.
+    seed
+        Gavel's seed: of the types that FIFO draws, and of the order of types.
+    round_s
+        Length of a round; 0: Gavel's.
+    reset_s
+        Shares are computed anew after this time at the earliest.
+    window
+        Jobs (first, and one after the last) that have to end; all by default.
+    progress
+        Told finished and all jobs now and then.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such policy.
+    WorkloadError
+        If jobs take shares of GPUs, or can never run, or nothing says how fast pairs are that a policy would pack.
+    SimulationError
+        If no job runs any more.
+    """
+    if policy not in SHARES:
+        raise UnknownName("policy of shares", policy, SHARES)
+    _check_jobs(load, cluster)
+    chosen = SHARES[policy]
+    state, names = _new(cluster, load, chosen, round_s or ROUND_S, reset_s, window)
+    packing = Packing(*_pair_rates(cluster, load, names)) if chosen.packs else None
+    shares, shuffle = chosen.make(seed), shuffled_types(seed)
+    prices = np.array([one.usd_per_hour for one in cluster.types])[names]
+    has_new = False
+    while True:
+        why = kernel.run(state, has_new)
+        has_new = False
+        if why == kernel.DONE:
+            return _trace(cluster, load, state, names)
+        if why == kernel.NEEDS_SHARES:
+            state = _reset(state, shares, load, prices, packing)
+            has_new = True
+            if progress is not None:
+                progress(int((state.end_s >= 0).sum()), load.n_items)
+        elif why == kernel.NEEDS_ORDERS:
+            _draw_orders(state, shuffle, chosen)
+        elif why == kernel.NEEDS_ROOM:
+            state = _with_more_room(state)
+        else:
+            raise SimulationError(f"{load.name}: no job comes or runs any more, and the window has not ended")
+
+
+def _check_jobs(load: GpuLoad, cluster: Cluster) -> None:
+    """Refuse jobs that policies in rounds do not know."""
+    check_runs_on(load, cluster)
+    if load.values is not None:
+        raise WorkloadError(f"{load.name}: policies in rounds know no jobs that adapt and end at their deadlines")
+    if np.any((load.jobs["gpu_milli"] < WHOLE_GPU) | (load.jobs["n_gpus"] < 1)):
+        raise WorkloadError(f"{load.name}: policies in rounds know whole GPUs alone; some jobs take shares, or none")
+    if np.any(load.jobs["n_gpus"] > cluster.gpus_of_type.max()):
+        raise WorkloadError(f"{load.name}: a job is wider than every type of {cluster.name}")
+
+
+def _new(
+    cluster: Cluster, load: GpuLoad, policy: SharePolicy, round_s: float, reset_s: float, window: tuple[int, int] | None
+) -> tuple[kernel.Rounds, NDArray[np.int64]]:
+    """Return the arrays of a simulation, and the types of the cluster in the order of their names."""
+    names = np.array(sorted(range(len(cluster.types)), key=lambda t: cluster.types[t].name), dtype=np.int64)
+    n, n_types = load.n_items, len(names)
+    numbers, rates = load.profiles(cluster)
+    bits = (load.allowed(cluster)[:, None] >> np.arange(n_types)) & 1
+    gpus = cluster.gpus_of_type[names]
+    size = np.ascontiguousarray(load.jobs["n_gpus"])
+    first, last = window or (0, n)
+    counts = np.zeros(kernel.N_COUNTS, dtype=np.int64)
+    counts[kernel.N_LEFT], counts[kernel.SKIPS_ZERO] = last - first, policy.is_fifo
+    counts[kernel.NEXT_ORDER] = ORDERS_AT_ONCE
+    total = int(size.sum())
+    room, room_units = 2 * n + 64, 2 * total + 4 * cluster.n_units + 64
+    ints: dict[str, Any] = {
+        name: np.zeros(n, dtype=np.int64) for name in ("has_share", "next_type", "goes_to", "active", "sorted")
+    }
+    floats: dict[str, Any] = {name: np.zeros(n) for name in ("finish_s", "steps", "since_s", "priority")}
+    rates = (rates[numbers, :, 0] * bits)[:, names]
+    state = kernel.Rounds(
+        **ints,
+        **floats,
+        round_s=np.array([round_s]),
+        reset_s=np.array([reset_s]),
+        type_first=np.cumsum(gpus) - gpus,
+        type_gpus=gpus,
+        orders=np.zeros((ORDERS_AT_ONCE, n_types), dtype=np.int64),
+        arrival_s=np.ascontiguousarray(load.jobs["arrival_s"]),
+        size=size,
+        member=np.column_stack([np.arange(n), np.full(n, -1)]),
+        rates=np.ascontiguousarray(np.stack([rates, np.zeros_like(rates)], axis=2)),
+        is_counted=((np.arange(n) >= first) & (np.arange(n) < last)).astype(np.int64),
+        left=np.ceil(load.jobs["work"]) if load.throughputs is not None else load.jobs["work"].copy(),
+        share=np.zeros((n, n_types)),
+        time_s=np.zeros((n, n_types)),
+        deficit_s=np.zeros((n, n_types)),
+        type_time_s=np.zeros(n_types),
+        start_s=np.full(n, -1.0),
+        end_s=np.full(n, -1.0),
+        on_type=np.full(n, -1, dtype=np.int64),
+        first_unit=np.cumsum(size) - size,
+        units=np.zeros(total, dtype=np.int64),
+        is_taken=np.zeros(cluster.n_units, dtype=np.int64),
+        numbers=np.zeros(kernel.N_NUMBERS),
+        counts=counts,
+        stay_job=np.zeros(room, dtype=np.int64),
+        stay_first=np.zeros(room, dtype=np.int64),
+        stay_start_s=np.zeros(room),
+        stay_end_s=np.zeros(room),
+        stay_rate=np.zeros(room),
+        stay_units=np.zeros(room_units, dtype=np.int64),
+    )
+    return state, names
+
+
+def _pair_rates(
+    cluster: Cluster, load: GpuLoad, names: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the profile of each job, and how fast pairs of them are, see `Situation`."""
+    if load.throughputs is None:
+        raise WorkloadError(
+            f"{load.name}: says nothing about pairs of jobs on one GPU; policies that pack need load.throughputs"
+        )
+    numbers, known = load.profiles_of()
+    types = [cluster.types[t].name for t in names.tolist()]
+    return numbers, load.throughputs.pair_rates(types, known)
+
+
+def _draw_orders(state: kernel.Rounds, shuffle: Any, policy: SharePolicy) -> None:
+    """Write the next orders of types: the fastest first where throughputs are known, else shuffled as Gavel does."""
+    usual = list(range(len(state.type_gpus)))[::-1]
+    for row in range(len(state.orders)):
+        order = list(usual)
+        if not policy.knows_rates:
+            shuffle.shuffle(order)
+        state.orders[row] = order
+    state.counts[kernel.NEXT_ORDER] = 0
+
+
+def _reset(
+    state: kernel.Rounds, shares: Any, load: GpuLoad, prices: NDArray[np.float64], packing: Packing | None
+) -> Any:
+    """Compute new shares; what jobs did not get of the old ones is remembered. Return the state."""
+    numbers, round_s = state.numbers, float(state.round_s[0])
+    rows = np.sort(state.active[: state.counts[kernel.N_ACTIVE]])
+    now_s = numbers[kernel.NOW_S]
+    due_s = state.share[rows] * (now_s - numbers[kernel.LAST_RESET_S])
+    state.deficit_s[rows] += due_s - (state.time_s[rows] - round_s / 2.0)
+    state.time_s[rows] = round_s / 2.0
+    state.type_time_s[:] = len(rows) * round_s / 2.0
+    numbers[kernel.LAST_RESET_S] = now_s
+    state.counts[kernel.NEEDS_UPDATE] = 0
+    jobs = rows[rows < load.n_items]
+    if not len(jobs):
+        return state
+    situation = Situation(
+        jobs=jobs,
+        rates=state.rates[jobs, :, 0],
+        sizes=state.size[jobs],
+        priorities=load.jobs["priority"][jobs],
+        steps_left=state.left[jobs],
+        waited_s=now_s - state.arrival_s[jobs],
+        gpus=state.type_gpus,
+        prices=prices,
+    )
+    if packing is not None:
+        situation = replace(situation, profiles=packing.profiles[jobs], pair_rates=packing.pair_rates)
+    found = shares(situation)
+    state.has_share[jobs] = 1
+    if packing is None:
+        state.share[jobs] = found
+        return state
+    state.share[jobs] = found.alone
+    return packing.seat(state, jobs, found)
+
+
+def _with_more_room(state: kernel.Rounds) -> kernel.Rounds:
+    names = ("stay_job", "stay_first", "stay_start_s", "stay_end_s", "stay_rate", "stay_units")
+    longer = {name: np.concatenate([getattr(state, name), np.zeros_like(getattr(state, name))]) for name in names}
+    return state._replace(**longer)
+
+
+def _trace(cluster: Cluster, load: GpuLoad, state: kernel.Rounds, names: NDArray[np.int64]) -> TaskTrace:
+    n, counts = int(state.counts[kernel.N_STAYS]), state.counts
+    tasks = np.zeros(load.n_items, dtype=TASK_DTYPE)
+    tasks["release_s"], tasks["deadline_s"] = load.jobs["arrival_s"], load.jobs["deadline_s"]
+    tasks["start_s"], tasks["end_s"] = state.start_s, state.end_s
+    rows = state.active[: counts[kernel.N_ACTIVE]]
+    on_gpus = state.member[rows[state.on_type[rows] >= 0]]
+    running = np.full(load.n_items, TaskState.WAITING)
+    running[on_gpus[on_gpus >= 0]] = TaskState.RUNNING
+    tasks["state"] = np.where(state.end_s >= 0, TaskState.DONE, running)
+    tasks["requested_s"], tasks["user"], tasks["kind"] = (load.jobs[name] for name in ("requested_s", "user", "kind"))
+    stays = np.zeros(n, dtype=STAY_DTYPE)
+    jobs = state.stay_job[:n]
+    stays["task"], stays["start_s"], stays["end_s"] = jobs, state.stay_start_s[:n], state.stay_end_s[:n]
+    stays["first_unit"], stays["n_units"] = state.stay_first[:n], state.size[jobs]
+    best = state.rates[: load.n_items, :, 0].max(axis=1)
+    stays["pace"] = state.stay_rate[:n] / best[jobs]
+    by_start = np.argsort(stays["start_s"], kind="stable")
+    # Units are counted by the names of types there, by nodes here.
+    of_type = [np.flatnonzero(cluster.type_of_gpu == t) for t in names.tolist()]
+    units = np.concatenate(of_type)[state.stay_units[: counts[kernel.N_UNITS]]].astype(np.int32)
+    stays = stays[by_start]
+    return TaskTrace(
+        machine=cluster,
+        load=load,
+        tasks=tasks,
+        stays=stays,
+        stay_units=units,
+        signals=signals_of(cluster, load, tasks, stays, units, is_packed=counts[kernel.N_PACKED] > 0),
+        counts={
+            "n_preemptions": float(counts[kernel.N_PREEMPTIONS]),
+            "n_migrations": float(counts[kernel.N_MIGRATIONS]),
+            "lost_gpu_s": 0.0,
+            "busy_gpu_s": float(state.numbers[kernel.BUSY_S]),
+            "n_packed": float(counts[kernel.N_PACKED]),
+        },
+        end_s=float(state.numbers[kernel.NOW_S]),
+        n_decisions=int(counts[kernel.N_ROUNDS]),
+    )
+
+
+def mean_jct_s(trace: TaskTrace, first: int, last: int) -> float:
+    """Return the mean completion time of the jobs of a window, as Gavel measures it.
+
+    Parameters
+    ----------
+    trace, first, last
+        The Trace, the first job, and one after the last.
+    """
+    jobs = trace.tasks[first:last]
+    return float((jobs["end_s"] - jobs["release_s"]).mean())

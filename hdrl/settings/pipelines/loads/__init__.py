@@ -1,0 +1,1 @@
+"""Pipelines, when they are released, and where they come from."""

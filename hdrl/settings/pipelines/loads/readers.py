@@ -1,0 +1,338 @@
+"""Reading and writing pipelines: files as rlschedsim has them, and our own JSON, which holds a whole set."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from hdrl.base.errors import OptionsError, ReadError, WorkloadError, quoted, suggest
+from hdrl.base.files import read_json, read_text, write_json
+from hdrl.base.textnumbers import float_of
+from hdrl.options.problems import shown
+from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Kernel, Pipeline
+
+TIME_UNITS: Mapping[str, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
+"""Units of times in files, in microseconds."""
+
+LONGEST_S = 60
+"""A kernel that takes longer is taken for a mistake about the unit."""
+
+MAX_CONFIGURATIONS = 20_000
+"""How many combinations of periods are taken one by one."""
+
+_PERIODS = re.compile(r"\s*([^=\s]+)\s*=\s*\[([^\[\]]*)\]\s*")
+_UNIT = re.compile(r"#\s*unit:\s*(\S+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSet:
+    """Pipelines and the periods that each may have.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    pipelines
+        The pipelines.
+    periods_us
+        For each pipeline its possible periods, in microseconds.
+    """
+
+    name: str
+    pipelines: tuple[Pipeline, ...]
+    periods_us: tuple[tuple[int, ...], ...]
+
+    @property
+    def n_configurations(self) -> int:
+        """How many combinations of periods there are; the number may have many digits."""
+        return math.prod(map(len, self.periods_us))
+
+    def configuration(self, number: int) -> tuple[int, ...]:
+        """Return one combination of periods; the last pipeline's changes fastest, as in rlschedsim.
+
+        Parameters
+        ----------
+        number
+            Which one, from 0 to below `n_configurations`.
+        """
+        found = []
+        for choices in reversed(self.periods_us):
+            number, place = divmod(number, len(choices))
+            found.append(choices[place])
+        return tuple(reversed(found))
+
+    def configurations(self) -> Iterator[tuple[int, ...]]:
+        """Yield all combinations of periods in the order of their numbers.
+
+        Raises
+        ------
+        WorkloadError
+            If there are more than `MAX_CONFIGURATIONS`.
+        """
+        n = self.n_configurations
+        if n > MAX_CONFIGURATIONS:
+            shown = f"{n:,}" if n < 10**15 else f"about 1e{int(n.bit_length() * math.log10(2))}"
+            raise WorkloadError(
+                f"{self.name}: has {shown} combinations of periods, too many to take all (at most "
+                f"{MAX_CONFIGURATIONS:,}); choose one by load.configuration, or some by load.contexts"
+            )
+        return itertools.product(*self.periods_us)
+
+
+def read_graph(path: Path, unit: str = "s") -> Pipeline:
+    """Read a ``.graph`` file of rlschedsim.
+
+    The first line says how many kernels and edges there are; then come lines ``name:cpu,gpu``, lines ``from to``, and
+    lines ``kernels:cpu,gpu`` of fused groups. Times are rounded up to whole microseconds, since they are worst cases.
+
+    Parameters
+    ----------
+    path
+        The file.
+    unit
+        Unit of its times, a name of `TIME_UNITS`; a first line ``# unit: ms`` goes before it.
+
+    Raises
+    ------
+    OptionsError
+        If there is no such unit.
+    ReadError
+        If the file is of another form.
+    """
+    text = read_text(path)
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    if lines and (match := _UNIT.fullmatch(lines[0][1])):
+        unit = match[1]
+        lines.pop(0)
+    if unit not in TIME_UNITS:
+        raise OptionsError(f"{path}: unit of times is {unit!r}; {suggest(unit, TIME_UNITS)}")
+    if not lines:
+        raise ReadError(path, "is empty, expected a line with the numbers of kernels and edges")
+    (first, header), *rest = lines
+    n_kernels, n_edges = _two_numbers(path, first, header, "numbers of kernels and edges")
+    if len(rest) < n_kernels + n_edges:
+        raise ReadError(
+            path, f"{n_kernels} kernels and {n_edges} edges are announced, but {len(rest)} lines follow", first
+        )
+    kernels = [_kernel(path, *line, unit, n_kernels) for line in rest[:n_kernels]]
+    what = f"two kernels: {n_edges} edges are announced"
+    edges = [_two_numbers(path, *line, what) for line in rest[n_kernels : n_kernels + n_edges]]
+    groups = [_group(path, *line, unit) for line in rest[n_kernels + n_edges :]]
+    try:
+        return Pipeline(path.stem, tuple(kernels), tuple(edges), tuple(groups))
+    except WorkloadError as error:
+        raise ReadError(path, str(error).partition(": ")[2]) from None
+
+
+def _kernel(path: Path, number: int, line: str, unit: str, n_kernels: int) -> Kernel:
+    name, _, times = line.rpartition(":")
+    if not name:
+        raise ReadError(path, f"holds {line!r}, expected a kernel (name:cpu,gpu): {n_kernels} are announced", number)
+    return Kernel(name.strip(), *_times_us(path, number, times, unit))
+
+
+def _group(path: Path, number: int, line: str, unit: str) -> Group:
+    members, _, times = line.rpartition(":")
+    if not re.fullmatch(r"\d{1,9}(\s*,\s*\d{1,9})*", members.strip(), re.ASCII):
+        raise ReadError(path, f"holds {line!r}, expected a fused group (0,1,2:cpu,gpu)", number)
+    return Group(tuple(sorted(int(one) for one in members.split(","))), *_times_us(path, number, times, unit))
+
+
+def _two_numbers(path: Path, number: int, line: str, what: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,9})\s+(\d{1,9})", line, re.ASCII)
+    if match is None:
+        raise ReadError(path, f"holds {line!r}, expected {what}", number)
+    return int(match[1]), int(match[2])
+
+
+def _times_us(path: Path, number: int, text: str, unit: str) -> tuple[int, int]:
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise ReadError(
+            path, f"holds {len(parts)} time{'s' * (len(parts) > 1)}, expected two, on a CPU and on a GPU", number
+        )
+    cpu_us, gpu_us = (_time_us(path, number, part.strip(), unit) for part in parts)
+    return cpu_us, gpu_us
+
+
+def _time_us(path: Path, number: int, text: str, unit: str) -> int:
+    try:
+        float_of(text)  # decimals themselves are read less strictly
+        value = Decimal(text) * TIME_UNITS[unit]
+    except (ArithmeticError, ValueError):  # no number, or one that is beyond all bounds
+        raise ReadError(path, f"holds {text!r}, expected a time in {unit}", number) from None
+    if not value.is_finite() or value <= 0:
+        raise ReadError(path, f"holds a time of {text} {unit}, expected more than 0", number)
+    if value > LONGEST_S * TIME_UNITS["s"]:
+        raise ReadError(
+            path,
+            f"holds a time of {text} {unit}, longer than {LONGEST_S} s: if that is another unit, say which",
+            number,
+        )
+    return int(value.to_integral_value("ROUND_CEILING"))
+
+
+def read_period_file(path: Path, *, graphs: Path | None = None, unit: str = "s") -> PipelineSet:
+    """Read a period file of rlschedsim with the graphs that it names.
+
+    Each line is ``file.graph=[periods in ms]``.
+
+    Parameters
+    ----------
+    path
+        The file.
+    graphs
+        Folder of the graphs; ``None``: that of the file.
+    unit
+        Unit of the times in the graphs.
+
+    Raises
+    ------
+    ReadError
+        If one of the files is of another form.
+    """
+    pipelines: list[Pipeline] = []
+    periods = []
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        if not line.strip():
+            continue
+        match = _PERIODS.fullmatch(line)
+        if match is None:
+            raise ReadError(path, f"holds {line.strip()!r}, expected a line such as cnn.graph=[340,680,1020]", number)
+        choices = tuple(_time_us(path, number, text.strip(), "ms") for text in match[2].split(","))
+        graph = (graphs or path.parent) / match[1]
+        if not graph.exists():
+            raise ReadError(path, f"no graph {graph}; load.graphs says in which folder graphs are", number)
+        pipeline = read_graph(graph, unit)
+        same = sum(one.name.partition("#")[0] == pipeline.name for one in pipelines)
+        pipelines.append(replace(pipeline, name=f"{pipeline.name}#{same + 1}") if same else pipeline)
+        periods.append(choices)
+    if not pipelines:
+        raise ReadError(path, "is empty, expected lines such as cnn.graph=[340,680,1020]")
+    return PipelineSet(path.stem, tuple(pipelines), tuple(periods))
+
+
+MAX_NAME = 200
+"""Characters of the longest name."""
+
+_KEYS = {"name", "kernels", "edges", "groups", "periods_us", "phase_us", "tolerance_us", "deadline_us", "ecu"}
+
+
+def read_set(path: Path, *, graphs: Path | None = None, unit: str = "s") -> PipelineSet:
+    """Read pipelines and their periods: our JSON, or a period file of rlschedsim.
+
+    Parameters
+    ----------
+    path
+        The file; JSON if its name ends so.
+    graphs, unit
+        See `read_period_file`.
+
+    Raises
+    ------
+    ReadError
+        If it is neither.
+    """
+    if path.suffix != ".json" and not path.name.endswith(".json.gz"):
+        return read_period_file(path, graphs=graphs, unit=unit)
+    value = read_json(path)
+    if not isinstance(value, dict) or not isinstance(value.get("pipelines"), list) or not value["pipelines"]:
+        raise ReadError(path, 'expected {"pipelines": [...]}')
+    pipelines, periods = [], []
+    for number, one in enumerate(value["pipelines"]):
+        try:
+            pipelines.append(_pipeline_of(one))
+            periods.append(_integers(one, "periods_us"))
+        except WorkloadError as error:
+            raise ReadError(path, str(error)) from None
+        except KeyError as error:
+            raise ReadError(path, f"pipeline {number}: {error.args[0]} is missing") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ReadError(path, f"pipeline {number} is of another form ({error})") from None
+    return PipelineSet(_name(value, path.stem), tuple(pipelines), tuple(periods))
+
+
+def _name(value: Mapping[str, Any], default: str) -> str:
+    name = str(value.get("name", default))
+    if not name.isprintable() or len(name) > MAX_NAME:
+        raise WorkloadError(f"name is {quoted(name)}, expected at most {MAX_NAME} printable characters")
+    return name
+
+
+def _integers(given: Any, key: str) -> tuple[int, ...]:
+    value = given[key]
+    if not isinstance(value, list) or not value or any(type(one) is not int or one < 0 for one in value):
+        raise ValueError(f"{key} is {shown(value)}, expected a list of whole numbers from 0 on")
+    return tuple(value)
+
+
+def _pipeline_of(value: Any) -> Pipeline:
+    for key in set(value) - _KEYS:
+        raise ValueError(f"no key {key!r}; {suggest(key, _KEYS)}")
+    times = [_time_pair(one) for one in (*value["kernels"], *value.get("groups", []))]
+    n = len(value["kernels"])
+    kernels = tuple(Kernel(_name(one, str(k)), *times[k]) for k, one in enumerate(value["kernels"]))
+    groups = tuple(Group(_integers(one, "kernels"), *times[n + g]) for g, one in enumerate(value.get("groups", [])))
+    edges = tuple(_edge(one) for one in value.get("edges", []))
+    numbers = {key: value[key] for key in ("phase_us", "tolerance_us", "deadline_us", "ecu") if key in value}
+    for key, number in numbers.items():
+        if type(number) is not int:
+            raise ValueError(f"{key} is {shown(number)}, expected a whole number")
+    return Pipeline(_name(value, ""), kernels, edges, groups, **numbers)
+
+
+def _edge(value: Any) -> tuple[int, int]:
+    if not isinstance(value, list) or len(value) != 2 or any(type(one) is not int for one in value):
+        raise ValueError(f"an edge is {shown(value)}, expected two numbers of kernels")
+    return value[0], value[1]
+
+
+def _time_pair(value: Any) -> tuple[int, int]:
+    pair = value.get("cpu_us", NEVER), value.get("gpu_us", NEVER)
+    if any(type(one) is not int for one in pair):
+        raise ValueError(f"times {', '.join(map(shown, pair))}, expected whole microseconds")
+    return pair
+
+
+def write_set(found: PipelineSet, path: Path) -> None:
+    """Write pipelines and their periods as our JSON.
+
+    Parameters
+    ----------
+    found
+        The set.
+    path
+        The file to make.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    write_json(path, {"name": found.name, "pipelines": _as_json(found.pipelines, found.periods_us)}, indent=1)
+
+
+def _as_json(pipelines: Sequence[Pipeline], periods_us: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+    def times(one: Kernel | Group) -> dict[str, int]:
+        return {key: time_us for key, time_us in (("cpu_us", one.cpu_us), ("gpu_us", one.gpu_us)) if time_us != NEVER}
+
+    return [
+        {
+            "name": one.name,
+            "kernels": [{"name": kernel.name, **times(kernel)} for kernel in one.kernels],
+            "edges": [list(edge) for edge in one.edges],
+            "groups": [{"kernels": list(group.kernels), **times(group)} for group in one.groups],
+            "periods_us": list(choices),
+            "phase_us": one.phase_us,
+            "tolerance_us": one.tolerance_us,
+            "deadline_us": one.deadline_us,
+            "ecu": one.ecu,
+        }
+        for one, choices in zip(pipelines, periods_us, strict=True)
+    ]

@@ -1,0 +1,153 @@
+"""When instances are released: periodically, with periods that switch, or sporadically."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.errors import WorkloadError, readable
+from hdrl.settings.pipelines.loads.load import INSTANCE_DTYPE
+from hdrl.settings.pipelines.loads.pipeline import MAX_US, Pipeline
+
+MAX_INSTANCES = 1_000_000
+"""How many instances a load may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A stretch of driving in which pipelines have their periods.
+
+    Attributes
+    ----------
+    periods_us
+        The period of each pipeline.
+    length_us
+        How long it lasts; 0: the least common multiple of the periods.
+    """
+
+    periods_us: tuple[int, ...]
+    length_us: int = 0
+
+
+def hyperperiod_us(periods_us: Sequence[int]) -> int:
+    """Return the least common multiple of periods, in microseconds.
+
+    Raises
+    ------
+    WorkloadError
+        If one makes no sense, or more instances than `MAX_INSTANCES` are released within it.
+    """
+    _check_periods(periods_us)
+    hyperperiod = math.lcm(*periods_us)
+    n_instances = sum(hyperperiod // period for period in periods_us)
+    if n_instances > MAX_INSTANCES:
+        shown = ", ".join(f"{period / 1000:g}" for period in sorted(set(periods_us))[:8])
+        raise WorkloadError(
+            f"periods of {shown} ms: their least common multiple is {hyperperiod / 1e6:.6g} s, within which"
+            f" {n_instances:.6g} instances are released, more than {MAX_INSTANCES}; choose periods with common factors,"
+            " or a horizon"
+        )
+    return hyperperiod
+
+
+def _check_periods(periods_us: Sequence[int]) -> None:
+    for period in periods_us:
+        if not 1 <= period <= MAX_US:
+            raise WorkloadError(f"a period of {readable(str(period))} us, expected 1 to {MAX_US}")
+
+
+def ends_us(contexts: Sequence[Context]) -> list[int]:
+    """Return when contexts end that follow each other from date 0 on, in microseconds.
+
+    Raises
+    ------
+    WorkloadError
+        If one makes no sense.
+    """
+    ends: list[int] = []
+    for context in contexts:
+        _check_periods(context.periods_us)
+        length = context.length_us or hyperperiod_us(context.periods_us)
+        if not 1 <= length <= MAX_US:
+            raise WorkloadError(f"a context lasts {length} us, expected 1 to {MAX_US}")
+        ends.append((ends[-1] if ends else 0) + length)
+    return ends
+
+
+def release(
+    pipelines: Sequence[Pipeline],
+    contexts: Sequence[Context],
+    *,
+    spread: float = 0.0,
+    random: np.random.Generator | None = None,
+) -> NDArray[np.void]:
+    """Return the instances that are released, array of `INSTANCE_DTYPE`.
+
+    An instance's period is the one in force when it is released; the next one follows a period later, its deadline is
+    one period (or the pipeline's own deadline) later. Contexts follow each other without a break.
+
+    Parameters
+    ----------
+    pipelines
+        The pipelines.
+    contexts
+        What their periods are, one context after the other.
+    spread
+        How much longer than the period the next instance may take to come, as a share of the period: drawn evenly
+        from 0 to it. 0: strictly periodic.
+    random
+        Where that is drawn from.
+
+    Raises
+    ------
+    WorkloadError
+        If a context makes no sense, or too many instances are released.
+    """
+    if not contexts:
+        raise WorkloadError("no context, expected the periods of at least one")
+    if not 0.0 <= spread <= 100.0 or (spread > 0.0 and random is None):
+        raise WorkloadError(f"spread of releases is {spread}, expected 0 to 100, and something to draw from")
+    for context in contexts:
+        if len(context.periods_us) != len(pipelines):
+            raise WorkloadError(f"{len(context.periods_us)} periods for {len(pipelines)} pipelines")
+    ends = ends_us(contexts)
+    n_expected = sum(
+        length / period
+        for context, length in zip(contexts, np.diff([0, *ends]), strict=True)
+        for period in context.periods_us
+    )
+    if n_expected > MAX_INSTANCES:
+        raise WorkloadError(
+            f"about {n_expected:.6g} instances are released, more than {MAX_INSTANCES}; shorten the horizon"
+        )
+    rows: list[tuple[int, ...]] = []
+    for number, pipeline in enumerate(pipelines):
+        rows += _of_one(number, pipeline, contexts, ends, spread, random)
+    table = np.array(rows, dtype=INSTANCE_DTYPE)
+    return table[np.lexsort((table["pipeline"], table["release_us"]))]
+
+
+def _of_one(
+    number: int,
+    pipeline: Pipeline,
+    contexts: Sequence[Context],
+    ends: Sequence[int],
+    spread: float,
+    random: np.random.Generator | None,
+) -> list[tuple[int, ...]]:
+    rows: list[tuple[int, ...]] = []
+    date, place = pipeline.phase_us, 0
+    last = ends[-1] + pipeline.phase_us  # a later phase loses no instance: the last context lasts as much longer
+    while date < last:
+        while place + 1 < len(ends) and date >= ends[place]:
+            place += 1
+        period = contexts[place].periods_us[number]
+        rows.append((number, date, date + (pipeline.deadline_us or period), pipeline.tolerance_us, period))
+        date += period
+        if random is not None and spread > 0.0:
+            date += int(random.integers(0, round(spread * period), endpoint=True))
+    return rows

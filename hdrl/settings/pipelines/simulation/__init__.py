@@ -1,0 +1,1 @@
+"""From pipelines, a machine and a policy to a Trace."""

@@ -1,0 +1,234 @@
+"""The policies by name, and simulating a load under one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from hdrl.base.errors import SimulationError, UnknownName
+from hdrl.base.seeding import stream_seed
+from hdrl.compiled.cache import compile_once
+from hdrl.compiled.lend import Lent
+from hdrl.settings.pipelines.analysis.mapping import best_mapping
+from hdrl.settings.pipelines.kernel import codes, entries
+from hdrl.settings.pipelines.kernel.jit import CACHE_FOLDER
+from hdrl.settings.pipelines.kernel.state import State, new_state, set_episode, smallest_state
+from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
+from hdrl.settings.pipelines.machine import Units
+from hdrl.settings.pipelines.simulation.tables import Plan, shared_tables
+from hdrl.settings.pipelines.simulation.trace import PipelineTrace, trace_of
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a policy does.
+
+    Attributes
+    ----------
+    order, where, fusion
+        Which ready kernel is next, where it goes, what is fused with it: numbers of
+        `hdrl.settings.pipelines.kernel.codes`.
+    what
+        The same in words.
+    """
+
+    order: int
+    where: int
+    fusion: int
+    what: str
+
+    @property
+    def codes(self) -> tuple[int, int, int]:
+        """The three numbers."""
+        return self.order, self.where, self.fusion
+
+
+_FUSED = "+fusion"
+
+STATIC = "static"
+"""The policy that follows a plan, see `hdrl.settings.pipelines.analysis.mapping`."""
+
+_RULES = {
+    "edf": Rule(
+        codes.BY_DEADLINE, codes.ON_IDLE, codes.SINGLE, "earliest deadline of the instance, on the fastest idle unit"
+    ),
+    "edf_global": Rule(
+        codes.BY_DEADLINE, codes.ON_ANY, codes.SINGLE, "earliest deadline of the instance, on the unit that ends first"
+    ),
+    "edf_local": Rule(
+        codes.BY_LOCAL_DEADLINE, codes.ON_ANY, codes.SINGLE, "earliest local deadline, on the unit that ends first"
+    ),
+    "rm": Rule(codes.BY_PERIOD, codes.ON_IDLE, codes.SINGLE, "shortest period, on the fastest idle unit"),
+    "dm": Rule(
+        codes.BY_RELATIVE_DEADLINE, codes.ON_IDLE, codes.SINGLE, "shortest relative deadline, on the fastest idle unit"
+    ),
+    "llf": Rule(codes.BY_LAXITY, codes.ON_IDLE, codes.SINGLE, "least laxity, on the fastest idle unit"),
+    "heft": Rule(codes.BY_UPWARD_RANK, codes.ON_ANY, codes.SINGLE, "highest upward rank, on the unit that ends first"),
+    "earliest_finish": Rule(
+        codes.BY_FINISH, codes.ON_ANY, codes.SINGLE, "the kernel and the unit that end first of all"
+    ),
+    "cpu": Rule(codes.BY_LOCAL_DEADLINE, codes.ON_CPU, codes.SINGLE, "earliest local deadline, CPUs only"),
+    "gpu": Rule(codes.BY_LOCAL_DEADLINE, codes.ON_GPU, codes.SINGLE, "earliest local deadline, GPUs only"),
+}
+
+_FUSIONS = {
+    "edf_global": (codes.BEST_GAIN, "the group that gains most"),
+    "edf_local": (codes.BY_THRESHOLD, "as long as local deadlines are before those of all others"),
+}
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        **_RULES,
+        **{
+            f"{name}{_FUSED}": Rule(
+                one.order,
+                one.where,
+                _FUSIONS.get(name, (codes.SHORTEST, ""))[0],
+                f"{one.what}, fused: {_FUSIONS.get(name, (0, 'the group that lets the instance end first'))[1]}",
+            )
+            for name, one in _RULES.items()
+        },
+        STATIC: Rule(codes.BY_DEADLINE, codes.ON_PLANNED, codes.PLANNED, "the best static mapping, by deadline"),
+        "random": Rule(codes.BY_CHANCE, codes.ON_RANDOM, codes.ANY_DEPTH, "any ready kernel, any unit, any fusion"),
+    }
+)
+"""The policies by name."""
+
+
+def read_policy(text: str) -> str:
+    """Return the name of a policy.
+
+    Parameters
+    ----------
+    text
+        As a user wrote it.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such policy.
+    """
+    name = text.strip().lower().replace("-", "_")
+    if name not in RULES:
+        raise UnknownName("policy", text, RULES)
+    return name
+
+
+def draws(policy: str) -> bool:
+    """Tell whether the results of a policy depend on the seed.
+
+    Parameters
+    ----------
+    policy
+        Its name.
+    """
+    return policy == "random"
+
+
+def _random_state(seed: int) -> int:
+    """Return where the generator of a random policy begins."""
+    return 1 + stream_seed(seed, "policy") % 2147483646
+
+
+def one_state(
+    machine: Units, load: PipelineLoad, *, seed: int = 0, plan: Plan | None = None, compatibility: int = codes.PLAIN
+) -> State:
+    """Return the arrays of one environment, ready to begin a load.
+
+    Parameters
+    ----------
+    machine, load
+        What is simulated.
+    seed
+        Seed of what is random in the policy.
+    plan
+        A static mapping.
+    compatibility
+        When releases are noticed, see `hdrl.settings.pipelines.kernel.codes`.
+    """
+    shared = shared_tables(machine, [load], plan)
+    shared["settings"]["compatibility"] = compatibility
+    state = new_state(1, load.n_items, int(load.first_kernels[-1]), shared)
+    set_episode(state, 0, 0, load.n_items, load.shares())
+    state.scalars[0, 0]["random"] = _random_state(seed)
+    return state
+
+
+def simulate(
+    machine: Units,
+    load: PipelineLoad,
+    policy: str,
+    *,
+    seed: int = 0,
+    plan: Plan | None = None,
+    compatibility: int = codes.PLAIN,
+) -> PipelineTrace:
+    """Simulate a load under a policy.
+
+    Parameters
+    ----------
+    machine, load
+        What is simulated.
+    policy
+        Its name.
+    seed
+        Seed of what is random in the policy.
+    plan
+        The mapping of the policy ``static``; ``None``: the best one.
+    compatibility
+        When releases are noticed, see `hdrl.settings.pipelines.kernel.codes`.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such policy.
+    WorkloadError
+        If the load can never run on the machine.
+    SimulationError
+        If the policy never starts what is left, because it has no unit for it.
+    """
+    name = read_policy(policy)
+    check_runs_on(load, machine)
+    if name == STATIC and plan is None:
+        plan = best_mapping(machine, load).plan
+    state = one_state(machine, load, seed=seed, plan=plan if name == STATIC else None, compatibility=compatibility)
+    entries.run_policy(Lent(state), RULES[name].codes)
+    check_ended(state, name)
+    return trace_of(state, 0, machine, load, {"policy": name})
+
+
+def check_ended(state: State, policy: str) -> None:
+    """Refuse a simulation that stopped before every instance had ended.
+
+    Parameters
+    ----------
+    state
+        The arrays of one environment.
+    policy
+        Who decided, for the message.
+
+    Raises
+    ------
+    SimulationError
+        If it did.
+    """
+    scalars = state.scalars[0, 0]
+    if scalars["stage"] != codes.OVER:
+        n_left = int(scalars["end_instance"] - scalars["first_instance"] - scalars["n_ended"])
+        raise SimulationError(
+            f"policy {policy!r} starts nothing more at {int(scalars['now_us']) / 1e6:g} s, but {n_left} instances have"
+            " not ended"
+        )
+
+
+def warm_up(message: Callable[[str], None]) -> None:
+    """Compile the simulator if it has never been compiled here; later processes load it from the cache.
+
+    Parameters
+    ----------
+    message
+        Told what is going on before it takes long.
+    """
+    text = "compiling the simulator of pipelines (the first time only, about half a minute)"
+    compile_once(CACHE_FOLDER, "compiled", text, lambda: entries.begin_one(Lent(smallest_state())), message)

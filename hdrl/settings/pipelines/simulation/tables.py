@@ -1,0 +1,165 @@
+"""Pipelines and loads as the flat tables that the compiled simulator reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.settings.pipelines.kernel.state import (
+    CHOICE_DTYPE,
+    INSTANCE_TABLE_DTYPE,
+    KERNEL_DTYPE,
+    MEMBER_DTYPE,
+    PIPELINE_DTYPE,
+    SETTINGS_DTYPE,
+    UNIT_TABLE_DTYPE,
+)
+from hdrl.settings.pipelines.loads.covers import option_us
+from hdrl.settings.pipelines.loads.load import PipelineLoad
+from hdrl.settings.pipelines.loads.pipeline import NEVER, Pipeline
+from hdrl.settings.pipelines.machine import CPU, GPU, Units
+
+Plan = Mapping[int, Mapping[int, tuple[int, int]]]
+"""A static mapping: for pipelines by number, for kernels by number with which something begins, the number of the
+choice among those of the kernel, and the unit."""
+
+
+def shared_tables(machine: Units, loads: Sequence[PipelineLoad], plan: Plan | None = None) -> dict[str, NDArray[Any]]:
+    """Return the tables that all environments share, by name.
+
+    Parameters
+    ----------
+    machine
+        The units.
+    loads
+        What episodes consist of; pipelines and instances of all of them, one load after the other.
+    plan
+        A static mapping of the pipelines of the only load.
+    """
+    units = np.zeros(machine.n_units, dtype=UNIT_TABLE_DTYPE)
+    units["kind"], units["ecu"] = machine.kinds, machine.ecus
+    pipelines: list[tuple[int, ...]] = []
+    kernels: list[tuple[int, ...]] = []
+    successors: list[int] = []
+    choices: list[tuple[int, ...]] = []
+    members: list[tuple[int, ...]] = []
+    instances = []
+    n_places = 0
+    done: dict[tuple[int, ...], int] = {}
+    for load in loads:
+        # Loads that differ in their dates alone share their pipelines.
+        key = tuple(map(id, load.pipelines))
+        if key not in done or plan is not None:
+            done[key] = len(pipelines)
+            for number, pipeline in enumerate(load.pipelines):
+                pipelines.append((len(kernels), len(pipeline.kernels), pipeline.ecu))
+                _add_pipeline(pipeline, machine, (plan or {}).get(number, {}), kernels, successors, choices, members)
+        table = np.zeros(load.n_items, dtype=INSTANCE_TABLE_DTYPE)
+        for name in ("release_us", "deadline_us", "tolerance_us", "period_us"):
+            table[name] = load.instances[name]
+        table["job"] = load.instances["pipeline"]
+        table["pipeline"] = load.instances["pipeline"] + done[key]
+        table["first_place"] = load.first_kernels[:-1] + n_places
+        n_places += int(load.first_kernels[-1])
+        instances.append(table)
+    return {
+        "units": units,
+        "pipelines": np.array(pipelines, dtype=PIPELINE_DTYPE),
+        "kernels": np.array(kernels, dtype=KERNEL_DTYPE),
+        "successors": np.array(successors or [0], dtype=np.int64),
+        "choices": np.array(choices, dtype=CHOICE_DTYPE),
+        "members": np.array(members, dtype=MEMBER_DTYPE),
+        "instances": np.concatenate(instances),
+        "settings": np.zeros(1, dtype=SETTINGS_DTYPE),
+    }
+
+
+def _add_pipeline(
+    pipeline: Pipeline,
+    machine: Units,
+    plan: Mapping[int, tuple[int, int]],
+    kernels: list[tuple[int, ...]],
+    successors: list[int],
+    choices: list[tuple[int, ...]],
+    members: list[tuple[int, ...]],
+) -> None:
+    worst, best, mean = _times(pipeline, machine)
+    tail, best_tail, rank = (_tails(pipeline, times) for times in (worst, best, mean))
+    for number in range(len(pipeline.kernels)):
+        first_successor, first_choice = len(successors), len(choices)
+        successors.extend(pipeline.successors[number])
+        for option in pipeline.choices[number]:
+            _add_choice(pipeline, option, worst, tail, best_tail, choices, members)
+        planned_choice, planned_unit = plan.get(number, (NEVER, NEVER))
+        kernels.append(
+            (
+                worst[number],
+                best[number],
+                tail[number],
+                best_tail[number],
+                rank[number],
+                len(pipeline.predecessors[number]),
+                first_successor,
+                len(pipeline.successors[number]),
+                first_choice,
+                len(pipeline.choices[number]),
+                planned_choice,
+                planned_unit,
+            )
+        )
+
+
+def _times(pipeline: Pipeline, machine: Units) -> tuple[list[int], list[int], list[int]]:
+    """Return the worst, the best and the mean time of each kernel alone over the units that may run it."""
+    kinds = [kind for kind, ecu in zip(machine.kinds, machine.ecus, strict=True) if pipeline.ecu in (-1, ecu)]
+    worst, best, mean = [], [], []
+    for kernel in pipeline.kernels:
+        times = [kernel.times_us[kind] for kind in kinds if kernel.times_us[kind] != NEVER]
+        worst.append(max(times))
+        best.append(option_us(kernel.times_us, tuple(kinds)))
+        mean.append(sum(times) // len(times))
+    return worst, best, mean
+
+
+def _tails(pipeline: Pipeline, times: Sequence[int]) -> list[int]:
+    """Return the longest path from the start of each kernel to the end."""
+    tails = [0] * len(times)
+    for kernel in reversed(pipeline.order):
+        tails[kernel] = times[kernel] + max((tails[after] for after in pipeline.successors[kernel]), default=0)
+    return tails
+
+
+def _add_choice(
+    pipeline: Pipeline,
+    option: int,
+    worst: Sequence[int],
+    tail: Sequence[int],
+    best_tail: Sequence[int],
+    choices: list[tuple[int, ...]],
+    members: list[tuple[int, ...]],
+) -> None:
+    group = pipeline.options[option]
+    inside = set(group.kernels)
+    after = {one for kernel in group.kernels for one in pipeline.successors[kernel]} - inside
+    alone = [pipeline.kernels[kernel].times_us for kernel in group.kernels]
+    sums = [
+        sum(times[kind] for times in alone) if all(times[kind] != NEVER for times in alone) else NEVER
+        for kind in (CPU, GPU)
+    ]
+    choices.append(
+        (
+            *group.times_us,
+            *sums,
+            max((best_tail[one] for one in after), default=0),
+            min(tail[kernel] - worst[kernel] for kernel in group.kernels),
+            len(members),
+            len(group.kernels),
+        )
+    )
+    members += [
+        (kernel, len(inside & set(pipeline.predecessors[kernel])), *pipeline.kernels[kernel].times_us)
+        for kernel in group.kernels
+    ]
