@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hdrl.experiment.experiment import RunResult, SingleRun, check_experiment, run_experiment
-from hdrl.experiment.plan import Plan, RunPlan, plan_of, plans_of, resolve_options, run_seeds
+from hdrl.experiment.plan import Plan, RunPlan, plan_of, plans_of, resolve_options
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, load_agent
 from hdrl.experiment.run.folder import default_folder
 from hdrl.experiment.run.progress import Progress
@@ -28,5 +28,4 @@ __all__ = [
     "resolve_options",
     "resumed_options",
     "run_experiment",
-    "run_seeds",
 ]

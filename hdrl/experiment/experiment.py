@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.files import write_json
@@ -133,20 +134,25 @@ def run_experiment(
     runs: list[SingleRun] = []
     clock = Clock()
     for plan in plans_of(options, out):
-        if plan.trains:
-            with insights(plan.asked.log_level, out):
-                return _train(plan, clock, progress, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
-        if resumes:
-            raise OptionsError(f"{out}: is not the folder of a training")
-        if hdeeprm_model:
-            raise OptionsError("--hdeeprm-model is for trainings, and nothing is trained here")
-        if on != "local":
-            raise OptionsError(f"--on {on} is for trainings by several workers, and nothing is trained here")
-        if options.runs > 1:
+        work: Work = Training(plan, resumes, on, hdeeprm_model) if plan.trains else Simulation(plan)
+        if not plan.trains:
+            _check_untrained(out, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
+        if options.runs > 1 and not plan.trains:
             progress.message(f"run {len(runs) + 1} of {options.runs}, seed {plan.asked.seed}")
-        runs.append(_single_run(plan, clock, progress))
+        done, trained = work.carry_out(clock, progress)
+        runs += done
         clock = Clock()
-    return RunResult(out, plan, tuple(runs))
+    return RunResult(out, plan, tuple(runs), trained)
+
+
+def _check_untrained(out: Path, *, resumes: bool, on: str, hdeeprm_model: bool) -> None:
+    """Refuse what is for trainings where nothing is trained."""
+    if resumes:
+        raise OptionsError(f"{out}: is not the folder of a training")
+    if hdeeprm_model:
+        raise OptionsError("--hdeeprm-model is for trainings, and nothing is trained here")
+    if on != "local":
+        raise OptionsError(f"--on {on} is for trainings by several workers, and nothing is trained here")
 
 
 def check_experiment(options: OptionsFile) -> OptionsFile:
@@ -171,58 +177,91 @@ def check_experiment(options: OptionsFile) -> OptionsFile:
     return plan.asked
 
 
-def _single_run(plan: RunPlan, clock: Clock, progress: Progress) -> SingleRun:
-    options, agent = plan.asked, plan.agent
-    policy = agent.policy if isinstance(agent.policy, str) else agent.name
-    clock.lap("read_s")
-    with new_folder(plan.out) as folder, insights(options.log_level, folder):
-        plan.setting.warm_up([agent.policy], progress.message)
-        clock.lap("compile_s")
-        _tell(plan, "simulating", progress)
-        left_out = [name for name in DECISION_FILES if name in options.also_write_names]
-        if left_out and agent.kind is AgentKind.POLICY:
-            progress.message(f"no {' and no '.join(left_out)} (also_write): {policy} is no agent with actions")
-        trace = decider_of(plan).play(plan.machine, plan.load, seed=options.seed, progress=progress.jobs, folder=folder)
-        simulation_s = clock.lap("simulate_s")
-        tell_run(trace)
-        metrics = write_results(folder, plan, trace)
-        clock.lap("write_s")
-        wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
-        write_json(folder / "timing.json", clock.laps | wall_clock)
-    dropped = dict(plan.load.n_dropped)
-    return SingleRun(plan.out, options.seed, policy, trace.load.n_items, dropped, metrics, simulation_s)
+class Work(Protocol):
+    """What is done for a plan."""
+
+    def carry_out(self, clock: Clock, progress: Progress) -> tuple[list[SingleRun], Trained | None]:
+        """Do it; return the runs that are finished then, and what a training has come to.
+
+        Parameters
+        ----------
+        clock
+            It is told the stages.
+        progress
+            Progress callbacks.
+        """
 
 
-def _train(
-    plan: RunPlan, clock: Clock, progress: Progress, *, resumes: bool, on: str, hdeeprm_model: bool
-) -> RunResult:
-    options, agent, out = plan.asked, plan.agent, plan.out
-    with announcing(progress.message):
-        training = TrainingRun(plan, resumes=resumes, progress=progress, on=on, hdeeprm_model=hdeeprm_model)
-    clock.lap("read_s")
-    plan.setting.warm_up((), progress.message)
-    clock.lap("compile_s")
-    if training.training.is_done:
-        progress.message(
-            f"nothing is left to train: {training.training.reached.n_iterations:,} iterations are done, "
-            f"{training.training.plan.n_iterations:,} asked for (--set learning.iterations=N asks for more)"
-        )
-    else:
-        _tell(plan, f"training {agent.name} on", progress)
-    if training.device_told() is not None:
-        progress.message(f"learning on {training.device}")
-    trained = training.run()
-    train_s = clock.lap("train_s")
-    if trained.trace is None:
-        return RunResult(out, plan, (), trained)
-    tell_run(trained.trace)
-    metrics = write_results(out, plan, trained.trace, trained.model, training.told())
-    clock.lap("write_s")
-    write_json(out / "timing.json", clock.laps)
-    training.folder.write_manifest(is_final=True)
-    dropped = dict(plan.load.n_dropped)
-    run = SingleRun(out, options.seed, agent.name, trained.trace.load.n_items, dropped, metrics, train_s)
-    return RunResult(out, plan, (run,), trained)
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """One simulation."""
+
+    plan: RunPlan
+
+    def carry_out(self, clock: Clock, progress: Progress) -> tuple[list[SingleRun], None]:
+        """Simulate, and write the folder."""
+        plan, options, agent = self.plan, self.plan.asked, self.plan.agent
+        policy = agent.policy if isinstance(agent.policy, str) else agent.name
+        clock.lap("read_s")
+        with new_folder(plan.out) as folder, insights(options.log_level, folder):
+            plan.setting.warm_up([agent.policy], progress.message)
+            clock.lap("compile_s")
+            _tell(plan, "simulating", progress)
+            left_out = [name for name in DECISION_FILES if name in options.also_write_names]
+            if left_out and agent.kind is AgentKind.POLICY:
+                progress.message(f"no {' and no '.join(left_out)} (also_write): {policy} is no agent with actions")
+            decider = decider_of(plan)
+            trace = decider.play(plan.machine, plan.load, seed=options.seed, progress=progress.jobs, folder=folder)
+            simulation_s = clock.lap("simulate_s")
+            tell_run(trace)
+            metrics = write_results(folder, plan, trace)
+            clock.lap("write_s")
+            wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
+            write_json(folder / "timing.json", clock.laps | wall_clock)
+        dropped = dict(plan.load.n_dropped)
+        return [SingleRun(plan.out, options.seed, policy, trace.load.n_items, dropped, metrics, simulation_s)], None
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A training, and the simulation of what it has come to; see `run_experiment`."""
+
+    plan: RunPlan
+    resumes: bool
+    on: str
+    hdeeprm_model: bool
+
+    def carry_out(self, clock: Clock, progress: Progress) -> tuple[list[SingleRun], Trained]:
+        """Train, and write the folder."""
+        plan, out = self.plan, self.plan.out
+        with insights(plan.asked.log_level, out):
+            with announcing(progress.message):
+                training = TrainingRun(
+                    plan, resumes=self.resumes, progress=progress, on=self.on, hdeeprm_model=self.hdeeprm_model
+                )
+            clock.lap("read_s")
+            plan.setting.warm_up((), progress.message)
+            clock.lap("compile_s")
+            if training.training.is_done:
+                progress.message(
+                    f"nothing is left to train: {training.training.reached.n_iterations:,} iterations are done, "
+                    f"{training.training.plan.n_iterations:,} asked for (--set learning.iterations=N asks for more)"
+                )
+            else:
+                _tell(plan, f"training {plan.agent.name} on", progress)
+            if training.device_told() is not None:
+                progress.message(f"learning on {training.device}")
+            trained = training.run()
+            train_s = clock.lap("train_s")
+            if trained.trace is None:
+                return [], trained
+            tell_run(trained.trace)
+            metrics = write_results(out, plan, trained.trace, trained.model, training.told())
+            clock.lap("write_s")
+            write_json(out / "timing.json", clock.laps)
+            training.folder.write_manifest(is_final=True)
+        n_jobs, dropped = trained.trace.load.n_items, dict(plan.load.n_dropped)
+        return [SingleRun(out, plan.asked.seed, plan.agent.name, n_jobs, dropped, metrics, train_s)], trained
 
 
 def _tell(plan: RunPlan, doing: str, progress: Progress) -> None:

@@ -10,7 +10,6 @@ from typing import Generic, TypeVar
 from hdrl.agents import ALGORITHMS
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.base.pyfiles import is_policy_file
-from hdrl.base.seeding import stream_seed
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.learning import built_in_agent
 from hdrl.options.file import OptionsFile
@@ -66,7 +65,7 @@ class RunPlan(Plan[OptionsFile]):
     @property
     def trains(self) -> bool:
         """Whether the agent learns."""
-        return _trains(self.asked, self.agent)
+        return self.agent.kind is not AgentKind.POLICY and self.asked.agent_options.run == "train"
 
 
 def plan_of(asked: Asked, out: Path = NOWHERE) -> Plan[Asked]:
@@ -110,13 +109,20 @@ def plans_of(options: OptionsFile, out: Path) -> Iterator[RunPlan]:
     """
     setting, options = find_setting(options.setting_name, options.folder), options.explicit()
     agent = choose_agent(options, setting)
-    options = _explicit(options, setting, agent)
-    if options.runs == 1 or _trains(options, agent):
-        yield _with_agent(plan_of(options, out), agent)
-        return
-    for index, seed in enumerate(run_seeds(options)):
-        agent = agent if index == 0 else choose_agent(options, setting)
-        yield _with_agent(plan_of(options.changed(seed=seed, runs=1), out / f"run_{index}"), agent)
+    learns = agent.kind is not AgentKind.POLICY
+    values = {"type": "LEARNING" if learns else "CLASSIC"}
+    if not learns and agent.path is None:
+        values[options.policy_key] = agent.policy
+    options = options.with_agent(**values)
+    if options.runs == 1 or (learns and options.agent_options.run == "train"):
+        each = {out: options}
+    else:
+        seeds = enumerate(options.run_seeds)
+        each = {out / f"run_{index}": options.changed(seed=seed, runs=1) for index, seed in seeds}
+    for number, (folder, one) in enumerate(each.items()):
+        agent = agent if number == 0 else choose_agent(one, setting)
+        machine = setting.machine(one)
+        yield RunPlan(one, setting, machine, (setting.load(one, machine),), folder, agent)
 
 
 def resolve_options(options: OptionsFile) -> OptionsFile:
@@ -130,18 +136,11 @@ def resolve_options(options: OptionsFile) -> OptionsFile:
     OptionsError
         If a classic agent without a file does not have exactly one policy.
     """
-    return _explicit(options.explicit(), find_setting(options.setting_name, options.folder))
-
-
-def run_seeds(options: OptionsFile) -> list[int]:
-    """Return the seed of each run.
-
-    A single run has the seed of the options. Of several, run ``i`` has the first 32 bits of the stream
-    ``run/<i>``; where the seed repeats, as in HDeepRM, all have the same.
-    """
-    if options.runs == 1 or options.repeats_seed:
-        return [options.seed] * options.runs
-    return [stream_seed(options.seed, f"run/{index}") for index in range(options.runs)]
+    setting, options = find_setting(options.setting_name, options.folder), options.explicit()
+    values = {"type": options.agent_type}
+    if options.agent_type == "CLASSIC" and options.agent_options.file is None:
+        values[options.policy_key] = _classic_policy(options, setting)
+    return options.with_agent(**values)
 
 
 def choose_agent(options: OptionsFile, setting: Setting) -> AgentChoice:
@@ -180,16 +179,6 @@ def choose_agent(options: OptionsFile, setting: Setting) -> AgentChoice:
     return agent
 
 
-def _explicit(options: OptionsFile, setting: Setting, agent: AgentChoice | None = None) -> OptionsFile:
-    """Return options with the kind of their agent, in a file that of its class, and the policy of a classic one."""
-    values: dict[str, object] = {"type": options.agent_type}
-    if options.agent_type == "CLASSIC" and options.agent_options.file is None:
-        values[options.policy_key] = _classic_policy(options, setting)
-    if agent is not None:
-        values["type"] = "CLASSIC" if agent.kind is AgentKind.POLICY else "LEARNING"
-    return options.with_agent(**values)
-
-
 def _classic_policy(options: OptionsFile, setting: Setting) -> str:
     written, key = options.policy(), f"{options.agent_block}.{options.policy_key}"
     if is_policy_file(written):
@@ -198,11 +187,3 @@ def _classic_policy(options: OptionsFile, setting: Setting) -> str:
         return setting.policies.read(written)
     except UnknownName as error:
         raise OptionsError(f"{options.where}: {key}: {error}") from None
-
-
-def _trains(options: OptionsFile, agent: AgentChoice) -> bool:
-    return agent.kind is not AgentKind.POLICY and options.agent_options.run == "train"
-
-
-def _with_agent(plan: Plan[OptionsFile], agent: AgentChoice) -> RunPlan:
-    return RunPlan(plan.asked, plan.setting, plan.machine, plan.loads, plan.out, agent)

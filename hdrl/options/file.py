@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from hdrl.base.errors import OptionsError
+from hdrl.base.seeding import stream_seed
 from hdrl.options.block import Block, PlacedBlock
 from hdrl.options.learning import LearningOptions
 from hdrl.options.numbers import Count, Few, Positive, Share
@@ -125,6 +126,17 @@ class OptionsFile(PlacedBlock):
     def tests_by_drawing(self) -> bool:
         """Whether agents of HDeepRM's API draw their actions when they are tested, too."""
         return False
+
+    @property
+    def run_seeds(self) -> list[int]:
+        """The seed of each run.
+
+        A single run has the seed of the options. Of several, run ``i`` has the first 32 bits of the stream
+        ``run/<i>``; where the seed repeats, as in HDeepRM, all have the same.
+        """
+        if self.runs == 1 or self.repeats_seed:
+            return [self.seed] * self.runs
+        return [stream_seed(self.seed, f"run/{index}") for index in range(self.runs)]
 
     def file_or_name(self, text: str) -> str | Path:
         """Return the path of a file, or the text itself where it can only be the name of something shipped.
