@@ -222,8 +222,8 @@ def _show(result: RunResult) -> None:
     table.add_column("value", justify="right")
     table.add_column("unit")
     metrics, setting = result.metrics, result.plan.setting
-    for name in setting.shown_metrics:
-        info = setting.metrics[name]
+    for name in setting.measures.shown:
+        info = setting.measures.metrics[name]
         if info.hides_zero and (not metrics[name] or math.isnan(metrics[name])):
             continue
         form = metric_form(name, info, [metrics[name]])

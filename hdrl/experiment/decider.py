@@ -96,7 +96,7 @@ class PolicyDecider:
     ) -> Any:
         """Simulate under the policy."""
         with blamed(self.path):
-            return self.setting.simulate(
+            return self.setting.simulator.simulate(
                 machine, load, self.policy, seed=seed, options=self.options, progress=progress, folder=folder
             )
 

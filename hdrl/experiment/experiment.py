@@ -204,7 +204,7 @@ class Simulation:
         policy = agent.policy if isinstance(agent.policy, str) else agent.name
         clock.lap("read_s")
         with new_folder(plan.out) as folder, insights(options.log_level, folder):
-            plan.setting.warm_up([agent.policy], progress.message)
+            plan.setting.simulator.warm_up([agent.policy], progress.message)
             clock.lap("compile_s")
             _tell(plan, "simulating", progress)
             left_out = [name for name in DECISION_FILES if name in options.also_write_names]
@@ -240,7 +240,7 @@ class Training:
                     plan, resumes=self.resumes, progress=progress, on=self.on, hdeeprm_model=self.hdeeprm_model
                 )
             clock.lap("read_s")
-            plan.setting.warm_up((), progress.message)
+            plan.setting.simulator.warm_up((), progress.message)
             clock.lap("compile_s")
             if training.training.is_done:
                 progress.message(
@@ -271,7 +271,7 @@ def _tell(plan: RunPlan, doing: str, progress: Progress) -> None:
     if missed is not None:
         progress.message(missed)
     size = ", ".join(f"{value:,} {key.removeprefix('n_')}" for key, value in machine.facts().items() if key != "name")
-    offered = plan.setting.offered_load(machine, load)
+    offered = plan.setting.inputs.offered_load(machine, load)
     told = f", offered load {offered:.3g}" if offered is not None and math.isfinite(offered) else ""
     progress.message(
         f"{doing} {load.n_items:,} jobs {'on' if doing == 'simulating' else 'and'} {size} of {machine.name}{told}"

@@ -84,12 +84,12 @@ def plan_of(asked: Asked, out: Path = NOWHERE) -> Plan[Asked]:
         If something that they name is wrong.
     """
     setting = find_setting(asked.setting_name, asked.folder)
-    machine = setting.machine(asked)
+    machine = setting.inputs.machine(asked)
     if isinstance(asked, Sweep):
-        usual = setting.policies.default_baseline, setting.default_metrics
+        usual = setting.policies.default_baseline, setting.measures.compared
         completed = asked.completed(machine, baseline=usual[0], metrics=usual[1])
-        return Plan(completed, setting, machine, tuple(setting.loads(asked, machine)), out)
-    return Plan(asked, setting, machine, (setting.load(asked, machine),), out)
+        return Plan(completed, setting, machine, tuple(setting.inputs.loads(asked, machine)), out)
+    return Plan(asked, setting, machine, (setting.inputs.load(asked, machine),), out)
 
 
 def plans_of(options: OptionsFile, out: Path) -> Iterator[RunPlan]:
@@ -121,8 +121,8 @@ def plans_of(options: OptionsFile, out: Path) -> Iterator[RunPlan]:
         each = {out / f"run_{index}": options.changed(seed=seed, runs=1) for index, seed in seeds}
     for number, (folder, one) in enumerate(each.items()):
         agent = agent if number == 0 else choose_agent(one, setting)
-        machine = setting.machine(one)
-        yield RunPlan(one, setting, machine, (setting.load(one, machine),), folder, agent)
+        machine = setting.inputs.machine(one)
+        yield RunPlan(one, setting, machine, (setting.inputs.load(one, machine),), folder, agent)
 
 
 def resolve_options(options: OptionsFile) -> OptionsFile:

@@ -39,10 +39,10 @@ def write_results(
     options, setting = plan.asked, plan.setting
     repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK_INFO}
     trace = dataclasses.replace(trace, info=repeatable)
-    for one in setting.files:
+    for one in setting.view.files:
         if not one.is_extra or set(one.names) & set(options.also_write_names):
             one.write(trace, folder)
-    metrics = setting.measure(trace)
+    metrics = setting.measures.measure(trace)
     write_json(
         folder / "metrics.json", {name: value if math.isfinite(value) else None for name, value in metrics.items()}
     )

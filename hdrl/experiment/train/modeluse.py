@@ -326,7 +326,7 @@ def switch_of(
     if not specialists:
         return None
     points = spec.points(load)
-    return Switch(agent, specialists, lambda: points[spec.spec.configuration_now(env, load)], where)
+    return Switch(agent, specialists, lambda: points[spec.configuration_now(env, load)], where)
 
 
 def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callable[[], object] | None = None) -> Trace:

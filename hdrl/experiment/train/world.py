@@ -209,7 +209,7 @@ class World:
 
     def _records(self, machine: Machine, load: Load, *parts: Places) -> list[dict[str, Any]]:
         """Return what a model file says of parts of one load, which is hashed and marked once for all of them."""
-        marks, sha256 = self.spec.spec.marks(machine, load), load.sha256()
+        marks, sha256 = self.spec.marks(machine, load), load.sha256()
         return [
             {
                 "workload": load.name,

@@ -8,11 +8,11 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.base.errors import OptionsError
-from hdrl.setting import PlainPolicies
+from hdrl.setting import PolicyBook
 
 
-class PipelinePolicies(PlainPolicies):
-    """See `hdrl.setting.PolicyBook`."""
+class PipelinePolicies(PolicyBook):
+    """The policies."""
 
     default_baseline = "edf_global+fusion"
 

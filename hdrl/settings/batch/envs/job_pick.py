@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
 from hdrl.compiled.counts import ALL_LEGAL
+from hdrl.compiled.fields import Role, names_of
 from hdrl.compiled.lend import Lent
 from hdrl.envs.arguments import Episodes, Stepping, defaults_of, taken
 from hdrl.envs.episodes import Length, Window, plan_episodes
@@ -27,7 +28,7 @@ from hdrl.settings.batch.envs.job_pick_windows import WindowFilter
 from hdrl.settings.batch.envs.machines import PoolSource, check_choices, why_not_pool
 from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace
 from hdrl.settings.batch.identical_cores import entries
-from hdrl.settings.batch.identical_cores.state import HISTORY, OUTPUTS, SHARED
+from hdrl.settings.batch.identical_cores.state import OrderState
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
@@ -203,8 +204,6 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
             observations=self._observations,
             masks=self._masks,
             row_masks=self._row_masks,
-            rewards=self._rewards,
-            is_over=self._terminations,
         )
         self._lent = Lent(self._pool)
         self._ended = EndedEpisodes(self.num_envs)
@@ -255,10 +254,10 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         return dict(zip(rows, windows, strict=True))
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        entries.reset_rows(self._lent, self._team, chosen)
+        entries.SERVED.reset(self._lent, self._team, chosen)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        illegal, n_ended = entries.step_rows(self._lent, self._counts, self._team, chosen, actions)
+        illegal, n_ended = entries.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
         paid = self._pay.due(chosen, self._terminations) if illegal == ALL_LEGAL else None
         if paid is not None:
             self._pay.pay_own(paid, entries.objectives(self._lent, paid), self._rewards, self._returns)
@@ -269,7 +268,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         return illegal, n_ended
 
     def _help(self, number: int) -> None:
-        entries.help_rows(self._lent, self._counts, self._team, number, self._chosen)
+        entries.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         for row in np.flatnonzero(ended).tolist():
@@ -286,9 +285,8 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         self._row_masks[:] = np.arange(self.layout.n_rows) < self._pool.scalars["n_shown"]
 
     def _state_arrays(self) -> StateDict:
-        arrays = self._pool._asdict()
-        unused = () if self.options.predicts else HISTORY
-        own = {name: arrays[name] for name in arrays if name not in (*SHARED, *OUTPUTS, *unused)}
+        arrays = {name: getattr(self._pool, name) for name in names_of(OrderState, Role.OWN, is_output=False)}
+        own = {name: array for name, array in arrays.items() if array.size or self.options.predicts}
         scalars = own.pop("scalars")
         n_machines = len({one.n_cores for one in self.inputs.platforms})
         changes = {"n_held": self.options.may_hold, "n_procs": n_machines > 1, "is_weighed": bool(self.options.guides)}

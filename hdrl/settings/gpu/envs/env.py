@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName
-from hdrl.compiled.codes import UNKNOWN_CODE, check_status
-from hdrl.compiled.team import LEADER
+from hdrl.compiled.fields import saved
+from hdrl.compiled.lend import Lent
 from hdrl.envs.arguments import Episodes, Stepping, defaults_of, taken
 from hdrl.envs.episodes import Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
@@ -23,7 +23,7 @@ from hdrl.envs.windowed import Windowed
 from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
 from hdrl.settings.gpu.envs.loads import joined, loads_of
 from hdrl.settings.gpu.kernel import acting, codes
-from hdrl.settings.gpu.kernel.state import World, blank
+from hdrl.settings.gpu.kernel.state import World, new_world
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.policies.names import ORDERS, PLACEMENTS, Policy, read_policy
@@ -253,11 +253,11 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         self._plan_windows(self.loads, episodes.n_jobs, episodes.start, episodes.part)
         self._sizes = choices.sizes()
         self._placements = np.array([PLACEMENTS[name] for name in choices.placements], dtype=np.int64)
-        self._units = np.ones(self.num_envs)
         self._found_units: dict[Window, float] = {}
         self._records = records and self.num_envs == 1
         self._seed_of_rules = seed_of_rules
         self._columns, self._state = self._new_world(seed_of_rules, "fgd" in choices.placements)
+        self._lent = Lent(self._state)
 
     @classmethod
     def of(cls, num_envs: int = 1, *, render_mode: None = None, **arguments: Any) -> GpuClusterVectorEnv:
@@ -299,12 +299,16 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
             "checkpoint_s": np.array([self.rules.checkpoint_s]),
             "level_bounds": bounds,
             "level_keys": keys,
+            "sizes": self._sizes,
+            "placements": self._placements,
+            "observations": self._observations,
+            "row_masks": self._row_masks,
         }
         sums = np.concatenate([[0], np.cumsum(whole.jobs["n_gpus"])])
         width = min(self.plan.max_jobs, whole.n_items)
         n_units = int((sums[width:] - sums[:-width]).max())
         room = (STAYS_PER_JOB * width + 64, STAYS_PER_JOB * n_units + cluster.n_units + 64) if self._records else (1, 1)
-        world = blank(shared, self.num_envs, width, n_units, int(whole.jobs["user"].max()) + 2, *room)
+        world = new_world(shared, self.num_envs, width, n_units, int(whole.jobs["user"].max()) + 2, *room)
         return columns, world
 
     # ------------------------------------------------------------------ hooks of the batch
@@ -314,7 +318,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         window = self._next_window(row, episode, seed)
         put_jobs(self._state, row, self._columns, self._first_of(window), window.n_jobs)
         self._state.random[row] = 1 + seed % 2147483645
-        self._units[row] = self._unit_of(window)
+        self._state.unit[row] = self._unit_of(window)
 
     def _first_of(self, window: Window) -> int:
         """Return the place of the first job of a window among the jobs of all loads."""
@@ -340,47 +344,21 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         return self._found_units[window]
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        self._serve(acting.RESET, LEADER, chosen, self._actions)
+        acting.SERVED.reset(self._lent, self._team, chosen, self._counts)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        return self._serve(acting.STEP, LEADER, chosen, actions)
+        return acting.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
 
     def _help(self, number: int) -> None:
-        self._serve(acting.STEP, number, self._chosen, self._actions)
-
-    def _serve(self, request: int, member: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        illegal, n_ended = acting.serve(
-            self._state,
-            self._counts.places,
-            self._team,
-            self._sizes,
-            self._placements,
-            self._units,
-            self._observations,
-            self._row_masks,
-            request,
-            member,
-            chosen,
-            actions,
-        )
-        if illegal == UNKNOWN_CODE:
-            placements = [(codes.PLACEMENTS, one) for one in self._placements.tolist()]
-            objective = acting.OBJECTIVES, self._sizes[acting.OBJECTIVE]
-            check_status(
-                illegal, (acting.REQUESTS, request), objective, *placements, *codes.asked_by(self._state.rules)
-            )
-        return int(illegal), int(n_ended)
+        acting.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
-        values = np.zeros((acting.N_OBJECTIVES, self.num_envs))
-        acting.tell(self._state, ended, values)
+        values = acting.SERVED.ask(self._lent, acting.TELL, ended)
         found = {name: values[number] for name, number in OBJECTIVES.items()}
         return {"objective": found[self.objective].copy(), **found}
 
     def _state_arrays(self) -> StateDict:
-        shared = set(World._fields[: World._fields.index("n_jobs")])
-        found: StateDict = {name: array for name, array in self._state._asdict().items() if name not in shared}
-        return {**found, "windows": self._windows, "objective_units": self._units}
+        return {**saved(self._state), "windows": self._windows}
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
