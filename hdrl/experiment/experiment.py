@@ -133,12 +133,15 @@ def run_experiment(
         check_free(out)
     runs: list[SingleRun] = []
     clock = Clock()
+    if not options.may_learn:
+        _check_untrained(out, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
     for plan in plans_of(options, out):
-        work: Work = Training(plan, resumes, on, hdeeprm_model) if plan.trains else Simulation(plan)
+        work: Work = Training(plan, resumes, on, hdeeprm_model)
         if not plan.trains:
             _check_untrained(out, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
-        if options.runs > 1 and not plan.trains:
-            progress.message(f"run {len(runs) + 1} of {options.runs}, seed {plan.asked.seed}")
+            if options.runs > 1:
+                progress.message(f"run {len(runs) + 1} of {options.runs}, seed {plan.asked.seed}")
+            work = Simulation(plan)
         done, trained = work.carry_out(clock, progress)
         runs += done
         clock = Clock()

@@ -199,6 +199,11 @@ class OptionsFile(PlacedBlock):
         learns = getattr(agent, self.policy_key) is None and (agent.hidden, agent.lr, agent.gamma) != (None, None, None)
         return "LEARNING" if learns else "CLASSIC"
 
+    @property
+    def may_learn(self) -> bool:
+        """Whether the agent may be one that learns: a file decides itself."""
+        return self.agent_type == "LEARNING" or self.agent_options.file is not None
+
     def no_learning(self) -> str | None:
         """Return why an agent cannot learn, or decide by a model, under these options; ``None`` if it can."""
         return None
