@@ -164,9 +164,9 @@ class JobPickSpec(_OfMoreLogs):
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective, and 1 where more of it is better, else -1."""
-        from hdrl.envs import JobPickVectorEnv
+        from hdrl.settings.batch.envs.job_pick_making import job_pick_vector
 
-        return _goal(JobPickVectorEnv, arguments)
+        return _goal(job_pick_vector, arguments)
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
         """Return why its simulator of identical processors cannot simulate jobs exactly; ``None`` if it can."""
@@ -179,10 +179,10 @@ class JobPickSpec(_OfMoreLogs):
         """Return the choices whose defaults depend on other arguments."""
         if self.is_dissertation(arguments):
             return {}
-        from hdrl.settings.batch.envs.job_pick_options import job_pick_options
+        from hdrl.envs.arguments import taken
+        from hdrl.settings.batch.envs.job_pick_options import PickChoices
 
-        known = inspect.signature(job_pick_options).parameters
-        options = job_pick_options(**{name: value for name, value in arguments.items() if name in known})
+        options = taken(PickChoices(), dict(arguments)).checked()
         names = ("commitment", "backfilling", "features", "scales")
         return {name: getattr(options, name) for name in names}
 
