@@ -30,7 +30,7 @@ from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
 from hdrl.settings.batch.identical_cores import codes as order_codes
 from hdrl.settings.batch.identical_cores import entries as order_entries
 from hdrl.settings.batch.identical_cores import observe as order_observe
-from hdrl.settings.batch.identical_cores.backfill import _candidate_key as order_candidate_key
+from hdrl.settings.batch.identical_cores.engine import _candidate_key as order_candidate_key
 from hdrl.settings.batch.identical_cores.entries import run_keys
 from hdrl.settings.batch.identical_cores.queue import key_value
 from hdrl.settings.batch.identical_cores.state import new_order_state, smallest_state

@@ -46,7 +46,7 @@ def _spaces(kind: IndexKind) -> tuple[spaces.Box, spaces.Box]:
 class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
     """A batch of environments in which weights of an index and a gate are judged by whole windows of logs.
 
-    **Description.** The action is an index of waiting jobs and a gate that holds jobs back (`kernel.index`): EASY with
+    **Description.** The action is an index of waiting jobs and a gate that holds jobs back (`kernel.keys`): EASY with
     that order. It is simulated on windows of one log or several, all rows on the same windows.
 
     **Action space.** ``Box(-50, 50, (24,))``, or ``(144,)`` with ``form="network"``: by how much the weights differ
