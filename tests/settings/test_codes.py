@@ -251,7 +251,7 @@ def rule_of_gpus(place: int) -> Callable[[int], int]:
 
 
 def env_of_gpus() -> GpuClusterVectorEnv:
-    return GpuClusterVectorEnv(1, machine=CLUSTER, load=LOAD, n_jobs="all")
+    return GpuClusterVectorEnv.of(1, machine=CLUSTER, load=LOAD, n_jobs="all")
 
 
 def objective_of_gpus(code: int) -> None:

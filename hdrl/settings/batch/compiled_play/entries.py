@@ -73,7 +73,7 @@ def decide(lent: Lent[Play]) -> None:
     Parameters
     ----------
     lent
-        The arrays; `picking.making` makes them.
+        The arrays; `compiled_play.state` makes them.
     """
     _call(lent.places)
 
