@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
+from hdrl.compiled.fields import Role, names_of
 from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Length, Part, Start, Window
 from hdrl.envs.native import BoolArray, Info, Options, StateDict
@@ -19,7 +20,7 @@ from hdrl.envs.windowed import Windowed
 from hdrl.settings.pipelines.envs.options import OBJECTIVES, pipelines_options
 from hdrl.settings.pipelines.inputs import LoadLike, read_loads
 from hdrl.settings.pipelines.kernel import entries
-from hdrl.settings.pipelines.kernel.state import INDEXING, OUTPUTS, SHARED, new_state, set_episode
+from hdrl.settings.pipelines.kernel.state import INDEXING, State, new_state, set_episode
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.simulation.policies import RULES, read_policy
@@ -191,8 +192,6 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
             observations=self._observations,
             masks=self._masks,
             row_masks=self._row_masks,
-            rewards=self._rewards,
-            is_over=self._terminations,
         )
         self._lent = Lent(self._state)
         self._seeds_of_times = np.zeros(self.num_envs, dtype=np.int64)
@@ -227,13 +226,13 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         return load.times.shares(int(load.first_kernels[-1]), int(self._seeds_of_times[row]))
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        entries.reset_rows(self._lent, self._team, chosen)
+        entries.SERVED.reset(self._lent, self._team, chosen)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        return entries.step_rows(self._lent, self._counts, self._team, chosen, actions)
+        return entries.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
 
     def _help(self, number: int) -> None:
-        entries.help_rows(self._lent, self._counts, self._team, number, self._chosen)
+        entries.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
 
     def _mask_info(self, chosen: BoolArray) -> Info:
         info = super()._mask_info(chosen)
@@ -256,8 +255,9 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
 
     def _state_arrays(self) -> StateDict:
         found: StateDict = {"windows": self._windows, "seeds_of_times": self._seeds_of_times}
-        for name, array in self._state._asdict().items():
-            if name in (*SHARED, *INDEXING, *OUTPUTS):
+        for name in names_of(State, Role.OWN, is_output=False):
+            array = getattr(self._state, name)
+            if name in INDEXING:
                 continue
             if array.dtype.names is None:
                 found[name] = array
