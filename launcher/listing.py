@@ -27,7 +27,8 @@ def _policies(setting: Setting) -> Named:
 
 def _metrics(setting: Setting) -> Named:
     return {
-        name: f"{'' if info.unit == '1' else f'{info.unit}: '}{info.formula}" for name, info in setting.metrics.items()
+        name: f"{'' if info.unit == '1' else f'{info.unit}: '}{info.formula}"
+        for name, info in setting.measures.metrics.items()
     }
 
 
@@ -50,11 +51,11 @@ def _settings(setting: Setting) -> Named:
 
 
 def _platforms(setting: Setting) -> Named:
-    return _shipped(setting, setting.shipped_machines(), "platforms")
+    return _shipped(setting, setting.inputs.shipped_machines(), "platforms")
 
 
 def _workloads(setting: Setting) -> Named:
-    return _shipped(setting, setting.shipped_loads(), "workloads")
+    return _shipped(setting, setting.inputs.shipped_loads(), "workloads")
 
 
 def _shipped(setting: Setting, named: Named, what: str) -> Named:

@@ -23,7 +23,7 @@ def schema(setting: str) -> None:
     from hdrl.options.reading import schema_of
     from hdrl.setting import find_setting
 
-    click.echo(json.dumps(schema_of(find_setting(setting).Options), indent=2))
+    click.echo(json.dumps(schema_of(find_setting(setting).inputs.Options), indent=2))
 
 
 @options.command()

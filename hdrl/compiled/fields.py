@@ -12,7 +12,9 @@ is, and which part it plays. ::
 
 From it follow the arrays at the beginning (`new_arrays`), the same as a batch (`repeated`, `alone`) and for another
 thread (`for_another_thread`), one environment of a batch in compiled code (`first_row_of`, then
-`hdrl.compiled.rows.moved_to`), how it is brought back to its beginning (`restoring`), and how its logs grow (`grown`).
+`hdrl.compiled.rows.moved_to`: what `hdrl.compiled.serving` does with any batch), how it is brought back to its
+beginning (`restoring`), how its logs grow (`grown`, `doubled`), and what is saved of a batch (`saved`). A table may
+hold tables: ``pool: OrderState``; one that all environments of a batch share is ``Annotated[State, Role.SHARED]``.
 """
 
 from __future__ import annotations
@@ -37,14 +39,12 @@ class Role(Enum):
 
     ``OWN``: each environment has one; in a batch it has a leading axis. ``SHARED``: it never changes, and all
     environments of a batch share it. ``SCRATCH``: it holds nothing from one decision to the next; environments share
-    it, threads do not, so that it stays in the cache however many environments there are. ``PER_ROW``: the environments
-    of a batch share it because it holds one value for each of them.
+    it, threads do not, so that it stays in the cache however many environments there are.
     """
 
     OWN = "own"
     SHARED = "shared"
     SCRATCH = "scratch"
-    PER_ROW = "per row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,6 @@ def log(dtype: DTypeLike, length: str, *, counted_by: str) -> Field:
     return Field(np.dtype(dtype), (length,), Role.OWN, counted_by=counted_by)
 
 
-def per_row(dtype: DTypeLike, *, is_output: bool = False) -> Field:
-    """Return a field with one value for each environment of a batch: see `Field`."""
-    return Field(np.dtype(dtype), (), Role.PER_ROW, is_output=is_output)
-
-
 @cache
 def fields_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Field]:
     """Return the fields of a state by name, in their order.
@@ -118,7 +113,7 @@ def fields_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Field]:
     return {name: hints[name].__metadata__[0] for name in kind._fields}  # type: ignore[attr-defined]
 
 
-def names_of(kind: type[tuple[Any, ...]], *roles: Role) -> tuple[str, ...]:
+def names_of(kind: type[tuple[Any, ...]], *roles: Role, is_output: bool | None = None) -> tuple[str, ...]:
     """Return the names of the fields that play one of some parts.
 
     Parameters
@@ -127,8 +122,11 @@ def names_of(kind: type[tuple[Any, ...]], *roles: Role) -> tuple[str, ...]:
         The class of the named tuple.
     roles
         The parts.
+    is_output
+        Whether they are handed out; ``None``: all.
     """
-    return tuple(name for name, field in fields_of(kind).items() if field.role in roles)
+    fields = fields_of(kind).items()
+    return tuple(name for name, one in fields if one.role in roles and is_output in (None, one.is_output))
 
 
 def _by_name(state: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
@@ -175,8 +173,6 @@ def new_arrays(
 
     def shape_of(field: Field) -> tuple[int, ...]:
         of_one = tuple(sizes[name] for name in field.lengths)
-        if field.role is Role.PER_ROW:
-            return (1 if n_rows is None else n_rows,)
         return of_one if n_rows is None or field.role is not Role.OWN else (n_rows, *of_one)
 
     return kind(*(_beginning(name, one, shape_of(one), given.get(name)) for name, one in fields.items()))
@@ -250,6 +246,37 @@ def _replaced(state: T, arrays: dict[str, NDArray[Any]]) -> T:
     return state._replace(**arrays)  # type: ignore[attr-defined, no-any-return]
 
 
+def saved(batch: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a batch that change from step to step, by name, but for what is handed out.
+
+    They are views, structured arrays as bytes, which may be written to.
+
+    Parameters
+    ----------
+    batch
+        The arrays of the batch.
+    """
+    fields = fields_of(type(batch))
+    own = {name: one for name, one in _by_name(batch).items() if fields[name].role is Role.OWN and one.size}
+    return {
+        name: one.view(np.uint8).reshape(len(one), -1) if one.dtype.names else one
+        for name, one in own.items()
+        if not fields[name].is_output
+    }
+
+
+def doubled(state: T) -> T:
+    """Return the state with every log twice as long.
+
+    Parameters
+    ----------
+    state
+        The arrays of a batch.
+    """
+    logs = {name: getattr(state, name) for name, field in fields_of(type(state)).items() if field.counted_by}
+    return _replaced(state, {name: np.concatenate([old, np.zeros_like(old)], axis=1) for name, old in logs.items()})
+
+
 def grown(state: T, *, margin: int) -> T:
     """Return the state with every log that is more than half full doubled.
 
@@ -295,9 +322,24 @@ def first_row_of(kind: type[tuple[Any, ...]]) -> Any:
     kind
         The class of the named tuple.
     """
-    rows = {name: "[0]" if field.role is Role.OWN else "" for name, field in fields_of(kind).items()}
-    arrays = ", ".join(f"batch.{name}{row}" for name, row in rows.items())
-    return _compiled("batch", [f"return make({arrays})"], {"make": kind})
+    makers: dict[str, Any] = {}
+    return _compiled("batch", [f"return {_first_row(kind, 'batch', makers)}"], makers)
+
+
+def _first_row(kind: type[tuple[Any, ...]], batch: str, makers: dict[str, Any]) -> str:
+    """Return what makes the first environment of a batch, in Python; what it calls is added to ``makers``."""
+    hints, arrays = get_type_hints(kind, include_extras=True), []
+    for name in kind._fields:  # type: ignore[attr-defined]
+        hint = hints[name]
+        part = hint.__metadata__[0] if hasattr(hint, "__metadata__") else None
+        if part is None:
+            arrays.append(_first_row(hint, f"{batch}.{name}", makers))
+        else:
+            is_own = isinstance(part, Field) and part.role is Role.OWN
+            arrays.append(f"{batch}.{name}[0]" if is_own else f"{batch}.{name}")
+    maker = f"make_{len(makers)}"
+    makers[maker] = kind
+    return f"{maker}({', '.join(arrays)})"
 
 
 @jit

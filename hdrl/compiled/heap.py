@@ -1,8 +1,13 @@
-"""Indexed binary heaps over slots: the earliest key on top, any slot removable, no allocation.
+"""Binary heaps without allocation, of three kinds; the caller keeps the size.
 
-``slots[i].key`` is the key of slot ``i`` and ``slots[i].position`` its place in the heap (-1: not in it);
-``slots[p].heap`` is the slot at place ``p``. The caller keeps the size. Equal keys come out in any order: who
-needs one sorts by ``seq`` afterwards.
+*Slots* (`push`, `remove`): the earliest key on top, any slot removable. ``slots[i].key`` is the key of slot ``i`` and
+``slots[i].position`` its place in the heap (-1: not in it); ``slots[p].heap`` is the slot at place ``p``. Equal keys
+come out in any order: who needs one sorts by ``seq`` afterwards.
+
+*Items* (`rise`, `sink`): an array of numbers, in an order that a compiled function tells, which may change with time.
+
+*Dates* (`add_date`, `drop_date`): dates and whose they are in two arrays, nothing removable but the first; of equal
+dates, the one that was added first need not come out first. A place takes 12 bytes instead of the 24 of a slot.
 """
 
 from __future__ import annotations
@@ -82,4 +87,90 @@ def remove(slots, size, slot):
         slots[last].position = place
         _sift_up(slots, place)
         _sift_down(slots, slots[last].position, size)
+    return size
+
+
+# ------------------------------------------------------------------ items
+
+
+@jit
+def rise(items, place, comes_before, state, key):
+    """Move the item at a place up as far as it ``comes_before(state, item, other, key)``."""
+    item = items[place]
+    while place > 0:
+        above = (place - 1) >> 1
+        if not comes_before(state, item, items[above], key):
+            break
+        items[place] = items[above]
+        place = above
+    items[place] = item
+
+
+@jit
+def sink(items, place, size, comes_before, state, key):
+    """Move the item at a place down as far as others come before it; the heap holds the first ``size`` items."""
+    item = items[place]
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        if below + 1 < size and comes_before(state, items[below + 1], items[below], key):
+            below += 1
+        if not comes_before(state, items[below], item, key):
+            break
+        items[place] = items[below]
+        place = below
+    items[place] = item
+
+
+@jit
+def pop(items, size, comes_before, state, key):
+    """Take the first item off the heap of ``size`` items and put it behind it; return it."""
+    top = items[0]
+    items[0] = items[size - 1]
+    items[size - 1] = top
+    sink(items, 0, size - 1, comes_before, state, key)
+    return top
+
+
+# ------------------------------------------------------------------ dates
+
+
+@jit
+def _rise_date(dates_s, whose, place, date_s, one, is_before_equals):
+    """Put a date into the heap at a free place, or above it."""
+    while place > np.uint64(0):
+        above = (place - np.uint64(1)) >> np.uint64(1)
+        if dates_s[above] < date_s or (dates_s[above] == date_s and not is_before_equals):
+            break
+        dates_s[place] = dates_s[above]
+        whose[place] = whose[above]
+        place = above
+    dates_s[place] = date_s
+    whose[place] = one
+
+
+@jit
+def add_date(dates_s, whose, size, date_s, one):
+    """Put a date and whose it is into the heap, behind equal ones; return the new size."""
+    _rise_date(dates_s, whose, np.uint64(size), date_s, one, False)  # noqa: FBT003 - compiled code knows places alone
+    return size + 1
+
+
+@jit
+def drop_date(dates_s, whose, size):
+    """Take the first date out of the heap; return the new size."""
+    # Down to the bottom, always to the earlier one of two, and from there up with the last one: which way the
+    # comparisons go can be foretold less often than how many there are. (Unsigned numbers need no look at the sign.)
+    size -= 1
+    last, one = np.uint64(size), np.uint64(1)
+    place, below = np.uint64(0), one
+    while below < last:
+        if below + one < last:
+            below += np.uint64(dates_s[below + one] < dates_s[below])
+        dates_s[place] = dates_s[below]
+        whose[place] = whose[below]
+        place = below
+        below = place + place + one
+    _rise_date(dates_s, whose, place, dates_s[last], whose[last], True)  # noqa: FBT003 - as above
     return size

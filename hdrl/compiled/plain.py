@@ -40,7 +40,13 @@ def moved_to(state, batch, row):  # type: ignore[no-untyped-def]
         Which row.
     """
     pairs = zip(state, batch, strict=True)
-    return type(state)._make(whole if own.ndim == whole.ndim else whole[row] for own, whole in pairs)
+    return type(state)._make(_row_of(own, whole, row) for own, whole in pairs)
+
+
+def _row_of(own: Any, whole: Any, row: int) -> Any:
+    if isinstance(own, tuple):
+        return moved_to(own, whole, row)
+    return whole if own.ndim == whole.ndim else whole[row]
 
 
 def _compiled_moved_to(state, batch, row):  # type: ignore[no-untyped-def]
@@ -50,11 +56,22 @@ def _compiled_moved_to(state, batch, row):  # type: ignore[no-untyped-def]
 
     if not isinstance(state, types.NamedTuple):
         return None
-    pairs = zip(state.fields, state.types, batch.types, strict=True)
-    arrays = [f"batch.{name}" if own.ndim == whole.ndim else f"batch.{name}[row]" for name, own, whole in pairs]
-    namespace: dict[str, Any] = {"make": state.instance_class}
-    exec(f"def move(state, batch, row):\n    return make({', '.join(arrays)})", namespace)
+    namespace: dict[str, Any] = {}
+    exec(f"def move(state, batch, row):\n    return {_moved(state, batch, 'batch', namespace)}", namespace)
     return namespace["move"]
+
+
+def _moved(state: Any, batch: Any, name: str, makers: dict[str, Any]) -> str:
+    """Return what makes a row of a batch, in Python; what it calls is added to ``makers``."""
+    arrays = []
+    for field, own, whole in zip(state.fields, state.types, batch.types, strict=True):
+        if hasattr(own, "fields"):
+            arrays.append(_moved(own, whole, f"{name}.{field}", makers))
+        else:
+            arrays.append(f"{name}.{field}" if own.ndim == whole.ndim else f"{name}.{field}[row]")
+    maker = f"make_{len(makers)}"
+    makers[maker] = state.instance_class
+    return f"{maker}({', '.join(arrays)})"
 
 
 if not JIT_DISABLED:

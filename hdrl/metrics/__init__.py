@@ -1,6 +1,6 @@
 """From a Trace to numbers: pure functions, each with its formula and source, and the statistics of comparisons."""
 
-from hdrl.metrics.catalogue import MetricInfo, metrics_table
+from hdrl.metrics.catalogue import MetricInfo, metrics_table, with_roles
 from hdrl.metrics.formulas import (
     BOUND_S,
     bounded_slowdown,
@@ -31,4 +31,5 @@ __all__ = [
     "task_metrics",
     "turnaround",
     "utilization",
+    "with_roles",
 ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
+
+from hdrl.base.errors import UnknownName
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,11 @@ class MetricInfo:
         Whether it is undefined for a part of the items of a simulation.
     hides_zero
         Whether it is shown only where it is neither zero nor missing: what went wrong, what few loads have.
+    counts_unrun
+        Whether it counts items that were not brought to an end, so that means leave them out.
+    compared, shown, headline
+        Its place, from 1, among the metrics that comparisons summarise by default (the first decides), that are shown
+        after a run, and that stand in the first table of a report; 0 where it is none of them.
     """
 
     unit: str
@@ -33,6 +41,10 @@ class MetricInfo:
     lower_is_better: bool | None
     is_of_whole_run: bool = False
     hides_zero: bool = False
+    counts_unrun: bool = False
+    compared: int = 0
+    shown: int = 0
+    headline: int = 0
 
     @property
     def sign(self) -> float:
@@ -62,6 +74,57 @@ more = partial(MetricInfo, lower_is_better=False)
 
 neutral = partial(MetricInfo, lower_is_better=None)
 """A metric that says by itself nothing of who is better."""
+
+
+Role = Literal["compared", "shown", "headline"]
+
+
+def with_roles(
+    metrics: Mapping[str, MetricInfo],
+    *,
+    compared: Sequence[str],
+    shown: Sequence[str] = (),
+    headline: Sequence[str] = (),
+) -> dict[str, MetricInfo]:
+    """Return metrics with what they are for.
+
+    Parameters
+    ----------
+    metrics
+        What they mean, by name.
+    compared, shown, headline
+        Names of metrics in their order, see `MetricInfo`.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such metric.
+    """
+    for name in (*compared, *shown, *headline):
+        if name not in metrics:
+            raise UnknownName("metric", name, metrics)
+
+    def place(name: str, names: Sequence[str]) -> int:
+        return names.index(name) + 1 if name in names else 0
+
+    return {
+        name: replace(info, compared=place(name, compared), shown=place(name, shown), headline=place(name, headline))
+        for name, info in metrics.items()
+    }
+
+
+def in_role(metrics: Mapping[str, MetricInfo], role: Role) -> tuple[str, ...]:
+    """Return the metrics of a role, in their order.
+
+    Parameters
+    ----------
+    metrics
+        What they mean, by name.
+    role
+        The role.
+    """
+    places = {name: getattr(info, role) for name, info in metrics.items()}
+    return tuple(sorted(filter(places.get, places), key=places.__getitem__))
 
 
 def metrics_table(metrics: Mapping[str, MetricInfo]) -> str:

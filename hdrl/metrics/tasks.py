@@ -30,6 +30,7 @@ STATISTICS = (
 
 
 _wrong = partial(less, hides_zero=True)
+_unrun = partial(_wrong, counts_unrun=True)
 
 COUNTS: Mapping[str, MetricInfo] = MappingProxyType(
     {
@@ -39,9 +40,9 @@ COUNTS: Mapping[str, MetricInfo] = MappingProxyType(
         "n_failed": _wrong("1", "finished jobs that failed", OWN),
         "n_walltime_reached": _wrong("1", "finished jobs that took longer than they may", OWN),
         "n_killed": _wrong("1", "finished jobs that were killed", OWN),
-        "n_rejected": _wrong("1", "jobs that the policy rejected", OWN),
-        "n_unfinished": _wrong("1", "jobs still running at the end of the simulation", OWN),
-        "n_not_started": _wrong("1", "jobs neither started nor rejected at the end of the simulation", OWN),
+        "n_rejected": _unrun("1", "jobs that the policy rejected", OWN),
+        "n_unfinished": _unrun("1", "jobs still running at the end of the simulation", OWN),
+        "n_not_started": _unrun("1", "jobs neither started nor rejected at the end of the simulation", OWN),
         "success_rate": more("1", "n_successful / n_jobs", OWN),
     }
 )

@@ -181,7 +181,7 @@ def read_compared(folder: str | Path, metric: str | None = None) -> Compared:
         raise ReadError(folder, "no such folder")
     if not is_comparison(folder):
         raise ReadError(folder, f"is no comparison: it has no {SUMMARY_FILE}")
-    infos = setting_of(folder).metrics
+    infos = setting_of(folder).measures.metrics
     result = read_comparison(folder)
     found = {row.metric for row in result.rows}
     if not found <= set(infos):

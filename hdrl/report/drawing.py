@@ -62,7 +62,7 @@ GENERIC = by_name(
 
 def figures_of(setting: Setting) -> Mapping[str, Figure]:
     """Return the figures of a setting, and those that every setting has."""
-    own = setting.figures
+    own = setting.view.figures
     return {**own, **GENERIC, **own}  # a setting may better a generic figure
 
 
@@ -137,7 +137,7 @@ def _subject(figure: Figure, folders: Sequence[str | Path], names: Sequence[str]
     if len(set(names)) != len(names):
         raise OptionsError("two runs have the same name, expected different ones")
     shown = names or distinct_names(paths)
-    return [setting_of(path).read(path, run).data for path, run in zip(paths, shown, strict=True)]
+    return [setting_of(path).view.read(path, run).data for path, run in zip(paths, shown, strict=True)]
 
 
 def plot(name: str, folders: Sequence[str | Path], out: str | Path | None = None, **choices: Any) -> Path:

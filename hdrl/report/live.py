@@ -173,8 +173,8 @@ def _last(values: Any) -> str:
 
 def _page_of_comparison(folder: Path, name: str, again: str) -> str:
     setting = setting_of(folder)
-    asked = read_object(folder / SWEEP_FILE).get("metrics") or setting.default_metrics
-    found = read_unfinished(folder, setting.metrics)
+    asked = read_object(folder / SWEEP_FILE).get("metrics") or setting.measures.compared
+    found = read_unfinished(folder, setting.measures.metrics)
     findings = Findings(
         f"How far along is the comparison in {name}?",
         f"{len(found.points):,}{_of(found)} simulations are done.",

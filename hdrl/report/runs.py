@@ -69,7 +69,7 @@ def trust_folders(folders: Iterable[str | Path]) -> None:
 
 def main_file(setting: Setting) -> str:
     """Return the file without which a folder is no run of a setting."""
-    return setting.files[0].names[0]
+    return setting.view.files[0].names[0]
 
 
 def folders_of_runs(folders: Sequence[str | Path]) -> list[Path]:

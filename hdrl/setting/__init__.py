@@ -1,32 +1,59 @@
-"""Settings: the worlds that hdrl knows, and the questions that each of them answers.
+"""Settings: the worlds that hdrl knows, each in five parts: inputs, simulator, policies, measures and view.
 
 An experiment is setting x machine x load x decision maker x seed. What differs between settings is behind `Setting`;
-training, comparing, reporting and reproducing ask these questions and know no setting by name. A setting of a user's
-own is a Python file that defines ``SETTING``; it works wherever a name does. `PlainSetting`, `PlainPolicies` and
-`PlainEnvironment` have the usual answers.
+training, comparing, reporting and reproducing ask its parts and know no setting by name. A setting of a user's own is a
+Python file that defines ``SETTING``; it works wherever a name does.
+
+A part is a base class. What is abstract in it, a setting must write; the rest has the usual answers. What only some
+settings can do is a small base class of its own (`LoadGenerator`, `Cautions`, `Configured`, `Fingerprints`,
+`FurtherLoads`, `Indexed`), which a part derives from besides: whoever needs it asks by ``isinstance``.
 """
 
 from hdrl.setting.claims import Finding, Place, Playable, ReproduceProtocol, Results, without_models
-from hdrl.setting.environments import EnvironmentSpec, LoadPart, PlainEnvironment
+from hdrl.setting.environments import (
+    Arguments,
+    Configured,
+    EnvironmentSpec,
+    Fingerprints,
+    FurtherLoads,
+    Index,
+    Indexed,
+    LoadPart,
+    Player,
+)
+from hdrl.setting.inputs import Cautions, Inputs, LoadGenerator
+from hdrl.setting.kinds import Message, Progress
 from hdrl.setting.known import BATCH, SETTINGS, SettingPlace, find_setting, loaded_file, place_of_setting
-from hdrl.setting.policies import PlainPolicies, Policy, PolicyBook
-from hdrl.setting.questions import Message, PlainSetting, Progress, Setting
+from hdrl.setting.measures import Measures
+from hdrl.setting.policies import Policy, PolicyBook
+from hdrl.setting.setting import Setting
+from hdrl.setting.simulator import Simulator
+from hdrl.setting.view import TABLE_FILES, View
 from hdrl.trace.model import Load, Machine, Trace
 
 __all__ = [
     "BATCH",
     "SETTINGS",
+    "TABLE_FILES",
+    "Arguments",
+    "Cautions",
+    "Configured",
     "EnvironmentSpec",
     "Finding",
+    "Fingerprints",
+    "FurtherLoads",
+    "Index",
+    "Indexed",
+    "Inputs",
     "Load",
+    "LoadGenerator",
     "LoadPart",
     "Machine",
+    "Measures",
     "Message",
     "Place",
-    "PlainEnvironment",
-    "PlainPolicies",
-    "PlainSetting",
     "Playable",
+    "Player",
     "Policy",
     "PolicyBook",
     "Progress",
@@ -34,7 +61,9 @@ __all__ = [
     "Results",
     "Setting",
     "SettingPlace",
+    "Simulator",
     "Trace",
+    "View",
     "find_setting",
     "loaded_file",
     "place_of_setting",

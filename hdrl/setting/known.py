@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.base.files import expanded
 from hdrl.base.pyfiles import UntrustedFile, is_policy_file, run_file
-from hdrl.setting.questions import Setting
+from hdrl.setting.setting import Setting
 
 BATCH = "batch"
 """The setting of options files that name none: HDeepRM's."""
@@ -59,7 +58,7 @@ class Settings:
         """
         self._found.pop(name, None)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
         return iter({**self._homes, **self._found})
 
@@ -110,6 +109,9 @@ def find_setting(text: str, folder: Path = Path(), *, trust: bool = True) -> Set
         module, _ = run_file(path, trust=trust)
         if not hasattr(module, "SETTING"):
             raise OptionsError(f"{path}: defines no setting, expected SETTING = ...")
+        if not isinstance(module.SETTING, Setting):
+            kind = type(module.SETTING).__name__
+            raise OptionsError(f"{path}: SETTING is of {kind}, expected hdrl.setting.Setting")
         _OWN[path] = module.SETTING
     return _OWN[path]
 

@@ -187,6 +187,15 @@ class Trace(Protocol):
     def info(self) -> Mapping[str, Any]:
         """Facts about the run that are not part of its result."""
 
+    def part(self, first: int, n_items: int) -> Self:
+        """Return the Trace of some consecutive items, as if there were no others.
+
+        Parameters
+        ----------
+        first, n_items
+            The first one, and how many.
+        """
+
 
 def never() -> NDArray[np.void]:
     """Return no stays, for traces of what holds no units."""

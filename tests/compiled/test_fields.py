@@ -21,7 +21,6 @@ from hdrl.compiled.fields import (
     names_of,
     new_arrays,
     own,
-    per_row,
     repeated,
     restoring,
     scratch,
@@ -53,7 +52,6 @@ HEAP = Annotated[NDArray[np.void], own(SLOT_DTYPE, "n_units", is_heap=True)]
 SHARED = Annotated[NDArray[np.int32], shared(np.int32, "n_units")]
 SCRATCH = Annotated[NDArray[np.int32], scratch(np.int32, "n_units")]
 LOG = Annotated[NDArray[np.int32], log(np.int32, "n_log", counted_by="n_starts")]
-PER_ROW = Annotated[NDArray[np.float64], per_row(np.float64)]
 
 
 def new(field: Any, n_rows: int | None = None) -> Any:
@@ -68,9 +66,8 @@ def new(field: Any, n_rows: int | None = None) -> Any:
         (SHARED, Role.SHARED, (3,), (3,)),
         (SCRATCH, Role.SCRATCH, (3,), (3,)),
         (LOG, Role.OWN, (4,), (2, 4)),
-        (PER_ROW, Role.PER_ROW, (1,), (2,)),
     ],
-    ids=["own", "heap", "shared", "scratch", "log", "per_row"],
+    ids=["own", "heap", "shared", "scratch", "log"],
 )
 def test_a_field_that_is_added_is_in_every_list(field: Any, role: Role, of_one: Any, of_two: Any) -> None:
     state, batch = new(field), new(field, 2)
@@ -79,9 +76,8 @@ def test_a_field_that_is_added_is_in_every_list(field: Any, role: Role, of_one: 
     assert "added" in names_of(kind, role)
     assert "added" not in names_of(kind, *set(Role) - {role})
     assert (state.added.shape, batch.added.shape) == (of_one, of_two)
-    if role is not Role.PER_ROW:  # which only a batch has
-        assert repeated(state, 2).added.shape == of_two
-        assert alone(state).added.shape == (1, *of_one) if role is Role.OWN else of_one
+    assert repeated(state, 2).added.shape == of_two
+    assert alone(state).added.shape == (1, *of_one) if role is Role.OWN else of_one
     other = for_another_thread(batch)
     assert (other.added is batch.added) is (role is not Role.SCRATCH)
     assert copied(state).added is not state.added
@@ -92,7 +88,7 @@ def test_a_field_that_is_added_is_in_every_list(field: Any, role: Role, of_one: 
     def shape_of_first(places):  # type: ignore[no-untyped-def]
         return first_row(batch_at(places)).added.shape
 
-    assert shape_of_first(Lent(batch).places) == (of_one if role is not Role.PER_ROW else of_two)
+    assert shape_of_first(Lent(batch).places) == of_one
 
 
 @pytest.mark.parametrize("field", [OWN, HEAP], ids=["copied", "emptied"])

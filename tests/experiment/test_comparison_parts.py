@@ -78,7 +78,7 @@ def test_mistakes_in_a_sweep_are_one_line(changes, message: str):
 def completed(given: BatchSweep, *, has_power: bool) -> BatchSweep:
     """Return a sweep with the defaults filled in for a platform whose power is known, or not."""
     machine = SimpleNamespace(has_power=has_power)
-    return given.completed(machine, baseline="fcfs+easy", metrics=BATCH.default_metrics)
+    return given.completed(machine, baseline="fcfs+easy", metrics=BATCH.measures.compared)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,13 @@ def measured(workloads=None, unrun=None, failed=None, **values) -> Measured:
         tables[name]["mean_bounded_slowdown"][0] = math.nan
     n = len(next(iter(values.values())))
     return Measured(
-        tuple(values), "base", tuple(workloads or ["log"] * n), tables, is_failed, METRICS, SETTINGS["batch"].unrun
+        tuple(values),
+        "base",
+        tuple(workloads or ["log"] * n),
+        tables,
+        is_failed,
+        METRICS,
+        SETTINGS["batch"].measures.unrun,
     )
 
 
@@ -528,7 +534,7 @@ def test_a_metric_without_a_direction_has_no_better_side():
 
 @pytest.mark.parametrize("setting", ["gpu", "pipelines", "adaptation"])
 def test_every_setting_has_metrics_of_which_neither_side_is_better(setting: str):
-    infos = SETTINGS[setting].metrics.values()
+    infos = SETTINGS[setting].measures.metrics.values()
     neutral = [info for info in infos if info.lower_is_better is None]
     assert neutral
     assert {info.side(ratio) for info in neutral for ratio in (0.5, 2.0)} == {"lower", "higher"}
@@ -761,16 +767,19 @@ def test_a_log_of_another_machine_is_warned_of(tmp_path: Path, platform: str, *,
     write_swf(lublin_log(20, 16, load=0.5), tmp_path / "log.swf")
     asked = sweep(tmp_path, platform=platform, workloads=["log.swf"])
     machine = read_platform(platform)
-    found = dict(SETTINGS["batch"].cautions(asked, machine, []))
+    found = dict(SETTINGS["batch"].inputs.cautions(asked, machine, []))
     expected = f"log.swf is the log of a machine with 16 processors (MaxProcs), and {machine.name} has 640"
     assert expected in found["machine-size"] if is_told else found == {}
 
 
 @pytest.mark.parametrize(("setting", "workload"), [("gpu", "poisson"), ("pipelines", "generated")])
-def test_a_generator_is_not_mixed_with_its_own_offered_loads(setting: str, workload: str):
+def test_a_generator_is_not_mixed_with_its_own_offered_loads(
+    monkeypatch: pytest.MonkeyPatch, setting: str, workload: str
+):
     asked = SimpleNamespace(where="compare", workloads=[workload], loads=[0.85])
-    chosen: Any = SimpleNamespace(generator=SETTINGS[setting].generator, loads=lambda *_: [])
-    assert chosen.generator == workload
+    chosen = SETTINGS[setting]
+    monkeypatch.setattr(type(chosen.inputs), "loads", lambda *_: [])
+    assert chosen.inputs.generator == workload
     with pytest.raises(OptionsError, match=f"workload '{workload}' is the generator of loads.*0.85 would share one"):
         read_loads(asked, chosen, None)
     asked.loads = []

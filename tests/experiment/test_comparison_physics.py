@@ -154,14 +154,16 @@ def test_a_model_whose_training_did_without_energy_is_measured_like_all_others()
     data = {"platform": "gaia", "candidates": ["fcfs"], "workloads": ["lublin_gaia_1000"], "nb_jobs": 20}
     for accounts in (True, False):
         asked = make_sweep({**data, "energy": accounts})
-        machine = setting.machine(asked)
-        (load,) = setting.loads(asked, machine)
+        machine = setting.inputs.machine(asked)
+        (load,) = setting.inputs.loads(asked, machine)
         arguments = {"objective": "makespan", "actions": ["first-high_gflops"], "void": False, "energy": False}
         env = setting.environments["policy_pair"].player(machine, load, arguments, asked)
         env.reset(seed=0)
         while not env.step(0)[2]:
             pass
-        policy = setting.measure(setting.simulate(machine, load, "first-high_gflops", seed=0, options=asked))
-        model = setting.measure(env.trace())
+        policy = setting.measures.measure(
+            setting.simulator.simulate(machine, load, "first-high_gflops", seed=0, options=asked)
+        )
+        model = setting.measures.measure(env.trace())
         assert math.isnan(policy["energy_j"]) is not accounts
         assert (str(model["energy_j"]), model["mean_wait_s"]) == (str(policy["energy_j"]), policy["mean_wait_s"])

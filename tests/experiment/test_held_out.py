@@ -145,7 +145,7 @@ def test_logs_without_users_or_requested_times_are_told(log: Path, tmp_path: Pat
     assert any("requested times" in text for text in told)
     known = run_comparison(sweep(log, baseline="fcfs+easy"), out=tmp_path / "known", n_workers=1).cautions
     assert not any("names no users" in one.text or "requested times" in one.text for one in known)
-    generated = find_setting("batch").cautions(sweep(log, loads=[0.9]), read_platform("homogeneous:16"), [])
+    generated = find_setting("batch").inputs.cautions(sweep(log, loads=[0.9]), read_platform("homogeneous:16"), [])
     assert [text for _, text in generated if "lublin@0.9 names no users" in text]
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 import hdrl  # noqa: E402
 from hdrl.experiment import run_experiment  # noqa: E402
 from hdrl.experiment.run.inputs import parse_options  # noqa: E402
-from hdrl.settings.batch.setting import BatchSetting  # noqa: E402
+from hdrl.settings.batch.setting import BatchInputs  # noqa: E402
 from hdrl.testing import worlds as small_worlds  # noqa: E402
 
 PAIRS = ["high_gflops", "high_cores", "high_mem_bw", "low_power"]
@@ -40,8 +40,8 @@ ALGORITHMS: dict[str, tuple[int, dict[str, Any]]] = {
 def test_the_best_pair_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, algorithm: str, seed: int):
     maker, objective, metric, best = WORLDS[name]
     world = getattr(small_worlds, maker)()
-    monkeypatch.setattr(BatchSetting, "machine", lambda self, options: world.platform)
-    monkeypatch.setattr(BatchSetting, "load", lambda self, options, machine: world.workload)
+    monkeypatch.setattr(BatchInputs, "machine", lambda self, options: world.platform)
+    monkeypatch.setattr(BatchInputs, "load", lambda self, options, machine: world.workload)
     iterations, settings = ALGORITHMS[algorithm]
     options = parse_options(
         {

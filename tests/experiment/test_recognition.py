@@ -8,6 +8,7 @@ import pytest
 from hdrl.base.errors import OptionsError
 from hdrl.experiment.compare.cases import Case, test_cases
 from hdrl.experiment.compare.knowledge import JudgingWindows
+from hdrl.experiment.plan import plan_of
 from hdrl.experiment.recognition import DIGITS, KNOWN_SHARE, LENGTH, SIZE, is_sketch, runs_of, sketch_of
 from hdrl.experiment.recognition import known_share as share_of_runs
 from hdrl.experiment.run.inputs import make_sweep, parse_options
@@ -93,7 +94,7 @@ def world(folder: Path, **learning) -> World:
             **learning,
         },
     }
-    return World(parse_options(data, folder=folder))
+    return World(plan_of(parse_options(data, folder=folder)))
 
 
 def windows(folder: Path, *logs: str, **changes) -> JudgingWindows:
@@ -106,7 +107,7 @@ def windows(folder: Path, *logs: str, **changes) -> JudgingWindows:
     }
     sweep = make_sweep({**data, **changes}, folder=folder)
     setting, machine = find_setting("batch"), read_platform(f"homogeneous:{PROCS}")
-    loads = setting.loads(sweep, machine)
+    loads = setting.inputs.loads(sweep, machine)
 
     def generate(case: Case) -> Load:
         return case.items(setting, machine, loads, sweep)
@@ -153,7 +154,7 @@ def test_generated_jobs_are_known_again(folder: Path):
         {"platform": machine.name, "candidates": ["fcfs"], "loads": [0.8], "windows": {"length": 60}}, folder=folder
     )
     case = judged.cases[1]
-    load = setting.generate(sweep, machine, case.n_simulated, offered_load=case.load, seed=case.seed)
+    load = setting.inputs.generate(sweep, machine, case.n_simulated, offered_load=case.load, seed=case.seed)
     sha256, marks = load.sha256(), SPEC.marks(machine, load)
     whole = {"workload": "mine", "workload_sha256": sha256, "n_jobs": 70, "first_job": 0, "last_job": 69}
     # Bandwidths are not the same: only the jobs' sizes and times are.
@@ -168,13 +169,13 @@ def test_generated_jobs_are_known_again(folder: Path):
 def test_jobs_of_gpu_clusters_are_known_again_at_another_load():
     setting = find_setting("gpu")
     data = {"setting": "gpu", "platform": "gavel", "candidates": ["fifo"], "workloads": ["poisson"], "nb_jobs": 100}
-    sweep = setting.Sweep.model_validate(data)
-    machine = setting.machine(sweep)
-    (load,) = setting.loads(sweep, machine)
+    sweep = setting.inputs.Sweep.model_validate(data)
+    machine = setting.inputs.machine(sweep)
+    (load,) = setting.inputs.loads(sweep, machine)
     spec = setting.environments["gpu_cluster"]
     sketch = sketch_of(spec.marks(machine, load))
     assert known_share(sketch, spec.marks(machine, load.scaled(machine, 0.9))) == 1.0
-    other = setting.generate(sweep, machine, 100, offered_load=0.9, seed=7)
+    other = setting.inputs.generate(sweep, machine, 100, offered_load=0.9, seed=7)
     assert known_share(sketch, spec.marks(machine, other)) == 0.0
 
 

@@ -41,7 +41,7 @@ def measured(mine: np.ndarray, workloads: list[str] | None = None, **tails: np.n
     for name, mean in (("base", BASE), ("mine", mine)):
         table = mean.reshape(N, -1)
         values[name] = {metric: np.ones(table.shape) for metric in METRICS} | {METRIC: table}
-        for metric in SETTINGS["batch"].unrun:
+        for metric in SETTINGS["batch"].measures.unrun:
             values[name][metric] = np.zeros(table.shape)
         values[name]["n_jobs"] = np.full(table.shape, 100.0)
     for metric, tail in tails.items():
@@ -55,7 +55,7 @@ def measured(mine: np.ndarray, workloads: list[str] | None = None, **tails: np.n
         values,
         is_failed,
         METRICS,
-        SETTINGS["batch"].unrun,
+        SETTINGS["batch"].measures.unrun,
         logs=tuple(sorted({*names})),
     )
 
@@ -192,7 +192,7 @@ def test_the_headline_holds_the_tail_of_its_candidate():
 def test_tails_stand_beside_means_alone():
     assert tails_of("mean_wait_s", METRICS) == ["p99_wait_s", "max_wait_s"]
     assert tails_of("utilization", METRICS) == []
-    assert tails_of("mean_jct_s", SETTINGS["gpu"].metrics) == ["p99_jct_s", "max_jct_s"]
+    assert tails_of("mean_jct_s", SETTINGS["gpu"].measures.metrics) == ["p99_jct_s", "max_jct_s"]
 
 
 # Whole comparisons

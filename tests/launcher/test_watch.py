@@ -183,7 +183,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 def test_a_comparison_is_shown_without_a_verdict(comparison: Path):
     assert "0 simulations are done." in live_page(comparison)
-    metrics = SETTINGS["batch"].metrics
+    metrics = SETTINGS["batch"].measures.metrics
     numbers = [0.8, *(7.5 if name == "mean_wait_s" else None for name in metrics)]
     lines = [
         {"identity": {}},
@@ -205,13 +205,13 @@ def working(folder: Path, scope: Scope) -> Iterator[PointStore]:
     """Work on a comparison as its process does; a new one begins in an empty folder."""
     sweep = (folder / SWEEP_FILE).read_bytes()
     (folder / SWEEP_FILE).unlink()
-    with closing(PointStore(folder, {}, SETTINGS["batch"].metrics, scope)) as store:
+    with closing(PointStore(folder, {}, SETTINGS["batch"].measures.metrics, scope)) as store:
         (folder / SWEEP_FILE).write_bytes(sweep)
         yield store
 
 
 def result(value: float, problem: str = "") -> PointResult:
-    return PointResult(dict.fromkeys(SETTINGS["batch"].metrics, value), 0.5, problem)
+    return PointResult(dict.fromkeys(SETTINGS["batch"].measures.metrics, value), 0.5, problem)
 
 
 def test_a_comparison_says_how_much_is_left_and_what_has_failed(comparison: Path):

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -94,3 +95,23 @@ def test_a_wheel_holds_everything(tmp_path: Path):
     assert data <= held
     assert "hdrl/py.typed" in held
     assert not {name for name in held if name.split("/")[0] not in {"hdrl", f"hdrl-{hdrl.__version__}.dist-info"}}
+
+
+def test_an_sdist_holds_tests_docs_and_examples(tmp_path: Path):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    held = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
+    if not held[:-1]:
+        pytest.skip("needs a git checkout, which says what belongs to the project")
+    for name in {name.split("/")[0] for name in held if name} - {".github", ".ci", ".gitignore"}:
+        (copy / name).symlink_to(ROOT / name)
+    code = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=copy, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    assert {name for name in held if name and not name.startswith(".")} <= packed

@@ -264,7 +264,7 @@ def test_a_run_without_energy_takes_nothing_from_the_others(tmp_path: Path):
         make_run(tmp_path / name, policy=name)
     (tmp_path / "b/out_consumed_energy.csv").write_text("time,energy\n0,0\n")
     (tmp_path / "c/out_consumed_energy.csv").unlink()
-    figure = BATCH.figures["power"]
+    figure = BATCH.view.figures["power"]
     runs = list(enumerate(read_report_runs([tmp_path / name for name in "abc"], BATCH)))
     shown = chart_of(figure, figure.on_page[0], runs)
     assert shown is not None

@@ -13,12 +13,12 @@ from hdrl.base.errors import OptionsError, ReadError, UnknownName
 from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, Schedule, Span
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
-from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.catalogue import MetricInfo, with_roles
 from hdrl.report import figures
 from hdrl.report.drawing import draw, figures_of, plot
 from hdrl.report.page import build_report
 from hdrl.report.runs import setting_of
-from hdrl.setting import SETTINGS
+from hdrl.setting import SETTINGS, Measures
 from hdrl.trace import TraceFile
 
 from .made_runs import make_run
@@ -28,7 +28,7 @@ for library in ("jinja2", "matplotlib"):
 
 METRICS = {
     "mean_melt_s": MetricInfo("s", "melted - lit", "made up", lower_is_better=True),
-    "n_lost": MetricInfo("1", "candles that went out", "made up", lower_is_better=True),
+    "n_lost": MetricInfo("1", "candles that went out", "made up", lower_is_better=True, counts_unrun=True),
     "glow": MetricInfo("1", "light per candle", "made up", lower_is_better=False),
 }
 
@@ -102,13 +102,12 @@ FLAMES = Figure(
 
 CANDLES = SimpleNamespace(
     name="candles",
-    files=(TraceFile(("candles.json",), lambda trace, folder: None, "what was lit"),),
-    metrics=METRICS,
-    default_metrics=("mean_melt_s",),
-    headline_metrics=("glow",),
-    unrun=("n_lost",),
-    figures={"flames": FLAMES},
-    read=read,
+    measures=Measures(with_roles(METRICS, compared=("mean_melt_s",), headline=("glow",))),
+    view=SimpleNamespace(
+        files=(TraceFile(("candles.json",), lambda trace, folder: None, "what was lit"),),
+        figures={"flames": FLAMES},
+        read=read,
+    ),
 )
 
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.base.hashing import sha256_of
 from hdrl.base.seeding import stream
-from hdrl.metrics import UNRUN, task_metrics
+from hdrl.metrics import TASK_METRICS, UNRUN, task_metrics, with_roles
 from hdrl.options import ExperimentOptions
 from hdrl.options.sweep import SettingSweep
-from hdrl.setting import PlainEnvironment, PlainPolicies, PlainSetting
+from hdrl.setting import EnvironmentSpec, Inputs, LoadGenerator, Measures, PolicyBook, Setting, Simulator, View
 from hdrl.trace import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
 
 MAX_ROWS = 8
@@ -168,7 +168,7 @@ def batch_of_picks(num_envs: int, **arguments: Any) -> Any:
 gymnasium.register("toy/Mmc-v0", entry_point=Picks, vector_entry_point=batch_of_picks)
 
 
-class PicksSpec(PlainEnvironment):
+class PicksSpec(EnvironmentSpec):
     """Picking among the waiting jobs."""
 
     id = "toy/Mmc-v0"
@@ -185,7 +185,7 @@ class PicksSpec(PlainEnvironment):
         return Picks(machine, load)
 
 
-class Policies(PlainPolicies):
+class Policies(PolicyBook):
     """Three disciplines."""
 
     default_baseline = "fcfs"
@@ -223,15 +223,10 @@ class MmcSweep(SettingSweep):
     """Nothing besides what all have."""
 
 
-class Mmc(PlainSetting):
-    """See `hdrl.setting.Setting`."""
+class QueueInputs(Inputs, LoadGenerator):
+    """Servers, and Poisson streams for them."""
 
-    name, title, generator, unit_word = "mmc", "an M/M/c queue", "poisson", "server"
-    Options, Sweep = MmcOptions, MmcSweep
-    policies = Policies()
-    environments: Mapping[str, Any] = {"picks": PicksSpec()}
-    default_metrics = ("mean_wait_s", "max_wait_s", "utilization")
-    shown_metrics = ("n_jobs", "mean_wait_s", "utilization", *UNRUN)
+    Options, Sweep, generator = MmcOptions, MmcSweep, "poisson"
 
     def machine(self, options: Any) -> Servers:
         kind, _, number = options.platform.partition(":")
@@ -255,6 +250,10 @@ class Mmc(PlainSetting):
         span_s = float(load.release_s[-1] - load.release_s[0])
         return float(load.service_s.sum()) / (span_s * machine.n_units) if span_s else None
 
+
+class QueueSimulator(Simulator):
+    """The queue under a discipline."""
+
     def simulate(self, machine: Any, load: Any, policy: Any, *, seed: int, **more: Any) -> TaskTrace:
         choose, play = POLICIES.get(policy, policy) if isinstance(policy, str) else policy, decisions(machine, load)
         try:
@@ -277,4 +276,19 @@ def _queue(options: Any, text: str, machine: Servers) -> Queue:
     return poisson(machine, options.nb_jobs or 1000, load, options.seed)
 
 
-SETTING = Mmc()
+SETTING = Setting(
+    name="mmc",
+    title="an M/M/c queue",
+    inputs=QueueInputs(),
+    simulator=QueueSimulator(),
+    policies=Policies(),
+    measures=Measures(
+        with_roles(
+            TASK_METRICS,
+            compared=("mean_wait_s", "max_wait_s", "utilization"),
+            shown=("n_jobs", "mean_wait_s", "utilization", *UNRUN),
+        )
+    ),
+    view=View("server"),
+    environments={"picks": PicksSpec()},
+)

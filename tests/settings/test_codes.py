@@ -22,7 +22,7 @@ from hdrl.base.errors import SimulationError
 from hdrl.compiled.borrow import borrow
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.lend import Lent
-from hdrl.compiled.team import LEADER
+from hdrl.compiled.serving import Served
 from hdrl.envs import PolicyPairVectorEnv
 from hdrl.settings.batch.dissertation import entries as dissertation_entries
 from hdrl.settings.batch.dissertation import world as dissertation
@@ -44,6 +44,7 @@ from hdrl.settings.gpu.envs.env import GpuClusterVectorEnv
 from hdrl.settings.gpu.kernel import acting, seconds
 from hdrl.settings.gpu.kernel import codes as gpu_codes
 from hdrl.settings.gpu.kernel import entries as gpu_entries
+from hdrl.settings.gpu.kernel import state as gpu_state
 from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.settings.gpu.policies.names import read_policy
 from hdrl.settings.gpu.policies.rules import Rules
@@ -186,11 +187,6 @@ def watch_of_batch(name: str) -> Callable[[int], None]:
     return ask
 
 
-def request_to_batch(code: int) -> None:
-    pair_batch().reset(seed=0)
-    pair_batch()._play(code, LEADER, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
-
-
 def run_of_kernel(code: int) -> None:
     lent = Lent(small_state())
     entries.begin(lent)
@@ -214,22 +210,27 @@ def whole_nodes() -> DissertationVectorEnv:
 
 def setting_of_nodes(place: int) -> Callable[[int], None]:
     def ask(code: int) -> None:
-        settings = whole_nodes()._world.settings
-        known = int(settings[place])
-        settings[place] = code
+        env = whole_nodes()
+        known = int(env._world.settings[place])
+        env._world.settings[place] = code
         try:
-            assert dissertation_entries.play(whole_nodes()._world, dissertation.BY_F1) == UNKNOWN_CODE
-            whole_nodes().reset(seed=0)
+            with pytest.raises(SimulationError, match=f"is {code}; expected one of"):
+                ask_nodes(dissertation_entries.PLAY, dissertation.BY_F1)
+            env.reset(seed=0)
         finally:
-            settings[place] = known
+            env._world.settings[place] = known
 
     return ask
 
 
-def order_of_nodes(code: int) -> int:
-    rows = np.zeros(1, dtype=np.int64)
-    assert dissertation_entries.guide(whole_nodes()._world, code, rows) == UNKNOWN_CODE
-    return int(dissertation_entries.play(whole_nodes()._world, code))
+def ask_nodes(request: int, order: int) -> None:
+    dissertation_entries.SERVED.ask(whole_nodes()._lent, request, np.ones(1, dtype=bool), np.array([order]))
+
+
+def order_of_nodes(code: int) -> None:
+    with pytest.raises(SimulationError, match=f"the order is {code}; expected one of"):
+        ask_nodes(dissertation_entries.GUIDE, code)
+    ask_nodes(dissertation_entries.PLAY, code)
 
 
 CLUSTER = read_cluster("drl-gpu")
@@ -241,20 +242,21 @@ def rule_of_gpus(place: int) -> Callable[[int], int]:
         policy = read_policy("fifo")
         world = gpu_simulation.new_world(CLUSTER, LOAD, policy, seed=0, rules=Rules(), records=True)
         world.rules[place] = code
-        gpu_entries.begin(world)
-        assert gpu_entries.place_in_turn(world, np.zeros(LOAD.n_items), np.zeros(LOAD.n_items)) == UNKNOWN_CODE
-        return int(gpu_entries.run(world, 1000))
+        lent, one = Lent(world), np.zeros(LOAD.n_items)
+        gpu_entries.begin(lent.places)
+        assert gpu_entries.place_in_turn(lent.places, one, one.copy()) == UNKNOWN_CODE
+        return int(gpu_entries.run(lent.places, 1000))
 
     return ask
 
 
 def env_of_gpus() -> GpuClusterVectorEnv:
-    return GpuClusterVectorEnv(1, machine=CLUSTER, load=LOAD, n_jobs="all")
+    return GpuClusterVectorEnv.of(1, machine=CLUSTER, load=LOAD, n_jobs="all")
 
 
 def objective_of_gpus(code: int) -> None:
     env = env_of_gpus()
-    env._sizes[acting.OBJECTIVE] = code
+    env._sizes[gpu_codes.OBJECTIVE] = code
     env.reset(seed=0)
 
 
@@ -266,14 +268,18 @@ def placement_of_gpus(code: int) -> int:
     return rule_of_gpus(gpu_codes.PLACEMENT)(code)
 
 
-def request_to_gpus(code: int) -> None:
-    env = env_of_gpus()
-    env.reset(seed=0)
-    env._serve(code, LEADER, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
+def request_to(served: Served[Any], example: Callable[[], Any]) -> Callable[[int], None]:
+    """Return what asks a batch for a request."""
+
+    def ask(code: int) -> None:
+        served.ask(Lent(example()), code, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
+
+    return ask
 
 
-def baseline_of_seconds(code: int) -> int:
-    return int(seconds.play(seconds.blank(shared_arrays(CLUSTER, frozenset()), 1, 4), code))
+def baseline_of_seconds(code: int) -> None:
+    world = seconds.new_seconds(shared_arrays(CLUSTER, frozenset()), 1, 4)
+    seconds.SERVED.ask(Lent(world), seconds.PLAY, np.ones(1, dtype=bool), np.array([code]))
 
 
 def part_of_pipelines(place: int) -> Callable[[int], Any]:
@@ -315,26 +321,24 @@ ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (observe.DETAILS, watch_of_batch("detail")),
     (reward.OBJECTIVES, watch_of_batch("objective")),
     (reward.PAYMENTS, watch_of_batch("instantaneous")),
-    (episodes.REQUESTS, request_to_batch),
+    (episodes.REQUESTS, request_to(episodes.SERVED, episodes.small_episodes)),
     (codes.ORDER_JOB_KEYS, lambda code: value_in_order(first_of(smallest_state()), 0, code)),
     (codes.ORDER_BACKFILLINGS, setting_of_pool("backfilling")),
     (order_codes.COMMITMENTS, setting_of_pool("commitment")),
     (order_codes.OBJECTIVES, setting_of_pool("objective")),
     (order_codes.COLUMNS, lambda code: value_in_order(first_of(smallest_state()), 2, code)),
-    (order_entries.REQUESTS, lambda code: order_entries._ask(Lent(smallest_state()), code)),
+    (order_entries.REQUESTS, request_to(order_entries.SERVED, smallest_state)),
     (dissertation.ORDERS, order_of_nodes),
     (dissertation.SCORES, setting_of_nodes(dissertation.SCORE)),
     (dissertation.REWARDS, setting_of_nodes(dissertation.REWARD)),
-    (
-        dissertation_entries.REQUESTS,
-        lambda code: whole_nodes()._serve(code, LEADER, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64)),
-    ),
+    (dissertation_entries.REQUESTS, request_to(dissertation_entries.SERVED, dissertation.smallest_world)),
     (gpu_codes.ORDERS, rule_of_gpus(gpu_codes.ORDER)),
     (gpu_codes.PLACEMENTS, placement_of_gpus),
     (gpu_codes.RULES, rule_of_gpus(gpu_codes.RULE)),
     (gpu_codes.TIES, rule_of_gpus(gpu_codes.TIE)),
     (acting.OBJECTIVES, objective_of_gpus),
-    (acting.REQUESTS, request_to_gpus),
+    (acting.REQUESTS, request_to(acting.SERVED, gpu_state.smallest_world)),
+    (seconds.REQUESTS, request_to(seconds.SERVED, seconds.smallest_seconds)),
     (seconds.BASELINES, baseline_of_seconds),
     (pipeline_codes.ORDERS, part_of_pipelines(0)),
     (pipeline_codes.PLACES, part_of_pipelines(1)),
@@ -379,7 +383,7 @@ def test_the_parts_of_a_policy_of_pipelines_go_together() -> None:
 
 def test_every_room_with_compiled_code_has_tables() -> None:
     rooms = {Path(module.__file__).parent.name for module in compiled_modules()}
-    assert {"kernel", "order", "dissertation"} <= rooms
+    assert {"kernel", "identical_cores", "dissertation"} <= rooms
 
 
 # ------------------------------------------------------------------ what single tables mean

@@ -5,9 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from numba.core import cgutils, types
+from numba.core.types.containers import NamedTuple
 from numba.extending import intrinsic
 
-from hdrl.compiled.fast.borrow import new_pointer, read_field
+from hdrl.compiled.fast.borrow import BorrowedType, new_pointer, read_field
+
+
+def _move(context: Any, builder: Any, one: Any, batch: Any, to: Any, of: Any, row: Any) -> None:
+    """Let the arrays of a tuple begin where a row of a batch's does, those of the tuples in it, too."""
+    for index, (own, whole) in enumerate(zip(one.types, batch.types, strict=True)):
+        if isinstance(own, BorrowedType):
+            continue  # shared by all
+        place = cgutils.gep_inbounds(builder, to, 0, index)
+        if isinstance(own, NamedTuple):
+            _move(context, builder, own, whole, place, cgutils.gep_inbounds(builder, of, 0, index), row)
+        elif own.ndim != whole.ndim:
+            source = context.make_array(whole)(context, builder, read_field(builder, of, index))
+            stride = builder.extract_value(source.strides, 0)
+            target = context.make_array(own)(context, builder, ref=place)
+            target.data = cgutils.pointer_add(builder, source.data, builder.mul(stride, row), target.data.type)
 
 
 @intrinsic
@@ -18,14 +34,7 @@ def moved_to(typing_context: Any, state: Any, batch: Any, row: Any) -> Any:
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         del signature
         to, of, row = arguments
-        for index, (own, whole) in enumerate(zip(state.lent.types, batch.lent.types, strict=True)):
-            if own.ndim == whole.ndim:
-                continue  # shared by all
-            source = context.make_array(whole)(context, builder, read_field(builder, of, index))
-            stride = builder.extract_value(source.strides, 0)
-            place = cgutils.gep_inbounds(builder, to, 0, index)
-            target = context.make_array(own)(context, builder, ref=place)
-            target.data = cgutils.pointer_add(builder, source.data, builder.mul(stride, row), target.data.type)
+        _move(context, builder, state.lent, batch.lent, to, of, row)
         return new_pointer(builder, to)
 
     return state(state, batch, types.int64), lower

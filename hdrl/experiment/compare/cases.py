@@ -20,7 +20,7 @@ from hdrl.base.windows import (
     side_by_side,
 )
 from hdrl.options.sweep import Sweep, Windows
-from hdrl.setting import Load, Machine, Setting, find_setting
+from hdrl.setting import Load, LoadGenerator, Machine, Setting, find_setting
 
 if TYPE_CHECKING:
     from hdrl.experiment.compare.candidates import Candidate
@@ -75,7 +75,21 @@ class Case:
         """
         if self.source >= 0:
             return workloads[self.source].window(self.first_job - self.warm_up, self.n_simulated)
-        return setting.generate(sweep, machine, self.n_simulated, offered_load=self.load, seed=self.seed)
+        generator = generator_of(setting, sweep)
+        return generator.generate(sweep, machine, self.n_simulated, offered_load=self.load, seed=self.seed)
+
+
+def generator_of(setting: Setting, sweep: Sweep) -> LoadGenerator:
+    """Return what makes loads.
+
+    Raises
+    ------
+    OptionsError
+        If the setting makes none.
+    """
+    if not isinstance(setting.inputs, LoadGenerator):
+        raise OptionsError(f"{sweep.where}: setting {setting.name} generates no loads: leave out loads")
+    return setting.inputs
 
 
 def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
@@ -94,12 +108,12 @@ def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
         If one cannot be read, or holds items that can never run, or two have the same name, or one is the generator
         whose offered loads are asked for, too.
     """
-    if sweep.loads and setting.generator in sweep.workloads:
+    if sweep.loads and (generator := generator_of(setting, sweep).generator) in sweep.workloads:
         raise OptionsError(
-            f"{sweep.where}: workload {setting.generator!r} is the generator of loads: its own load and offered loads "
+            f"{sweep.where}: workload {generator!r} is the generator of loads: its own load and offered loads "
             f"of {', '.join(f'{load:g}' for load in sweep.loads)} would share one table; leave out workloads, or loads"
         )
-    loads = setting.loads(sweep, machine)
+    loads = list(setting.inputs.loads(sweep, machine))
     names = [load.name for load in loads]
     for name in names:
         if names.count(name) > 1:
@@ -275,7 +289,7 @@ def _generated(sweep: Sweep, load: float, part: str) -> list[Case]:
     windows = sweep.windows
     if windows is None or windows.length == "all" or windows.warm_up == "all":
         raise OptionsError(f"{sweep.where}: loads need windows of a length, with a number of jobs as warm_up")
-    name = f"{find_setting(sweep.setting_name, sweep.folder).generator}@{load:g}"
+    name = f"{generator_of(find_setting(sweep.setting_name, sweep.folder), sweep).generator}@{load:g}"
     return [
         Case(
             name,

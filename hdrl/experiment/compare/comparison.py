@@ -57,7 +57,7 @@ from hdrl.experiment.run.progress import quiet
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.metrics.statistics import look_levels, look_sizes
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Load, Machine, Setting, find_setting, place_of_setting
+from hdrl.setting import Cautions, Load, Machine, Setting, find_setting, place_of_setting
 
 __all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "run_comparison"]
 
@@ -126,7 +126,7 @@ def run_comparison(
         check_identity(out, found, plan.identity)
         return read_comparison(out)
     began_s = time.perf_counter()
-    store = PointStore(out, plan.identity, plan.setting.metrics, plan.scope)
+    store = PointStore(out, plan.identity, plan.setting.measures.metrics, plan.scope)
     try:
         write_sweep(out, plan.sweep)
         n_before = len(store.results)
@@ -209,7 +209,19 @@ class _Plan:
         """The metrics of the tail that stand beside the one that decides."""
         metric = self.asked[0]
         tails = self.sweep.tails
-        return tails_of(metric, self.setting.metrics) if tails is None else [one for one in tails if one != metric]
+        if tails is None:
+            return tails_of(metric, self.setting.measures.metrics)
+        return [one for one in tails if one != metric]
+
+    def exact_estimates(self) -> list[str]:
+        """Return the names of the loads whose requested times are the true times."""
+        inputs = self.setting.inputs
+        return inputs.exact_estimates(self.sweep, self.runner.workloads) if isinstance(inputs, Cautions) else []
+
+    def cautions_of_setting(self) -> list[tuple[str, str]]:
+        """Return what readers must know of the inputs."""
+        inputs, runner = self.setting.inputs, self.runner
+        return inputs.cautions(self.sweep, runner.machine, runner.workloads) if isinstance(inputs, Cautions) else []
 
     @property
     def criteria(self) -> Criteria:
@@ -250,11 +262,11 @@ class _Plan:
 def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
     """Read all that the sweep names, and say what is to be simulated; rivals may have been chosen."""
     setting = find_setting(sweep.setting_name, sweep.folder)
-    machine = setting.machine(sweep)
-    sweep = sweep.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.default_metrics)
+    machine = setting.inputs.machine(sweep)
+    sweep = sweep.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.measures.compared)
     asked = _asked(sweep, setting, machine)
     candidates = read_candidates(sweep)
-    shares = training_shares(sweep, setting.metrics)
+    shares = training_shares(sweep, setting.measures.metrics)
     baseline, opponents = "", []
     if shares is None:
         candidates, baseline = _with_baseline(sweep, candidates)
@@ -307,8 +319,8 @@ def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
 def _asked(sweep: Sweep, setting: Setting, machine: Machine) -> tuple[str, ...]:
     """Return the metrics of which a verdict is due: all that were asked for; of the default ones the first."""
     plain = sweep.model_copy(update={"metrics": None})
-    usual = plain.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.default_metrics)
-    metrics = sweep.metrics or list(setting.default_metrics)
+    usual = plain.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.measures.compared)
+    metrics = sweep.metrics or list(setting.measures.compared)
     return tuple(metrics[:1] if metrics == usual.metrics else metrics)
 
 
@@ -395,8 +407,8 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
         _let_in(candidates, those, rivals[group])
     let_in = set(rivals.values()) - {one.name for one in plan.candidates}
-    metric, info = plan.asked[0], plan.setting.metrics[plan.asked[0]]
-    metrics = list(dict.fromkeys([*(sweep.metrics or plan.setting.default_metrics), *plan.tails]))
+    metric, info = plan.asked[0], plan.setting.measures.metrics[plan.asked[0]]
+    metrics = list(dict.fromkeys([*(sweep.metrics or plan.setting.measures.compared), *plan.tails]))
     for look in plan.looks:
         # Not while a baseline is chosen: workers cannot be copies of a process with Polars' threads.
         results = work.results(candidates, look.cases, meanwhile=load_parquet)
@@ -406,7 +418,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         judged = [row for row in deciding if row.candidate not in let_in]
         if all(differs(row) for row in judged):
             break
-    tails = [Tail(row, plan.setting.metrics[name]) for name in plan.tails for row in deciding_rows(rows, name)]
+    tails = [Tail(row, plan.setting.measures.metrics[name]) for name in plan.tails for row in deciding_rows(rows, name)]
     cases = [plan.runner.cases[number] for number in look.cases]
     deciders = {one.name: plan.deciders[one.name] for one in candidates if one.name in plan.deciders}
     found = cautions(
@@ -417,7 +429,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         loads=np.array([_load_of(results, number) for number in look.cases]),
         candidates=_with_trainings(candidates, measured.trainings),
         clairvoyant=see_too_much(deciders, candidates, plan.setting),
-        exact=plan.setting.exact_estimates(sweep, plan.runner.workloads),
+        exact=plan.exact_estimates(),
         of_windows=[
             *cautions_of_windows(deciders, plan.judging(cases)),
             *alike_neighbours(measured, metric),
@@ -426,7 +438,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         classic={name for names in plan.setting.policies.groups().values() for name in names},
         let_in=let_in,
         of_setting=[
-            *plan.setting.cautions(sweep, plan.runner.machine, plan.runner.workloads),
+            *plan.cautions_of_setting(),
             *cautions_of_models(deciders),
             *cautions_of_size(sweep, plan.runner.workloads),
         ],
@@ -447,11 +459,11 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         rows=tuple(rows),
         n_points=len(results),
         n_simulated=0,
-        metrics=plan.setting.metrics,
+        metrics=plan.setting.measures.metrics,
         rivals=tuple(_against(plan, measured, group, name, look) for group, name in rivals.items()),
         asked=plan.asked,
         tails=tuple(plan.tails),
-        added=tuple(name for name in metrics if name not in (sweep.metrics or plan.setting.default_metrics)),
+        added=tuple(name for name in metrics if name not in (sweep.metrics or plan.setting.measures.compared)),
         criteria=plan.criteria,
         look=None if len(plan.looks) == 1 else LookTaken(look.number, len(plan.looks), look.level),
     )
@@ -482,7 +494,7 @@ def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Seq
         deciding = deciding_rows(rows, metric)
         beside = tails if metric == plan.asked[0] else ()
         for row in deciding:
-            info = plan.setting.metrics[metric]
+            info = plan.setting.measures.metrics[metric]
             yield verdict(row, baseline, info, n_tests=len(deciding), tails=beside, criteria=plan.criteria)
 
 
@@ -505,10 +517,11 @@ def _let_in(candidates: list[Candidate], among: Sequence[Candidate], name: str) 
 
 def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look) -> Rival:
     """Return how the candidates that know as much do against the best of the classic policies that do."""
-    metric, info = plan.asked[0], plan.setting.metrics[plan.asked[0]]
+    metric, info = plan.asked[0], plan.setting.measures.metrics[plan.asked[0]]
     against = dataclasses.replace(measured, baseline=name)
     all_rows = _summarise(plan, against, [metric, *plan.tails], look)
-    tails = [Tail(row, plan.setting.metrics[one]) for one in plan.tails for row in deciding_rows(all_rows, one)]
+    infos = plan.setting.measures.metrics
+    tails = [Tail(row, infos[one]) for one in plan.tails for row in deciding_rows(all_rows, one)]
     deciding = deciding_rows(all_rows, metric)
     ours = [row for row in deciding if row.candidate in plan.knowing[group]]
     words = (verdict(row, name, info, n_tests=len(deciding), tails=tails, criteria=plan.criteria) for row in ours)
@@ -524,7 +537,7 @@ def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:
     return choose_baseline(
         values,
         metric,
-        plan.setting.metrics[metric],
+        plan.setting.measures.metrics[metric],
         n_windows=len(plan.training),
         n_jobs=sum(case.n_jobs for case in plan.training),
     )
@@ -550,7 +563,7 @@ def _measured(
             [results[Point(case, index[candidate.name], seed)] for seed in range(candidate.n_seeds)] for case in cases
         ]
         values[candidate.name] = {
-            name: np.array([[one.metrics[name] for one in row] for row in of]) for name in plan.setting.metrics
+            name: np.array([[one.metrics[name] for one in row] for row in of]) for name in plan.setting.measures.metrics
         }
         is_failed[candidate.name] = np.array([[bool(one.problem) for one in row] for row in of])
         weeks[candidate.name] = [_weeks(row) for row in of]
@@ -561,8 +574,8 @@ def _measured(
         workloads=tuple(case.workload for case in judging),
         values=values,
         is_failed=is_failed,
-        metrics=plan.setting.metrics,
-        unrun=plan.setting.unrun,
+        metrics=plan.setting.measures.metrics,
+        unrun=plan.setting.measures.unrun,
         logs=tuple(dict.fromkeys(case.workload for case in judging if case.source >= 0)),
         trainings=plan.trainings,
         weeks=weeks if any(one for those in weeks.values() for one in those) else {},
@@ -585,7 +598,7 @@ def _check_statistics() -> None:
 
 def _warm_up(plan: _Plan, tell: CompareProgress) -> None:
     """Compile what the candidates need here, once, instead of in every worker."""
-    plan.setting.warm_up([one.policy + one.suffix for one in plan.candidates], tell.message)
+    plan.setting.simulator.warm_up([one.policy + one.suffix for one in plan.candidates], tell.message)
     for one in itertools.chain.from_iterable(plan.deciders.values()):
         if isinstance(one, ModelDecider):
             one.model.warm_up(tell.message)

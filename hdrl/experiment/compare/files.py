@@ -261,7 +261,7 @@ class _Summary(BaseModel):
 def _metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
     """Return what the metrics of a comparison mean, those of its setting."""
     setting, _ = setting_of(*sweep_in(folder), trust=False)
-    return setting.metrics
+    return setting.measures.metrics
 
 
 def write_comparison(

@@ -194,8 +194,8 @@ def run_held_out(
 
 
 def _with_tail(sweep: Sweep, setting: Setting) -> Sweep:
-    metrics = list(sweep.metrics or setting.default_metrics[:1])
-    metrics += [name for name in TAIL_METRICS if name in setting.metrics and name not in metrics]
+    metrics = list(sweep.metrics or setting.measures.compared[:1])
+    metrics += [name for name in TAIL_METRICS if name in setting.measures.metrics and name not in metrics]
     return sweep.model_copy(update={"metrics": metrics})
 
 

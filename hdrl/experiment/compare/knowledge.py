@@ -9,6 +9,7 @@ from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.recognition import KNOWN_SHARE, Marks, Runs, known_share, runs_of
+from hdrl.experiment.train.environments import marks_of
 from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
 
 _Part: TypeAlias = Mapping[str, Any]
@@ -176,7 +177,7 @@ class JudgingWindows:
         """Return the marks of the items that count."""
         key = _key(case), environment.id
         if key not in self._marks:
-            self._marks[key] = environment.marks(self._machine, self._source(case))
+            self._marks[key] = marks_of(environment, self._machine, self._source(case))
         marks = self._marks[key]
         first = case.first_job if case.source >= 0 else case.warm_up
         return None if marks is None else marks[first : first + case.n_jobs]

@@ -111,16 +111,16 @@ class PointRunner:
         return f"{name} on window {case.window} of {case.workload}, seed {self.sweep.seed + first.seed}{more}"
 
     def _result(self, setting: Setting, case: Case, items: Load, decider: Decider, seed: int) -> PointResult:
-        load = setting.offered_load(self.machine, items)
+        load = setting.inputs.offered_load(self.machine, items)
         load = math.nan if load is None else load
         try:
             trace = decider.play(self.machine, items, seed=seed)
         except (SimulationError, DecisionError) as error:
-            nothing = dict.fromkeys(setting.metrics, math.nan) | {"n_jobs": float(case.n_jobs)}
+            nothing = dict.fromkeys(setting.measures.metrics, math.nan) | {"n_jobs": float(case.n_jobs)}
             return PointResult(nothing, load, " ".join(str(error).split()))
         weeks = self._weeks(setting, case, trace) if self.sweep.is_continuous else ()
         if case.n_simulated == case.n_jobs:
-            return PointResult(setting.measure(trace), load, weeks=weeks)
+            return PointResult(setting.measures.measure(trace), load, weeks=weeks)
         return PointResult(_part(setting, trace, case.warm_up, case.n_jobs), load, weeks=weeks)
 
     def _weeks(self, setting: Setting, case: Case, trace: Any) -> tuple[dict[str, float], ...]:
@@ -139,8 +139,8 @@ class PointRunner:
 
 def _part(setting: Setting, trace: Any, first: int, n_jobs: int) -> dict[str, float]:
     """Return the metrics of some jobs of a simulation; NaN for those that only a whole run has."""
-    metrics = setting.measure(setting.counted(trace, first, n_jobs))
-    return metrics | {name: math.nan for name, info in setting.metrics.items() if info.is_of_whole_run}
+    metrics = setting.measures.measure(trace.part(first, n_jobs))
+    return metrics | {name: math.nan for name, info in setting.measures.metrics.items() if info.is_of_whole_run}
 
 
 def batches(points: Sequence[Point], cases: Sequence[Case], n_workers: int) -> list[list[Point]]:

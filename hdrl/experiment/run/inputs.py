@@ -144,7 +144,7 @@ def parse_options(
         found, name = setting_of(data, Path(folder), setting)
     except (OptionsError, UnknownName) as error:
         raise OptionsError(f"{where}: {error}") from None
-    model = found.Options
+    model = found.inputs.Options
     merged: Any = copy.deepcopy(dict(data)) if isinstance(data, Mapping) else data
     changed: list[str] = []
     if isinstance(merged, dict):
@@ -297,15 +297,16 @@ def make_sweep(
     except (OptionsError, UnknownName) as error:
         raise OptionsError(f"{where}: {error}") from None
     merged = dict(data)
-    _name_setting(merged, found.Sweep, name)
-    sweep = validated(found.Sweep, merged, where).placed(where, Path(folder))
+    _name_setting(merged, found.inputs.Sweep, name)
+    sweep = validated(found.inputs.Sweep, merged, where).placed(where, Path(folder))
     _check_named(found, name, sweep, where)
+    known = found.measures.metrics
     for metric in (*(sweep.metrics or ()), *(sweep.tails or ())):
-        if metric not in found.metrics:
-            raise OptionsError(f"{where}: {UnknownName('metric', metric, found.metrics)}")
+        if metric not in known:
+            raise OptionsError(f"{where}: {UnknownName('metric', metric, known)}")
     for metric in sweep.tails or ():
-        if found.metrics[metric].lower_is_better is None:
-            sided = ", ".join([name for name, info in found.metrics.items() if info.lower_is_better is not None][:4])
+        if known[metric].lower_is_better is None:
+            sided = ", ".join([name for name, info in known.items() if info.lower_is_better is not None][:4])
             raise OptionsError(
                 f"{where}: tails holds {metric}, of which neither side is worse; expected others, for instance {sided}"
             )

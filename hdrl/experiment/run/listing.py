@@ -100,8 +100,8 @@ def _main_metric(folder: Path) -> list[str]:
     if name not in SETTINGS:
         return []
     setting, values = SETTINGS[name], read_object(folder / "metrics.json")
-    for name in setting.default_metrics:
+    for name in setting.measures.compared:
         value = values.get(name)
         if isinstance(value, int | float):
-            return [f"{name} {metric_form(name, setting.metrics.get(name), [value]).quantity(value)}"]
+            return [f"{name} {metric_form(name, setting.measures.metrics.get(name), [value]).quantity(value)}"]
     return []

@@ -6,11 +6,26 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import OptionsError, UnknownName, suggest
+from hdrl.envs.own_objective import is_objective_file, moved_objective
 from hdrl.options.file import OptionsFile
-from hdrl.setting import EnvironmentSpec, Load, LoadPart, Machine, find_setting
+from hdrl.setting import (
+    Configured,
+    EnvironmentSpec,
+    Fingerprints,
+    FurtherLoads,
+    Load,
+    LoadPart,
+    Machine,
+    Player,
+    Setting,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +140,24 @@ class Environment:
         return self.arguments.get("compatibility") is not None
 
     def configurations(self, load: Load) -> Sequence[int]:
-        """Return where the configurations of a load begin."""
-        return self.spec.configurations(load)
+        """Return where the configurations of a load begin; most are of one piece."""
+        return self.spec.configurations(load) if isinstance(self.spec, Configured) else (0,)
 
     def points(self, load: Load) -> Sequence[tuple[float, ...]]:
         """Return where the configurations of a load lie among one another."""
-        return self.spec.points(load)
+        return self.spec.points(load) if isinstance(self.spec, Configured) else ((0.0,),)
+
+    def configuration_now(self, env: Player, load: Load) -> int:
+        """Return which configuration of a load is in force in a single environment that simulates all of it."""
+        return self.spec.configuration_now(env, load) if isinstance(self.spec, Configured) else 0
+
+    def marks(self, machine: Machine, load: Load) -> NDArray[np.int64] | None:
+        """Return what each item of a load is as one number; ``None`` where only the hash of a whole load tells."""
+        return marks_of(self.spec, machine, load)
 
     def further_parts(self, part: tuple[float, float]) -> Sequence[LoadPart]:
-        """Return what is learned from besides the load of the options, see `EnvironmentSpec.further_parts`."""
-        return self.spec.further_parts(self.arguments, part)
+        """Return what is learned from besides the load of the options, see `FurtherLoads.further_parts`."""
+        return self.spec.further_parts(self.arguments, part) if isinstance(self.spec, FurtherLoads) else ()
 
     def action_names(self) -> tuple[str, ...]:
         """Return the names of the actions; none where they have no lasting meaning."""
@@ -145,15 +168,28 @@ class Environment:
         return self.spec.goal(self.arguments)
 
 
-def environment_of(options: OptionsFile) -> Environment:
-    """Return the environment that options ask for.
+def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.int64] | None:
+    """Return what each item of a load is as one number; ``None`` where only the hash of a whole load tells.
+
+    Parameters
+    ----------
+    spec
+        The kind of environment that looks at them.
+    machine, load
+        The load, and a machine that it is for.
+    """
+    return spec.marks(machine, load) if isinstance(spec, Fingerprints) else None
+
+
+def environment_of(options: OptionsFile, setting: Setting) -> Environment:
+    """Return the environment that options of a setting ask for.
 
     Raises
     ------
     OptionsError
         If there is no such environment, or an argument of it does not exist.
     """
-    known = find_setting(options.setting_name).environments
+    known = setting.environments
     name = options.learning.environment or next(iter(known), "")
     if name not in known:
         raise OptionsError(f"{options.where}: learning.environment: {UnknownName('environment', name, known)}")
@@ -181,8 +217,6 @@ def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Env
 
 def _with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
     """Return arguments in which a file of a user's own objective has a new path; ``None`` leaves the objective out."""
-    from hdrl.envs.own_objective import is_objective_file, moved_objective
-
     objective = arguments.get("objective")
     if not isinstance(objective, str) or not is_objective_file(objective):
         return dict(arguments)
@@ -197,7 +231,7 @@ def _with_files_at(
     """Return arguments in which lists of files are named from another place."""
     moved = {
         name: [str(path_of(one)) for one in arguments[name]]
-        for name in spec.file_arguments
+        for name in (spec.file_arguments if isinstance(spec, FurtherLoads) else ())
         if isinstance(arguments.get(name), list) and all(isinstance(one, str) for one in arguments[name])
     }
     return {**arguments, **moved}

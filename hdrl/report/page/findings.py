@@ -91,7 +91,7 @@ def n_unrun(run: Run, setting: Setting) -> int:
     setting
         Which metrics count them.
     """
-    return int(sum(run.metrics.get(name, 0) for name in setting.unrun))
+    return int(sum(run.metrics.get(name, 0) for name in setting.measures.unrun))
 
 
 def best_of(values: Sequence[float | None], info: MetricInfo | None, *, allowed: Sequence[bool]) -> list[bool]:
@@ -135,12 +135,12 @@ def _identity(run: Run) -> str:
 
 
 def _less_is_better(metric: str, setting: Setting) -> bool:
-    info = setting.metrics.get(metric)
+    info = setting.measures.metrics.get(metric)
     return info is None or info.lower_is_better is not False
 
 
 def _form(metric: str, setting: Setting, values: Sequence[float]) -> Form:
-    return metric_form(metric, setting.metrics.get(metric), values)
+    return metric_form(metric, setting.measures.metrics.get(metric), values)
 
 
 def _question(runs: Sequence[Run], metric: str, groups: Sequence[_Group], setting: Setting) -> str:
@@ -235,7 +235,8 @@ def _unrun(runs: Sequence[Run], setting: Setting) -> list[str]:
     result = []
     for run in runs:
         if n_unrun(run, setting):
-            parts = [f"{int(n):,} {metric_words(name)}" for name in setting.unrun if (n := run.metrics.get(name, 0))]
+            unrun = setting.measures.unrun
+            parts = [f"{int(n):,} {metric_words(name)}" for name in unrun if (n := run.metrics.get(name, 0))]
             total = "" if run.n_items is None else f" of {run.n_items:,}"
             result.append(
                 f"{run.name} did not run {n_unrun(run, setting):,}{total} jobs ({', '.join(parts)}): "

@@ -89,15 +89,15 @@ def build_report(folders: Sequence[str | Path], *, metric: str | None = None, qu
             parts = ", ".join(str(path / name) for name in PROTOCOLS)
             raise ReadError(path, f"holds comparisons by {len(PROTOCOLS)} protocols, expected one of them: {parts}")
     setting = setting_of(paths[0])
-    if metric is not None and metric not in setting.metrics:
-        raise UnknownName("metric", metric, setting.metrics)
+    if metric is not None and metric not in setting.measures.metrics:
+        raise UnknownName("metric", metric, setting.measures.metrics)
     comparisons = [path for path in paths if is_comparison(path)]
     if len(comparisons) > 1:
         raise ReadError(comparisons[1], "is a second comparison, expected one: each answers its own question")
     runs = read_report_runs([path for path in paths if path not in comparisons], setting)
     if comparisons:
         return _report_of_comparison(read_compared(comparisons[0], metric), runs, question)
-    return report_of_runs(runs, metric or setting.default_metrics[0], setting, question)
+    return report_of_runs(runs, metric or setting.measures.compared[0], setting, question)
 
 
 def report_of_runs(runs: Sequence[Run], metric: str, setting: Setting, question: str | None = None) -> str:

@@ -37,7 +37,7 @@ def read_report_runs(folders: Iterable[str | Path], setting: Setting) -> list[Ru
         own = setting_of(folder).name
         if own != setting.name:
             raise ReadError(folder, f"is of the setting {own}, expected {setting.name} as the others are")
-        runs += [setting.read(path, None) for path in run_folders(folder, main_file(setting))]
+        runs += [setting.view.read(path, None) for path in run_folders(folder, main_file(setting))]
     return [  # metrics without a value are left out
         dataclasses.replace(run, name=name, metrics={key: n for key, n in run.metrics.items() if math.isfinite(n)})
         for run, name in zip(runs, _distinct_names(runs), strict=True)

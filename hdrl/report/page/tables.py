@@ -27,8 +27,8 @@ def headline_table(runs: Sequence[Run], metric: str, setting: Setting) -> Table:
     setting
         What the metrics mean, and which are shown.
     """
-    unrun = [name for name in setting.unrun if any(run.metrics.get(name, 0) for run in runs)]
-    others = [name for name in setting.headline_metrics if name != metric and any(name in run.metrics for run in runs)]
+    unrun = [name for name in setting.measures.unrun if any(run.metrics.get(name, 0) for run in runs)]
+    others = [name for name in setting.measures.headline if name != metric and any(name in run.metrics for run in runs)]
     numbers = [_Numbers(name, runs, setting) for name in (metric, *unrun, *others)]
     return Table(
         caption="Runs side by side" if len(runs) > 1 else "The run",
@@ -49,7 +49,8 @@ def metrics_table(runs: Sequence[Run], setting: Setting) -> Table:
     setting
         What the metrics mean.
     """
-    numbers = [_Numbers(name, runs, setting) for name in setting.metrics if any(name in run.metrics for run in runs)]
+    known = [name for name in setting.measures.metrics if any(name in run.metrics for run in runs)]
+    numbers = [_Numbers(name, runs, setting) for name in known]
     return Table(
         caption="All metrics",
         about="metric",
@@ -112,13 +113,13 @@ class _Numbers:
     """The values of one metric in all runs, written in one form."""
 
     def __init__(self, metric: str, runs: Sequence[Run], setting: Setting) -> None:
-        info: MetricInfo | None = setting.metrics.get(metric)
+        info: MetricInfo | None = setting.measures.metrics.get(metric)
         self._values = [run.metrics.get(metric) for run in runs]
         self._form = metric_form(metric, info, self._values)
         is_fair = is_comparable(runs)
         can_win = [is_fair and n_unrun(run, setting) == 0 for run in runs]
         self._is_best = self._marked(best_of(self._values, info, allowed=can_win))
-        self._is_count_of_unrun = metric in setting.unrun
+        self._is_count_of_unrun = metric in setting.measures.unrun
         self.title = metric_words(metric)
         self.unit = self._form.unit
         self.help = info.formula if info is not None else ""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hdrl.setting import PlainEnvironment
+from hdrl.setting import EnvironmentSpec
 from hdrl.settings.adaptation.load import Jobs
 from hdrl.settings.adaptation.machine import Device
+from hdrl.settings.adaptation.options import AdaptationOptions, AdaptationSweep
 
 
-class AdaptationSpec(PlainEnvironment):
+class AdaptationSpec(EnvironmentSpec[AdaptationOptions, AdaptationSweep, Device, Jobs]):
     """Deepening jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/Adaptation-v0"
@@ -20,7 +21,13 @@ class AdaptationSpec(PlainEnvironment):
         del arguments
         return "mean_validation_accuracy", 1
 
-    def player(self, machine: Device, load: Jobs, arguments: Mapping[str, Any], options: Any = None) -> Any:
+    def player(
+        self,
+        machine: Device,
+        load: Jobs,
+        arguments: Mapping[str, Any],
+        options: AdaptationOptions | AdaptationSweep | None = None,
+    ) -> Any:
         """Return an environment in which a model decides about all jobs, each being one training."""
         del options
         from hdrl.settings.adaptation.env import AdaptationEnv

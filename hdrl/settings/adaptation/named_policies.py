@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.base.errors import OptionsError
-from hdrl.setting import PlainPolicies
+from hdrl.setting import PolicyBook
 from hdrl.settings.adaptation.models import Layer
 from hdrl.settings.adaptation.policies import BANDITS, FIXED, LINEAR_DECAY, NAMES, SEARCHES, read_policy
 
@@ -45,8 +45,8 @@ class Own:
     advise: Callable[[Situation], int]
 
 
-class AdaptationPolicies(PlainPolicies):
-    """See `hdrl.setting.PolicyBook`."""
+class AdaptationPolicies(PolicyBook):
+    """The policies."""
 
     default_baseline = "never"
 

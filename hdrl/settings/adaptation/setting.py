@@ -1,17 +1,17 @@
-"""DNN jobs that adapt: the answers to the questions of `hdrl.setting.Setting`."""
+"""DNN jobs that adapt: what makes a setting of them, in its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hdrl.base.seeding import stream
-from hdrl.metrics.tasks import UNRUN
-from hdrl.setting import PlainSetting
+from hdrl.metrics import UNRUN, with_roles
+from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Policy, Progress, Setting, Simulator, View
 from hdrl.settings.adaptation.environments import AdaptationSpec
 from hdrl.settings.adaptation.figures import FIGURES
 from hdrl.settings.adaptation.files import FILES, read_run
@@ -26,34 +26,23 @@ from hdrl.settings.adaptation.protocols import PROTOCOLS
 from hdrl.settings.adaptation.simulation import Job, decide_step_by_step, simulate
 from hdrl.trace.model import OutcomeTrace
 
+if TYPE_CHECKING:
+    from hdrl.figures.figure import Figure, Run
+
 FEW_DRAWS = 10
 """Trainings of each sequence below which its mean says little."""
 
 
-class AdaptationSetting(PlainSetting):
-    """See `hdrl.setting.Setting`."""
+class AdaptationInputs(
+    Inputs[AdaptationOptions, AdaptationSweep, Device, Jobs],
+    LoadGenerator[AdaptationSweep, Device, Jobs],
+    Cautions[AdaptationSweep, Device, Jobs],
+):
+    """Devices, and jobs of tables."""
 
-    name = "adaptation"
-    title = "DNN jobs that adapt under a time budget"
     Options = AdaptationOptions
     Sweep = AdaptationSweep
-    policies = AdaptationPolicies()
-    environments: Mapping[str, AdaptationSpec] = MappingProxyType({"adaptation": AdaptationSpec()})
-    metrics = METRICS
-    default_metrics = ("mean_regret", "mean_rank", "mean_accuracy", "relative_cost")
-    headline_metrics = ("mean_accuracy", "mean_regret", "mean_rank", "share_best", "relative_cost")
-    shown_metrics = (
-        *("n_jobs", "mean_accuracy", "mean_expected_accuracy", "mean_regret", "last_regret", "mean_rank"),
-        *("share_best", "mean_search_s", "relative_cost", "mean_n_deepened", "n_tied", *UNRUN),
-    )
-    files = FILES
     generator = "tables"
-    figures = FIGURES
-    protocols: Mapping[str, Any] = PROTOCOLS  # type: ignore[assignment]
-
-    def read(self, folder: Path, name: str | None = None) -> Any:
-        """Return what the files of a run hold."""
-        return read_run(folder, name)
 
     def machine(self, options: AdaptationOptions | AdaptationSweep) -> Device:
         """Read the device."""
@@ -83,26 +72,6 @@ class AdaptationSetting(PlainSetting):
         span_s = float(load.release_s[-1] - load.release_s[0])
         return float(load.budgets_s[:-1].sum()) / span_s if span_s else None
 
-    def simulate(
-        self,
-        machine: Device,
-        load: Jobs,
-        policy: Any,
-        *,
-        seed: int,
-        options: Any = None,
-        progress: Callable[[int, int], None] | None = None,
-        folder: Path | None = None,
-    ) -> OutcomeTrace:
-        """Run jobs as a policy says."""
-        del options, folder
-        advisor = _Asks(policy) if isinstance(policy, Own) else make_advisor(policy, _random(seed, load))
-        return simulate(machine, load, advisor, progress)
-
-    def measure(self, trace: OutcomeTrace) -> dict[str, float]:
-        """Return every metric of a simulation."""
-        return compute_metrics(trace)
-
     def cautions(self, sweep: AdaptationSweep, machine: Device, loads: Sequence[Jobs]) -> list[tuple[str, str]]:
         """Return what readers must know: noise that looks like truth, and rewards by what is judged."""
         del sweep, machine
@@ -119,6 +88,39 @@ class AdaptationSetting(PlainSetting):
                 )
                 found.append(("no-validation", f"{load.name}: {_words(mixed)} {words}"))
         return found
+
+
+class AdaptationSimulator(Simulator[AdaptationOptions, AdaptationSweep, Device, Jobs, OutcomeTrace]):
+    """Jobs, one after the other."""
+
+    def simulate(
+        self,
+        machine: Device,
+        load: Jobs,
+        policy: Policy,
+        *,
+        seed: int,
+        options: AdaptationOptions | AdaptationSweep | None = None,
+        progress: Progress | None = None,
+        folder: Path | None = None,
+    ) -> OutcomeTrace:
+        """Run jobs as a policy says."""
+        del options, folder
+        advisor = _Asks(policy) if isinstance(policy, Own) else make_advisor(str(policy), _random(seed, load))
+        return simulate(machine, load, advisor, progress)
+
+
+class AdaptationView(View):
+    """Tables, and what became of each job."""
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """What can be drawn of its runs, by name."""
+        return FIGURES
+
+    def read(self, folder: Path, name: str | None = None) -> Run:
+        """Return what the files of a run hold."""
+        return read_run(folder, name)
 
 
 class _Asks:
@@ -151,5 +153,26 @@ def _words(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-SETTING = AdaptationSetting()
+SETTING = Setting(
+    name="adaptation",
+    title="DNN jobs that adapt under a time budget",
+    inputs=AdaptationInputs(),
+    simulator=AdaptationSimulator(),
+    policies=AdaptationPolicies(),
+    measures=Measures(
+        with_roles(
+            METRICS,
+            compared=("mean_regret", "mean_rank", "mean_accuracy", "relative_cost"),
+            shown=(
+                *("n_jobs", "mean_accuracy", "mean_expected_accuracy", "mean_regret", "last_regret", "mean_rank"),
+                *("share_best", "mean_search_s", "relative_cost", "mean_n_deepened", "n_tied", *UNRUN),
+            ),
+            headline=("mean_accuracy", "mean_regret", "mean_rank", "share_best", "relative_cost"),
+        ),
+        compute_metrics,
+    ),
+    view=AdaptationView(files=FILES),
+    environments=MappingProxyType({"adaptation": AdaptationSpec()}),
+    find_protocols=lambda: PROTOCOLS,
+)
 """DNN jobs that adapt."""

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.windows import range_of_shares
-from hdrl.setting import LoadPart, Message, PlainEnvironment
+from hdrl.setting import EnvironmentSpec, Fingerprints, FurtherLoads, Index, Indexed, LoadPart, Message
+from hdrl.settings.batch.options import Options
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.sweep import BatchSweep
+from hdrl.settings.batch.workload.model import Workload
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hdrl.settings.batch.options import Options
-    from hdrl.settings.batch.platform.model import Platform
-    from hdrl.settings.batch.workload.model import Workload
 
 GIVEN = frozenset(
     (
@@ -36,12 +37,28 @@ LONGEST_S = 2.0**SECONDS_BITS - 1.0
 """Run times that are longer look alike in marks."""
 
 
-class _BatchEnvironment(PlainEnvironment):
+class _BatchEnvironment(EnvironmentSpec[Options, BatchSweep, Platform, Workload], Fingerprints[Platform, Workload]):
     """What all environments of batch jobs answer alike."""
 
     def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated: all jobs, unless a window is asked for."""
         return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
+
+    def marks(self, machine: Platform, load: Workload) -> NDArray[np.int64]:
+        """Return the cores and the seconds of each job."""
+        import numpy as np
+
+        from hdrl.settings.batch.workload.statistics import reference_run_times
+
+        order = np.argsort(load.jobs["submit_s"], kind="stable")
+        seconds = np.rint(np.minimum(reference_run_times(load, machine), LONGEST_S)).astype(np.int64)
+        return np.asarray(((load.jobs["cores"].astype(np.int64) << SECONDS_BITS) + seconds)[order])
+
+
+class _OfMoreLogs(_BatchEnvironment, FurtherLoads):
+    """What those answer alike that learn from further logs."""
+
+    file_arguments = ("more_logs",)
 
     def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
         """Return the further logs, on identical processors as their headers say, and the same shares of them."""
@@ -57,16 +74,6 @@ class _BatchEnvironment(PlainEnvironment):
             (machine, load, range_of_shares(part, load.n_jobs, what=what, items=f"jobs of {load.name}"))
             for machine, load in loads
         ]
-
-    def marks(self, machine: Platform, load: Workload) -> NDArray[np.int64]:
-        """Return the cores and the seconds of each job."""
-        import numpy as np
-
-        from hdrl.settings.batch.workload.statistics import reference_run_times
-
-        order = np.argsort(load.jobs["submit_s"], kind="stable")
-        seconds = np.rint(np.minimum(reference_run_times(load, machine), LONGEST_S)).astype(np.int64)
-        return np.asarray(((load.jobs["cores"].astype(np.int64) << SECONDS_BITS) + seconds)[order])
 
 
 class PolicyPairSpec(_BatchEnvironment):
@@ -111,7 +118,13 @@ class PolicyPairSpec(_BatchEnvironment):
         del arguments
         return PolicyPairVectorEnv.refuses(machine, load)
 
-    def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
+    def player(
+        self,
+        machine: Platform,
+        load: Workload,
+        arguments: Mapping[str, Any],
+        options: Options | BatchSweep | None = None,
+    ) -> Any:
         """Return an environment in which a model decides about all jobs.
 
         Energy is accounted for where options or the arguments say so.
@@ -123,12 +136,11 @@ class PolicyPairSpec(_BatchEnvironment):
         return PolicyPairEnv(platform=machine, workload=load, **{**arguments, **asked})
 
 
-class JobPickSpec(_BatchEnvironment):
+class JobPickSpec(_OfMoreLogs):
     """Picking waiting jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/JobPick-v0"
     given = GIVEN | {"guide", "keeps"}
-    file_arguments = ("more_logs",)
 
     def arguments(self, options: Options) -> dict[str, Any]:
         """Return by what columns are scaled, which model files of older versions do not say.
@@ -152,9 +164,9 @@ class JobPickSpec(_BatchEnvironment):
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective, and 1 where more of it is better, else -1."""
-        from hdrl.envs import JobPickVectorEnv
+        from hdrl.settings.batch.envs.job_pick_making import job_pick_vector
 
-        return _goal(JobPickVectorEnv, arguments)
+        return _goal(job_pick_vector, arguments)
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
         """Return why its simulator of identical processors cannot simulate jobs exactly; ``None`` if it can."""
@@ -167,10 +179,10 @@ class JobPickSpec(_BatchEnvironment):
         """Return the choices whose defaults depend on other arguments."""
         if self.is_dissertation(arguments):
             return {}
-        from hdrl.settings.batch.envs.job_pick_options import job_pick_options
+        from hdrl.envs.arguments import taken
+        from hdrl.settings.batch.envs.job_pick_options import PickChoices
 
-        known = inspect.signature(job_pick_options).parameters
-        options = job_pick_options(**{name: value for name, value in arguments.items() if name in known})
+        options = taken(PickChoices(), dict(arguments)).checked()
         names = ("commitment", "backfilling", "features", "scales")
         return {name: getattr(options, name) for name in names}
 
@@ -217,7 +229,13 @@ class JobPickSpec(_BatchEnvironment):
             return str(error)
         return None
 
-    def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
+    def player(
+        self,
+        machine: Platform,
+        load: Workload,
+        arguments: Mapping[str, Any],
+        options: Options | BatchSweep | None = None,
+    ) -> Any:
         """Return an environment on the kernel in which a model picks among all jobs."""
         from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
 
@@ -231,23 +249,52 @@ class JobPickSpec(_BatchEnvironment):
         warm_up(message)
 
 
-class JobIndexSpec(_BatchEnvironment):
+class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
     """Weights of an index of jobs, judged by whole windows of logs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/JobIndex-v0"
     given = GIVEN
-    file_arguments = ("more_logs",)
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective; less of each is better."""
         return str(arguments.get("objective", "mean_bounded_slowdown")), -1
 
-    def player(self, machine: Platform, load: Workload, arguments: Mapping[str, Any], options: Any = None) -> Any:
+    def player(
+        self,
+        machine: Platform,
+        load: Workload,
+        arguments: Mapping[str, Any],
+        options: Options | BatchSweep | None = None,
+    ) -> Any:
         """Return an environment in which weights decide about all jobs."""
         from hdrl.settings.batch.envs.job_index import JobIndexPlayer
 
         energy = None if options is None else options.energy
         return JobIndexPlayer(platform=machine, workload=load, energy=energy, **arguments)
+
+    def index(self, arguments: Mapping[str, Any]) -> Index:
+        """Return what is weighed, and where evolution begins."""
+        from hdrl.settings.batch.policies.indexed import SIGMA, IndexKind, first_weights, names_of_weights
+
+        form = IndexKind.of(arguments).form
+        return Index(names_of_weights(form), first_weights(form), SIGMA)
+
+    def run_index(
+        self,
+        machine: Platform,
+        loads: Sequence[Workload],
+        weights: NDArray[np.float64],
+        arguments: Mapping[str, Any],
+        *,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]:
+        """Simulate whole workloads under candidates, in compiled code from first to last job."""
+        from hdrl.settings.batch.envs.window_judge import run_policies
+        from hdrl.settings.batch.policies.indexed import IndexKind, first_weights
+
+        kind = IndexKind.of(arguments)
+        candidates = [kind.policy(row - first_weights(kind.form)) for row in weights]
+        return run_policies(machine, loads, candidates, self.goal(arguments)[0], n_threads=n_threads)
 
 
 def _goal(environment: Any, arguments: Mapping[str, Any]) -> tuple[str, int]:

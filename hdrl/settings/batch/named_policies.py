@@ -8,11 +8,12 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.base.errors import HdrlError
+from hdrl.setting import PolicyBook
 from hdrl.settings.batch.sweep import DEFAULT_BASELINE
 
 
-class BatchPolicies:
-    """See `hdrl.setting.PolicyBook`."""
+class BatchPolicies(PolicyBook):
+    """The policies."""
 
     default_baseline = DEFAULT_BASELINE
 

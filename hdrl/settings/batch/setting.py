@@ -1,85 +1,44 @@
-"""Batch jobs on heterogeneous clusters: the answers to the questions of `hdrl.setting.Setting`."""
+"""Batch jobs on heterogeneous clusters: what makes a setting of them, in its parts."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from hdrl.metrics import with_roles
+from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Setting, Simulator, View
 from hdrl.settings.batch import options as batch_options
 from hdrl.settings.batch.environments import JobIndexSpec, JobPickSpec, PolicyPairSpec
 from hdrl.settings.batch.metrics import METRICS, compute_metrics
 from hdrl.settings.batch.named_policies import BatchPolicies
-from hdrl.settings.batch.simulators import SIMULATORS, BatsimSettings
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulators import SIMULATORS
 from hdrl.settings.batch.sweep import BatchSweep
+from hdrl.settings.batch.workload.model import Workload
 from hdrl.trace.files import TraceFile
 
 if TYPE_CHECKING:
     from hdrl.base.registry import Registry
     from hdrl.figures.figure import Figure, Run
     from hdrl.setting import Message, Policy, Progress, ReproduceProtocol
-    from hdrl.settings.batch.platform.model import Platform
-    from hdrl.settings.batch.simulation.trace import Trace
-    from hdrl.settings.batch.workload.model import Workload
+    from hdrl.settings.batch.policies.simulation import Policy as BatchPolicy
+
+POLICIES = BatchPolicies()
 
 
-class BatchSetting:
-    """See `hdrl.setting.Setting`."""
+class BatchInputs(
+    Inputs[batch_options.Options, BatchSweep, Platform, Workload],
+    LoadGenerator[BatchSweep, Platform, Workload],
+    Cautions[BatchSweep, Platform, Workload],
+):
+    """Platforms and workloads."""
 
-    name = "batch"
-    title = "batch jobs on heterogeneous clusters, as Batsim simulates them"
     Options = batch_options.Options
     Sweep = BatchSweep
-    policies = BatchPolicies()
-    environments: Mapping[str, Any] = MappingProxyType(
-        {"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec(), "job_index": JobIndexSpec()}
-    )
-    metrics = METRICS
-    default_metrics = (
-        *("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s"),
-        *("utilization", "energy_j"),
-    )
-    shown_metrics = (
-        *("n_jobs", "n_finished", "makespan_s", "mean_wait_s", "p95_wait_s", "max_wait_s", "mean_turnaround_s"),
-        *("mean_slowdown", "mean_bounded_slowdown", "utilization", "energy_j", "energy_delay_product_js"),
-        *("n_bandwidth_overcommitments",),
-        *("n_failed", "n_walltime_reached", "n_killed", "n_rejected", "n_unfinished", "n_not_started"),
-    )
-    headline_metrics = (
-        *("n_finished", "mean_bounded_slowdown", "mean_wait_s", "p95_wait_s", "max_wait_s", "makespan_s"),
-        *("utilization", "energy_j"),
-    )
-    unrun = ("n_rejected", "n_unfinished", "n_not_started")
     generator = "lublin"
-
-    @property
-    def protocols(self) -> Registry[ReproduceProtocol]:
-        """Claimed experiments that are more than one comparison."""
-        import hdrl.settings.batch.dissertation_protocols  # noqa: F401 (registers its own)
-        import hdrl.settings.batch.learned_protocols  # noqa: F401 (they register their own)
-        from hdrl.settings.batch.protocols import PROTOCOLS
-
-        return PROTOCOLS
-
-    @property
-    def figures(self) -> Mapping[str, Figure]:
-        """What can be drawn of its runs, by name."""
-        from hdrl.settings.batch.figures import FIGURES
-
-        return FIGURES
-
-    @property
-    def files(self) -> Sequence[TraceFile]:
-        """What a run folder holds of a Trace."""
-        return FILES
-
-    def read(self, folder: Path, name: str | None = None) -> Run:
-        """Read a run folder for pictures and reports."""
-        from hdrl.settings.batch.figures import read
-
-        return read(folder, name)
 
     def shipped_machines(self) -> Mapping[str, str]:
         """Return the shipped platforms, and how many cores they have."""
@@ -93,7 +52,7 @@ class BatchSetting:
 
         return dict.fromkeys(shipped_workloads(), "")
 
-    def machine(self, options: Any) -> Platform:
+    def machine(self, options: batch_options.Options | BatchSweep) -> Platform:
         """Read a platform."""
         from hdrl.settings.batch.inputs import platform_of
 
@@ -124,58 +83,6 @@ class BatchSetting:
         from hdrl.settings.batch.workload.statistics import offered_load
 
         return offered_load(load, machine)
-
-    def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
-        """Compile the simulator, and conservative backfilling if a policy needs it."""
-        from hdrl.settings.batch.kernel import warm_up, warm_up_conservative
-        from hdrl.settings.batch.policies import is_conservative
-
-        warm_up(message)
-        if any(is_conservative(policy) for policy in policies):
-            warm_up_conservative(message)
-
-    def simulate(
-        self,
-        machine: Platform,
-        load: Workload,
-        policy: Policy,
-        *,
-        seed: int,
-        options: Any = None,
-        progress: Progress | None = None,
-        folder: Path | None = None,
-    ) -> Trace:
-        """Simulate jobs under a policy."""
-        from hdrl.settings.batch.policies import simulate
-
-        if isinstance(options, batch_options.Options):
-            chosen = {
-                "energy": options.energy,
-                "compatibility": options.compatibility,
-                "progress": progress,
-                **_outside(options, machine, folder),
-            }
-        else:
-            chosen = {"energy": True if options is None else bool(options.energy)}
-        return simulate(machine, load, policy, seed=seed, **chosen)
-
-    def measure(self, trace: Trace) -> dict[str, float]:
-        """Return every metric of a simulation."""
-        return {name: float(value) for name, value in compute_metrics(trace).items()}
-
-    def counted(self, trace: Trace, first: int, n_items: int) -> Trace:
-        """Return a Trace of the jobs that count, with the energy from the first submission to the last end of these."""
-        import numpy as np
-
-        keep = np.arange(first, first + n_items)
-        records, workload = trace.records[keep], trace.workload.take(keep)
-        consumed_j = 0.0
-        if len(trace.energy) and np.any(records["run_s"] >= 0):
-            # Power changes with the rows of the log only, so energy grows linearly between them.
-            span_s = (workload.jobs["submit_s"].min(), np.max(records["start_s"] + records["run_s"]))
-            begin_j, end_j = np.interp(span_s, trace.energy["time_s"], trace.energy["energy_j"])
-            consumed_j = float(end_j - begin_j)
-        return dataclasses.replace(trace, workload=workload, records=records, consumed_j=consumed_j)
 
     def exact_estimates(self, sweep: BatchSweep, loads: Sequence[Workload]) -> list[str]:
         """Return the names of the workloads whose requested times are the run times.
@@ -210,7 +117,7 @@ class BatchSetting:
             for load in loads
             if (share := logs_known_to(sweep.placed_policy(name)).get(load.name, 0.0)) > sweep.range[0]
         ]
-        predicting = [text for text in sweep.candidates if self.policies.predicts(text)]
+        predicting = [text for text in sweep.candidates if POLICIES.predicts(text)]
         if not predicting:
             return known
         return known + [
@@ -221,6 +128,70 @@ class BatchSetting:
             )
             for name in (*(load.name for load in loads if not has_users(load)), *self._generated(sweep))
         ]
+
+
+class BatchSimulator(Simulator[batch_options.Options, BatchSweep, Platform, Workload, Trace]):
+    """The kernel, and the simulators outside."""
+
+    def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
+        """Compile the simulator, and conservative backfilling if a policy needs it."""
+        from hdrl.settings.batch.kernel import warm_up, warm_up_conservative
+        from hdrl.settings.batch.policies import is_conservative
+
+        warm_up(message)
+        if any(is_conservative(policy) for policy in policies):
+            warm_up_conservative(message)
+
+    def simulate(
+        self,
+        machine: Platform,
+        load: Workload,
+        policy: Policy,
+        *,
+        seed: int,
+        options: batch_options.Options | BatchSweep | None = None,
+        progress: Progress | None = None,
+        folder: Path | None = None,
+    ) -> Trace:
+        """Simulate jobs under a policy."""
+        from hdrl.settings.batch.policies import simulate
+
+        if isinstance(options, batch_options.Options):
+            chosen = {
+                "energy": options.energy,
+                "compatibility": options.compatibility,
+                "progress": progress,
+                **_outside(options, machine, folder),
+            }
+        else:
+            chosen = {"energy": True if options is None else bool(options.energy)}
+        return simulate(machine, load, cast("str | BatchPolicy", policy), seed=seed, **chosen)
+
+
+class BatchView(View):
+    """Batsim's files."""
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """What can be drawn of its runs, by name."""
+        from hdrl.settings.batch.figures import FIGURES
+
+        return FIGURES
+
+    def read(self, folder: Path, name: str | None = None) -> Run:
+        """Read a run folder for pictures and reports."""
+        from hdrl.settings.batch.figures import read
+
+        return read(folder, name)
+
+
+def find_protocols() -> Registry[ReproduceProtocol]:
+    """Return the claimed experiments that are more than one comparison."""
+    import hdrl.settings.batch.dissertation_protocols  # noqa: F401 (registers its own)
+    import hdrl.settings.batch.learned_protocols  # noqa: F401 (they register their own)
+    from hdrl.settings.batch.protocols import PROTOCOLS
+
+    return PROTOCOLS
 
 
 def _of_size(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
@@ -251,6 +222,8 @@ def _outside(options: batch_options.Options, platform: Platform, folder: Path | 
         "platform_file": None if platform.clusters else options.path_of(options.platform_file_path),
     }
     if options.simulator == "batsim":
+        from hdrl.settings.batch.simulators import BatsimSettings
+
         chosen = options.batsim
         known["batsim"] = BatsimSettings(
             endpoint=chosen.endpoint,
@@ -329,4 +302,35 @@ FILES = (
     TraceFile(("workload.json",), _write_workload, "the jobs in Batsim's JSON", is_extra=True),
 )
 
-SETTING = BatchSetting()
+SETTING = Setting(
+    name="batch",
+    title="batch jobs on heterogeneous clusters, as Batsim simulates them",
+    inputs=BatchInputs(),
+    simulator=BatchSimulator(),
+    policies=POLICIES,
+    measures=Measures(
+        with_roles(
+            METRICS,
+            compared=(
+                *("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s"),
+                *("utilization", "energy_j"),
+            ),
+            shown=(
+                *("n_jobs", "n_finished", "makespan_s", "mean_wait_s", "p95_wait_s", "max_wait_s"),
+                *("mean_turnaround_s", "mean_slowdown", "mean_bounded_slowdown", "utilization", "energy_j"),
+                *("energy_delay_product_js", "n_bandwidth_overcommitments"),
+                *("n_failed", "n_walltime_reached", "n_killed", "n_rejected", "n_unfinished", "n_not_started"),
+            ),
+            headline=(
+                *("n_finished", "mean_bounded_slowdown", "mean_wait_s", "p95_wait_s", "max_wait_s", "makespan_s"),
+                *("utilization", "energy_j"),
+            ),
+        ),
+        compute_metrics,
+    ),
+    view=BatchView(files=FILES),
+    environments=MappingProxyType(
+        {"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec(), "job_index": JobIndexSpec()}
+    ),
+    find_protocols=find_protocols,
+)

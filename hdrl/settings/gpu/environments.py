@@ -9,19 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
-from hdrl.setting import PlainEnvironment
+from hdrl.setting import EnvironmentSpec, Fingerprints
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.loads.load import GpuLoad
+from hdrl.settings.gpu.options import GpuOptions, GpuSweep
 
 
-class GpuClusterSpec(PlainEnvironment):
+class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fingerprints[Cluster, GpuLoad]):
     """Starting and preempting jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/GpuCluster-v0"
     physics = frozenset(("restart_s", "checkpoint_s", "tie", "node_order", "levels"))
-    given = PlainEnvironment.given | physics | {"records", "seed_of_rules"}
+    given = EnvironmentSpec.given | physics | {"records", "seed_of_rules"}
 
-    def arguments(self, options: Any) -> dict[str, Any]:
+    def arguments(self, options: GpuOptions) -> dict[str, Any]:
         """Return the rules by which jobs are simulated; the compatibility mode has none."""
         if not self.is_compatible(options.learning.arguments):
             return self._rules(options)
@@ -30,7 +31,7 @@ class GpuClusterSpec(PlainEnvironment):
         return {}
 
     @staticmethod
-    def _rules(options: Any) -> dict[str, Any]:
+    def _rules(options: GpuOptions | GpuSweep) -> dict[str, Any]:
         """Return the rules of options or of a sweep; refuse rounds, which agents do not have."""
         rules = options.rules
         if rules.round_s > 0.0:
@@ -64,7 +65,13 @@ class GpuClusterSpec(PlainEnvironment):
         work = np.minimum(np.rint(jobs["work"]), 2.0**40).astype(np.int64)
         return np.asarray((((jobs["n_gpus"] << 10) + jobs["gpu_milli"]) << 40) ^ work)
 
-    def player(self, machine: Cluster, load: GpuLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
+    def player(
+        self,
+        machine: Cluster,
+        load: GpuLoad,
+        arguments: Mapping[str, Any],
+        options: GpuOptions | GpuSweep | None = None,
+    ) -> Any:
         """Return an environment in which a model decides about all jobs."""
         from hdrl.settings.gpu.envs.env import GpuClusterEnv
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from hdrl.setting import PlainPolicies
+from hdrl.setting import PolicyBook
 from hdrl.settings.gpu.policies.names import ORDERS, PLACEMENTS, policy_names, read_policy
 from hdrl.settings.gpu.policies.shares import SHARES
 
@@ -14,8 +14,8 @@ ALIASES: Mapping[str, str] = MappingProxyType({"fcfs": "fifo", "first-fit": "fif
 """Names of the DRL scheduler's baselines; first fit takes the first job, and the first node, that go together."""
 
 
-class GpuPolicies(PlainPolicies):
-    """See `hdrl.setting.PolicyBook`."""
+class GpuPolicies(PolicyBook):
+    """The policies."""
 
     default_baseline = "fifo"
 

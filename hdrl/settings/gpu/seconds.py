@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import UnknownName, WorkloadError
 from hdrl.base.seeding import stream
-from hdrl.compiled.codes import check_status
+from hdrl.compiled.lend import Lent
 from hdrl.envs.requests import chosen_errors
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.kernel import seconds as kernel
@@ -201,18 +201,18 @@ def play_baseline(
         raise UnknownName("baseline of the DRL scheduler", baseline, BASELINES)
     chosen = read_errors(errors)
     check_can_be_split(load, cluster)
-    world = kernel.blank(shared_arrays(cluster, chosen), 1, load.n_items)
+    world = kernel.new_seconds(shared_arrays(cluster, chosen), 1, load.n_items)
     put_jobs(world, 0, load, flops_of(load))
     first_s = float(load.origin.get("first_date_s", 0.0))
     world.until_s[0] = until_s - first_s
     order = BASELINES[baseline]
-    check_status(kernel.play(world, order), (kernel.BASELINES, order))
+    kernel.SERVED.ask(Lent(world), kernel.PLAY, np.ones(1, dtype=np.bool_), np.array([order], dtype=np.int64))
     return _outcome_of(cluster, load, world, chosen)
 
 
 def _outcome_of(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, errors: frozenset[str]) -> SecondsOutcome:
     """Return what became of the jobs of the first environment."""
-    n, now_s = load.n_items, float(world.now_s[0])
+    n, now_s = load.n_items, float(world.now_s[0, 0])
     arrivals_s, starts_s, ends_s = load.jobs["arrival_s"], world.start_s[0, :n], world.end_s[0, :n]
     ended = world.is_done[0, :n] > 0
     has_arrived = arrivals_s < now_s
@@ -241,7 +241,7 @@ def trace_of_seconds(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, n_d
     n_decisions
         How many decisions were made.
     """
-    n, now_s = load.n_items, float(world.now_s[0])
+    n, now_s = load.n_items, float(world.now_s[0, 0])
     is_done, has_started = world.is_done[0, :n] > 0, world.start_s[0, :n] >= 0
     tasks = np.zeros(n, dtype=TASK_DTYPE)
     tasks["release_s"], tasks["deadline_s"] = load.jobs["arrival_s"], load.jobs["deadline_s"]

@@ -12,8 +12,8 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
-from hdrl.compiled.codes import check_status
-from hdrl.compiled.team import LEADER
+from hdrl.compiled.fields import saved
+from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Length, Part, Start
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
@@ -22,7 +22,6 @@ from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
 from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
 from hdrl.settings.gpu.envs.loads import loads_of
-from hdrl.settings.gpu.kernel import acting
 from hdrl.settings.gpu.kernel import seconds as kernel
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.seconds import (
@@ -34,8 +33,6 @@ from hdrl.settings.gpu.seconds import (
     trace_of_seconds,
 )
 from hdrl.trace.model import TaskTrace
-
-_SHARED = frozenset(("flags", "type_gpus", "type_speed"))
 
 
 class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
@@ -108,7 +105,9 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         self._plan_windows(self.loads, n_jobs, start, part)
         self._flops = [flops_of(one) for one in self.loads]
         width = min(self.plan.max_jobs, max(one.n_items for one in self.loads))
-        self._state = kernel.blank(shared_arrays(self.machine, self.errors), self.num_envs, width)
+        given = shared_arrays(self.machine, self.errors) | {"observations": self._observations}
+        self._state = kernel.new_seconds(given, self.num_envs, width)
+        self._lent = Lent(self._state)
 
     # ------------------------------------------------------------------ hooks of the batch
 
@@ -121,26 +120,19 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         self._state.until_s[row] = math.floor(load.jobs["arrival_s"][0]) + self.max_s
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        self._serve(acting.RESET, LEADER, chosen, self._actions)
+        kernel.SERVED.reset(self._lent, self._team, chosen, self._counts)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        return self._serve(acting.STEP, LEADER, chosen, actions)
+        return kernel.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
 
     def _help(self, number: int) -> None:
-        self._serve(acting.STEP, number, self._chosen, self._actions)
-
-    def _serve(self, request: int, member: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        illegal, n_ended = kernel.serve_seconds(
-            self._state, self._counts.places, self._team, self._observations, request, member, chosen, actions
-        )
-        check_status(illegal, (acting.REQUESTS, request))
-        return int(illegal), int(n_ended)
+        kernel.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         state = self._state
         found = {name: np.zeros(self.num_envs) for name in ("objective", "mean_jct_s", "n_finished")}
         for row in np.flatnonzero(ended):
-            n, now_s = state.n_jobs[row], state.now_s[row]
+            n, now_s = int(state.n_jobs[row, 0]), float(state.now_s[row, 0])
             arrivals_s, ends_s = state.arrival_s[row, :n], state.end_s[row, :n]
             is_done = state.is_done[row, :n] > 0
             # Of an episode in which no job ends there is no mean of those that did; validation needs a number.
@@ -153,8 +145,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         return found
 
     def _state_arrays(self) -> StateDict:
-        found: StateDict = {name: one for name, one in self._state._asdict().items() if name not in _SHARED}
-        return {**found, "windows": self._windows}
+        return {**saved(self._state), "windows": self._windows}
 
     def counts(self, row: int) -> tuple[int, ...]:
         """Return how many jobs of a row have arrived, wait, run and are done."""
@@ -165,7 +156,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
 
         Rewards of the seconds between are not paid.
         """
-        kernel.skip(self._state, row)
+        kernel.SERVED.ask(self._lent, kernel.SKIP, np.arange(self.num_envs) == row)
 
     def trace(self) -> TaskTrace:
         """Return what has happened in the episode of the first row.

@@ -1,18 +1,30 @@
-"""GPU clusters: the answers to the questions of `hdrl.setting.Setting`."""
+"""GPU clusters: what makes a setting of them, in its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hdrl.base.registry import Registry
-from hdrl.metrics.tasks import UNRUN
-from hdrl.setting import PlainSetting, ReproduceProtocol
+from hdrl.metrics import UNRUN, with_roles
+from hdrl.setting import (
+    Cautions,
+    Inputs,
+    LoadGenerator,
+    Measures,
+    Message,
+    Policy,
+    Progress,
+    ReproduceProtocol,
+    Setting,
+    Simulator,
+    View,
+)
 from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster, shipped_clusters
 from hdrl.settings.gpu.environments import GpuClusterSpec
 from hdrl.settings.gpu.figures import FIGURES
@@ -26,39 +38,23 @@ from hdrl.settings.gpu.named_policies import GpuPolicies
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
 from hdrl.trace.model import TaskTrace
 
+if TYPE_CHECKING:
+    from hdrl.figures.figure import Figure
+
 HIGHEST_LOAD, LOWEST_LOAD = 1.0, 0.05
 """Offered loads above and below which a comparison says nothing about schedulers."""
 
 
-class GpuSetting(PlainSetting):
-    """See `hdrl.setting.Setting`."""
+class GpuInputs(
+    Inputs[GpuOptions, GpuSweep, Cluster, GpuLoad],
+    LoadGenerator[GpuSweep, Cluster, GpuLoad],
+    Cautions[GpuSweep, Cluster, GpuLoad],
+):
+    """Clusters, and loads of traces and generators."""
 
-    name = "gpu"
-    title = "deep-learning jobs on clusters of GPUs of several types"
     Options = GpuOptions
     Sweep = GpuSweep
-    policies = GpuPolicies()
-    environments: Mapping[str, GpuClusterSpec] = MappingProxyType({"gpu_cluster": GpuClusterSpec()})
-    metrics = METRICS
-    default_metrics = ("mean_jct_s", "p95_jct_s", "mean_slowdown", "mean_fair_rho", "utilization")
-    headline_metrics = ("n_finished", "mean_jct_s", "p95_jct_s", "mean_slowdown", "utilization")
-    shown_metrics = (
-        *("n_jobs", "makespan_s", "mean_jct_s", "p95_jct_s", "p99_jct_s", "mean_queueing_s", "mean_slowdown"),
-        *("mean_fair_rho", "share_unfair", "utilization", "flops_utilization", "n_preemptions", *UNRUN),
-        *("mean_value", "mean_grant", "share_without_result", "grant_regret", "advice_regret"),
-    )
-    unit_word = "GPU"
-    files = FILES
     generator = POISSON
-    figures = FIGURES
-
-    @property
-    def protocols(self) -> Registry[ReproduceProtocol]:  # type: ignore[override]
-        """Claimed experiments that are more than one comparison."""
-        import hdrl.settings.gpu.learned_protocols  # noqa: F401 (registers its own)
-        from hdrl.settings.gpu.protocols import PROTOCOLS
-
-        return PROTOCOLS
 
     def shipped_machines(self) -> Mapping[str, str]:
         """Return the shipped clusters."""
@@ -96,43 +92,6 @@ class GpuSetting(PlainSetting):
         """Return the GPU time that arrives per time, as a share of all GPUs."""
         return load.offered(machine)
 
-    def warm_up(self, policies: Iterable[Any], message: Callable[[str], None]) -> None:
-        """Compile the simulator."""
-        del policies
-        from hdrl.settings.gpu.simulation.events import warm_up
-
-        warm_up(message)
-
-    def simulate(
-        self,
-        machine: Cluster,
-        load: GpuLoad,
-        policy: Any,
-        *,
-        seed: int,
-        options: Any = None,
-        progress: Callable[[int, int], None] | None = None,
-        folder: Path | None = None,
-    ) -> TaskTrace:
-        """Simulate a load under a policy."""
-        del folder
-        from hdrl.settings.gpu.policies.names import read_policy
-        from hdrl.settings.gpu.policies.shares import SHARES
-        from hdrl.settings.gpu.simulation.events import simulate
-        from hdrl.settings.gpu.simulation.rounds import simulate_rounds
-
-        if policy in SHARES:
-            round_s = 0.0 if options is None else options.rules.round_s
-            if options is not None:
-                check_rules(options.rules, policy)
-            return simulate_rounds(machine, load, policy, seed=seed, round_s=round_s, progress=progress)
-        rules = None if options is None else options.rules.rules()
-        return simulate(machine, load, read_policy(policy), seed=seed, rules=rules, progress=progress)
-
-    def measure(self, trace: TaskTrace) -> dict[str, float]:
-        """Return every metric of a simulation."""
-        return compute_metrics(trace)
-
     def exact_estimates(self, sweep: GpuSweep, loads: Sequence[GpuLoad]) -> list[str]:
         """Return the loads without requested times: who goes by durations knows the true ones there."""
         del sweep
@@ -155,5 +114,82 @@ class GpuSetting(PlainSetting):
         return found
 
 
-SETTING = GpuSetting()
+class GpuSimulator(Simulator[GpuOptions, GpuSweep, Cluster, GpuLoad, TaskTrace]):
+    """The kernel of jobs, and Gavel's rounds."""
+
+    def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
+        """Compile the simulator."""
+        del policies
+        from hdrl.settings.gpu.simulation.events import warm_up
+
+        warm_up(message)
+
+    def simulate(
+        self,
+        machine: Cluster,
+        load: GpuLoad,
+        policy: Policy,
+        *,
+        seed: int,
+        options: GpuOptions | GpuSweep | None = None,
+        progress: Progress | None = None,
+        folder: Path | None = None,
+    ) -> TaskTrace:
+        """Simulate a load under a policy."""
+        del folder
+        from hdrl.settings.gpu.policies.names import read_policy
+        from hdrl.settings.gpu.policies.shares import SHARES
+        from hdrl.settings.gpu.simulation.events import simulate
+        from hdrl.settings.gpu.simulation.rounds import simulate_rounds
+
+        name = str(policy)  # all are named
+        if name in SHARES:
+            round_s = 0.0 if options is None else options.rules.round_s
+            if options is not None:
+                check_rules(options.rules, name)
+            return simulate_rounds(machine, load, name, seed=seed, round_s=round_s, progress=progress)
+        rules = None if options is None else options.rules.rules()
+        return simulate(machine, load, read_policy(name), seed=seed, rules=rules, progress=progress)
+
+
+class GpuView(View):
+    """Tables of jobs and their stays."""
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """What can be drawn of its runs, by name."""
+        return FIGURES
+
+
+def find_protocols() -> Registry[ReproduceProtocol]:
+    """Return the claimed experiments that are more than one comparison."""
+    import hdrl.settings.gpu.learned_protocols  # noqa: F401 (registers its own)
+    from hdrl.settings.gpu.protocols import PROTOCOLS
+
+    return PROTOCOLS
+
+
+SETTING = Setting(
+    name="gpu",
+    title="deep-learning jobs on clusters of GPUs of several types",
+    inputs=GpuInputs(),
+    simulator=GpuSimulator(),
+    policies=GpuPolicies(),
+    measures=Measures(
+        with_roles(
+            METRICS,
+            compared=("mean_jct_s", "p95_jct_s", "mean_slowdown", "mean_fair_rho", "utilization"),
+            shown=(
+                *("n_jobs", "makespan_s", "mean_jct_s", "p95_jct_s", "p99_jct_s", "mean_queueing_s", "mean_slowdown"),
+                *("mean_fair_rho", "share_unfair", "utilization", "flops_utilization", "n_preemptions", *UNRUN),
+                *("mean_value", "mean_grant", "share_without_result", "grant_regret", "advice_regret"),
+            ),
+            headline=("n_finished", "mean_jct_s", "p95_jct_s", "mean_slowdown", "utilization"),
+        ),
+        compute_metrics,
+    ),
+    view=GpuView("GPU", FILES),
+    environments=MappingProxyType({"gpu_cluster": GpuClusterSpec()}),
+    find_protocols=find_protocols,
+)
 """GPU clusters."""

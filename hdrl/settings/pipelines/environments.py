@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.errors import OptionsError
-from hdrl.setting import PlainEnvironment
-from hdrl.settings.pipelines.machine import CPU, GPU
-from hdrl.settings.pipelines.options import GENERATED
-
-if TYPE_CHECKING:
-    from hdrl.settings.pipelines.loads.load import PipelineLoad
-    from hdrl.settings.pipelines.machine import Units
+from hdrl.setting import Configured, EnvironmentSpec, Index, Indexed
+from hdrl.settings.pipelines.loads.load import PipelineLoad
+from hdrl.settings.pipelines.machine import CPU, GPU, Units
+from hdrl.settings.pipelines.options import GENERATED, PipelineOptions, PipelineSweep
 
 LATE = "late_releases"
 
 
-class PipelinesSpec(PlainEnvironment):
+class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, PipelineLoad], Configured[PipelineLoad]):
     """Giving ready kernels to units, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/Pipelines-v0"
-    given = PlainEnvironment.given | {"redraw"}
+    given = EnvironmentSpec.given | {"redraw"}
 
-    def arguments(self, options: Any) -> dict[str, Any]:
+    def arguments(self, options: PipelineOptions) -> dict[str, Any]:
         """Return that of several generated sets all sizes are seen that any set of the model could have.
 
         So a model can be played on sets that it has not seen.
@@ -37,12 +35,12 @@ class PipelinesSpec(PlainEnvironment):
         is_one = options.workload != GENERATED or (load.sets == 1 and len(load.utilizations) < 2)
         return {} if is_one else {"n_depths": load.model.n_kernels[1]}
 
-    def configurations(self, load: Any) -> tuple[int, ...]:
+    def configurations(self, load: PipelineLoad) -> tuple[int, ...]:
         """Return where sets, or periods, that follow each other begin."""
         found: tuple[int, ...] = load.first_items
         return found
 
-    def points(self, load: Any) -> list[tuple[float, ...]]:
+    def points(self, load: PipelineLoad) -> list[tuple[float, ...]]:
         """Return the logarithms of the periods of each configuration, and what pipelines need, by pipeline.
 
         What a pipeline needs is its least unit time per period: sets of the same seed differ in that alone.
@@ -58,7 +56,7 @@ class PipelinesSpec(PlainEnvironment):
             found.append((*elementary.log(periods_us).tolist(), *(needs_us[pipelines] / periods_us).tolist()))
         return found
 
-    def configuration_now(self, env: Any, load: Any) -> int:
+    def configuration_now(self, env: Any, load: PipelineLoad) -> int:
         """Return the configuration of the instance that was released last."""
         return bisect.bisect_right(load.first_items, max(0, env.batch.n_released(0) - 1)) - 1
 
@@ -83,7 +81,13 @@ class PipelinesSpec(PlainEnvironment):
             )
         return None
 
-    def player(self, machine: Units, load: PipelineLoad, arguments: Mapping[str, Any], options: Any = None) -> Any:
+    def player(
+        self,
+        machine: Units,
+        load: PipelineLoad,
+        arguments: Mapping[str, Any],
+        options: PipelineOptions | PipelineSweep | None = None,
+    ) -> Any:
         """Return an environment in which a model decides about all instances, which take as long as they do.
 
         Raises
@@ -98,3 +102,51 @@ class PipelinesSpec(PlainEnvironment):
         from hdrl.settings.pipelines.envs.env import PipelinesEnv
 
         return PipelinesEnv(machine=machine, load=load, n_jobs="all", redraw=False, **arguments)
+
+
+class PipelinesIndexSpec(
+    EnvironmentSpec[PipelineOptions, PipelineSweep, Units, PipelineLoad], Indexed[Units, PipelineLoad]
+):
+    """Weights of an index of kernels, judged by windows of sets, see `hdrl.setting.EnvironmentSpec`."""
+
+    id = "hdrl/PipelinesIndex-v0"
+
+    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the metric of its objective; less of each is better."""
+        return str(arguments.get("objective", "miss_ratio")), -1
+
+    def player(
+        self,
+        machine: Units,
+        load: PipelineLoad,
+        arguments: Mapping[str, Any],
+        options: PipelineOptions | PipelineSweep | None = None,
+    ) -> Any:
+        """Return an environment in which weights decide about all instances."""
+        del options
+        from hdrl.settings.pipelines.envs.index import PipelinesIndexPlayer
+
+        return PipelinesIndexPlayer(machine=machine, load=load, objective=self.goal(arguments)[0])
+
+    def index(self, arguments: Mapping[str, Any]) -> Index:
+        """Return what is weighed, and where evolution begins."""
+        del arguments
+        from hdrl.settings.pipelines.simulation.index import NAMES, SIGMA, start_weights
+
+        return Index(tuple(NAMES), start_weights(), SIGMA)
+
+    def run_index(
+        self,
+        machine: Units,
+        loads: Sequence[PipelineLoad],
+        weights: NDArray[np.float64],
+        arguments: Mapping[str, Any],
+        *,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]:
+        """Run whole loads under candidates, in one compiled call for each thread."""
+        from hdrl.settings.pipelines.envs.options import OBJECTIVES
+        from hdrl.settings.pipelines.simulation.index import run_index
+
+        objective = OBJECTIVES[self.goal(arguments)[0]]
+        return run_index(machine, loads, weights, objective=objective, n_threads=n_threads)

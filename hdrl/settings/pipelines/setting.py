@@ -1,15 +1,16 @@
-"""Periodic pipelines on CPU and GPU units: the answers to the questions of `hdrl.setting.Setting`."""
+"""Periodic pipelines on CPU and GPU units: what makes a setting of them, in its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.files import expanded
-from hdrl.setting import PlainSetting
-from hdrl.settings.pipelines.environments import PipelinesSpec
+from hdrl.metrics import with_roles
+from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Message, Policy, Progress, Setting, Simulator, View
+from hdrl.settings.pipelines.environments import PipelinesIndexSpec, PipelinesSpec
 from hdrl.settings.pipelines.files import FILES
 from hdrl.settings.pipelines.inputs import file_of, generated_load, generated_loads, in_a_row, load_of
 from hdrl.settings.pipelines.loads.load import PipelineLoad, Times, check_runs_on
@@ -17,50 +18,27 @@ from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics
 from hdrl.settings.pipelines.named_policies import PipelinePolicies
 from hdrl.settings.pipelines.options import GENERATED, LoadOptions, PipelineOptions, PipelineSweep
-from hdrl.settings.pipelines.protocols import PROTOCOLS
+from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 if TYPE_CHECKING:
+    from hdrl.base.registry import Registry
     from hdrl.figures.figure import Figure, Run
-    from hdrl.settings.pipelines.simulation.trace import PipelineTrace
+    from hdrl.setting import ReproduceProtocol
 
 MAX_PLANNED = 12
 """Up to so many pipelines a comparison asks whether a static mapping would do."""
 
 
-class PipelineSetting(PlainSetting):
-    """See `hdrl.setting.Setting`."""
+class PipelineInputs(
+    Inputs[PipelineOptions, PipelineSweep, Units, PipelineLoad],
+    LoadGenerator[PipelineSweep, Units, PipelineLoad],
+    Cautions[PipelineSweep, Units, PipelineLoad],
+):
+    """Units, and loads of files and generators."""
 
-    name = "pipelines"
-    title = "periodic pipelines of kernels with deadlines on CPU and GPU units"
     Options = PipelineOptions
     Sweep = PipelineSweep
-    policies = PipelinePolicies()
-    environments: Mapping[str, PipelinesSpec] = MappingProxyType({"pipelines": PipelinesSpec()})
-    metrics = METRICS
-    default_metrics = ("miss_ratio", "n_own_misses", "mean_tardiness_s", "max_lateness_s", "mean_response_s")
-    shown_metrics = (
-        *("n_jobs", "n_missed", "miss_ratio", "miss_ratio_low", "miss_ratio_high", "n_unavoidable"),
-        *("max_lateness_s", "mean_tardiness_s", "mean_response_s", "jitter_s", "makespan_s"),
-        *("utilization_cpu", "utilization_gpu"),
-    )
-    headline_metrics = ("n_missed", "miss_ratio", "n_unavoidable", "max_lateness_s", "mean_response_s", "utilization")
-    unrun: Sequence[str] = ()
     generator = GENERATED
-    protocols: Mapping[str, Any] = PROTOCOLS  # type: ignore[assignment]
-    files = FILES
-
-    @property
-    def figures(self) -> Mapping[str, Figure]:
-        """What can be drawn of its runs, by name."""
-        from hdrl.settings.pipelines.figures import FIGURES
-
-        return FIGURES
-
-    def read(self, folder: Path, name: str | None = None) -> Run:
-        """Return a run as pictures and reports need it."""
-        from hdrl.settings.pipelines.runs import read_run
-
-        return read_run(folder, name)
 
     def machine(self, options: PipelineOptions | PipelineSweep) -> Units:
         """Read the units."""
@@ -96,42 +74,6 @@ class PipelineSetting(PlainSetting):
         """Return the least unit time that instances need, as a share of what there is."""
         return load.offered(machine)
 
-    def warm_up(self, policies: Iterable[Any], message: Callable[[str], None]) -> None:
-        """Compile the simulator."""
-        del policies
-        from hdrl.settings.pipelines.simulation.policies import warm_up
-
-        warm_up(message)
-
-    def simulate(
-        self,
-        machine: Units,
-        load: PipelineLoad,
-        policy: Any,
-        *,
-        seed: int,
-        options: Any = None,
-        progress: Callable[[int, int], None] | None = None,
-        folder: Path | None = None,
-    ) -> PipelineTrace:
-        """Simulate a load under a policy."""
-        del options, folder
-        if callable(policy):
-            from hdrl.settings.pipelines.simulation.view import simulate_python
-
-            trace = simulate_python(machine, load, policy)
-        else:
-            from hdrl.settings.pipelines.simulation.policies import simulate
-
-            trace = simulate(machine, load, policy, seed=seed)
-        if progress is not None:
-            progress(load.n_items, load.n_items)
-        return trace
-
-    def measure(self, trace: PipelineTrace) -> dict[str, float]:
-        """Return every metric of a simulation."""
-        return compute_metrics(trace)
-
     def cautions(self, sweep: PipelineSweep, machine: Units, loads: Sequence[PipelineLoad]) -> list[tuple[str, str]]:
         """Return that a fixed mapping is enough for loads, where it is: policies that fuse meet all deadlines there."""
         del sweep
@@ -148,6 +90,66 @@ class PipelineSetting(PlainSetting):
                 " 'static', guaranteed): they do not show that learning is needed",
             )
         ]
+
+
+class PipelineSimulator(Simulator[PipelineOptions, PipelineSweep, Units, PipelineLoad, PipelineTrace]):
+    """The kernel of pipelines, and policies in Python."""
+
+    def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
+        """Compile the simulator."""
+        del policies
+        from hdrl.settings.pipelines.simulation.policies import warm_up
+
+        warm_up(message)
+
+    def simulate(
+        self,
+        machine: Units,
+        load: PipelineLoad,
+        policy: Policy,
+        *,
+        seed: int,
+        options: PipelineOptions | PipelineSweep | None = None,
+        progress: Progress | None = None,
+        folder: Path | None = None,
+    ) -> PipelineTrace:
+        """Simulate a load under a policy."""
+        del options, folder
+        if callable(policy):
+            from hdrl.settings.pipelines.simulation.view import simulate_python
+
+            trace = simulate_python(machine, load, policy)
+        else:
+            from hdrl.settings.pipelines.simulation.policies import simulate
+
+            trace = simulate(machine, load, str(policy), seed=seed)
+        if progress is not None:
+            progress(load.n_items, load.n_items)
+        return trace
+
+
+class PipelineView(View):
+    """Tables of instances and of runs of kernels."""
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """What can be drawn of its runs, by name."""
+        from hdrl.settings.pipelines.figures import FIGURES
+
+        return FIGURES
+
+    def read(self, folder: Path, name: str | None = None) -> Run:
+        """Return a run as pictures and reports need it."""
+        from hdrl.settings.pipelines.runs import read_run
+
+        return read_run(folder, name)
+
+
+def _protocols() -> Registry[ReproduceProtocol]:
+    import hdrl.settings.pipelines.index_protocols  # noqa: F401 (it registers its own)
+    from hdrl.settings.pipelines.protocols import PROTOCOLS
+
+    return PROTOCOLS
 
 
 def _set(text: str, folder: Path, options: LoadOptions) -> Any:
@@ -239,4 +241,26 @@ def _load(text: str, folder: Path, options: LoadOptions, machine: Units) -> Pipe
     return load_of(found, contexts, times=times, spread=options.spread, seed=options.seed, name=name)
 
 
-SETTING = PipelineSetting()
+SETTING = Setting(
+    name="pipelines",
+    title="periodic pipelines of kernels with deadlines on CPU and GPU units",
+    inputs=PipelineInputs(),
+    simulator=PipelineSimulator(),
+    policies=PipelinePolicies(),
+    measures=Measures(
+        with_roles(
+            METRICS,
+            compared=("miss_ratio", "n_own_misses", "mean_tardiness_s", "max_lateness_s", "mean_response_s"),
+            shown=(
+                *("n_jobs", "n_missed", "miss_ratio", "miss_ratio_low", "miss_ratio_high", "n_unavoidable"),
+                *("max_lateness_s", "mean_tardiness_s", "mean_response_s", "jitter_s", "makespan_s"),
+                *("utilization_cpu", "utilization_gpu"),
+            ),
+            headline=("n_missed", "miss_ratio", "n_unavoidable", "max_lateness_s", "mean_response_s", "utilization"),
+        ),
+        compute_metrics,
+    ),
+    view=PipelineView(files=FILES),
+    environments=MappingProxyType({"pipelines": PipelinesSpec(), "pipelines_index": PipelinesIndexSpec()}),
+    find_protocols=_protocols,
+)

@@ -68,7 +68,9 @@ def test_windows_do_not_repeat_each_other(folder: Path) -> None:
     setting = find_setting("adaptation")
     load = jobs_of("one", [read_table(folder / "one.json")], 24)
     measured = [
-        setting.measure(setting.simulate(read_device("made"), load.window(start, 12), policy, seed=0))
+        setting.measures.measure(
+            setting.simulator.simulate(read_device("made"), load.window(start, 12), policy, seed=0)
+        )
         for policy in ("random", "never")
         for start in (0, 12)
     ]

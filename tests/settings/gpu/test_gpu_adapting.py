@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName, WorkloadError
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
-from hdrl.setting import SETTINGS
 from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.envs.making import gpu_cluster_vector
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
@@ -217,7 +216,7 @@ def test_a_run_tells_what_its_jobs_are_worth(tmp_path: Path) -> None:
 
 def test_windows_count_the_jobs_that_count(load: GpuLoad) -> None:
     trace = outcomes(load, "priority+preempt+exact")
-    part = SETTINGS["gpu"].counted(trace, 1, 1)
+    part = trace.part(1, 1)
     assert part.outcomes["granted"].tolist() == [pytest.approx(0.7)]
     assert compute_metrics(part)["mean_grant"] == pytest.approx(0.7)
     assert len(part.load.values.draw) == 1

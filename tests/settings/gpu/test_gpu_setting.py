@@ -55,7 +55,7 @@ def test_a_run_by_command_holds_its_files(tmp_path: Path) -> None:
     assert "A100:" in "".join(log)
     (tmp_path / "run" / "metrics.json").write_text('{"mean_jct_s": "long"}')
     with pytest.raises(ReadError, match="must be an object of numbers by name"):
-        SETTINGS["gpu"].read(tmp_path / "run")
+        SETTINGS["gpu"].view.read(tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_metrics_of_a_world_solved_by_hand() -> None:
 
 def test_what_is_summarised_can_be_told_of_windows() -> None:
     setting = SETTINGS["gpu"]
-    assert not [name for name in setting.default_metrics if setting.metrics[name].is_of_whole_run]
+    assert not [name for name in setting.measures.compared if setting.measures.metrics[name].is_of_whole_run]
 
 
 def test_each_workload_is_judged_at_each_offered_load(tmp_path: Path) -> None:

@@ -46,11 +46,13 @@ def test_its_file_and_its_policy(tmp_path: Path):
 
 def test_its_options_run():
     (text,) = (one for one in BLOCKS["console"])
-    options = SETTINGS["pipelines"].Options.model_validate(json.loads(text[text.index("{") : text.rindex("}") + 1]))
+    options = SETTINGS["pipelines"].inputs.Options.model_validate(
+        json.loads(text[text.index("{") : text.rindex("}") + 1])
+    )
     setting = SETTINGS["pipelines"]
-    machine = setting.machine(options)
-    trace = setting.simulate(machine, setting.load(options, machine), options.policy(), seed=0)
-    assert setting.measure(trace)["n_jobs"] == trace.load.n_items
+    machine = setting.inputs.machine(options)
+    trace = setting.simulator.simulate(machine, setting.inputs.load(options, machine), options.policy(), seed=0)
+    assert setting.measures.measure(trace)["n_jobs"] == trace.load.n_items
 
 
 def test_its_numbers_are_the_claimed_ones():

@@ -97,13 +97,13 @@ def test_traces_answer_what_all_traces_answer(tmp_path: Path):
     assert trace.signals["busy_cpu"].value.tolist() == [1] * 7 + [0]
     assert trace.signals["instances"].value.max() == 7
     assert trace.counts == {"missed": 1, "started": 7}
-    for one in SETTING.files:
+    for one in SETTING.view.files:
         one.write(trace, tmp_path)
         assert all((tmp_path / name).is_file() for name in one.names)
     tasks, stays, units = read_tables(tmp_path)
     assert np.array_equal(tasks["end_s"], trace.tasks["end_s"])
     assert (len(stays), units.tolist()) == (7, [0] * 7)
-    found = SETTING.read(tmp_path)
+    found = SETTING.view.read(tmp_path)
     same = run_of_trace(trace, tmp_path.name)
     for field in dataclasses.fields(same):
         if field.name != "policy":
@@ -114,9 +114,9 @@ def test_traces_answer_what_all_traces_answer(tmp_path: Path):
     for text in ("a,b\n", ""):
         (tmp_path / "runs.csv").write_text(text)
         with pytest.raises(ReadError, match=r"runs.csv: is no table of instance, pipeline"):
-            SETTING.read(tmp_path)
+            SETTING.view.read(tmp_path)
     with pytest.raises(ReadError, match="no such file"):
-        SETTING.read(tmp_path / "nothing")
+        SETTING.view.read(tmp_path / "nothing")
 
 
 def test_a_history_is_as_rlschedsim_writes_it(tmp_path: Path):
@@ -130,7 +130,7 @@ def test_a_history_is_as_rlschedsim_writes_it(tmp_path: Path):
 
 def test_warm_up_instances_do_not_count():
     trace = late_world()
-    rest = SETTING.counted(trace, 2, 5)
+    rest = trace.part(2, 5)
     assert rest.end_us.tolist() == trace.end_us[2:].tolist()
     assert rest.runs["instance"].tolist() == [1, 0, 2, 3, 4]
     assert compute_metrics(rest)["n_jobs"] == 5
@@ -199,11 +199,11 @@ def options(**values: object) -> PipelineOptions:
 
 def test_sets_that_follow_each_other():
     drawn = {"sets": 2, "utilizations": [0.6, 0.9], "seed": 3, "horizon_ms": 3000, "shortest": 0.5}
-    whole = SETTING.load(options(load=drawn), BOTH)
+    whole = SETTING.inputs.load(options(load=drawn), BOTH)
     sweep = PipelineSweep(
         setting="pipelines", platform="1cpu+1gpu", workloads=["generated"], candidates=["edf"], load=drawn
     )
-    single = SETTING.loads(sweep, BOTH)
+    single = SETTING.inputs.loads(sweep, BOTH)
     assert whole.name == "generated-0.6/0.9-3..4"
     # Seeds come one after the other, each at all utilisations: the first half is that of seed 3 alone.
     names = ["generated-0.6-3", "generated-0.9-3", "generated-0.6-4", "generated-0.9-4"]
@@ -221,7 +221,7 @@ def test_sets_that_follow_each_other():
     sizes = [one.n_items for one in single]
     assert whole.first_items == (0, sizes[0], sum(sizes[:2]), sum(sizes[:3]))
     assert whole.window(5, sizes[0]).first_items == (0, sizes[0] - 5)
-    alone = SETTING.load(options(load={"seed": 3}), BOTH)
+    alone = SETTING.inputs.load(options(load={"seed": 3}), BOTH)
     assert alone.first_items == (0,)
     assert (alone.name, len(alone.pipelines)) == ("generated-0.5-3", 4)
 
@@ -264,7 +264,7 @@ def test_keys_of_sets_that_would_be_ignored_are_refused():
     with pytest.raises(ValueError, match=r"load\.utilizations holds 0\.8 more than once"):
         options(load={"utilizations": [0.8, 0.8]})
     with pytest.raises(WorkloadError, match=r"3 sets release 1,[\d,]+ instances, more than 1,000,000"):
-        SETTING.load(options(load={"sets": 3, "horizon_ms": 40_000_000}), BOTH)
+        SETTING.inputs.load(options(load={"sets": 3, "horizon_ms": 40_000_000}), BOTH)
 
 
 def test_loads_as_options_say_them(tmp_path: Path):
@@ -273,7 +273,7 @@ def test_loads_as_options_say_them(tmp_path: Path):
     base = {"workload": str(tmp_path / "p.stats")}
 
     def load(**values: object) -> PipelineLoad:
-        return SETTING.load(options(**base, load={"times_in": "ms", **values}), BOTH)
+        return SETTING.inputs.load(options(**base, load={"times_in": "ms", **values}), BOTH)
 
     assert load().name == "p@40-50"
     assert load(configuration=3).origin["periods_ms"] == [[80, 100]]
@@ -285,7 +285,7 @@ def test_loads_as_options_say_them(tmp_path: Path):
     assert set(switched.instances["period_us"].tolist()) == {40_000, 50_000, 80_000, 100_000}
     assert load(shortest=0.5).shares().max() < 65536 == load().shares().max()
     assert np.diff(load(spread=1.0, horizon_ms=4000).instances["release_us"]).max() > 40_000
-    assert SETTING.load(options(**base, nb_jobs=4, load={"times_in": "ms"}), BOTH).n_items == 4
+    assert SETTING.inputs.load(options(**base, nb_jobs=4, load={"times_in": "ms"}), BOTH).n_items == 4
     with pytest.raises(OptionsError, match=r"load\.configuration is 4, expected 0 to 3"):
         load(configuration=4)
     ordered, shuffled = load(tour="ordered"), load(tour="shuffled", seed=1)
@@ -297,7 +297,7 @@ def test_loads_as_options_say_them(tmp_path: Path):
     for more in ({"configuration": 1}, {"tour": "ordered"}):
         with pytest.raises(ValueError, match=r"one of them, without the others"):
             load(contexts=contexts, **more)
-    generated = SETTING.load(options(load={"model": {"utilization": 0.7, "shape": "mixed"}, "seed": 3}), BOTH)
+    generated = SETTING.inputs.load(options(load={"model": {"utilization": 0.7, "shape": "mixed"}, "seed": 3}), BOTH)
     assert generated.offered(BOTH) == pytest.approx(0.7, abs=1e-3)
     sweep = PipelineSweep(
         setting="pipelines",
@@ -306,14 +306,14 @@ def test_loads_as_options_say_them(tmp_path: Path):
         candidates=["edf"],
         load={"times_in": "ms"},
     )
-    assert [one.name for one in SETTING.loads(sweep, BOTH)] == ["p@40-50", "p@40-100", "p@80-50", "p@80-100"]
-    made = SETTING.generate(sweep, BOTH, 30, offered_load=0.9, seed=5)
+    assert [one.name for one in SETTING.inputs.loads(sweep, BOTH)] == ["p@40-50", "p@40-100", "p@80-50", "p@80-100"]
+    made = SETTING.inputs.generate(sweep, BOTH, 30, offered_load=0.9, seed=5)
     assert made.n_items == 30
-    assert made.sha256() == SETTING.generate(sweep, BOTH, 30, offered_load=0.9, seed=5).sha256()
-    kind, sentence = SETTING.cautions(sweep, BOTH, [load(), load(configuration=3)])[0]
+    assert made.sha256() == SETTING.inputs.generate(sweep, BOTH, 30, offered_load=0.9, seed=5).sha256()
+    kind, sentence = SETTING.inputs.cautions(sweep, BOTH, [load(), load(configuration=3)])[0]
     assert (kind, sentence[:13]) == ("solved", "2 of 2 loads ")
     hard = generated_load(Model(utilization=0.99, n_pipelines=3), seed=2)
-    assert SETTING.cautions(sweep, BOTH, [hard]) == []
+    assert SETTING.inputs.cautions(sweep, BOTH, [hard]) == []
 
 
 def test_it_answers_as_settings_should():
@@ -327,7 +327,7 @@ def test_policies_by_group():
     assert book.read("EDF-global+fusion") == "edf_global+fusion" == book.default_baseline
     assert [name for name in book.names() if book.draws(name)] == ["random"]
     assert book.knows_too_much(edf) is False
-    assert set(SETTING.default_metrics) | set(SETTING.shown_metrics) <= set(METRICS)
+    assert set(SETTING.measures.compared) | set(SETTING.measures.shown) <= set(METRICS)
 
 
 def test_what_the_environment_says_of_itself():

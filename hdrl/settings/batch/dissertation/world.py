@@ -7,12 +7,14 @@ looked at one by one, submissions before ends of the same date.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.codes import CodeTable
+from hdrl.compiled.fields import new_arrays, own, shared
 from hdrl.compiled.jit import jit
 
 Floats = NDArray[np.float64]
@@ -55,288 +57,303 @@ NEXT_JOB, N_WAITING, N_RUNNING, N_STARTED, N_FREE, N_SEEN, IS_OVER, N_COUNTS = r
 
 
 class World(NamedTuple):
-    """Arrays of a batch; the first axis of those from ``first`` on is the environment."""
+    """The arrays of a batch, or without the leading axis those of one environment."""
 
-    flags: Ints
-    settings: Ints
-    scale: Floats
-    n_procs: Floats
-    submit_s: Floats
-    run_s: Floats
-    requested_s: Floats
-    procs: Floats
-    nodes: Ints
-    ranks: Ints
-    scores: Floats
-    skip_scores: Floats
-    rows: NDArray[np.float32]
-    names: NDArray[np.float32]
-    first: Ints
-    n_jobs: Ints
-    random: Ints
-    counts: Ints
-    now_s: Floats
-    sums: Floats
-    told: Floats
-    queue: Ints
-    spare: Ints
-    running: Ints
-    start_s: Floats
-    holder: Ints
-    seen: Ints
-    tops: Ints
-    is_seen: Ints
+    # What is scored and paid, and how
+    flags: Annotated[Ints, shared(np.int64, "n_flags")]
+    settings: Annotated[Ints, shared(np.int64, "n_settings")]
+    scale: Annotated[Floats, shared(np.float64, "one")]
+    n_procs: Annotated[Floats, shared(np.float64, "one")]
+    # The jobs of the log
+    submit_s: Annotated[Floats, shared(np.float64, "n_table")]
+    run_s: Annotated[Floats, shared(np.float64, "n_table")]
+    requested_s: Annotated[Floats, shared(np.float64, "n_table")]
+    procs: Annotated[Floats, shared(np.float64, "n_table")]
+    nodes: Annotated[Ints, shared(np.int64, "n_table")]
+    ranks: Annotated[Ints, shared(np.int64, "n_orders", "n_table")]
+    scores: Annotated[Floats, shared(np.float64, "n_orders", "n_table")]
+    skip_scores: Annotated[Floats, shared(np.float64, "n_orders")]
+    rows: Annotated[NDArray[np.float32], shared(np.float32, "n_table", "n_columns")]
+    names: Annotated[NDArray[np.float32], shared(np.float32, "n_table")]
+    # The episode, and how far it is
+    first: Annotated[Ints, own(np.int64, "one")]
+    n_jobs: Annotated[Ints, own(np.int64, "one")]
+    random: Annotated[Ints, own(np.int64, "one")]
+    counts: Annotated[Ints, own(np.int64, "n_counts")]
+    now_s: Annotated[Floats, own(np.float64, "one")]
+    sums: Annotated[Floats, own(np.float64, "n_scores")]
+    told: Annotated[Floats, own(np.float64, "one")]
+    # The queue, running jobs, and who holds each node
+    queue: Annotated[Ints, own(np.int64, "n_jobs")]
+    spare: Annotated[Ints, own(np.int64, "n_jobs")]
+    running: Annotated[Ints, own(np.int64, "n_jobs")]
+    start_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    holder: Annotated[Ints, own(np.int64, "n_nodes")]
+    # What is seen
+    seen: Annotated[Ints, own(np.int64, "n_rows")]
+    tops: Annotated[Ints, own(np.int64, "n_lists", "n_rows")]
+    is_seen: Annotated[Ints, own(np.int64, "n_jobs")]
+    observations: Annotated[NDArray[np.float32], own(np.float32, "n_values", is_output=True)]
 
 
-SHARED = frozenset(World._fields[: World._fields.index("first")])
-"""Names of the arrays that all environments share."""
+def new_world(given: Mapping[str, NDArray[Any]], n_envs: int, n_jobs: int, n_nodes: int) -> World:
+    """Return a world without episodes.
 
-
-def blank(shared: dict[str, Any], n_envs: int, n_jobs: int, n_nodes: int) -> World:
-    """Return a world without episodes."""
-    arrays: dict[str, NDArray[Any]] = dict(shared)
-    for name in ("first", "n_jobs", "random"):
-        arrays[name] = np.zeros(n_envs, dtype=np.int64)
-    for name in ("now_s", "told"):
-        arrays[name] = np.zeros(n_envs)
-    for name in ("queue", "spare", "running", "is_seen"):
-        arrays[name] = np.zeros((n_envs, n_jobs), dtype=np.int64)
-    arrays |= {
-        "counts": np.zeros((n_envs, N_COUNTS), dtype=np.int64),
-        "sums": np.zeros((n_envs, N_SCORES)),
-        "start_s": np.zeros((n_envs, n_jobs)),
-        "holder": np.zeros((n_envs, n_nodes), dtype=np.int64),
-        "seen": np.zeros((n_envs, N_ROWS), dtype=np.int64),
-        "tops": np.zeros((n_envs, N_LISTS, N_ROWS), dtype=np.int64),
+    Parameters
+    ----------
+    given
+        The arrays that all environments share, and where it is written what an agent sees, if there is one.
+    n_envs, n_jobs, n_nodes
+        How many environments, the most jobs of each, and the nodes of its machine.
+    """
+    sizes = {
+        "one": 1,
+        "n_flags": N_FLAGS,
+        "n_settings": N_SETTINGS,
+        "n_table": len(given["submit_s"]),
+        "n_orders": N_ORDERS,
+        "n_columns": N_COLUMNS,
+        "n_counts": N_COUNTS,
+        "n_scores": N_SCORES,
+        "n_jobs": n_jobs,
+        "n_nodes": n_nodes,
+        "n_rows": N_ROWS,
+        "n_lists": N_LISTS,
+        "n_values": N_ROWS * N_COLUMNS + n_nodes,
     }
-    return World(**arrays)
+    return new_arrays(World, sizes, given, n_envs)
+
+
+def smallest_world() -> World:
+    """Return a world of one job on one node; its arrays are of the types of all worlds'."""
+    return new_world({"submit_s": np.zeros(1)}, 1, 1, 1)
 
 
 @jit
-def clear(w, e):
+def clear(w):
     """Empty the machine, and begin when the first job is submitted."""
     for i in range(N_COUNTS):
-        w.counts[e, i] = 0
+        w.counts[i] = 0
     for i in range(N_SCORES):
-        w.sums[e, i] = 0.0
-    for j in range(w.n_jobs[e]):
-        w.start_s[e, j] = -1.0
-        w.is_seen[e, j] = 0
-    for node in range(w.holder.shape[1]):
-        w.holder[e, node] = NOBODY
+        w.sums[i] = 0.0
+    for j in range(w.n_jobs[0]):
+        w.start_s[j] = -1.0
+        w.is_seen[j] = 0
+    for node in range(len(w.holder)):
+        w.holder[node] = NOBODY
     for row in range(N_ROWS):
-        w.seen[e, row] = NOBODY
-    w.counts[e, N_FREE] = w.holder.shape[1]
-    w.told[e] = 1.0
-    w.now_s[e] = w.submit_s[w.first[e]]
-    submit(w, e)
+        w.seen[row] = NOBODY
+    w.counts[N_FREE] = len(w.holder)
+    w.told[0] = 1.0
+    w.now_s[0] = w.submit_s[w.first[0]]
+    submit(w)
 
 
 @jit
-def submit(w, e):
+def submit(w):
     """Put the next job at the end of the queue."""
-    j = w.counts[e, NEXT_JOB]
-    w.now_s[e] = max(w.now_s[e], w.submit_s[w.first[e] + j])
-    w.queue[e, w.counts[e, N_WAITING]] = j
-    w.counts[e, NEXT_JOB] += 1
-    w.counts[e, N_WAITING] += 1
+    j = w.counts[NEXT_JOB]
+    w.now_s[0] = max(w.now_s[0], w.submit_s[w.first[0] + j])
+    w.queue[w.counts[N_WAITING]] = j
+    w.counts[NEXT_JOB] += 1
+    w.counts[N_WAITING] += 1
 
 
 @jit
-def _merge(w, e, order, low, middle, high):
+def _merge(w, order, low, middle, high):
     """Merge two neighbouring parts of the queue that are in order."""
-    first = w.first[e]
+    first = w.first[0]
     for i in range(low, middle):
-        w.spare[e, i] = w.queue[e, i]
+        w.spare[i] = w.queue[i]
     left, right, to = low, middle, low
     while left < middle:
-        if right < high and w.ranks[order, first + w.queue[e, right]] < w.ranks[order, first + w.spare[e, left]]:
-            w.queue[e, to] = w.queue[e, right]
+        if right < high and w.ranks[order, first + w.queue[right]] < w.ranks[order, first + w.spare[left]]:
+            w.queue[to] = w.queue[right]
             right += 1
         else:
-            w.queue[e, to] = w.spare[e, left]
+            w.queue[to] = w.spare[left]
             left += 1
         to += 1
 
 
 @jit
-def sort_queue(w, e, order):
+def sort_queue(w, order):
     """Bring the queue into an order; jobs that are equal stay as they are."""
-    first, n, width = w.first[e], w.counts[e, N_WAITING], 1
+    first, n, width = w.first[0], w.counts[N_WAITING], 1
     while width < n:
         for low in range(0, n - width, 2 * width):
             middle, high = low + width, min(low + 2 * width, n)
-            if w.ranks[order, first + w.queue[e, middle - 1]] > w.ranks[order, first + w.queue[e, middle]]:
-                _merge(w, e, order, low, middle, high)
+            if w.ranks[order, first + w.queue[middle - 1]] > w.ranks[order, first + w.queue[middle]]:
+                _merge(w, order, low, middle, high)
         width *= 2
 
 
 @jit
-def _end_s(w, e, j, length_s):
+def _end_s(w, j, length_s):
     """Return when a running job ends if jobs take as long as ``length_s`` says: their run or requested times."""
-    return w.start_s[e, j] + length_s[w.first[e] + j]
+    return w.start_s[j] + length_s[w.first[0] + j]
 
 
 @jit
-def _sort_running(w, e, length_s):
+def _sort_running(w, length_s):
     """Bring running jobs into the order of their ends; those that are equal stay as they are."""
-    for i in range(1, w.counts[e, N_RUNNING]):
-        j, to = w.running[e, i], i
-        end_s = _end_s(w, e, j, length_s)
-        while to > 0 and _end_s(w, e, w.running[e, to - 1], length_s) > end_s:
-            w.running[e, to] = w.running[e, to - 1]
+    for i in range(1, w.counts[N_RUNNING]):
+        j, to = w.running[i], i
+        end_s = _end_s(w, j, length_s)
+        while to > 0 and _end_s(w, w.running[to - 1], length_s) > end_s:
+            w.running[to] = w.running[to - 1]
             to -= 1
-        w.running[e, to] = j
+        w.running[to] = j
 
 
 @jit
-def _next_end_s(w, e):
+def _next_end_s(w):
     """Return when the next job ends, which is the first of those that run then; infinity if none runs."""
-    if w.counts[e, N_RUNNING] == 0:
+    if w.counts[N_RUNNING] == 0:
         return math.inf
-    _sort_running(w, e, w.run_s)
-    return _end_s(w, e, w.running[e, 0], w.run_s)
+    _sort_running(w, w.run_s)
+    return _end_s(w, w.running[0], w.run_s)
 
 
 @jit
-def _release(w, e, end_s):
+def _release(w, end_s):
     """Let the first running job end."""
-    j = w.running[e, 0]
-    w.now_s[e] = max(w.now_s[e], end_s)
-    w.counts[e, N_RUNNING] -= 1
-    for i in range(w.counts[e, N_RUNNING]):
-        w.running[e, i] = w.running[e, i + 1]
-    w.counts[e, N_FREE] += w.nodes[w.first[e] + j]
-    for node in range(w.holder.shape[1]):
-        if w.holder[e, node] == j:
-            w.holder[e, node] = NOBODY
+    j = w.running[0]
+    w.now_s[0] = max(w.now_s[0], end_s)
+    w.counts[N_RUNNING] -= 1
+    for i in range(w.counts[N_RUNNING]):
+        w.running[i] = w.running[i + 1]
+    w.counts[N_FREE] += w.nodes[w.first[0] + j]
+    for node in range(len(w.holder)):
+        if w.holder[node] == j:
+            w.holder[node] = NOBODY
 
 
 @jit
-def _next_event(w, e, end_s):
+def _next_event(w, end_s):
     """Let the next job come or end; ``end_s`` is when the next one ends."""
-    j = w.counts[e, NEXT_JOB]
-    if j < w.n_jobs[e] and w.submit_s[w.first[e] + j] <= end_s:
-        submit(w, e)
-    elif w.counts[e, N_RUNNING] > 0:
-        _release(w, e, end_s)
+    j = w.counts[NEXT_JOB]
+    if j < w.n_jobs[0] and w.submit_s[w.first[0] + j] <= end_s:
+        submit(w)
+    elif w.counts[N_RUNNING] > 0:
+        _release(w, end_s)
 
 
 @jit
-def fits(w, e, j):
+def fits(w, j):
     """Tell whether there are nodes for a job."""
-    return w.nodes[w.first[e] + j] <= w.counts[e, N_FREE]
+    return w.nodes[w.first[0] + j] <= w.counts[N_FREE]
 
 
 @jit
-def _add_scores(w, e, j):
-    g = w.first[e] + j
+def _add_scores(w, j):
+    g = w.first[0] + j
     run_s = w.run_s[g]
-    wait_s = w.start_s[e, j] - w.submit_s[g]
-    w.sums[e, BOUNDED_SLOWDOWN] += max(1.0, (wait_s + run_s) / max(run_s, 10.0))
-    w.sums[e, WAIT] += wait_s
-    w.sums[e, TURNAROUND] += wait_s + run_s
-    w.sums[e, UTILIZATION] -= run_s * w.procs[g]
-    w.sums[e, SLOWDOWN] += (wait_s + run_s) / run_s
+    wait_s = w.start_s[j] - w.submit_s[g]
+    w.sums[BOUNDED_SLOWDOWN] += max(1.0, (wait_s + run_s) / max(run_s, 10.0))
+    w.sums[WAIT] += wait_s
+    w.sums[TURNAROUND] += wait_s + run_s
+    w.sums[UTILIZATION] -= run_s * w.procs[g]
+    w.sums[SLOWDOWN] += (wait_s + run_s) / run_s
 
 
 @jit
-def _start(w, e, place):
+def _start(w, place):
     """Start the job at a place of the queue on the first free nodes."""
-    j = w.queue[e, place]
-    left = w.nodes[w.first[e] + j]
-    w.start_s[e, j] = w.now_s[e]
-    w.counts[e, N_FREE] -= left
-    for node in range(w.holder.shape[1]):
-        if left > 0 and w.holder[e, node] == NOBODY:
-            w.holder[e, node] = j
+    j = w.queue[place]
+    left = w.nodes[w.first[0] + j]
+    w.start_s[j] = w.now_s[0]
+    w.counts[N_FREE] -= left
+    for node in range(len(w.holder)):
+        if left > 0 and w.holder[node] == NOBODY:
+            w.holder[node] = j
             left -= 1
-    w.running[e, w.counts[e, N_RUNNING]] = j
-    w.counts[e, N_RUNNING] += 1
-    w.counts[e, N_STARTED] += 1
-    w.counts[e, N_WAITING] -= 1
-    for i in range(place, w.counts[e, N_WAITING]):
-        w.queue[e, i] = w.queue[e, i + 1]
-    _add_scores(w, e, j)
+    w.running[w.counts[N_RUNNING]] = j
+    w.counts[N_RUNNING] += 1
+    w.counts[N_STARTED] += 1
+    w.counts[N_WAITING] -= 1
+    for i in range(place, w.counts[N_WAITING]):
+        w.queue[i] = w.queue[i + 1]
+    _add_scores(w, j)
 
 
 @jit
-def _shadow_s(w, e, j):
+def _shadow_s(w, j):
     """Return when a job that does not fit could start if all ran as long as requested."""
-    _sort_running(w, e, w.requested_s)
-    n_free, shadow_s = w.counts[e, N_FREE], w.now_s[e]
-    for i in range(w.counts[e, N_RUNNING]):
-        other = w.running[e, i]
-        n_free += w.nodes[w.first[e] + other]
-        shadow_s = _end_s(w, e, other, w.requested_s)
-        if n_free >= w.nodes[w.first[e] + j]:
+    _sort_running(w, w.requested_s)
+    n_free, shadow_s = w.counts[N_FREE], w.now_s[0]
+    for i in range(w.counts[N_RUNNING]):
+        other = w.running[i]
+        n_free += w.nodes[w.first[0] + other]
+        shadow_s = _end_s(w, other, w.requested_s)
+        if n_free >= w.nodes[w.first[0] + j]:
             break
     return shadow_s
 
 
 @jit
-def _backfill(w, e, shadow_s):
+def _backfill(w, shadow_s):
     """Start the jobs that are expected to end before the chosen one starts, in the order of submission."""
-    sort_queue(w, e, BY_SUBMISSION)
+    sort_queue(w, BY_SUBMISSION)
     i = 0
-    while i < w.counts[e, N_WAITING]:
-        j = w.queue[e, i]
-        if fits(w, e, j) and w.now_s[e] + w.requested_s[w.first[e] + j] < shadow_s:
-            _start(w, e, i)
+    while i < w.counts[N_WAITING]:
+        j = w.queue[i]
+        if fits(w, j) and w.now_s[0] + w.requested_s[w.first[0] + j] < shadow_s:
+            _start(w, i)
         else:
             i += 1
 
 
 @jit
-def _place_of(w, e, j):
-    for i in range(w.counts[e, N_WAITING]):
-        if w.queue[e, i] == j:
+def _place_of(w, j):
+    for i in range(w.counts[N_WAITING]):
+        if w.queue[i] == j:
             return i
     return NOBODY
 
 
 @jit
-def choose(w, e, j):
+def choose(w, j):
     """Start a waiting job as soon as it fits, and go on until another one waits."""
-    backfills = w.settings[BACKFILLS] != 0 and not fits(w, e, j)
-    shadow_s = _shadow_s(w, e, j) if backfills else 0.0
-    while not fits(w, e, j):
+    backfills = w.settings[BACKFILLS] != 0 and not fits(w, j)
+    shadow_s = _shadow_s(w, j) if backfills else 0.0
+    while not fits(w, j):
         if backfills:
-            _backfill(w, e, shadow_s)
-        _next_event(w, e, _next_end_s(w, e))
-    _start(w, e, _place_of(w, e, j))
-    while w.counts[e, N_WAITING] == 0 and w.counts[e, NEXT_JOB] < w.n_jobs[e]:
-        _next_event(w, e, _next_end_s(w, e))
-    w.counts[e, IS_OVER] = w.counts[e, N_WAITING] == 0
+            _backfill(w, shadow_s)
+        _next_event(w, _next_end_s(w))
+    _start(w, _place_of(w, j))
+    while w.counts[N_WAITING] == 0 and w.counts[NEXT_JOB] < w.n_jobs[0]:
+        _next_event(w, _next_end_s(w))
+    w.counts[IS_OVER] = w.counts[N_WAITING] == 0
 
 
 @jit
-def skip(w, e):
+def skip(w):
     """Do nothing until the next event, or for a minute; if nothing can happen any more, the episode is over."""
-    end_s, j = _next_end_s(w, e), w.counts[e, NEXT_JOB]
-    if j >= w.n_jobs[e]:
-        if w.counts[e, N_RUNNING] == 0:
-            w.counts[e, IS_OVER] = 1
+    end_s, j = _next_end_s(w), w.counts[NEXT_JOB]
+    if j >= w.n_jobs[0]:
+        if w.counts[N_RUNNING] == 0:
+            w.counts[IS_OVER] = 1
         else:
-            _release(w, e, end_s)
-    elif w.now_s[e] + SKIP_S < min(end_s, w.submit_s[w.first[e] + j]):
-        w.now_s[e] += SKIP_S
+            _release(w, end_s)
+    elif w.now_s[0] + SKIP_S < min(end_s, w.submit_s[w.first[0] + j]):
+        w.now_s[0] += SKIP_S
     else:
-        _next_event(w, e, end_s)
+        _next_event(w, end_s)
 
 
 @jit
-def can_happen(w, e):
+def can_happen(w):
     """Tell whether anything will happen if no job is chosen."""
-    return w.counts[e, NEXT_JOB] < w.n_jobs[e] or w.counts[e, N_RUNNING] > 0
+    return w.counts[NEXT_JOB] < w.n_jobs[0] or w.counts[N_RUNNING] > 0
 
 
 @jit
-def mean_score(w, e):
+def mean_score(w):
     """Return the score of the jobs that have been started, of which less is better; 0 without any."""
     score = w.settings[SCORE]
     if score == UTILIZATION:
-        span_s = w.now_s[e] - w.submit_s[w.first[e]]
-        return w.sums[e, score] / (span_s * w.n_procs[0]) if span_s > 0.0 else 0.0
-    n = w.counts[e, N_STARTED]
-    return w.sums[e, score] / n if n > 0 else 0.0
+        span_s = w.now_s[0] - w.submit_s[w.first[0]]
+        return w.sums[score] / (span_s * w.n_procs[0]) if span_s > 0.0 else 0.0
+    n = w.counts[N_STARTED]
+    return w.sums[score] / n if n > 0 else 0.0

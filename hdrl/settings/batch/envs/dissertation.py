@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.errors import UnknownName
-from hdrl.compiled.codes import check_status
+from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Window
 from hdrl.envs.requests import chosen_errors
 from hdrl.settings.batch.dissertation import entries
@@ -326,16 +326,15 @@ def play_order(
     errors
         Which errors are reproduced, the same as there.
     """
-    world = kernel.blank(shared, len(windows), max(window.n_jobs for window in windows), jobs.n_nodes)
+    world = kernel.new_world(shared, len(windows), max(window.n_jobs for window in windows), jobs.n_nodes)
     for row, window in enumerate(windows):
         put_window(world, row, window, seed + row)
-    score, reward = world.settings[kernel.SCORE], world.settings[kernel.REWARD]
-    asked = (kernel.ORDERS, order), (kernel.SCORES, score), (kernel.REWARDS, reward)
-    check_status(entries.play(world, order), *asked)
+    n = len(windows)
+    entries.SERVED.ask(Lent(world), entries.PLAY, np.ones(n, dtype=np.bool_), np.full(n, order, dtype=np.int64))
     outcomes = []
     for row, window in enumerate(windows):
         start_s = world.start_s[row, : window.n_jobs].copy()
-        scores = scores_of(jobs, window, start_s, float(world.now_s[row]), errors)
+        scores = scores_of(jobs, window, start_s, float(world.now_s[row, 0]), errors)
         outcomes.append(DissertationOutcome(start_s, scores))
     return outcomes
 

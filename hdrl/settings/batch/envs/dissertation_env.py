@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
-from hdrl.compiled.codes import check_status
-from hdrl.compiled.team import LEADER
+from hdrl.compiled.fields import saved
+from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
@@ -185,7 +185,10 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         self._orders = [number_of("policy to imitate", name, GUIDES) for name in names_of_guides(guide)]
         self._guides = Guides(len(self._orders), self._guide_choices, self._guide_costs)
         self._windows = np.full((self.num_envs, 3), -1, dtype=np.int64)
-        self._world = kernel.blank(shared, self.num_envs, self.plan.max_jobs, self.jobs.n_nodes)
+        self._shared = shared
+        given = shared | {"observations": self._observations}
+        self._world = kernel.new_world(given, self.num_envs, self.plan.max_jobs, self.jobs.n_nodes)
+        self._lent = Lent(self._world)
         self._ended = EndedEpisodes(self.num_envs)
 
     @classmethod
@@ -200,22 +203,13 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         put_window(self._world, row, self._next_window(row, episode, seed), seed)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        self._serve(entries.RESET, LEADER, chosen, self._actions)
+        entries.SERVED.reset(self._lent, self._team, chosen, self._counts)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        return self._serve(entries.STEP, LEADER, chosen, actions)
+        return entries.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
 
     def _help(self, number: int) -> None:
-        self._serve(entries.STEP, number, self._chosen, self._actions)
-
-    def _serve(self, request: int, member: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        illegal, n_ended = entries.serve(
-            self._world, self._counts.places, self._team, self._observations, request, member, chosen, actions
-        )
-        settings = self._world.settings
-        asked = (kernel.SCORES, settings[kernel.SCORE]), (kernel.REWARDS, settings[kernel.REWARD])
-        check_status(illegal, (entries.REQUESTS, request), *asked)
-        return int(illegal), int(n_ended)
+        entries.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         found = {name: np.zeros(self.num_envs) for name in ("objective", "n_run", *SCORES)}
@@ -223,7 +217,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
             window = self.window(row)
             start_s = self._world.start_s[row, : window.n_jobs].copy()
             self._ended.keep(row, window, start_s, int(self._lengths[row]))
-            scores = scores_of(self.jobs, window, start_s, float(self._world.now_s[row]), self.errors)
+            scores = scores_of(self.jobs, window, start_s, float(self._world.now_s[row, 0]), self.errors)
             for name, value in scores.items():
                 found[name][row] = value
             found["n_run"][row] = np.count_nonzero(start_s >= 0)
@@ -231,8 +225,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         return found
 
     def _state_arrays(self) -> StateDict:
-        own: StateDict = {name: one for name, one in self._world._asdict().items() if name not in kernel.SHARED}
-        return {**own, "windows": self._windows}
+        return {**saved(self._world), "windows": self._windows}
 
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
@@ -251,15 +244,12 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         return self._guides.actions([self.window(row) for row in range(self.num_envs)])
 
     def _guide_choices(self, number: int) -> NDArray[np.int64]:
-        rows = np.zeros(self.num_envs, dtype=np.int64)
-        order = self._orders[number]
-        check_status(entries.guide(self._world, order, rows), (kernel.ORDERS, order))
-        return rows
+        orders = np.full(self.num_envs, self._orders[number], dtype=np.int64)
+        return entries.SERVED.ask(self._lent, entries.GUIDE, self._all, orders)[0].astype(np.int64)
 
     def _guide_costs(self, number: int, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return the score of windows under an order that looks at all waiting jobs, negative where more is better."""
-        shared = {name: array for name, array in self._world._asdict().items() if name in kernel.SHARED}
-        shared["flags"] = np.zeros_like(shared["flags"])
+        shared = self._shared | {"flags": np.zeros_like(self._shared["flags"])}
         outcomes = play_order(self.jobs, windows, self._orders[number], shared)
         scores = np.array([outcome.scores[self.objective] for outcome in outcomes])
         return -scores if self.objective == "utilization" else scores

@@ -23,4 +23,4 @@ def warm_up(message: Callable[[str], None]) -> None:
 def _step_once() -> None:
     """Run one job on one processor: the entries are one compiled function, so that this compiles them."""
     batch, chosen = smallest_state(), np.ones(1, dtype=np.bool_)
-    entries.reset_rows(Lent(batch), new_team(1), chosen)
+    entries.SERVED.reset(Lent(batch), new_team(1), chosen)

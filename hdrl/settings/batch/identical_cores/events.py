@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hdrl.compiled.heap import add_date, drop_date
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.identical_cores.codes import (
     MAKESPAN,
@@ -24,49 +25,6 @@ from hdrl.settings.batch.identical_cores.queue import release_held, submit_next,
 
 BOUND_S = 10.0  # of the bounded slowdown, as in hdrl.metrics.formulas
 SHORTEST_RUN_S = 1e-5  # what Batsim records for a job that takes no time
-
-
-@jit
-def _rise_end(state, place, end_s, job, is_before_equals):
-    """Put a job into the heap of running jobs at a free place, or above it."""
-    ends_s, jobs = state.end_s, state.end_jobs
-    while place > np.uint64(0):
-        above = (place - np.uint64(1)) >> np.uint64(1)
-        if ends_s[above] < end_s or (ends_s[above] == end_s and not is_before_equals):
-            break
-        ends_s[place] = ends_s[above]
-        jobs[place] = jobs[above]
-        place = above
-    ends_s[place] = end_s
-    jobs[place] = job
-
-
-@jit
-def _add_end(state, job, end_s):
-    """Put a job into the heap of running jobs."""
-    s = state.scalars[0]
-    _rise_end(state, np.uint64(s.n_running), end_s, job, is_before_equals=False)
-    s.n_running += 1
-
-
-@jit
-def _drop_end(state):
-    """Take the job that ends first out of the heap."""
-    s = state.scalars[0]
-    s.n_running -= 1
-    ends_s, jobs = state.end_s, state.end_jobs
-    # Down to the bottom, always to the earlier one of two, and from there up with the last one: which way the
-    # comparisons go can be foretold less often than how many there are. (Unsigned: see `take`.)
-    size, one = np.uint64(s.n_running), np.uint64(1)
-    place, below = np.uint64(0), one
-    while below < size:
-        if below + one < size:
-            below += np.uint64(ends_s[below + one] < ends_s[below])
-        ends_s[place] = ends_s[below]
-        jobs[place] = jobs[below]
-        place = below
-        below = place + place + one
-    _rise_end(state, place, ends_s[size], jobs[size], is_before_equals=True)
 
 
 @jit
@@ -108,7 +66,7 @@ def start_at(state, place):
     run_s = max(row.run_s, SHORTEST_RUN_S)
     wait_s = s.message_s - row.submit_s
     end_s = s.message_s + row.run_s
-    _add_end(state, job, end_s)
+    s.n_running = add_date(state.end_s, state.end_jobs, s.n_running, end_s, job)
     note_start(state, job)
     state.start_s[job - s.first_job] = s.message_s
     s.n_free -= row.n_requested
@@ -132,7 +90,7 @@ def _end_first(state):
     job = state.end_jobs[0]
     if state.settings[0].has_expectations == 1:
         _forget_expected(state, job)
-    _drop_end(state)
+    s.n_running = drop_date(state.end_s, state.end_jobs, s.n_running)
     s.n_free += state.jobs[job].n_requested
     note_end(state, job)
 
@@ -193,7 +151,7 @@ def _largest_value(s, objective):
 def objective_value(state, objective):
     """Return an objective over the jobs that have been started: a mean divides by all jobs of the episode.
 
-    NaN for a number that is none of `order.codes`.
+    NaN for a number that is none of `identical_cores.codes`.
     """
     s = state.scalars[0]
     if objective < 0 or objective >= N_OBJECTIVES:

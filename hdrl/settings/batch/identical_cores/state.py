@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.fields import Role, fields_of, names_of, new_arrays, own, per_row, shared
+from hdrl.compiled.fields import new_arrays, own, shared
 from hdrl.compiled.records import record_dtype
 from hdrl.settings.batch.identical_cores.codes import COLUMNS, COMMITMENTS, N_PROFILE, N_TEMPLATE, OBJECTIVES
 from hdrl.settings.batch.kernel.codes import ORDER_BACKFILLINGS, ORDER_JOB_KEYS, PREDICT_NOTHING, PREDICTORS
@@ -60,14 +60,15 @@ SETTINGS_DTYPE = record_dtype(
 """What all environments of a batch have in common.
 
 ``n_procs`` are the processors of the largest machine; ``commitment``, ``backfilling``, ``objective`` are numbers of
-`order.codes`; ``has_skip`` whether the last action waits for the next event; ``is_one_by_one`` whether simultaneous
-events are looked at one after the other, as RLScheduler does; ``has_expectations`` whether expected ends are kept,
-which backfilling and some columns need; ``order_key`` the job key by which the queue is shown; ``is_shaped`` whether
-each step is rewarded by what it adds to the objective, or only the last by all of it; ``log_requested_scale`` what
-makes the logarithm of a requested time 1 at its largest (still longer ones are 1, too); ``predictor`` what predicts run
-times (``PREDICT_*`` of `kernel.codes`); ``may_hold`` whether each row has a second action, which holds its job.
-Of the policy whose choices are told (`order.guide`): its job key, its order of backfilling, whether it goes by
-predictions, what its weights mean, and whether it has a gate.
+`identical_cores.codes`; ``has_skip`` whether the last action waits for the next event; ``is_one_by_one`` whether
+simultaneous events are looked at one after the other, as RLScheduler does; ``has_expectations`` whether expected ends
+are kept, which backfilling and some columns need; ``order_key`` the job key by which the queue is shown; ``is_shaped``
+whether each step is rewarded by what it adds to the objective, or only the last by all of it; ``log_requested_scale``
+what makes the logarithm of a requested time 1 at its largest (still longer ones are 1, too); ``predictor`` what
+predicts run times (``PREDICT_*`` of `kernel.codes`); ``may_hold`` whether each row has a second action, which holds
+its job.
+Of the policy whose choices are told (`identical_cores.guide`): its job key, its order of backfilling, whether it goes
+by predictions, what its weights mean, and whether it has a gate.
 """
 
 SCALARS_DTYPE = record_dtype(
@@ -161,21 +162,10 @@ class OrderState(NamedTuple):
     observations: Annotated[NDArray[np.float32], own(np.float32, "n_observed", is_output=True)]
     masks: Annotated[NDArray[np.int8], own(np.int8, "n_actions", is_output=True)]
     row_masks: Annotated[NDArray[np.int8], own(np.int8, "n_rows", is_output=True)]
-    rewards: Annotated[Floats, per_row(np.float64, is_output=True)]
-    is_over: Annotated[NDArray[np.bool_], per_row(np.bool_, is_output=True)]
 
 
 LARGEST = ("max_wait_s", "max_turnaround_s", "max_slowdown", "max_bounded_slowdown")
 """Scalars that only the objectives of their names need."""
-
-HISTORY = ("groups", "sums", "predictions", "features", "neurons")
-"""Arrays that only predictions need."""
-
-SHARED = names_of(OrderState, Role.SHARED)
-"""Names of the arrays that all environments of a batch share."""
-
-OUTPUTS = tuple(name for name, field in fields_of(OrderState).items() if field.is_output)
-"""Names of the arrays that are handed out."""
 
 
 def new_order_state(
@@ -279,7 +269,7 @@ def smallest_state() -> OrderState:
 
 
 def set_episode(batch: OrderState, row: int, first: int, n_jobs: int, n_procs: int | None = None) -> None:
-    """Say which jobs an environment's next episode consists of; it begins when `entries.reset_rows` is called.
+    """Say which jobs an environment's next episode consists of; it begins when `entries.SERVED` resets it.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
 """The queue of waiting jobs.
 
 With a static key the queue is a heap over (key, rank of arrival); by arrival, or by a priority that changes with time,
-it is a sorted list. In the
-compatibility mode it is always a list that is sorted again, stably, whenever the next job is looked for: as in HDeepRM,
-jobs with equal keys then stay in the order that earlier keys gave them.
+it is a sorted list. In the compatibility mode it is always a list that is sorted again, stably, whenever the next job
+is looked for: as in HDeepRM, jobs with equal keys then stay in the order that earlier keys gave them.
 """
 
 from __future__ import annotations
 
+from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
 from hdrl.compiled.twister import draw_below
 from hdrl.settings.batch.kernel import codes
@@ -41,35 +41,6 @@ def _before(state, left, right, key):
 
 
 @jit
-def _sift_up(state, place, key):
-    job = state.queue[place]
-    while place > 0:
-        above = (place - 1) >> 1
-        if not _before(state, job, state.queue[above], key):
-            break
-        state.queue[place] = state.queue[above]
-        place = above
-    state.queue[place] = job
-
-
-@jit
-def _sift_down(state, place, key):
-    size = state.scalars[0].n_queue
-    job = state.queue[place]
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        if below + 1 < size and _before(state, state.queue[below + 1], state.queue[below], key):
-            below += 1
-        if not _before(state, state.queue[below], job, key):
-            break
-        state.queue[place] = state.queue[below]
-        place = below
-    state.queue[place] = job
-
-
-@jit
 def _sort_stably(state, key):
     """Sort the list by a key, equal jobs staying where they are (insertion sort: it is nearly sorted)."""
     for i in range(1, state.scalars[0].n_queue):
@@ -92,7 +63,7 @@ def enqueue(state, job):
     s.n_queue += 1
     note_submission(state, job)
     if s.queue_key >= 0:
-        _sift_up(state, s.n_queue - 1, s.queue_key)
+        heap.rise(state.queue, s.n_queue - 1, _before, state, s.queue_key)
 
 
 @jit
@@ -105,14 +76,11 @@ def order_by(state, key):
     if key == codes.QUEUE_BY_ARRIVAL:
         key = codes.JOB_RANDOM  # its value is the rank of arrival
     for place in range(s.n_queue // 2 - 1, -1, -1):
-        _sift_down(state, place, key)
+        heap.sink(state.queue, place, s.n_queue, _before, state, key)
     if s.queue_key == codes.QUEUE_BY_ARRIVAL:  # from a heap to a sorted list: heap sort, by swapping from the end
         n = s.n_queue
-        while s.n_queue > 1:
-            s.n_queue -= 1
-            state.queue[0], state.queue[s.n_queue] = state.queue[s.n_queue], state.queue[0]
-            _sift_down(state, 0, key)
-        s.n_queue = n
+        for size in range(n, 1, -1):
+            heap.pop(state.queue, size, _before, state, key)
         for i in range(n // 2):
             state.queue[i], state.queue[n - 1 - i] = state.queue[n - 1 - i], state.queue[i]
 
@@ -174,8 +142,8 @@ def take(state, place):
         return
     if place < s.n_queue:
         state.queue[place] = state.queue[s.n_queue]
-        _sift_up(state, place, s.queue_key)
-        _sift_down(state, place, s.queue_key)
+        heap.rise(state.queue, place, _before, state, s.queue_key)
+        heap.sink(state.queue, place, s.n_queue, _before, state, s.queue_key)
 
 
 @jit

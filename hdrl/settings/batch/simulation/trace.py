@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,6 +162,18 @@ class Trace:
     def has_energy(self) -> bool:
         """Whether energy was accounted for."""
         return len(self.energy) > 0 or bool(np.any(self.records["energy_j"] >= 0))
+
+    def part(self, first: int, n_items: int) -> Self:
+        """Return the Trace of some consecutive jobs, with the energy from the first submission to their last end."""
+        keep = np.arange(first, first + n_items)
+        records, workload = self.records[keep], self.workload.take(keep)
+        consumed_j = 0.0
+        if len(self.energy) and np.any(records["run_s"] >= 0):
+            # Power changes with the rows of the log only, so energy grows linearly between them.
+            span_s = (workload.jobs["submit_s"].min(), np.max(records["start_s"] + records["run_s"]))
+            begin_j, end_j = np.interp(span_s, self.energy["time_s"], self.energy["energy_j"])
+            consumed_j = float(end_j - begin_j)
+        return replace(self, workload=workload, records=records, consumed_j=consumed_j)
 
     @property
     def machine(self) -> Platform:

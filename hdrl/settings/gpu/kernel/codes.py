@@ -27,6 +27,9 @@ OVERRAN = 5
 FINISHED, NEEDS_ROOM, STUCK, DECIDES, PAUSED = range(5)
 """Why the engine stops: all jobs are done; the log of stays is full; jobs wait for ever; somebody outside decides."""
 
+# Places in the array of sizes, about what an agent sees and may do.
+MAX_JOBS, MAX_RUNNING, N_PLACEMENTS, OBJECTIVE, SEES_DURATIONS, MAX_PAGES, MAY_WAIT, N_SIZES = range(8)
+
 # Places in the array of rules.
 ORDER, PLACEMENT, RULE, PREEMPTS, TIE, RECORDS, NEEDS_GPUS, N_RULES = range(8)
 

@@ -12,46 +12,46 @@ from hdrl.settings.gpu.kernel.running import go_to, has_levels, next_event_s
 
 
 @jit
-def next_round_s(w, e):
+def next_round_s(w):
     """Return the first date from now on at which decisions are made."""
     length = w.round_s[0]
     if length <= 0.0:
-        return w.now_s[e]
-    return max(w.now_s[e], math.ceil(w.now_s[e] / length - 1e-9) * length)
+        return w.now_s[0]
+    return max(w.now_s[0], math.ceil(w.now_s[0] / length - 1e-9) * length)
 
 
 @jit
-def _changes_by_itself(w, e):
+def _changes_by_itself(w):
     """Tell whether the order changes while nothing happens, so that every round needs a decision."""
-    return has_levels(w) and len(w.level_bounds) == 0 and w.counts[e, state.N_WAITING] > 0
+    return has_levels(w) and len(w.level_bounds) == 0 and w.counts[state.N_WAITING] > 0
 
 
 @jit
-def step_time(w, e):
+def step_time(w):
     """Go to the next date at which something happens or a decision is due; tell whether there is one."""
-    time_s = next_event_s(w, e)
-    if w.counts[e, state.NEEDS_DECISION]:
-        time_s = min(time_s, next_round_s(w, e))
-    elif w.round_s[0] > 0.0 and _changes_by_itself(w, e):
-        time_s = min(time_s, next_round_s(w, e) + (w.round_s[0] if next_round_s(w, e) <= w.now_s[e] else 0.0))
-        w.counts[e, state.NEEDS_DECISION] = 1
+    time_s = next_event_s(w)
+    if w.counts[state.NEEDS_DECISION]:
+        time_s = min(time_s, next_round_s(w))
+    elif w.round_s[0] > 0.0 and _changes_by_itself(w):
+        time_s = min(time_s, next_round_s(w) + (w.round_s[0] if next_round_s(w) <= w.now_s[0] else 0.0))
+        w.counts[state.NEEDS_DECISION] = 1
     if time_s == math.inf:
         return False
-    go_to(w, e, time_s)
+    go_to(w, time_s)
     return True
 
 
 @jit
-def is_due(w, e):
+def is_due(w):
     """Tell whether a decision has to be made now."""
-    return w.counts[e, state.NEEDS_DECISION] > 0 and next_round_s(w, e) <= w.now_s[e]
+    return w.counts[state.NEEDS_DECISION] > 0 and next_round_s(w) <= w.now_s[0]
 
 
 @jit
-def _has_room(w, e):
+def _has_room(w):
     """Tell whether the log has room for all stays that could end at one date."""
-    n = w.counts[e, state.N_RUNNING]
-    return w.counts[e, state.N_STAYS] + n < len(w.stay_job) and w.counts[e, state.N_UNITS] + len(w.gpu_node) + n < len(
+    n = w.counts[state.N_RUNNING]
+    return w.counts[state.N_STAYS] + n < len(w.stay_job) and w.counts[state.N_UNITS] + len(w.gpu_node) + n < len(
         w.stay_units
     )
 
@@ -65,17 +65,17 @@ def knows_rules(w):
 
 
 @jit
-def run(w, e, n_steps):
+def run(w, n_steps):
     """Simulate under the rules for some steps; return why it stopped, or `UNKNOWN_CODE`."""
     if not knows_rules(w):
         return UNKNOWN_CODE
     for _ in range(n_steps):
-        if w.counts[e, state.N_DONE] == w.n_jobs[e]:
+        if w.counts[state.N_DONE] == w.n_jobs[0]:
             return codes.FINISHED
-        if w.rules[codes.RECORDS] and not _has_room(w, e):
+        if w.rules[codes.RECORDS] and not _has_room(w):
             return codes.NEEDS_ROOM
-        if not step_time(w, e):
+        if not step_time(w):
             return codes.STUCK
-        if is_due(w, e):
-            decide(w, e)
+        if is_due(w):
+            decide(w)
     return codes.PAUSED

@@ -4,56 +4,61 @@ from __future__ import annotations
 
 from hdrl.compiled.borrow import borrow
 from hdrl.compiled.codes import UNKNOWN_CODE
+from hdrl.compiled.fields import first_row_of
+from hdrl.compiled.lend import take_as
 from hdrl.settings.gpu.kernel import codes, state
 from hdrl.settings.gpu.kernel.engine import knows_rules
 from hdrl.settings.gpu.kernel.engine import run as _run
 from hdrl.settings.gpu.kernel.jit import entry
 from hdrl.settings.gpu.kernel.placing import find_place, fragment
 from hdrl.settings.gpu.kernel.running import enqueue, start
-from hdrl.settings.gpu.kernel.state import clear
+from hdrl.settings.gpu.kernel.state import World, clear, smallest_world
+
+_batch_at = take_as(smallest_world)
+_first_row = first_row_of(World)
 
 
 @entry
-def begin(world):
-    """Empty the first environment."""
-    w = borrow(world)
-    clear(w, 0)
+def begin(places):
+    """Empty the first environment of the world that lies at some places (`hdrl.compiled.lend.Lent`)."""
+    w = borrow(_first_row(_batch_at(places)))
+    clear(w)
 
 
 @entry
-def run(world, n_steps):
+def run(places, n_steps):
     """Simulate the first environment for some steps; return why it stopped."""
-    w = borrow(world)
-    return _run(w, 0, n_steps)
+    w = borrow(_first_row(_batch_at(places)))
+    return _run(w, n_steps)
 
 
 @entry
-def place_in_turn(world, shares, fragments):
+def place_in_turn(places, shares, fragments):
     """Place job after job of the first environment, and let none end; those that do not fit are left out.
 
     ``shares`` gets the GPUs in use after each arrival, ``fragments`` the thousandths of a GPU that typical jobs cannot
     use.
     Returns how many were placed, or `UNKNOWN_CODE`.
     """
-    w = borrow(world)
+    w = borrow(_first_row(_batch_at(places)))
     if not knows_rules(w):
         return UNKNOWN_CODE
-    clear(w, 0)
+    clear(w)
     n_placed = 0
     lost = 0.0
     for n in range(len(w.node_order)):
-        lost += fragment(w, 0, n)
+        lost += fragment(w, n)
     for j in range(w.n_jobs[0]):
-        enqueue(w, 0, j)
-        node = find_place(w, 0, j, w.rules[codes.PLACEMENT])
+        enqueue(w, j)
+        node = find_place(w, j, w.rules[codes.PLACEMENT])
         if node >= 0:
-            lost -= fragment(w, 0, node)
-            start(w, 0, j, node)
-            lost += fragment(w, 0, node)
+            lost -= fragment(w, node)
+            start(w, j, node)
+            lost += fragment(w, node)
             n_placed += 1
         else:
-            w.counts[0, state.N_WAITING] = 0
-            w.status[0, j] = 0
-        shares[j] = w.sums[0, state.BUSY_NOW]
+            w.counts[state.N_WAITING] = 0
+            w.status[j] = 0
+        shares[j] = w.sums[state.BUSY_NOW]
         fragments[j] = lost
     return n_placed

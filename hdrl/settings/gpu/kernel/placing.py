@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hdrl.compiled.jit import jit
+from hdrl.compiled.lehmer import following
 from hdrl.settings.gpu.kernel import codes
 from hdrl.settings.gpu.kernel.state import fits, kind_of, part_of
 
@@ -16,17 +17,17 @@ NOWHERE = -1
 
 
 @jit
-def draw(w, e, n):
-    """Return a random number from 0 to n - 1 (Lehmer's generator)."""
-    w.random[e] = w.random[e] * 48271 % 2147483647
-    return w.random[e] % n
+def draw(w, n):
+    """Return a random number from 0 to n - 1 (`hdrl.compiled.lehmer`)."""
+    w.random[0] = following(w.random[0])
+    return w.random[0] % n
 
 
 @jit
-def _fragment(w, e, n, cpu, unit, milli):
+def _fragment(w, n, cpu, unit, milli):
     """Return the fragment of a node whose cores left are ``cpu`` when ``milli`` of GPU ``unit`` were taken, too."""
     first, last = w.node_first[n], w.node_first[n] + w.node_gpus[n]
-    left = w.node_left[e, n] - (milli if unit >= 0 else 0)
+    left = w.node_left[n] - (milli if unit >= 0 else 0)
     total = 0.0
     for k in range(len(w.typical_cpu)):
         needs, each = w.typical_gpus[k], w.typical_milli[k]
@@ -34,7 +35,7 @@ def _fragment(w, e, n, cpu, unit, milli):
         if needs > 0 and cpu >= w.typical_cpu[k] and (w.typical_types[k] >> w.node_type[n]) & 1:
             n_fit, small = 0, 0
             for g in range(first, last):
-                free = w.gpu_free[e, g] - (milli if g == unit else 0)
+                free = w.gpu_free[g] - (milli if g == unit else 0)
                 if free >= each:
                     n_fit += free // each
                 else:
@@ -46,162 +47,161 @@ def _fragment(w, e, n, cpu, unit, milli):
 
 
 @jit
-def fragment(w, e, n):
+def fragment(w, n):
     """Return the fragment of a node as it is, in thousandths of a GPU."""
-    return _fragment(w, e, n, w.node_cpu_left[e, n], NOWHERE, 0)
+    return _fragment(w, n, w.node_cpu_left[n], NOWHERE, 0)
 
 
 @jit
-def _fgd(w, e, n, c):
+def _fgd(w, n, c):
     """Return FGD's score of a node for a class of jobs, and the GPU that gives it (of jobs that take a share)."""
-    if w.fgd_version[e, c, n] == w.node_version[e, n]:
-        return w.fgd_score[e, c, n], w.fgd_unit[e, c, n]
-    cpu = w.node_cpu_left[e, n] - w.class_cpu[c]
-    before = fragment(w, e, n)
+    if w.fgd_version[c, n] == w.node_version[n]:
+        return w.fgd_score[c, n], w.fgd_unit[c, n]
+    cpu = w.node_cpu_left[n] - w.class_cpu[c]
+    before = fragment(w, n)
     best, chosen = -1, NOWHERE
     if w.class_gpus[c] == 1 and w.class_milli[c] < 1000:
         for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
-            if w.gpu_free[e, g] >= w.class_milli[c]:
-                after = _fragment(w, e, n, cpu, g, w.class_milli[c])
+            if w.gpu_free[g] >= w.class_milli[c]:
+                after = _fragment(w, n, cpu, g, w.class_milli[c])
                 score = int(100.0 / (1.0 + math.exp(-(before - after) / 1000.0)))
                 if chosen == NOWHERE or score > best:
                     best, chosen = score, g
     else:
         taken = 0
         for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
-            if taken < w.class_gpus[c] and w.gpu_free[e, g] == 1000:
-                w.gpu_free[e, g] = 0
-                w.picked[e, taken] = g
+            if taken < w.class_gpus[c] and w.gpu_free[g] == 1000:
+                w.gpu_free[g] = 0
+                w.picked[taken] = g
                 taken += 1
-        w.node_left[e, n] -= 1000 * taken
-        after = _fragment(w, e, n, cpu, NOWHERE, 0)
-        w.node_left[e, n] += 1000 * taken
+        w.node_left[n] -= 1000 * taken
+        after = _fragment(w, n, cpu, NOWHERE, 0)
+        w.node_left[n] += 1000 * taken
         for i in range(taken):
-            w.gpu_free[e, w.picked[e, i]] = 1000
+            w.gpu_free[w.picked[i]] = 1000
         best = int(100.0 / (1.0 + math.exp(-(before - after) / 1000.0)))
-    w.fgd_score[e, c, n], w.fgd_unit[e, c, n], w.fgd_version[e, c, n] = best, chosen, w.node_version[e, n]
+    w.fgd_score[c, n], w.fgd_unit[c, n], w.fgd_version[c, n] = best, chosen, w.node_version[n]
     return best, chosen
 
 
 @jit
-def _packing(w, e, n, j):
+def _packing(w, n, j):
     """Return the score of GpuPacking: shared GPUs first, then idle ones of used nodes, then empty nodes."""
-    if w.n_gpus[e, j] == 0:
+    if w.n_gpus[j] == 0:
         return 0
-    if w.node_idle[e, n] == w.node_gpus[n]:
-        return max(33 - w.node_idle[e, n], w.node_idle[e, n])
-    if w.milli[e, j] == 1000:
-        return max(50 - w.n_gpus[e, j], 33)
+    if w.node_idle[n] == w.node_gpus[n]:
+        return max(33 - w.node_idle[n], w.node_idle[n])
+    if w.milli[j] == 1000:
+        return max(50 - w.n_gpus[j], 33)
     least = 1001
     for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
-        free = w.gpu_free[e, g]
-        if free >= w.milli[e, j] and free < least:
+        free = w.gpu_free[g]
+        if free >= w.milli[j] and free < least:
             least = free
     return 49 if least == 1000 else max(100 - least // 10 // 10, 50)
 
 
 @jit
-def _clustering(w, e, n, j):
+def _clustering(w, n, j):
     """Return the score of GpuClustering: nodes with jobs of the same number of GPUs first, the fuller the better."""
-    if w.n_gpus[e, j] == 0:
+    if w.n_gpus[j] == 0:
         return 0
-    full = 25 * (8000 - w.node_left[e, n]) // 8000
+    full = 25 * (8000 - w.node_left[n]) // 8000
     n_kinds = 0
     for kind in range(6):
-        n_kinds += w.node_kinds[e, n, kind] > 0
-    if w.node_kinds[e, n, kind_of(w.n_gpus[e, j], w.milli[e, j])] > 0:
+        n_kinds += w.node_kinds[n, kind] > 0
+    if w.node_kinds[n, kind_of(w.n_gpus[j], w.milli[j])] > 0:
         return full + (75 if n_kinds == 1 else 50)
     return full + (25 if n_kinds == 0 else 0)
 
 
 @jit
-def _score(w, e, n, j, placement):
+def _score(w, n, j, placement):
     """Return how good a node is for a job that fits there; more is better."""
-    gpu = w.n_gpus[e, j] * w.milli[e, j]
+    gpu = w.n_gpus[j] * w.milli[j]
     if placement == codes.BEST_FIT or placement == codes.WORST_FIT:
-        cpu_after = (w.node_cpu_left[e, n] - w.cpu[e, j]) / MAX_CPU_MILLI
-        gpu_after = (w.node_left[e, n] - gpu) / MAX_GPU_MILLI
+        cpu_after = (w.node_cpu_left[n] - w.cpu[j]) / MAX_CPU_MILLI
+        gpu_after = (w.node_left[n] - gpu) / MAX_GPU_MILLI
         if w.node_cpu[n] > 1 << 39:
             cpu_after = 0.0
         left = 0.5 * cpu_after + 0.5 * gpu_after
         return int(100.0 * left) if placement == codes.WORST_FIT else int(100.0 * (1.0 - left))
     if placement == codes.DOT_PRODUCT:
-        cpu = 0.0 if w.node_cpu[n] > 1 << 39 else w.node_cpu_left[e, n] / MAX_CPU_MILLI * w.cpu[e, j] / MAX_CPU_MILLI
-        product = cpu + w.node_left[e, n] / MAX_GPU_MILLI * gpu / MAX_GPU_MILLI
+        cpu = 0.0 if w.node_cpu[n] > 1 << 39 else w.node_cpu_left[n] / MAX_CPU_MILLI * w.cpu[j] / MAX_CPU_MILLI
+        product = cpu + w.node_left[n] / MAX_GPU_MILLI * gpu / MAX_GPU_MILLI
         return int(100.0 * (1.0 - product / 2.0))
     if placement == codes.PACKING:
-        return _packing(w, e, n, j)
+        return _packing(w, n, j)
     if placement == codes.CLUSTERING:
-        return _clustering(w, e, n, j)
+        return _clustering(w, n, j)
     if placement == codes.CONSOLIDATED:
-        return -w.node_left[e, n]
-    return _fgd(w, e, n, w.job_class[e, j])[0]  # FGD: entries refuse placements that are in no table
+        return -w.node_left[n]
+    return _fgd(w, n, w.job_class[j])[0]  # FGD: entries refuse placements that are in no table
 
 
 @jit
-def _node_of_rank(w, e, j, rank, placement):
+def _node_of_rank(w, j, rank, placement):
     """Return the node for a job among those whose types have a rank for it, `NOWHERE` if it fits on none."""
-    p = w.profile[e, j]
+    p = w.profile[j]
     best, chosen, n_ties = 0, NOWHERE, 0
     tie = codes.TIE_RANDOM if placement == codes.RANDOM else w.rules[codes.TIE]
     for i in range(len(w.node_order)):
         n = w.node_order[i]
-        if w.type_rank[p, w.node_type[n]] != rank or not fits(w, e, n, j):
+        if w.type_rank[p, w.node_type[n]] != rank or not fits(w, n, j):
             continue
         if placement == codes.FIRST_FIT:
             return n
-        score = 0 if placement == codes.RANDOM else _score(w, e, n, j, placement)
+        score = 0 if placement == codes.RANDOM else _score(w, n, j, placement)
         if chosen == NOWHERE or score > best:
             best, chosen, n_ties = score, n, 1
         elif score == best:
             n_ties += 1
-            if tie == codes.TIE_LAST or (tie == codes.TIE_RANDOM and draw(w, e, n_ties) == 0):
+            if tie == codes.TIE_LAST or (tie == codes.TIE_RANDOM and draw(w, n_ties) == 0):
                 chosen = n
     return chosen
 
 
 @jit
-def _unit_for_share(w, e, j, n, placement):
+def _unit_for_share(w, j, n, placement):
     """Return the GPU of a node that gives a share: FGD's own, a random one, the emptiest, or the fullest that fits."""
     if placement == codes.FGD:
-        return _fgd(w, e, n, w.job_class[e, j])[1]
+        return _fgd(w, n, w.job_class[j])[1]
     chosen, n_ties, best = NOWHERE, 0, 0
     sign = 1 if placement == codes.WORST_FIT else -1
     for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
-        if w.gpu_free[e, g] < w.milli[e, j]:
+        if w.gpu_free[g] < w.milli[j]:
             continue
         n_ties += 1
-        score = 0 if placement == codes.RANDOM else sign * w.gpu_free[e, g]
-        if chosen == NOWHERE or score > best or (placement == codes.RANDOM and draw(w, e, n_ties) == 0):
+        score = 0 if placement == codes.RANDOM else sign * w.gpu_free[g]
+        if chosen == NOWHERE or score > best or (placement == codes.RANDOM and draw(w, n_ties) == 0):
             chosen, best = g, score
     return chosen
 
 
 @jit
-def _pick_idle(w, e, n, first, wanted):
+def _pick_idle(w, n, first, wanted):
     """Write idle GPUs of a node into ``picked`` from a place on."""
     for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
-        if wanted > 0 and w.gpu_free[e, g] == 1000:
-            w.picked[e, first] = g
+        if wanted > 0 and w.gpu_free[g] == 1000:
+            w.picked[first] = g
             first += 1
             wanted -= 1
 
 
 @jit
-def _room_for_gang(w, e, n, j, wanted):
+def _room_for_gang(w, n, j, wanted):
     """Return how many GPUs of a gang a node can take, with cores and memory in proportion."""
-    room = min(w.node_idle[e, n], wanted)
-    size = w.n_gpus[e, j]
+    room = min(w.node_idle[n], wanted)
+    size = w.n_gpus[j]
     while room > 0 and (
-        part_of(w.cpu[e, j], room, size) > w.node_cpu_left[e, n]
-        or part_of(w.memory[e, j], room, size) > w.node_memory_left[e, n]
+        part_of(w.cpu[j], room, size) > w.node_cpu_left[n] or part_of(w.memory[j], room, size) > w.node_memory_left[n]
     ):
         room -= 1
     return room
 
 
 @jit
-def _next_node(w, e, j, t, wanted, n_nodes, place, in_order):
+def _next_node(w, j, t, wanted, n_nodes, place, in_order):
     """Return the place in the order of nodes of the next node of a gang: the first from a place on, or the roomiest.
 
     Those that are in ``gang`` have been taken. Where several have room for all, the fullest is.
@@ -211,11 +211,11 @@ def _next_node(w, e, j, t, wanted, n_nodes, place, in_order):
         n = w.node_order[i]
         if w.node_type[n] != t:
             continue
-        room = _room_for_gang(w, e, n, j, wanted)
-        if room > best or (room == best == wanted and w.node_idle[e, n] < w.node_idle[e, w.node_order[chosen]]):
+        room = _room_for_gang(w, n, j, wanted)
+        if room > best or (room == best == wanted and w.node_idle[n] < w.node_idle[w.node_order[chosen]]):
             is_taken = False
             for k in range(n_nodes):
-                is_taken |= w.gang[e, k] == n
+                is_taken |= w.gang[k] == n
             if is_taken:
                 continue
             best, chosen = room, i
@@ -225,50 +225,50 @@ def _next_node(w, e, j, t, wanted, n_nodes, place, in_order):
 
 
 @jit
-def _spread_over(w, e, j, t, placement):
+def _spread_over(w, j, t, placement):
     """Write GPUs of several nodes of one type into ``picked``; return how many nodes, 0 if they are not enough."""
-    if w.type_idle[e, t] < w.n_gpus[e, j]:
+    if w.type_idle[t] < w.n_gpus[j]:
         return 0
-    wanted, n_nodes, place = w.n_gpus[e, j], 0, 0
+    wanted, n_nodes, place = w.n_gpus[j], 0, 0
     in_order = placement == codes.FIRST_FIT or placement == codes.RANDOM
     while wanted > 0:
-        chosen = _next_node(w, e, j, t, wanted, n_nodes, place, in_order)
+        chosen = _next_node(w, j, t, wanted, n_nodes, place, in_order)
         if chosen == NOWHERE:
             return 0
         n = w.node_order[chosen]
         if in_order:
             place = chosen + 1
-        room = _room_for_gang(w, e, n, j, wanted)
-        _pick_idle(w, e, n, w.n_gpus[e, j] - wanted, room)
-        w.gang[e, n_nodes] = n
+        room = _room_for_gang(w, n, j, wanted)
+        _pick_idle(w, n, w.n_gpus[j] - wanted, room)
+        w.gang[n_nodes] = n
         n_nodes += 1
         wanted -= room
     return n_nodes
 
 
 @jit
-def find_place(w, e, j, placement):
+def find_place(w, j, placement):
     """Write the GPUs on which a job would run into ``picked``; return its node (the first one), or `NOWHERE`.
 
     Faster types are tried before slower ones. A gang lies on nodes of one type; on several only if none has room.
     """
-    p, n_types = w.profile[e, j], w.rates.shape[1]
+    p, n_types = w.profile[j], w.rates.shape[1]
     for rank in range(n_types):
-        n = _node_of_rank(w, e, j, rank, placement)
+        n = _node_of_rank(w, j, rank, placement)
         if n != NOWHERE:
-            if w.n_gpus[e, j] > 0 and w.milli[e, j] < 1000:
-                w.picked[e, 0] = _unit_for_share(w, e, j, n, placement)
+            if w.n_gpus[j] > 0 and w.milli[j] < 1000:
+                w.picked[0] = _unit_for_share(w, j, n, placement)
             else:
-                _pick_idle(w, e, n, 0, w.n_gpus[e, j])
-            w.is_spread[e, j] = 0
+                _pick_idle(w, n, 0, w.n_gpus[j])
+            w.is_spread[j] = 0
             return n
-        if w.n_gpus[e, j] < 2:
+        if w.n_gpus[j] < 2:
             continue
         for t in range(n_types):
-            if w.type_rank[p, t] != rank or (w.allowed[e, j] >> t) & 1 == 0:
+            if w.type_rank[p, t] != rank or (w.allowed[j] >> t) & 1 == 0:
                 continue
-            n_nodes = _spread_over(w, e, j, t, placement)
+            n_nodes = _spread_over(w, j, t, placement)
             if n_nodes > 0:
-                w.is_spread[e, j] = n_nodes > -(-w.n_gpus[e, j] // w.type_node[t])
-                return w.gpu_node[w.picked[e, 0]]
+                w.is_spread[j] = n_nodes > -(-w.n_gpus[j] // w.type_node[t])
+                return w.gpu_node[w.picked[0]]
     return NOWHERE

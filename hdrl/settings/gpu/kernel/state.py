@@ -1,118 +1,132 @@
-"""All that a simulation holds: tables shared by all environments, and arrays with a leading axis."""
+"""All that a simulation holds, one line of `World` for each array."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.fields import Role, fields_of, log, new_arrays, own, shared
+from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.jit import jit
+from hdrl.settings.gpu.kernel.codes import N_RULES, N_SIZES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 class World(NamedTuple):
-    """Arrays of a batch of simulations; the first axis of those from ``n_jobs`` on is the environment.
+    """The arrays of a batch of simulations, or without the leading axis those of one.
 
     Nodes ``n``, GPUs ``g``, types ``t``, profiles ``p``, jobs ``j``, users ``u``; ``typical_*`` are the typical jobs
     that fragmentation is measured by.
     """
 
-    rules: Ints
-    round_s: Floats
-    checkpoint_s: Floats
-    node_type: Ints
-    node_first: Ints
-    node_gpus: Ints
-    node_cpu: Ints
-    node_memory: Ints
-    node_order: Ints
-    gpu_node: Ints
-    type_gpus: Ints
-    type_node: Ints
-    rates: Floats
-    type_rank: Ints
-    level_bounds: Floats
-    level_keys: Floats
-    typical_cpu: Ints
-    typical_gpus: Ints
-    typical_milli: Ints
-    typical_types: Ints
-    typical_share: Floats
-    class_cpu: Ints
-    class_gpus: Ints
-    class_milli: Ints
-    # of each environment: jobs
-    n_jobs: Ints
-    arrival_s: Floats
-    work: Floats
-    estimate: Floats
-    n_gpus: Ints
-    milli: Ints
-    cpu: Ints
-    memory: Ints
-    profile: Ints
-    allowed: Ints
-    priority: Floats
-    user: Ints
-    restart_s: Floats
-    limit_s: Floats
-    job_class: Ints
-    first_unit: Ints
-    best_rate: Floats
-    # and their state
-    status: Ints
-    key: Floats
-    done: Floats
-    start_s: Floats
-    end_s: Floats
-    since_s: Floats
-    overhead_s: Floats
-    rate: Floats
-    service_s: Floats
-    level: Ints
-    n_starts: Ints
-    held_node: Ints
-    is_spread: Ints
-    units: Ints
-    event_s: Floats
-    heap: Ints
-    heap_place: Ints
-    queue: Ints
-    running: Ints
-    running_place: Ints
-    # and the cluster's
-    now_s: Floats
-    counts: Ints
-    sums: Floats
-    gpu_free: Ints
-    node_idle: Ints
-    node_left: Ints
-    node_most: Ints
-    node_cpu_left: Ints
-    node_memory_left: Ints
-    node_version: Ints
-    node_kinds: Ints
-    type_idle: Ints
-    user_use: Floats
-    random: Ints
-    fgd_score: Ints
-    fgd_unit: Ints
-    fgd_version: Ints
-    picked: Ints
-    scratch: Ints
-    gang: Ints
-    sort_key: Floats
-    # the log of stays
-    stay_job: Ints
-    stay_first: Ints
-    stay_start_s: Floats
-    stay_end_s: Floats
-    stay_rate: Floats
-    stay_overhead_s: Floats
-    stay_units: Ints
+    # The rules
+    rules: Annotated[Ints, shared(np.int64, "n_rules")]
+    round_s: Annotated[Floats, shared(np.float64, "one")]
+    checkpoint_s: Annotated[Floats, shared(np.float64, "one")]
+    level_bounds: Annotated[Floats, shared(np.float64, "n_bounds")]
+    level_keys: Annotated[Floats, shared(np.float64, "n_keys")]
+    # The machine
+    node_type: Annotated[Ints, shared(np.int64, "n_nodes")]
+    node_first: Annotated[Ints, shared(np.int64, "n_nodes")]
+    node_gpus: Annotated[Ints, shared(np.int64, "n_nodes")]
+    node_cpu: Annotated[Ints, shared(np.int64, "n_nodes")]
+    node_memory: Annotated[Ints, shared(np.int64, "n_nodes")]
+    node_order: Annotated[Ints, shared(np.int64, "n_nodes")]
+    gpu_node: Annotated[Ints, shared(np.int64, "n_machine_gpus")]
+    type_gpus: Annotated[Ints, shared(np.int64, "n_types")]
+    type_node: Annotated[Ints, shared(np.int64, "n_types")]
+    rates: Annotated[Floats, shared(np.float64, "n_profiles", "n_types", "two")]
+    type_rank: Annotated[Ints, shared(np.int64, "n_profiles", "n_types")]
+    # Typical jobs, and classes of jobs that are alike
+    typical_cpu: Annotated[Ints, shared(np.int64, "n_typical")]
+    typical_gpus: Annotated[Ints, shared(np.int64, "n_typical")]
+    typical_milli: Annotated[Ints, shared(np.int64, "n_typical")]
+    typical_types: Annotated[Ints, shared(np.int64, "n_typical")]
+    typical_share: Annotated[Floats, shared(np.float64, "n_typical")]
+    class_cpu: Annotated[Ints, shared(np.int64, "n_classes")]
+    class_gpus: Annotated[Ints, shared(np.int64, "n_classes")]
+    class_milli: Annotated[Ints, shared(np.int64, "n_classes")]
+    # The jobs
+    n_jobs: Annotated[Ints, own(np.int64, "one")]
+    arrival_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    work: Annotated[Floats, own(np.float64, "n_jobs")]
+    estimate: Annotated[Floats, own(np.float64, "n_jobs")]
+    n_gpus: Annotated[Ints, own(np.int64, "n_jobs")]
+    milli: Annotated[Ints, own(np.int64, "n_jobs")]
+    cpu: Annotated[Ints, own(np.int64, "n_jobs")]
+    memory: Annotated[Ints, own(np.int64, "n_jobs")]
+    profile: Annotated[Ints, own(np.int64, "n_jobs")]
+    allowed: Annotated[Ints, own(np.int64, "n_jobs")]
+    priority: Annotated[Floats, own(np.float64, "n_jobs")]
+    user: Annotated[Ints, own(np.int64, "n_jobs")]
+    restart_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    limit_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    job_class: Annotated[Ints, own(np.int64, "n_jobs")]
+    first_unit: Annotated[Ints, own(np.int64, "n_jobs")]
+    best_rate: Annotated[Floats, own(np.float64, "n_jobs")]
+    # What becomes of them
+    status: Annotated[Ints, own(np.int64, "n_jobs")]
+    key: Annotated[Floats, own(np.float64, "n_jobs")]
+    done: Annotated[Floats, own(np.float64, "n_jobs")]
+    start_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    end_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    since_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    overhead_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    rate: Annotated[Floats, own(np.float64, "n_jobs")]
+    service_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    level: Annotated[Ints, own(np.int64, "n_jobs")]
+    n_starts: Annotated[Ints, own(np.int64, "n_jobs")]
+    held_node: Annotated[Ints, own(np.int64, "n_jobs")]
+    is_spread: Annotated[Ints, own(np.int64, "n_jobs")]
+    units: Annotated[Ints, own(np.int64, "n_units")]
+    # The queue, running jobs, and dates to come
+    events: Annotated[NDArray[np.void], own(SLOT_DTYPE, "n_jobs", is_heap=True)]  # the next event of each job
+    queue: Annotated[Ints, own(np.int64, "n_jobs")]
+    running: Annotated[Ints, own(np.int64, "n_jobs")]
+    running_place: Annotated[Ints, own(np.int64, "n_jobs")]
+    # What is free on the machine, and who has what of it
+    now_s: Annotated[Floats, own(np.float64, "one")]
+    counts: Annotated[Ints, own(np.int64, "n_counts")]
+    sums: Annotated[Floats, own(np.float64, "n_sums")]
+    gpu_free: Annotated[Ints, own(np.int64, "n_machine_gpus")]
+    node_idle: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_left: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_most: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_cpu_left: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_memory_left: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_version: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_kinds: Annotated[Ints, own(np.int64, "n_nodes", "n_kinds")]
+    type_idle: Annotated[Ints, own(np.int64, "n_types")]
+    user_use: Annotated[Floats, own(np.float64, "n_users", "n_uses")]
+    random: Annotated[Ints, own(np.int64, "one")]
+    # What fragmentation is known of each class on each node, as of which version of the node
+    fgd_score: Annotated[Ints, own(np.int64, "n_classes", "n_nodes")]
+    fgd_unit: Annotated[Ints, own(np.int64, "n_classes", "n_nodes")]
+    fgd_version: Annotated[Ints, own(np.int64, "n_classes", "n_nodes")]
+    # Scratch of one decision
+    picked: Annotated[Ints, own(np.int64, "n_picked")]
+    scratch: Annotated[Ints, own(np.int64, "n_jobs")]
+    gang: Annotated[Ints, own(np.int64, "n_nodes")]
+    sort_key: Annotated[Floats, own(np.float64, "n_jobs")]
+    # The log of stays; batches of more than one environment keep none
+    stay_job: Annotated[Ints, log(np.int64, "n_stays", counted_by="N_STAYS")]
+    stay_first: Annotated[Ints, log(np.int64, "n_stays", counted_by="N_STAYS")]
+    stay_start_s: Annotated[Floats, log(np.float64, "n_stays", counted_by="N_STAYS")]
+    stay_end_s: Annotated[Floats, log(np.float64, "n_stays", counted_by="N_STAYS")]
+    stay_rate: Annotated[Floats, log(np.float64, "n_stays", counted_by="N_STAYS")]
+    stay_overhead_s: Annotated[Floats, log(np.float64, "n_stays", counted_by="N_STAYS")]
+    stay_units: Annotated[Ints, log(np.int64, "n_stay_units", counted_by="N_UNITS")]
+    # The agent, if there is one: sizes (`acting`), its placements, in what unit it is paid, and what it is shown
+    sizes: Annotated[Ints, shared(np.int64, "n_sizes")]
+    placements: Annotated[Ints, shared(np.int64, "n_placements")]
+    unit: Annotated[Floats, own(np.float64, "one")]
+    observations: Annotated[NDArray[np.float32], own(np.float32, "n_rows", "n_columns", is_output=True)]
+    row_masks: Annotated[NDArray[np.int8], own(np.int8, "n_rows", is_output=True)]
 
 
 # Places in ``counts``.
@@ -155,18 +169,22 @@ class World(NamedTuple):
 ) = range(16)
 
 
+N_KINDS, N_USES = 6, 5
+"""Kinds of jobs (`kind_of`), and what there is of each user: GPUs, cores, memory, and two marks of `deciding`."""
+
+
 @jit
-def fits(w, e, n, j):
+def fits(w, n, j):
     """Tell whether a job that needs one node fits on a node now."""
-    if (w.allowed[e, j] >> w.node_type[n]) & 1 == 0:
+    if (w.allowed[j] >> w.node_type[n]) & 1 == 0:
         return False
-    if w.node_cpu_left[e, n] < w.cpu[e, j] or w.node_memory_left[e, n] < w.memory[e, j]:
+    if w.node_cpu_left[n] < w.cpu[j] or w.node_memory_left[n] < w.memory[j]:
         return False
-    if w.n_gpus[e, j] == 0:
+    if w.n_gpus[j] == 0:
         return True
-    if w.milli[e, j] < 1000:
-        return w.node_most[e, n] >= w.milli[e, j]
-    return w.node_idle[e, n] >= w.n_gpus[e, j]
+    if w.milli[j] < 1000:
+        return w.node_most[n] >= w.milli[j]
+    return w.node_idle[n] >= w.n_gpus[j]
 
 
 @jit
@@ -190,143 +208,151 @@ def kind_of(n_gpus, milli):
 
 
 @jit
-def note_node(w, e, n):
+def note_node(w, n):
     """Bring what is known of a node up to date with its GPUs."""
     idle, left, most = 0, 0, 0
     for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
-        free = w.gpu_free[e, g]
+        free = w.gpu_free[g]
         left += free
         idle += free == 1000
         most = max(most, free)
-    w.type_idle[e, w.node_type[n]] += idle - w.node_idle[e, n]
-    w.node_idle[e, n], w.node_left[e, n], w.node_most[e, n] = idle, left, most
-    w.node_version[e, n] += 1
+    w.type_idle[w.node_type[n]] += idle - w.node_idle[n]
+    w.node_idle[n], w.node_left[n], w.node_most[n] = idle, left, most
+    w.node_version[n] += 1
 
 
 @jit
-def move(w, e, j, sign):
+def move(w, j, sign):
     """Take what a job holds from its nodes (``sign`` -1), or give it back (1)."""
-    n, milli, first = w.n_gpus[e, j], w.milli[e, j], w.first_unit[e, j]
+    n, milli, first = w.n_gpus[j], w.milli[j], w.first_unit[j]
     kind = kind_of(n, milli)
     share = sign * n * milli / 1000.0
-    w.sums[e, BUSY_NOW] -= share
-    w.user_use[e, w.user[e, j], 0] -= share
-    w.user_use[e, w.user[e, j], 1] -= sign * w.cpu[e, j]
-    w.user_use[e, w.user[e, j], 2] -= sign * w.memory[e, j]
+    w.sums[BUSY_NOW] -= share
+    w.user_use[w.user[j], 0] -= share
+    w.user_use[w.user[j], 1] -= sign * w.cpu[j]
+    w.user_use[w.user[j], 2] -= sign * w.memory[j]
     if n == 0:
-        node = w.held_node[e, j]
-        w.node_cpu_left[e, node] += sign * w.cpu[e, j]
-        w.node_memory_left[e, node] += sign * w.memory[e, j]
-        w.node_version[e, node] += 1
+        node = w.held_node[j]
+        w.node_cpu_left[node] += sign * w.cpu[j]
+        w.node_memory_left[node] += sign * w.memory[j]
+        w.node_version[node] += 1
         return
     place = first
     while place < first + n:
-        node = w.gpu_node[w.units[e, place]]
+        node = w.gpu_node[w.units[place]]
         taken = 0
-        while place < first + n and w.gpu_node[w.units[e, place]] == node:
-            w.gpu_free[e, w.units[e, place]] += sign * milli
+        while place < first + n and w.gpu_node[w.units[place]] == node:
+            w.gpu_free[w.units[place]] += sign * milli
             taken += 1
             place += 1
-        w.node_cpu_left[e, node] += sign * part_of(w.cpu[e, j], taken, n)
-        w.node_memory_left[e, node] += sign * part_of(w.memory[e, j], taken, n)
-        w.node_kinds[e, node, kind] -= sign
-        note_node(w, e, node)
+        w.node_cpu_left[node] += sign * part_of(w.cpu[j], taken, n)
+        w.node_memory_left[node] += sign * part_of(w.memory[j], taken, n)
+        w.node_kinds[node, kind] -= sign
+        note_node(w, node)
 
 
 @jit
-def _empty(w, e):
+def _empty(w):
     """Empty the nodes of an environment."""
     for n in range(len(w.node_type)):
         for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
-            w.gpu_free[e, g] = 1000
-        w.node_cpu_left[e, n], w.node_memory_left[e, n] = w.node_cpu[n], w.node_memory[n]
-        for kind in range(6):
-            w.node_kinds[e, n, kind] = 0
-        note_node(w, e, n)
-    for u in range(w.user_use.shape[1]):
-        for i in range(w.user_use.shape[2]):
-            w.user_use[e, u, i] = 0.0
+            w.gpu_free[g] = 1000
+        w.node_cpu_left[n], w.node_memory_left[n] = w.node_cpu[n], w.node_memory[n]
+        for kind in range(N_KINDS):
+            w.node_kinds[n, kind] = 0
+        note_node(w, n)
+    for u in range(w.user_use.shape[0]):
+        for i in range(w.user_use.shape[1]):
+            w.user_use[u, i] = 0.0
 
 
 @jit
-def _best_rate(w, e, j):
+def _best_rate(w, j):
     best = 0.0
     for t in range(w.rates.shape[1]):
-        if (w.allowed[e, j] >> t) & 1:
-            best = max(best, w.rates[w.profile[e, j], t, 0])
+        if (w.allowed[j] >> t) & 1:
+            best = max(best, w.rates[w.profile[j], t, 0])
     return best
 
 
 @jit
-def clear(w, e):
+def clear(w):
     """Empty the cluster and forget what became of the jobs."""
-    _empty(w, e)
+    _empty(w)
     for i in range(N_COUNTS):
-        w.counts[e, i] = 0
+        w.counts[i] = 0
     for i in range(N_SUMS):
-        w.sums[e, i] = 0.0
+        w.sums[i] = 0.0
     first = 0
-    for j in range(w.n_jobs[e]):
-        w.first_unit[e, j] = first
-        first += w.n_gpus[e, j]
-        w.status[e, j] = 0
-        w.heap_place[e, j] = w.running_place[e, j] = -1
-        w.done[e, j] = w.service_s[e, j] = w.overhead_s[e, j] = w.rate[e, j] = 0.0
-        w.level[e, j] = w.n_starts[e, j] = w.is_spread[e, j] = 0
-        w.held_node[e, j] = -1
-        w.start_s[e, j] = w.end_s[e, j] = w.since_s[e, j] = w.event_s[e, j] = -1.0
-        w.best_rate[e, j] = _best_rate(w, e, j)
-    w.now_s[e] = w.sums[e, LAST_S] = w.arrival_s[e, 0] if w.n_jobs[e] > 0 else 0.0
+    for j in range(w.n_jobs[0]):
+        w.first_unit[j] = first
+        first += w.n_gpus[j]
+        w.status[j] = 0
+        w.events[j].position = w.running_place[j] = -1
+        w.done[j] = w.service_s[j] = w.overhead_s[j] = w.rate[j] = 0.0
+        w.level[j] = w.n_starts[j] = w.is_spread[j] = 0
+        w.held_node[j] = -1
+        w.start_s[j] = w.end_s[j] = w.since_s[j] = w.events[j].key = -1.0
+        w.best_rate[j] = _best_rate(w, j)
+    w.now_s[0] = w.sums[LAST_S] = w.arrival_s[0] if w.n_jobs[0] > 0 else 0.0
 
 
-def blank(
-    shared: dict[str, Any], n_envs: int, n_jobs: int, n_units: int, n_users: int, room: int, room_units: int
+def new_world(
+    given: Mapping[str, NDArray[Any]],
+    n_envs: int,
+    n_jobs: int,
+    n_units: int,
+    n_users: int,
+    room: int,
+    room_units: int,
 ) -> World:
     """Return a world whose environments have no jobs yet.
 
     Parameters
     ----------
-    shared
-        The arrays that have no environment axis.
+    given
+        The arrays that all environments share, and those that an agent is shown, if there is one.
     n_envs, n_jobs, n_units, n_users
         How many environments; the most jobs, units held over all jobs, and users of each.
     room, room_units
-        Room for stays, and for their units, of the first environment.
+        Room for stays, and for their units, of each environment.
     """
-    n_nodes, n_gpus = len(shared["node_type"]), len(shared["gpu_node"])
-    n_types, n_classes = shared["rates"].shape[1], len(shared["class_cpu"])
-    of_job_f = "arrival_s work estimate priority restart_s limit_s best_rate key done start_s end_s since_s overhead_s"
-    of_job_i = "n_gpus milli cpu memory profile allowed user job_class first_unit status level n_starts held_node"
-    arrays: dict[str, NDArray[Any]] = dict(shared)
-    for name in (of_job_f + " rate service_s event_s sort_key").split():
-        arrays[name] = np.zeros((n_envs, n_jobs))
-    for name in (of_job_i + " is_spread heap heap_place queue running running_place").split():
-        arrays[name] = np.zeros((n_envs, n_jobs), dtype=np.int64)
-    for name in ("node_idle", "node_left", "node_most", "node_cpu_left", "node_memory_left", "node_version"):
-        arrays[name] = np.zeros((n_envs, n_nodes), dtype=np.int64)
-    for name in ("fgd_score", "fgd_unit"):
-        arrays[name] = np.zeros((n_envs, n_classes, n_nodes), dtype=np.int64)
-    arrays |= {
-        "n_jobs": np.zeros(n_envs, dtype=np.int64),
-        "units": np.zeros((n_envs, max(1, n_units)), dtype=np.int64),
-        "now_s": np.zeros(n_envs),
-        "counts": np.zeros((n_envs, N_COUNTS), dtype=np.int64),
-        "sums": np.zeros((n_envs, N_SUMS)),
-        "gpu_free": np.zeros((n_envs, n_gpus), dtype=np.int64),
-        "node_kinds": np.zeros((n_envs, n_nodes, 6), dtype=np.int64),
-        "type_idle": np.zeros((n_envs, n_types), dtype=np.int64),
-        "user_use": np.zeros((n_envs, max(1, n_users), 5)),
-        "random": np.ones(n_envs, dtype=np.int64),
-        "fgd_version": np.full((n_envs, n_classes, n_nodes), -1, dtype=np.int64),
-        "picked": np.zeros((n_envs, n_gpus + n_nodes), dtype=np.int64),
-        "scratch": np.zeros((n_envs, n_jobs), dtype=np.int64),
-        "gang": np.zeros((n_envs, n_nodes), dtype=np.int64),
-        "stay_job": np.zeros(room, dtype=np.int64),
-        "stay_first": np.zeros(room, dtype=np.int64),
-        "stay_start_s": np.zeros(room),
-        "stay_end_s": np.zeros(room),
-        "stay_rate": np.zeros(room),
-        "stay_overhead_s": np.zeros(room),
-        "stay_units": np.zeros(room_units, dtype=np.int64),
+    n_nodes, n_gpus = len(given["node_type"]), len(given["gpu_node"])
+    sizes = {
+        "one": 1,
+        "two": 2,
+        "n_rules": N_RULES,
+        "n_nodes": n_nodes,
+        "n_machine_gpus": n_gpus,
+        "n_jobs": n_jobs,
+        "n_units": max(1, n_units),
+        "n_counts": N_COUNTS,
+        "n_sums": N_SUMS,
+        "n_kinds": N_KINDS,
+        "n_users": max(1, n_users),
+        "n_uses": N_USES,
+        "n_picked": n_gpus + n_nodes,
+        "n_stays": room,
+        "n_stay_units": room_units,
+        "n_sizes": 0,
+        "n_placements": 0,
+        "n_rows": 0,
+        "n_columns": 0,
     }
-    return World(**arrays)
+    for name, array in given.items():  # how long the others are, is what is given
+        field = fields_of(World)[name]
+        sizes |= dict(zip(field.lengths, array.shape[-len(field.lengths) :], strict=True))
+    batch = new_arrays(World, sizes, given, n_envs)
+    batch.random[:] = 1
+    batch.fgd_version[:] = -1
+    batch.unit[:] = 1.0
+    return batch
+
+
+def smallest_world() -> World:
+    """Return a world of one GPU and one job; its arrays are of the types of all worlds'."""
+    names = [name for name, field in fields_of(World).items() if field.role is Role.SHARED]
+    given = {name: np.zeros([1] * len(fields_of(World)[name].lengths), fields_of(World)[name].dtype) for name in names}
+    given |= {"rules": np.zeros(N_RULES, dtype=np.int64), "rates": np.ones((1, 1, 2))}
+    given |= {"sizes": np.zeros(N_SIZES, dtype=np.int64)}
+    return new_world(given, 1, 1, 1, 1, 1, 1)

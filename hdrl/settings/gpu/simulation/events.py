@@ -12,10 +12,12 @@ from hdrl.base.errors import OptionsError, SimulationError
 from hdrl.base.seeding import stream
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.codes import check_status
+from hdrl.compiled.fields import doubled
+from hdrl.compiled.lend import Lent
 from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.kernel.jit import CACHE_FOLDER
-from hdrl.settings.gpu.kernel.state import World, blank
+from hdrl.settings.gpu.kernel.state import World
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on, new_jobs
 from hdrl.settings.gpu.policies.advisors import NEVER, advise
 from hdrl.settings.gpu.policies.names import ORDERS, PLACEMENTS, RULES, Policy
@@ -67,9 +69,10 @@ def simulate(
     check_runs_on(load, cluster)
     _check_adapts(load, policy, rules)
     world = new_world(cluster, load, policy, seed=seed, rules=rules, restart_s=restart_s, records=True)
-    entries.begin(world)
+    lent = Lent(world)
+    entries.begin(lent.places)
     while True:
-        why = entries.run(world, STEPS_AT_ONCE)
+        why = entries.run(lent.places, STEPS_AT_ONCE)
         check_status(why, *codes.asked_by(world.rules))
         if progress is not None:
             progress(int(world.counts[0, state.N_DONE]), load.n_items)
@@ -77,7 +80,8 @@ def simulate(
             trace = trace_of(cluster, load, world)
             return trace if load.values is None else advise(trace, _overheads_of(world), policy.advisor)
         if why == codes.NEEDS_ROOM:
-            world = _with_more_room(world)
+            world = doubled(world)
+            lent = Lent(world)
         elif why == codes.STUCK:
             waiting = int(world.counts[0, state.N_WAITING])
             raise SimulationError(
@@ -212,7 +216,7 @@ def new_world(
     n_units = int(load.jobs["n_gpus"].sum())
     n_users = int(load.jobs["user"].max()) + 2
     room = (load.n_items + 16, n_units + 2 * cluster.n_units + load.n_items + 16) if records else (1, 1)
-    world = blank(shared, 1, load.n_items, n_units, n_users, *room)
+    world = state.new_world(shared, 1, load.n_items, n_units, n_users, *room)
     drawn = draw_restarts(rules, load.n_items, seed) if restart_s is None else restart_s
     columns = {"restart_s": drawn, "job_class": job_class}
     put_jobs(world, 0, columns_of(cluster, load) | columns, 0, load.n_items)
@@ -261,15 +265,6 @@ def put_jobs(world: World, row: int, columns: Mapping[str, NDArray[Any]], first:
         getattr(world, name)[row, :n] = column[first : first + n]
 
 
-def _with_more_room(world: World) -> World:
-    """Return a world whose log is twice as long."""
-    longer = {}
-    for name in ("stay_job", "stay_first", "stay_start_s", "stay_end_s", "stay_rate", "stay_overhead_s", "stay_units"):
-        old = getattr(world, name)
-        longer[name] = np.concatenate([old, np.zeros_like(old)])
-    return world._replace(**longer)
-
-
 def trace_of(cluster: Cluster, load: GpuLoad, world: World) -> TaskTrace:
     """Return the Trace of a simulation that has ended.
 
@@ -288,7 +283,7 @@ def trace_of(cluster: Cluster, load: GpuLoad, world: World) -> TaskTrace:
     tasks["requested_s"], tasks["user"], tasks["kind"] = (load.jobs[name] for name in ("requested_s", "user", "kind"))
     stays, units = _stays_of(world)
     counts, sums = world.counts[0], world.sums[0]
-    end_s = float(world.now_s[0])
+    end_s = float(world.now_s[0, 0])
     return TaskTrace(
         machine=cluster,
         load=load,
@@ -310,18 +305,18 @@ def trace_of(cluster: Cluster, load: GpuLoad, world: World) -> TaskTrace:
 def _stays_of(world: World) -> tuple[NDArray[np.void], NDArray[np.int32]]:
     n, n_units = int(world.counts[0, state.N_STAYS]), int(world.counts[0, state.N_UNITS])
     stays = np.zeros(n, dtype=STAY_DTYPE)
-    jobs = world.stay_job[:n]
-    stays["task"], stays["start_s"], stays["end_s"] = jobs, world.stay_start_s[:n], world.stay_end_s[:n]
-    stays["first_unit"], stays["n_units"] = world.stay_first[:n], world.n_gpus[0, jobs]
-    stays["pace"] = world.stay_rate[:n] / world.best_rate[0, jobs]
+    jobs = world.stay_job[0, :n]
+    stays["task"], stays["start_s"], stays["end_s"] = jobs, world.stay_start_s[0, :n], world.stay_end_s[0, :n]
+    stays["first_unit"], stays["n_units"] = world.stay_first[0, :n], world.n_gpus[0, jobs]
+    stays["pace"] = world.stay_rate[0, :n] / world.best_rate[0, jobs]
     by_start = np.argsort(stays["start_s"], kind="stable")
-    return stays[by_start], world.stay_units[:n_units].astype(np.int32)
+    return stays[by_start], world.stay_units[0, :n_units].astype(np.int32)
 
 
 def _overheads_of(world: World) -> NDArray[np.float64]:
     """Return what each stay of `_stays_of` spent before its job went on."""
     n = int(world.counts[0, state.N_STAYS])
-    return np.asarray(world.stay_overhead_s[:n][np.argsort(world.stay_start_s[:n], kind="stable")])
+    return np.asarray(world.stay_overhead_s[0, :n][np.argsort(world.stay_start_s[0, :n], kind="stable")])
 
 
 def signals_of(

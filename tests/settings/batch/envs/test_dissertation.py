@@ -224,7 +224,7 @@ def test_an_oracle_in_plain_python_sees_does_and_gains_the_same(
     path = write_log(tmp_path / "log.swf", random_jobs(seed, 400, gap_s))
     env = DissertationVectorEnv(workload=path, n_jobs=300, start=20, backfilling=backfilling)
     observations, info = env.reset(seed=seed)
-    oracle = Oracle(env.jobs, env.window(0), int(env._world.random[0]) - 1, backfills=backfilling != "none")
+    oracle = Oracle(env.jobs, env.window(0), int(env._world.random[0, 0]) - 1, backfills=backfilling != "none")
     draws, ended, n_long = np.random.default_rng(seed), False, 0
     while not ended:
         np.testing.assert_array_equal(observations[0], oracle.observation())
@@ -355,7 +355,7 @@ def test_doing_nothing_takes_a_minute_or_until_the_next_event(hand: Path) -> Non
     env.reset(seed=0)
     for action in (0, 1, 2, 3):  # job 0; then nothing, with ever more jobs waiting
         env.step(action)
-        dates_s.append(float(env.unwrapped.batch._world.now_s[0]))
+        dates_s.append(float(env.unwrapped.batch._world.now_s[0, 0]))
     assert dates_s == [10.0, 20.0, 30.0, 100.0]
 
 
@@ -365,7 +365,7 @@ def test_nothing_happens_for_a_minute_while_nothing_is_near(tmp_path: Path) -> N
     dates_s = []
     for action in (0, 1, 1, 1, 1, 1):
         env.step(action)
-        dates_s.append(float(env.unwrapped.batch._world.now_s[0]))
+        dates_s.append(float(env.unwrapped.batch._world.now_s[0, 0]))
     assert dates_s == [15.0, 75.0, 135.0, 195.0, 255.0, 305.0]
 
 

@@ -199,7 +199,7 @@ def test_easy_never_delays_the_first_of_the_queue(jobs: np.ndarray) -> None:
 def counts_of(pool: OrderState) -> Lent[Counts]:
     """Return what is kept of the steps of a pool."""
     counts = new_counts(1, pool.masks.shape[1])
-    return Lent(counts._replace(masks=pool.masks, rewards=pool.rewards, terminations=pool.is_over))
+    return Lent(counts._replace(masks=pool.masks))
 
 
 @given(jobs=jobs_strategy, backfilling=st.sampled_from([codes.EASY_FCFS, codes.EASY_SJBF]))
@@ -210,10 +210,10 @@ def test_a_decision_maker_that_follows_a_key_gets_the_schedule_of_the_key(jobs: 
         pool = pool_of(jobs, 6, **choices)
         lent, counts = Lent(pool), counts_of(pool)
         chosen, first_row = np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64)
-        entries.reset_rows(lent, new_team(1), chosen)
+        entries.SERVED.reset(lent, new_team(1), chosen)
         for _ in range(1000):
-            entries.step_rows(lent, counts, new_team(1), chosen, first_row)
-            if pool.is_over[0]:
+            entries.SERVED.step(lent, counts, new_team(1), chosen, first_row)
+            if counts.arrays.terminations[0]:
                 break
         assert pool.start_s[0].tolist() == starts(jobs, 6, codes.JOB_SHORTEST, **choices)
 
@@ -224,11 +224,11 @@ def test_picking_who_overtakes_by_a_key_is_backfilling_by_that_key(jobs: np.ndar
         choices = {"commitment": commitment, "backfilling": codes.EASY_PRIORITY, "max_jobs": 16}
         pool = pool_of(jobs, 6, order_key=codes.JOB_SHORTEST, **choices)
         lent, counts, chosen = Lent(pool), counts_of(pool), np.ones(1, dtype=bool)
-        entries.reset_rows(lent, new_team(1), chosen)
+        entries.SERVED.reset(lent, new_team(1), chosen)
         for _ in range(1000):
             first_legal = np.array([np.argmax(pool.masks[0])])
-            entries.step_rows(lent, counts, new_team(1), chosen, first_legal)
-            if pool.is_over[0]:
+            entries.SERVED.step(lent, counts, new_team(1), chosen, first_legal)
+            if counts.arrays.terminations[0]:
                 break
         assert pool.start_s[0].tolist() == starts(jobs, 6, codes.JOB_SHORTEST, order_key=codes.JOB_SHORTEST, **choices)
 
