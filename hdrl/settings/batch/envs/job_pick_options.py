@@ -32,14 +32,14 @@ TOLD = ("mean_bounded_slowdown", "mean_slowdown", "mean_wait_s", "mean_turnaroun
 """What ``info["episode"]`` holds at every end; others are there if they are rewarded."""
 
 COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
-"""What choosing a job means, see `order.engine`."""
+"""What choosing a job means, see `identical_cores.engine`."""
 
 BACKFILLINGS: dict[str, int] = {
     "none": kernel_codes.NO_BACKFILLING,
     **{name: number for name, number in KINDS.items() if number != kernel_codes.CONSERVATIVE},
     "rlscheduler": kernel_codes.STRICT_FCFS,
 }
-"""Who may overtake a job that does not fit, see `order.backfill`."""
+"""Who may overtake a job that does not fit, see `identical_cores.backfill`."""
 
 SHAPED = "shaped"
 """The reward of each step that is what it adds to the objective."""
