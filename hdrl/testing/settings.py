@@ -8,13 +8,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hdrl.base.errors import HdrlError
 from hdrl.options import Sweep
-from hdrl.setting import Cautions, Configured, EnvironmentSpec, Fingerprints, Load, LoadGenerator, Machine, Setting
+from hdrl.setting import (
+    Cautions,
+    Configured,
+    EnvironmentSpec,
+    Fingerprints,
+    Indexed,
+    Load,
+    LoadGenerator,
+    Machine,
+    Setting,
+)
 from hdrl.trace.model import TaskState, Trace
 
 if TYPE_CHECKING:
@@ -87,7 +97,8 @@ def setting_checks(
             checks.append((f"{what} {policy}", partial(check, asked, policy)))
     for name, spec in setting.environments.items():
         checks.append((f"goal of {name}", partial(_check_goal, asked, spec)))
-        checks.append((f"player of {name}", partial(_check_player, asked, spec)))
+        check_player = _check_index if isinstance(spec, Indexed) else _check_player
+        checks.append((f"player of {name}", partial(check_player, asked, spec)))
         if isinstance(spec, Fingerprints):
             checks.append((f"marks of {name}", partial(_check_marks, asked, spec)))
         if isinstance(spec, Configured):
@@ -347,8 +358,6 @@ def _check_player(asked: _Asked, spec: EnvironmentSpec) -> None:
         return
     env = spec.player(machine, load, {})
     observation, info = env.reset(seed=1)
-    if "action_mask" not in info:
-        return  # actions are weights, of which none is the obvious one
     done = False
     while not done:
         _require(env.observation_space.contains(observation), "an observation is not in its space")
@@ -357,6 +366,25 @@ def _check_player(asked: _Asked, spec: EnvironmentSpec) -> None:
         done = bool(terminated or truncated)
     episode = info.get("episode")
     _require(isinstance(episode, Mapping) and "objective" in episode, "an episode's end tells no objective")
+    _require(len(env.trace().tasks) == load.n_items, "its trace has another number of items")
+    env.close()
+
+
+def _check_index(asked: _Asked, spec: Any) -> None:
+    """Check that weights are judged as they are played, and that the last of several candidates is, too."""
+    machine, load, index = asked.machine, asked.load, spec.index({})
+    n = len(index.names)
+    _require(len(set(index.names)) == n and index.start.shape == (n,), "names and first weights do not fit")
+    _require(index.sigma > 0, "its sigma is not above 0")
+    objectives = spec.run_index(machine, [load], np.array([index.start + index.sigma, index.start]), {})
+    _require(objectives.shape == (2, 1), "run_index gives no objective of each candidate and load")
+    env = spec.player(machine, load, {})
+    observation, _ = env.reset(seed=1)
+    _require(env.observation_space.contains(observation), "an observation is not in its space")
+    _require(env.action_space.shape == (n,), "an action is not as many weights as have names")
+    _, _, terminated, _, info = env.step(np.zeros(n))
+    _require(terminated, "an episode has more than one step")
+    _require(info["episode"]["objective"] == objectives[1, 0], "weights are judged otherwise than played")
     _require(len(env.trace().tasks) == load.n_items, "its trace has another number of items")
     env.close()
 

@@ -71,6 +71,6 @@ def decide(lent: Lent[Play]) -> None:
     Parameters
     ----------
     lent
-        The arrays; `picking.making` makes them.
+        The arrays; `compiled_play.making` makes them.
     """
     _call(lent.places)

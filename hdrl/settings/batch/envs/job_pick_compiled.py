@@ -1,4 +1,4 @@
-"""JobPick's options and the jobs of a workload, as compiled code plays them (`settings.batch.picking`)."""
+"""JobPick's options and the jobs of a workload, as compiled code plays them (`settings.batch.compiled_play`)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class JobPickPools:
         self._past = PoolPast(inputs.workloads, inputs.orders) if options.predicts else None
 
     def new(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
-        """Return a pool for windows of at most so many jobs, see `order.state.new_order_state`."""
+        """Return a pool for windows of at most so many jobs, see `identical_cores.state.new_order_state`."""
         return new_order_state(n_envs, n_jobs, n_sums=most_groups(n_jobs), **self._shared, **outputs)
 
     def filled(self, windows: Sequence[Window]) -> OrderState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hdrl.compiled.codes import CodeTable
 from hdrl.settings.batch.kernel.index import N_FEATURES
 
-# What `order.engine.advance` stopped for.
+# What `identical_cores.engine.advance` stopped for.
 OVER = 0  # every job has been started
 CHOOSE = 1  # a waiting job is to be chosen
 OVERTAKE = 2  # a job that may overtake the one chosen before is to be chosen, or none

@@ -122,7 +122,7 @@ SERVED = serving(
     module=__name__,
     n_results=N_OBJECTIVES,
 )
-"""Batches of environments; `order.state.set_episode` says which jobs their episodes consist of."""
+"""Batches of environments; `identical_cores.state.set_episode` says which jobs their episodes consist of."""
 
 
 def _ask_all(batch: Lent[OrderState], request: int, numbers: NDArray[np.int64] = NO_NUMBERS) -> NDArray[np.float64]:
@@ -163,7 +163,7 @@ def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64
     Parameters
     ----------
     batch
-        The arrays; `order.state.set_episode` has said which jobs the episodes consist of.
+        The arrays; `identical_cores.state.set_episode` has said which jobs the episodes consist of.
     keys
         Job key of each environment, one of `kernel.codes.ORDER_JOB_KEYS`.
 

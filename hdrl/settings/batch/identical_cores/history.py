@@ -1,7 +1,7 @@
 """What is predicted of run times in a pool, by the rules of the kernel (`kernel.history`) and from the same sums.
 
 Jobs are counted from the first one of the episode here. What has ended before it is in the sums when an episode begins
-(`order.past`); what ends in it is added when it does, so that no prediction knows what no scheduler knows.
+(`identical_cores.past`); what ends in it is added when it does, so that no prediction knows what no scheduler knows.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class JobColumns:
 
 
 def job_table(columns: JobColumns) -> NDArray[np.void]:
-    """Return the table, an array of `order.state.JOB_DTYPE`."""
+    """Return the table, an array of `identical_cores.state.JOB_DTYPE`."""
     table = np.zeros(len(columns.submit_s), dtype=JOB_DTYPE)
     for name in ("submit_s", "run_s", "requested_time_s", "n_requested", "memory_mib", "bandwidth_gbps"):
         table[name] = getattr(columns, name)
