@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import DecisionError, WorkloadError
-from hdrl.envs.picks import PickEnv, follow
+from hdrl.envs import PickEnv, follow
 from hdrl.metrics import task_metrics
 from hdrl.trace import PlainLoad, PlainMachine, TaskTrace, trace_of_runs
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.seeding import stream
-from hdrl.envs.picks import PickEnv, PickSpec, follow
+from hdrl.envs import PickEnv, PickSpec, follow
 from hdrl.metrics import TASK_METRICS, UNRUN, with_roles
 from hdrl.options import ExperimentOptions, SettingSweep
 from hdrl.setting import Inputs, LoadGenerator, Measures, PolicyBook, Setting, Simulator, View
