@@ -86,6 +86,10 @@ def questions() -> dict[str, list[str]]:
     return parts
 
 
+def test_a_whole_setting_fits_into_150_lines() -> None:
+    assert len(FILE.read_text().splitlines()) <= 150
+
+
 def test_at_most_25_questions_must_be_answered() -> None:
     # Metrics are asked for once; `with_roles` takes the same ones.
     n = sum(map(len, questions().values())) - 1
