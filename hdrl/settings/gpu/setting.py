@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hdrl.base.registry import Registry
 from hdrl.metrics import UNRUN, with_roles
 from hdrl.setting import (
     Cautions,
@@ -20,7 +19,6 @@ from hdrl.setting import (
     Message,
     Policy,
     Progress,
-    ReproduceProtocol,
     Setting,
     Simulator,
     View,
@@ -161,14 +159,6 @@ class GpuView(View):
         return FIGURES
 
 
-def find_protocols() -> Registry[ReproduceProtocol]:
-    """Return the claimed experiments that are more than one comparison."""
-    import hdrl.settings.gpu.learned_protocols  # noqa: F401 (registers its own)
-    from hdrl.settings.gpu.protocols import PROTOCOLS
-
-    return PROTOCOLS
-
-
 SETTING = Setting(
     name="gpu",
     title="deep-learning jobs on clusters of GPUs of several types",
@@ -190,6 +180,5 @@ SETTING = Setting(
     ),
     view=GpuView("GPU", FILES),
     environments=MappingProxyType({"gpu_cluster": GpuClusterSpec()}),
-    find_protocols=find_protocols,
 )
 """GPU clusters."""

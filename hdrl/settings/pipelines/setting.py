@@ -18,7 +18,6 @@ from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics
 from hdrl.settings.pipelines.named_policies import PipelinePolicies
 from hdrl.settings.pipelines.options import GENERATED, LoadOptions, PipelineOptions, PipelineSweep
-from hdrl.settings.pipelines.protocols import PROTOCOLS
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 if TYPE_CHECKING:
@@ -254,5 +253,4 @@ SETTING = Setting(
     ),
     view=PipelineView(files=FILES),
     environments=MappingProxyType({"pipelines": PipelinesSpec()}),
-    find_protocols=lambda: PROTOCOLS,
 )

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from hdrl.base.errors import OptionsError, suggest
+from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.requests import check_choice
+from hdrl.envs.single import SingleEnv
 from hdrl.settings.gpu.envs.env import GpuClusterEnv, GpuClusterVectorEnv
-from hdrl.settings.gpu.seconds import COMPATIBILITY
-from hdrl.settings.gpu.seconds_env import GpuSecondsEnv, GpuSecondsVectorEnv
 
-AnyEnv = GpuClusterEnv | GpuSecondsEnv
-AnyVectorEnv = GpuClusterVectorEnv | GpuSecondsVectorEnv
+DRL_GPU = "drl-gpu"
+
+_WORLDS = {DRL_GPU: "hdrl.compat.drl_gpu.env"}
+"""Worlds of other systems, by the compatibility that stands for them; each is loaded when it is asked for."""
 
 
-def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> AnyEnv:
+def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> SingleEnv:
     """Return a single environment.
 
     Parameters
     ----------
     compatibility
-        ``"drl-gpu"``: the environment of the DRL scheduler for GPU clusters, `GpuSecondsVectorEnv`; ``None``:
-        `GpuClusterVectorEnv`.
+        ``"drl-gpu"``: the environment of the DRL scheduler for GPU clusters, `compat.drl_gpu.env.GpuSecondsVectorEnv`;
+        ``None``: `GpuClusterVectorEnv`.
     **arguments
         Its arguments.
 
@@ -32,10 +36,13 @@ def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> AnyEnv
         If there is no such mode, or an argument belongs to the other environment.
     """
     _check_arguments(compatibility, arguments)
-    return GpuClusterEnv(**arguments) if compatibility is None else GpuSecondsEnv(**arguments)
+    if compatibility is None:
+        return GpuClusterEnv(**arguments)
+    made: SingleEnv = import_module(_WORLDS[compatibility]).GpuSecondsEnv(**arguments)
+    return made
 
 
-def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, **arguments: Any) -> AnyVectorEnv:
+def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, **arguments: Any) -> NativeVectorEnv:
     """Return a batch of environments.
 
     Parameters
@@ -46,15 +53,21 @@ def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, *
         See `gpu_cluster`.
     """
     _check_arguments(compatibility, arguments)
-    made = GpuClusterVectorEnv if compatibility is None else GpuSecondsVectorEnv
-    return made(num_envs, **arguments)
+    return _class_of(compatibility)(num_envs, **arguments)
+
+
+def _class_of(compatibility: str | None) -> Callable[..., NativeVectorEnv]:
+    if compatibility is None:
+        return GpuClusterVectorEnv
+    found: type[NativeVectorEnv] = import_module(_WORLDS[compatibility]).GpuSecondsVectorEnv
+    return found
 
 
 def _check_arguments(compatibility: str | None, arguments: dict[str, Any]) -> None:
     """Raise if an argument does not belong to the environment that is asked for."""
     if compatibility is not None:
-        check_choice("compatibility", compatibility, (COMPATIBILITY,))
-    known = _parameters(GpuClusterVectorEnv if compatibility is None else GpuSecondsVectorEnv)
+        check_choice("compatibility", compatibility, tuple(_WORLDS))
+    known = _parameters(_class_of(compatibility))
     for name in arguments:
         if name not in known:
             where = "without compatibility" if compatibility is None else f"with compatibility {compatibility!r}"
@@ -70,7 +83,7 @@ gpu_cluster_vector.__signature__ = inspect.Signature(  # type: ignore[attr-defin
     [
         *{
             **_parameters(GpuClusterVectorEnv),
-            **_parameters(GpuSecondsVectorEnv),
+            **_parameters(_class_of(DRL_GPU)),
             "compatibility": inspect.Parameter("compatibility", inspect.Parameter.KEYWORD_ONLY, default=None),
         }.values()
     ]
