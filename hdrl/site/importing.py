@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.base.errors import MissingExtra, OptionsError, OutputError, WorkloadError
+from hdrl.base.errors import MissingExtra, OptionsError, OutputError, UnknownName, WorkloadError
 from hdrl.base.files import atomic_write, write_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.batch import Platform, build_platform, fits, workload_from_swf, write_swf
@@ -51,6 +51,8 @@ class ImportChoices:
         File that says what the columns of a table in CSV mean.
     nodes_field
         Field of a log in SWF that holds the number of nodes.
+    cluster
+        Whose jobs count, where the accounting tells of several clusters.
     zone
         Time zone of dates that say none; ``None``: UTC.
     key
@@ -64,6 +66,7 @@ class ImportChoices:
     form: str = "auto"
     mapping: Path | None = None
     nodes_field: int | None = None
+    cluster: str | None = None
     zone: str | None = None
     key: Path | None = None
     n_replayed: int | None = DEFAULT_JOBS
@@ -171,6 +174,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
         progress(f"reading {path.name}")
         parts.append(read_dump(path, reading, choices.form))
     dump = _together(parts)
+    _choose_cluster(dump, choices.cluster)
     _take_whole_nodes(dump, conf)
     progress("joining")
     jobs = jobs_of(dump)
@@ -204,6 +208,25 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     found.is_anonymous = key is not None
     found.notes = [*_notes(found, clock, choices)]
     return found
+
+
+OTHER_CLUSTERS = "rows of other clusters"
+
+
+def _choose_cluster(dump: Dump, cluster: str | None) -> None:
+    """Keep the attempts of one cluster; several at once are no machine."""
+    names = dump.names["cluster"].texts()
+    if cluster is None:
+        if len(names) > 1:
+            raise OptionsError(
+                f"the accounting tells of {len(names):,} clusters; choose one by --cluster: {', '.join(names[:8])}"
+            )
+        return
+    if cluster not in names:
+        raise UnknownName("cluster in the accounting", cluster, names)
+    is_there = dump.records["cluster"] == names.index(cluster)
+    dump.skipped[OTHER_CLUSTERS] += int(np.count_nonzero(~is_there))
+    dump.records = dump.records[is_there]
 
 
 def _take_whole_nodes(dump: Dump, conf: SiteConf) -> None:

@@ -14,7 +14,7 @@ from hdrl.batch import read_platform, read_swf, read_workload
 from hdrl.launcher.main import cli
 from hdrl.site import ImportChoices, import_site, read_conf, read_report
 from hdrl.site.conf import joined, read_qos
-from hdrl.site.importing import TOO_WIDE
+from hdrl.site.importing import OTHER_CLUSTERS, TOO_WIDE
 from hdrl.site.joining import CANCELLED, PENDING
 from hdrl.site.log import UNLIMITED_S
 from hdrl.site.replay import discordant_share
@@ -240,6 +240,19 @@ def test_dependencies_are_in_fields_17_and_18(tmp_path: Path):
     assert log.rows["preceding_job"].tolist() == [-1, 1]
     assert log.rows["think_s"].tolist() == [-1, 5]
     assert found.log.log.rows["wait_s"].tolist() == [0, 5]
+
+
+def test_one_of_several_clusters_is_chosen(tmp_path: Path):
+    header = HEADER.replace("JobID|", "JobID|Cluster|")
+    dump, conf = write(tmp_path, "")
+    rows = [row(1, 0, 20).replace("1|", "1|big|", 1), row(1, 5, 25).replace("1|", "1|small|", 1)]
+    dump.write_text(header + "".join(rows))
+    words = ("site", "import", dump, "--conf", conf, "-o", tmp_path / "out")
+    fails("tells of 2 clusters; choose one by --cluster: big, small", *words)
+    fails("no cluster in the accounting 'bog'; did you mean 'big'?", *words, "--cluster", "bog")
+    found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,), cluster="small"))
+    assert (found.jobs.n_jobs, found.dump.skipped) == (1, {OTHER_CLUSTERS: 1})
+    assert found.log.log.rows["wait_s"].tolist() == [5]
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=30))
