@@ -33,7 +33,7 @@ def site() -> None:
     "--mapping", type=click.Path(path_type=Path), metavar="FILE", help="Meaning of the columns of a CSV file."
 )
 @click.option("--nodes-field", type=click.IntRange(1), metavar="N", help="Field of an SWF log with the nodes of a job.")
-@click.option("--cluster", metavar="NAME", help="Whose jobs count, where the dumps tell of several clusters.")
+@click.option("--cluster", metavar="NAME", help="Cluster to import, where the dumps cover several.")
 @click.option("--zone", metavar="NAME", help="Time zone of dates that say none, such as Europe/Madrid; UTC by default.")
 @click.option(
     "--anonymize", "key", type=click.Path(path_type=Path), metavar="KEY_FILE", help="Hash names with the key in a file."
@@ -85,7 +85,7 @@ def import_command(
     _counts("left out", jobs["left_out"])
     click.echo(report["verdict"])
     click.echo(report["certainty"])
-    click.echo(f"site in {out}; {out / 'import.html'} says what to know before you believe it")
+    click.echo(f"site in {out}; read {out / 'import.html'} before you believe any number")
 
 
 def _counts(what: str, counts: dict[str, int]) -> None:

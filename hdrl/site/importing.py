@@ -52,7 +52,7 @@ class ImportChoices:
     nodes_field
         Field of a log in SWF that holds the number of nodes.
     cluster
-        Whose jobs count, where the accounting tells of several clusters.
+        Name of the cluster to import, where the accounting covers several.
     zone
         Time zone of dates that say none; ``None``: UTC.
     key
@@ -115,7 +115,7 @@ def import_site(
     Parameters
     ----------
     dumps
-        Files of accounting data, which together tell of one site.
+        Files of accounting data of one site.
     out
         The folder.
     choices
@@ -219,7 +219,7 @@ def _choose_cluster(dump: Dump, cluster: str | None) -> None:
     if cluster is None:
         if len(names) > 1:
             raise OptionsError(
-                f"the accounting tells of {len(names):,} clusters; choose one by --cluster: {', '.join(names[:8])}"
+                f"the accounting covers {len(names):,} clusters; choose one by --cluster: {', '.join(names[:8])}"
             )
         return
     if cluster not in names:
@@ -230,7 +230,7 @@ def _choose_cluster(dump: Dump, cluster: str | None) -> None:
 
 
 def _take_whole_nodes(dump: Dump, conf: SiteConf) -> None:
-    """Give each job that says its nodes all their cores: those of most nodes of the site, else one a node."""
+    """Give each job with a number of nodes all their cores: as many as most nodes have, else one a node."""
     if not dump.takes_whole_nodes:
         return
     sizes: Counter[int] = Counter()
@@ -302,7 +302,7 @@ def _notes(found: SiteImport, clock: Clock, choices: ImportChoices) -> list[str]
     if found.jobs.lost_core_s > 0:
         hours = f"{found.jobs.lost_core_s / 3600:,.2f} core hours"
         notes.append(f"attempts before a requeue used {hours}, which simulations leave out")
-    notes.append("no accounting says what nodes draw: 10 W a core is assumed, so energies are not the site's")
+    notes.append("accounting holds no power: 10 W a core is assumed, so energies are not those of the site")
     return [*notes, *found.jobs.notes, *found.log.notes, *found.dump.notes, *conf.notes, *check_partitions(conf)]
 
 

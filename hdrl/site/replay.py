@@ -54,7 +54,7 @@ class Distance:
 
     @property
     def wait_ratio(self) -> float:
-        """Mean wait in the replay over that at the site; NaN where nobody waited there."""
+        """Mean wait in the replay over that at the site; NaN where no job waited there."""
         return self.mean_wait_s / self.site_mean_wait_s if self.site_mean_wait_s > 0 else float("nan")
 
 
@@ -125,7 +125,7 @@ def replay(
     Parameters
     ----------
     log
-        The log; it tells all jobs with their waits, in the order of submission.
+        The log of all jobs with their waits, in the order of submission.
     platform
         The machine.
     n_jobs

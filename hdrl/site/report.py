@@ -161,6 +161,6 @@ def _verdict(replays: Replays) -> tuple[str, str]:
     if _is_far(nearest):
         certainty += (
             f" That is far (more than {FAR_SHARE:.0%} of the pairs, or a mean wait off by more than a factor of "
-            f"{FAR_RATIO:g}): what a simulation says of this site is not yet to be believed."
+            f"{FAR_RATIO:g}): do not believe simulations of this site yet."
         )
     return verdict, certainty

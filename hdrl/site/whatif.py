@@ -275,12 +275,12 @@ def _verdict(rows: Sequence[Mapping[str, Any]], question: WhatIf) -> str:
 
 
 def _notes(n_wide: int, conf: SiteConf, question: WhatIf) -> list[str]:
-    notes = ["Read the report of the import first: it says how far simulations are from this site."]
+    notes = ["Read the report of the import first: it shows how far simulations are from this site."]
     if n_wide:
         notes.append(f"{n_wide:,} jobs do not fit on the smallest machine and are left out on all of them.")
     if len(conf.partitions) > 1:
         notes.append("Partitions are not enforced: any job may start on any node.")
-    notes.append("Power is that of 10 W a core under load, since no accounting says more.")
+    notes.append("Power assumes 10 W a core under load, because accounting holds no power.")
     if question.node_hour_price == 1.0 and not question.kwh_price:
         notes.append("Costs are node hours; --node-hour-price and --kwh-price give prices.")
     if len(conf.nodes) > 1:

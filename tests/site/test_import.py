@@ -83,7 +83,7 @@ def test_a_replay_is_as_far_as_it_is_by_hand(tmp_path: Path):
     found = import_site([dump], tmp_path / "other", ImportChoices(confs=(conf,)))
     assert found.replays.nearest is not None
     assert found.replays.nearest.whole.discordant_share == pytest.approx(2 / 3)
-    assert "not yet to be believed" in read_report(tmp_path / "other" / "import.json")["certainty"]
+    assert "do not believe simulations of this site yet" in read_report(tmp_path / "other" / "import.json")["certainty"]
 
 
 def test_commands_take_the_folder_as_it_is(tmp_path: Path):
@@ -205,7 +205,7 @@ def test_names_are_hashed_with_the_key(tmp_path: Path):
     )
 
 
-def test_a_machine_is_seen_in_the_jobs_if_nobody_describes_it(tmp_path: Path):
+def test_a_machine_is_derived_from_jobs_without_a_description(tmp_path: Path):
     dump, _ = write(tmp_path, THREE)
     found = import_site([dump], tmp_path / "one", ImportChoices())
     assert (found.platform.n_nodes, found.platform.n_cores) == (1, 16)
@@ -248,7 +248,7 @@ def test_one_of_several_clusters_is_chosen(tmp_path: Path):
     rows = [row(1, 0, 20).replace("1|", "1|big|", 1), row(1, 5, 25).replace("1|", "1|small|", 1)]
     dump.write_text(header + "".join(rows))
     words = ("site", "import", dump, "--conf", conf, "-o", tmp_path / "out")
-    fails("tells of 2 clusters; choose one by --cluster: big, small", *words)
+    fails("covers 2 clusters; choose one by --cluster: big, small", *words)
     fails("no cluster in the accounting 'bog'; did you mean 'big'?", *words, "--cluster", "bog")
     found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,), cluster="small"))
     assert (found.jobs.n_jobs, found.dump.skipped) == (1, {OTHER_CLUSTERS: 1})
