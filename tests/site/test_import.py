@@ -77,6 +77,7 @@ def test_a_replay_is_as_far_as_it_is_by_hand(tmp_path: Path):
         assert (one.whole.mean_wait_s, one.whole.site_mean_wait_s) == pytest.approx((10, 10), abs=1e-3)
         assert list(one.by_partition) == ["any", "main"] or list(one.by_partition) == ["main", "any"]
         assert list(one.by_week) == ["2025-W01"]
+    assert "(0.00% of all pairs)" in read_report(tmp_path / "site" / "import.json")["verdict"]
     # The site let the third job go first, though it fitted last: two of three pairs are in another order.
     rows = row(1, 20, 40) + row(2, 20, 50) + row(3, 0, 20, cores=16, partition="any")
     dump, conf = write(tmp_path, rows)
@@ -253,6 +254,22 @@ def test_one_of_several_clusters_is_chosen(tmp_path: Path):
     found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,), cluster="small"))
     assert (found.jobs.n_jobs, found.dump.skipped) == (1, {OTHER_CLUSTERS: 1})
     assert found.log.log.rows["wait_s"].tolist() == [5]
+
+
+def test_orders_are_judged_within_weeks(tmp_path: Path):
+    week_s = 7 * 86400
+    # In each of three weeks the site starts the second of two jobs first, though both could start at once.
+    rows = [
+        f"{2 * n + k} {n * week_s} {100 - 50 * k} 10 8 -1 -1 8 60 -1 1 1 1 1 1 1 -1 -1"
+        for n in range(3)
+        for k in (0, 1)
+    ]
+    (tmp_path / "log.swf").write_text("; MaxProcs: 8\n" + "\n".join(rows))
+    found = import_site([tmp_path / "log.swf"], tmp_path / "site", ImportChoices())
+    nearest = found.replays.nearest
+    assert nearest is not None
+    assert nearest.week_share == 1
+    assert nearest.whole.discordant_share == pytest.approx(3 / 15)
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=30))
