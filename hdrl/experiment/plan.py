@@ -14,7 +14,7 @@ from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.learning import built_in_agent
 from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Load, Machine, Setting, find_setting
+from hdrl.setting import Load, LoadGenerator, Machine, Setting, find_setting
 
 Asked = TypeVar("Asked", bound="OptionsFile | Sweep")
 
@@ -68,6 +68,17 @@ class RunPlan(Plan[OptionsFile]):
         return self.agent.kind is not AgentKind.POLICY and self.asked.agent_options.run == "train"
 
 
+def setting_for(asked: OptionsFile | Sweep) -> Setting:
+    """Return the setting of options or of a sweep.
+
+    Raises
+    ------
+    HdrlError
+        If its file, which was there when they were read, is there no more.
+    """
+    return find_setting(asked.setting_name, asked.folder)
+
+
 def plan_of(asked: Asked, out: Path = NOWHERE) -> Plan[Asked]:
     """Resolve options or a sweep: find the setting, and read what is simulated.
 
@@ -83,13 +94,55 @@ def plan_of(asked: Asked, out: Path = NOWHERE) -> Plan[Asked]:
     HdrlError
         If something that they name is wrong.
     """
-    setting = find_setting(asked.setting_name, asked.folder)
+    setting = setting_for(asked)
     machine = setting.inputs.machine(asked)
     if isinstance(asked, Sweep):
-        usual = setting.policies.default_baseline, setting.measures.compared
-        completed = asked.completed(machine, baseline=usual[0], metrics=usual[1])
-        return Plan(completed, setting, machine, tuple(setting.inputs.loads(asked, machine)), out)
+        baseline, metrics = setting.policies.default_baseline, setting.measures.compared
+        asked = asked.completed(machine, baseline=baseline, metrics=metrics)
+        return Plan(asked, setting, machine, tuple(read_loads(asked, setting, machine)), out)
     return Plan(asked, setting, machine, (setting.inputs.load(asked, machine),), out)
+
+
+def generator_of(setting: Setting, sweep: Sweep) -> LoadGenerator:
+    """Return what makes loads.
+
+    Raises
+    ------
+    OptionsError
+        If the setting makes none.
+    """
+    if not isinstance(setting.inputs, LoadGenerator):
+        raise OptionsError(f"{sweep.where}: setting {setting.name} generates no loads: leave out loads")
+    return setting.inputs
+
+
+def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
+    """Read the loads of a sweep, and check that the machine can serve them.
+
+    Parameters
+    ----------
+    sweep, setting
+        The sweep and its setting.
+    machine
+        What is compared on.
+
+    Raises
+    ------
+    HdrlError
+        If one cannot be read, or holds items that can never run, or two have the same name, or one is the generator
+        whose offered loads are asked for, too.
+    """
+    if sweep.loads and (generator := generator_of(setting, sweep).generator) in sweep.workloads:
+        raise OptionsError(
+            f"{sweep.where}: workload {generator!r} is the generator of loads: its own load and offered loads "
+            f"of {', '.join(f'{load:g}' for load in sweep.loads)} would share one table; leave out workloads, or loads"
+        )
+    loads = list(setting.inputs.loads(sweep, machine))
+    names = [load.name for load in loads]
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionsError(f"{sweep.where}: two workloads are called {name!r}")
+    return loads
 
 
 def plans_of(options: OptionsFile, out: Path) -> Iterator[RunPlan]:
@@ -107,10 +160,10 @@ def plans_of(options: OptionsFile, out: Path) -> Iterator[RunPlan]:
     HdrlError
         If something that they name is wrong.
     """
-    setting, options = find_setting(options.setting_name, options.folder), options.explicit()
+    setting, options = setting_for(options), options.explicit()
     agent = choose_agent(options, setting)
     learns = agent.kind is not AgentKind.POLICY
-    values = {"type": "LEARNING" if learns else "CLASSIC"}
+    values: dict[str, object] = {"type": "LEARNING" if learns else "CLASSIC"}
     if not learns and agent.path is None:
         values[options.policy_key] = agent.policy
     options = options.with_agent(**values)
@@ -136,8 +189,8 @@ def resolve_options(options: OptionsFile) -> OptionsFile:
     OptionsError
         If a classic agent without a file does not have exactly one policy.
     """
-    setting, options = find_setting(options.setting_name, options.folder), options.explicit()
-    values = {"type": options.agent_type}
+    setting, options = setting_for(options), options.explicit()
+    values: dict[str, object] = {"type": options.agent_type}
     if options.agent_type == "CLASSIC" and options.agent_options.file is None:
         values[options.policy_key] = _classic_policy(options, setting)
     return options.with_agent(**values)

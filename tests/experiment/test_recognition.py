@@ -112,7 +112,7 @@ def windows(folder: Path, *logs: str, **changes) -> JudgingWindows:
     def generate(case: Case) -> Load:
         return case.items(setting, machine, loads, sweep)
 
-    return JudgingWindows(test_cases(sweep, loads), loads, machine, generate)
+    return JudgingWindows(test_cases(sweep, loads, setting=setting), loads, machine, generate)
 
 
 @pytest.mark.parametrize("environment", ["job_pick", "job_index"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -45,8 +46,7 @@ class PickEpisodes(Episodes):
     keeps: Sequence[Any] | None = None
 
 
-GROUPS = (PoolSource(), PickEpisodes(), PickChoices(), Stepping())
-ARGUMENTS = {**defaults_of(*GROUPS), "render_mode": None}
+ARGUMENTS = {**defaults_of(PoolSource(), PickEpisodes(), PickChoices(), Stepping()), "render_mode": None}
 """The arguments of a batch by name, and their defaults."""
 
 
@@ -222,9 +222,16 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
             If one is unknown or wrong.
         """
         check_render_mode(render_mode)
-        source, episodes, choices, stepping = (taken(group, arguments) for group in GROUPS)
+        made = partial(
+            cls,
+            num_envs,
+            source=taken(PoolSource(), arguments),
+            episodes=taken(PickEpisodes(), arguments),
+            choices=taken(PickChoices(), arguments),
+            stepping=taken(Stepping(), arguments),
+        )
         check_choices(arguments, ["num_envs", *ARGUMENTS])
-        return cls(num_envs, source=source, reading=arguments, episodes=episodes, choices=choices, stepping=stepping)
+        return made(reading=arguments)
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:

@@ -122,10 +122,9 @@ class NamedRules:
         )
 
 
-GROUPS, NAMED_RULES = (Episodes(), ClusterChoices(), Stepping()), NamedRules()
 ARGUMENTS: Mapping[str, Any] = {
     **{"machine": "drl-gpu", "load": None, "seed_of_rules": 0, "records": False, "render_mode": None},
-    **defaults_of(*GROUPS, NAMED_RULES),
+    **defaults_of(Episodes(), ClusterChoices(), NamedRules(), Stepping()),
 }
 """The arguments of a batch by name, and their defaults."""
 
@@ -269,9 +268,14 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
             If one is unknown or wrong.
         """
         check_render_mode(render_mode)
-        episodes, choices, stepping = (taken(group, arguments) for group in GROUPS)
-        rules = taken(NAMED_RULES, arguments).rules()
-        return cls(num_envs, episodes=episodes, choices=choices, rules=rules, stepping=stepping, **arguments)
+        return cls(
+            num_envs,
+            episodes=taken(Episodes(), arguments),
+            choices=taken(ClusterChoices(), arguments),
+            rules=taken(NamedRules(), arguments).rules(),
+            stepping=taken(Stepping(), arguments),
+            **arguments,
+        )
 
     def _new_world(self, seed: int, with_classes: bool) -> tuple[dict[str, NDArray[Any]], World]:  # noqa: FBT001
         """Return the columns of all jobs of all loads, and the world."""

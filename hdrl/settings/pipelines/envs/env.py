@@ -42,8 +42,9 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     is fused with it (by size, 0: nothing); with ``wait`` one more, last, that starts nothing until the next event. Only
     what can be started is legal (``info["action_mask"]``; ``info["row_mask"]`` says which rows hold something).
 
-    **Observation space.** ``Box(-1, 1, (max_ready * n_units * n_depths, 12), float32)``: a row for each action but the
-    waiting one, zeros where there is nothing to start. Times are in periods of the pipeline and end at -1 and 1.
+    **Observation space.** ``Box(-1, 1, (max_ready * n_units * n_depths, 12), float32)``, with ``lookahead`` 16 columns:
+    a row for each action but the waiting one, zeros where there is nothing to start. Times are in periods of the
+    pipeline and end at -1 and 1.
 
     ======  =================================================================================
     column  meaning
@@ -60,6 +61,10 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     9       1: the unit is idle
     10      from -1 (far slower than on the other kind) to 1 (far faster, or nowhere else)
     11      share of the instance's kernels that are left which it does
+    12      with ``lookahead``: 1 if no row of the kernel has slack, so that its instance is lost
+    13      slack of the kernel's best row
+    14      slack that the best row has more than this one
+    15      on an idle unit: share of three other instances that would be lost by taking it now
     ======  =================================================================================
 
     **Rewards.** By ``reward``. ``"shaped"``: minus what the step adds to the objective, so that the return is minus the
@@ -92,6 +97,9 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         How many sizes of fused groups are seen, the kernel alone included; ``None``: all.
     wait
         Whether there is an action that waits for the next event.
+    lookahead
+        Whether rows tell four numbers more (see above), and a kernel whose row on a busy unit is picked is *held* until
+        the next event instead of queued: others may start meanwhile; if all that are seen are held, nothing does.
     objective
         A name of `hdrl.settings.pipelines.envs.options.OBJECTIVES`.
     reward
@@ -135,6 +143,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         max_ready: int = 8,
         n_depths: int | None = None,
         wait: bool = False,
+        lookahead: bool = False,
         objective: str = "miss_ratio",
         reward: str | None = None,
         compatibility: str | None = None,
@@ -146,7 +155,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         render_mode: None = None,
     ) -> None:
         check_render_mode(render_mode)
-        check_flags(wait=wait, redraw=redraw)
+        check_flags(wait=wait, lookahead=lookahead, redraw=redraw)
         self.machine = read_machine(machine) if isinstance(machine, str) else machine
         self.loads = read_loads(load, self.machine)
         for one in self.loads:
@@ -157,6 +166,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
             max_ready=max_ready,
             n_depths=n_depths,
             wait=wait,
+            lookahead=lookahead,
             objective=objective,
             reward=reward,
             compatibility=compatibility,

@@ -85,6 +85,7 @@ SETTINGS_DTYPE = record_dtype(
         ("max_ready", np.int64),
         ("n_depths", np.int64),
         ("has_wait", np.int64),
+        ("has_lookahead", np.int64),
         ("n_jobs", np.int64),
         ("reward", np.int64),
         ("objective", np.int64),
@@ -93,7 +94,8 @@ SETTINGS_DTYPE = record_dtype(
 """What all environments of a batch have in common: ``compatibility`` PLAIN or RLSCHEDSIM; ``is_fixed_task`` whether the
 next kernel is given and an action says kind and depth; ``counts_whole_times`` and ``counts_worst_times`` what
 rlschedsim's state gets wrong; ``max_ready`` ready kernels that are shown, ``n_depths`` choices of each, ``has_wait``
-whether the last action waits; ``n_jobs`` pipelines of a set."""
+whether the last action waits; ``has_lookahead`` whether rows tell more of each other, and a kernel is held whose row on
+a busy unit is picked; ``n_jobs`` pipelines of a set."""
 
 SCALARS_DTYPE = record_dtype(
     [
@@ -152,10 +154,17 @@ STAY_DTYPE = record_dtype(
 ``worst_us`` its worst-case time there; ``next`` what comes after it in the queue."""
 
 READY_DTYPE = record_dtype(
-    [("instance", np.int64), ("kernel", np.int64), ("local_deadline_us", np.int64), ("place", np.int64)]
+    [
+        ("instance", np.int64),
+        ("kernel", np.int64),
+        ("local_deadline_us", np.int64),
+        ("place", np.int64),
+        ("is_held", np.int64),
+    ]
 )
 """A ready kernel: its instance (place in the episode), its number in the pipeline, its place among all kernels of the
-episode, and its local deadline: when it must have ended if all that follows takes its worst time."""
+episode, its local deadline (when it must have ended if all that follows takes its worst time), and whether it may start
+only after the next event."""
 
 PROGRESS_DTYPE = record_dtype(
     [("n_left", np.int64), ("n_decisions", np.int64), ("start_us", np.int64), ("end_us", np.int64)]
