@@ -13,7 +13,7 @@ N_PROCESSES = 5
 N_SIMULATIONS = 7
 N_LARGE = 3
 MIB_AT_MOST, MIB_AT_MOST_OF_A_MILLION = 400, 2048
-IMPORTS = "import hdrl.experiment, hdrl.batch, hdrl.launcher.launch"
+IMPORTS = "import hdrl.experiment, hdrl.launcher.launch; from hdrl.batch import simulate"
 
 
 def measure_processes(report: Report, inputs: Inputs) -> None:

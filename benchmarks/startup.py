@@ -21,7 +21,9 @@ PARTS = {
     NUMPY: "import numpy",
     "... and Numba, the compiler, which later starts do without": "import numba",
     "... and NumPy and llvmlite, which links what is compiled": "import numpy, llvmlite.binding",
-    "... and hdrl, all that an experiment needs": "import hdrl.experiment, hdrl.batch, hdrl.launcher.launch",
+    "... and hdrl, all that an experiment needs": (
+        "import hdrl.experiment, hdrl.launcher.launch; from hdrl.batch import simulate"
+    ),
 }
 
 

@@ -13,10 +13,10 @@ costs nothing.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.gymnasium_ids import register_with_gymnasium
+from hdrl.base.lazy import load_name
 from hdrl.base.moved import MOVED, know_former_names, load
 from hdrl.version import VERSION as __version__
 
@@ -28,18 +28,11 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.workload import Workload, check_fits, read_workload
 
 _HOMES = {
-    "EmbeddedSimulator": "hdrl.settings.batch.simulation",
-    "Platform": "hdrl.settings.batch.platform",
-    "Trace": "hdrl.settings.batch.simulation",
-    "View": "hdrl.settings.batch.simulation",
-    "Workload": "hdrl.settings.batch.workload",
-    "build_platform": "hdrl.settings.batch.platform",
-    "check_fits": "hdrl.settings.batch.workload",
-    "compute_metrics": "hdrl.settings.batch.metrics",
-    "policy_names": "hdrl.settings.batch.policies",
-    "read_platform": "hdrl.settings.batch.platform",
-    "read_workload": "hdrl.settings.batch.workload",
-    "simulate": "hdrl.settings.batch.policies",
+    "hdrl.settings.batch.metrics": ("compute_metrics",),
+    "hdrl.settings.batch.platform": ("Platform", "build_platform", "read_platform"),
+    "hdrl.settings.batch.policies": ("policy_names", "simulate"),
+    "hdrl.settings.batch.simulation": ("EmbeddedSimulator", "Trace", "View"),
+    "hdrl.settings.batch.workload": ("Workload", "check_fits", "read_workload"),
 }
 
 __all__ = [
@@ -63,9 +56,7 @@ def __getattr__(name: str) -> Any:
     """Load a public name from where it lives."""
     if f"hdrl.{name}" in MOVED:
         return load(f"hdrl.{name}", stacklevel=2)
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hdrl' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return load_name(__name__, _HOMES, name)
 
 
 def __dir__() -> list[str]:

@@ -10,8 +10,9 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import InspectLoader, Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import CodeType, ModuleType
 
 MOVED = {
@@ -98,8 +99,8 @@ class _Loader(Loader):
         """Give the module back what says where it is from."""
         module.__spec__ = self._own
 
-    def get_code(self, name: str) -> CodeType:
-        """Return what ``python -m`` runs."""
+    def get_code(self, name: str) -> CodeType | None:
+        """Return what ``python -m`` runs of a package."""
         del name
-        text = f"import runpy\nrunpy.run_module({self._name!r}, run_name='__main__', alter_sys=True)"
-        return compile(text, f"<{self._name}>", "exec")
+        spec = find_spec(f"{self._name}.__main__")
+        return spec.loader.get_code(spec.name) if spec is not None and isinstance(spec.loader, InspectLoader) else None

@@ -8,14 +8,16 @@ one compiled call steps.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
+from hdrl.base.lazy import load_name
+
 if TYPE_CHECKING:
     from hdrl.envs.episodes import EpisodePlan, Window, plan_episodes
     from hdrl.envs.native import NativeVectorEnv
+    from hdrl.envs.picks import PickEnv, PickSpec, follow
     from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
     from hdrl.envs.single import SingleEnv
     from hdrl.settings.batch.envs.job_index import JobIndexEnv, JobIndexVectorEnv
@@ -28,6 +30,7 @@ ENVIRONMENTS = {
     "hdrl/PolicyPair-v0": "hdrl.settings.batch.envs.policy_pair:PolicyPair",
     "hdrl/JobIndex-v0": "hdrl.settings.batch.envs.job_index:JobIndex",
     "hdrl/Pipelines-v0": "hdrl.settings.pipelines.envs.env:Pipelines",
+    "hdrl/PipelinesIndex-v0": "hdrl.settings.pipelines.envs.index:PipelinesIndex",
     "hdrl/GpuCluster-v0": "hdrl.settings.gpu.envs.env:GpuCluster",
     "hdrl/Adaptation-v0": "hdrl.settings.adaptation.env:Adaptation",
 }
@@ -47,21 +50,32 @@ for _id, _place in ENVIRONMENTS.items():
         gymnasium.register(_id, entry_point=f"{_place}Env", vector_entry_point=f"{_place}VectorEnv")
 
 _HOMES = {
-    "EpisodePlan": "hdrl.envs.episodes",
-    "JobIndexEnv": "hdrl.settings.batch.envs.job_index",
-    "JobIndexVectorEnv": "hdrl.settings.batch.envs.job_index",
-    "JobPickEnv": "hdrl.settings.batch.envs.job_pick",
-    "JobPickPlayer": "hdrl.settings.batch.envs.job_pick_player",
-    "JobPickVectorEnv": "hdrl.settings.batch.envs.job_pick",
-    "NativeVectorEnv": "hdrl.envs.native",
-    "PolicyPairEnv": "hdrl.settings.batch.envs.policy_pair",
-    "PolicyPairVectorEnv": "hdrl.settings.batch.envs.policy_pair",
-    "RowLayout": "hdrl.envs.row_pick",
-    "RowPickEnv": "hdrl.envs.row_pick",
-    "RowPickVectorEnv": "hdrl.envs.row_pick",
-    "SingleEnv": "hdrl.envs.single",
-    "Window": "hdrl.envs.episodes",
-    "plan_episodes": "hdrl.envs.episodes",
+    "hdrl.envs.episodes": (
+        "EpisodePlan",
+        "Window",
+        "plan_episodes",
+    ),
+    "hdrl.envs.native": ("NativeVectorEnv",),
+    "hdrl.envs.row_pick": (
+        "RowLayout",
+        "RowPickEnv",
+        "RowPickVectorEnv",
+    ),
+    "hdrl.envs.picks": ("PickEnv", "PickSpec", "follow"),
+    "hdrl.envs.single": ("SingleEnv",),
+    "hdrl.settings.batch.envs.job_index": (
+        "JobIndexEnv",
+        "JobIndexVectorEnv",
+    ),
+    "hdrl.settings.batch.envs.job_pick": (
+        "JobPickEnv",
+        "JobPickVectorEnv",
+    ),
+    "hdrl.settings.batch.envs.job_pick_player": ("JobPickPlayer",),
+    "hdrl.settings.batch.envs.policy_pair": (
+        "PolicyPairEnv",
+        "PolicyPairVectorEnv",
+    ),
 }
 
 __all__ = [
@@ -73,6 +87,8 @@ __all__ = [
     "JobPickPlayer",
     "JobPickVectorEnv",
     "NativeVectorEnv",
+    "PickEnv",
+    "PickSpec",
     "PolicyPairEnv",
     "PolicyPairVectorEnv",
     "RowLayout",
@@ -80,12 +96,11 @@ __all__ = [
     "RowPickVectorEnv",
     "SingleEnv",
     "Window",
+    "follow",
     "plan_episodes",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it lives."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hdrl.envs' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return load_name(__name__, _HOMES, name)

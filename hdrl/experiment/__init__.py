@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from hdrl.experiment.experiment import RunResult, SingleRun, check_experiment, run_experiment
+from hdrl.experiment.plan import Plan, RunPlan, plan_of, plans_of, resolve_options
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, load_agent
-from hdrl.experiment.run.choice import choose_agent, resolve_options, run_seeds
 from hdrl.experiment.run.folder import default_folder
 from hdrl.experiment.run.progress import Progress
-
-if TYPE_CHECKING:
-    from hdrl.experiment.train.modeluse import Model, evaluate_model
-    from hdrl.experiment.train.resuming import resumed_options
-
-_HOMES = {
-    "Model": "hdrl.experiment.train.modeluse",
-    "evaluate_model": "hdrl.experiment.train.modeluse",
-    "resumed_options": "hdrl.experiment.train.resuming",
-}
-"""What runs without learning do not need is loaded when it is first used."""
+from hdrl.experiment.train.modeluse import Model, evaluate_model
+from hdrl.experiment.train.resuming import resumed_options
 
 __all__ = [
     "AgentChoice",
     "AgentError",
     "Model",
+    "Plan",
     "Progress",
+    "RunPlan",
     "RunResult",
     "SingleRun",
     "check_experiment",
-    "choose_agent",
     "default_folder",
     "evaluate_model",
     "load_agent",
+    "plan_of",
+    "plans_of",
     "resolve_options",
     "resumed_options",
     "run_experiment",
-    "run_seeds",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name from where it lives."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hdrl.experiment' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)

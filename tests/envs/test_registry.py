@@ -70,6 +70,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "hdrl/Pipelines-v0": [
         PIPELINES,
         PIPELINES | {"reward": "slack", "wait": True, "max_ready": 2, "n_depths": 2, "machine": "2x(1cpu+1gpu)"},
+        PIPELINES | {"lookahead": True, "machine": "2cpu+1gpu"},
         PIPELINES | {"compatibility": "rlschedsim"},
         PIPELINES | {"objective": "mean_tardiness_s", "n_jobs": 8, "start": "random"},
     ],
@@ -77,7 +78,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
 """Small arguments of each registered environment: several episodes must fit into 120 steps."""
 
 
-ELSEWHERE = {"hdrl/JobIndex-v0"}
+ELSEWHERE = {"hdrl/JobIndex-v0", "hdrl/PipelinesIndex-v0"}
 """Environments of another kind, whose actions are numbers: they have tests of their own."""
 
 

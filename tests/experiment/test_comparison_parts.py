@@ -1,6 +1,7 @@
 """Sweeps, candidates, windows, the table, verdicts and warnings, each by itself."""
 
 import dataclasses
+import functools
 import itertools
 import math
 from pathlib import Path
@@ -12,13 +13,15 @@ import pytest
 
 from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName
 from hdrl.batch import read_platform
-from hdrl.experiment.compare.candidates import Candidate, read_candidates
-from hdrl.experiment.compare.cases import Case, cautions_of_size, overlapping, read_loads, test_cases, train_cases
+from hdrl.experiment.compare import candidates, cases
+from hdrl.experiment.compare.candidates import Candidate
+from hdrl.experiment.compare.cases import Case, cautions_of_size, overlapping
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.points import Point, batches
 from hdrl.experiment.compare.selection import choose_baseline, training_shares
 from hdrl.experiment.compare.summary import Measured, deciding_rows, summarise
 from hdrl.experiment.compare.verdict import headline, is_better, verdict
+from hdrl.experiment.plan import read_loads
 from hdrl.experiment.run.inputs import make_sweep, read_sweep, write_sweep
 from hdrl.metrics.words import confidence_words, metric_words, number_words
 from hdrl.options.reading import schema_of
@@ -34,6 +37,9 @@ from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.read import read_workload
 
 BATCH = SETTINGS["batch"]
+read_candidates = functools.partial(candidates.read_candidates, policies=BATCH.policies)
+judging = functools.partial(cases.test_cases, setting=BATCH)
+train_cases = functools.partial(cases.train_cases, setting=BATCH)
 
 
 MINIMAL = {"platform": "gaia", "candidates": ["sjf+easy"], "workloads": ["lublin_gaia_1000"]}
@@ -136,7 +142,7 @@ def test_f1_to_f4_count_dates_from_the_beginning_of_what_is_simulated():
 
     def window(warm_up: int | str) -> Workload:
         asked = sweep(Path(), range=[0.75, 1.0], windows={"length": 100, "warm_up": warm_up})
-        (case,) = test_cases(asked, [log])
+        (case,) = judging(asked, [log])
         jobs = case.items(SETTINGS["batch"], machine, [log], asked)
         assert jobs.jobs["submit_s"][case.warm_up :] == pytest.approx(dates - (0 if warm_up == "all" else dates[0]))
         return jobs
@@ -276,7 +282,7 @@ class Jobs:
 
 
 def starts(n_jobs: int = 1000, **changes) -> list[int]:
-    return [case.first_job for case in test_cases(sweep(**changes), [Jobs(n_jobs)])]
+    return [case.first_job for case in judging(sweep(**changes), [Jobs(n_jobs)])]
 
 
 def test_windows_lie_side_by_side():
@@ -287,14 +293,14 @@ def test_windows_lie_side_by_side():
     assert starts(windows={"length": 100, "warm_up": 50}, range=[0.0, 0.3]) == [50, 150]
     assert starts(windows={"length": 100, "warm_up": 50}, range=[0.7, 1.0]) == [700, 800, 900]
     assert starts(windows={"length": 100, "starts": [5, 50]}) == [5, 50]
-    whole = test_cases(sweep(range=[0.7, 1.0]), [Jobs(1000)])
+    whole = judging(sweep(range=[0.7, 1.0]), [Jobs(1000)])
     assert whole == [Case("log", 0, 0, 700, 300)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 9])
 @pytest.mark.parametrize("n_jobs", [1000, 997, 1013])
 def test_windows_never_share_jobs(count: int, n_jobs: int):
-    found = test_cases(sweep(windows={"length": 100, "count": count}), [Jobs(n_jobs)])
+    found = judging(sweep(windows={"length": 100, "count": count}), [Jobs(n_jobs)])
     assert len(found) == count
     assert overlapping(found) == []
     assert all(0 <= case.first_job <= n_jobs - 100 for case in found)
@@ -317,10 +323,10 @@ def test_windows_that_do_not_exist(changes, message: str):
 
 def test_generated_cases_differ_by_load_number_and_part():
     asked = sweep(workloads=[], loads=[0.7, 0.9], windows={"length": 50, "count": 3})
-    test, train = test_cases(asked, []), train_cases(asked, [], (0.0, 0.0))
+    test, train = judging(asked, []), train_cases(asked, [], (0.0, 0.0))
     assert len({case.seed for case in test + train}) == 12
     assert [case.workload for case in test] == ["lublin@0.7"] * 3 + ["lublin@0.9"] * 3
-    assert test == test_cases(asked, [])
+    assert test == judging(asked, [])
 
 
 def test_training_windows_are_all_that_fit_before():
@@ -333,7 +339,7 @@ def test_training_windows_are_all_that_fit_before():
 
 
 def test_overlapping_windows_are_found():
-    cases = test_cases(sweep(windows={"length": 100, "starts": [0, 50, 300, 399]}), [Jobs(1000)])
+    cases = judging(sweep(windows={"length": 100, "starts": [0, 50, 300, 399]}), [Jobs(1000)])
     assert [(a.window, b.window) for a, b in overlapping(cases)] == [(0, 1), (2, 3)]
     others = [dataclasses.replace(case, source=number) for number, case in enumerate(cases)]
     assert overlapping(others) == []

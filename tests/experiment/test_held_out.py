@@ -20,7 +20,7 @@ from hdrl.launcher.main import cli
 from hdrl.metrics.statistics import holm
 from hdrl.report.comparison import read_compared
 from hdrl.report.page.comparison import findings_of_comparison
-from hdrl.setting import find_setting
+from hdrl.setting import SETTINGS, find_setting
 from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog, read_swf, write_swf
 
 N_JOBS = 200
@@ -87,7 +87,7 @@ def test_protocols_say_which_jobs_are_simulated_and_count(log: Path):
         name, n_items = "users", N_JOBS
 
     def cases(protocol):
-        return test_cases(by_protocol(sweep(log, range=[0.0, 1.0]), protocol), [Load()])  # type: ignore[list-item]
+        return test_cases(by_protocol(sweep(log, range=[0.0, 1.0]), protocol), [Load()], setting=SETTINGS["batch"])  # type: ignore[list-item]
 
     windows, padded, (whole,) = cases("windows"), cases("padded"), cases("continuous")
     assert [(one.first_job, one.n_simulated) for one in windows] == [(140, 20), (160, 20), (180, 20)]
@@ -96,7 +96,9 @@ def test_protocols_say_which_jobs_are_simulated_and_count(log: Path):
         (160, 8, 20, 12),
     ]
     assert (whole.first_job, whole.warm_up, whole.n_jobs, whole.follow_up) == (140, 140, 60, 0)
-    (training,) = train_cases(by_protocol(sweep(log, range=[0.0, 1.0]), "continuous"), [Load()], (0.0, 0.7))  # type: ignore[list-item]
+    (training,) = train_cases(
+        by_protocol(sweep(log, range=[0.0, 1.0]), "continuous"), [Load()], (0.0, 0.7), setting=SETTINGS["batch"]
+    )  # type: ignore[list-item]
     assert (training.first_job, training.warm_up, training.n_jobs) == (0, 0, 140)
     with pytest.raises(UnknownName, match="continuous"):
         by_protocol(sweep(log), "contiguous")

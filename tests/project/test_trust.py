@@ -423,8 +423,7 @@ CODE_FROM_TEXT = {
 runs the scheduler that its command names."""
 
 IMPORTERS = {
-    *("hdrl/__init__.py", "hdrl/setting/known.py", "hdrl/envs/__init__.py", "hdrl/experiment/__init__.py"),
-    *("hdrl/settings/batch/simulation/__init__.py", "hdrl/settings/batch/simulation/frames.py"),
+    *("hdrl/base/lazy.py", "hdrl/base/moved.py", "hdrl/setting/known.py", "hdrl/settings/batch/simulation/frames.py"),
     *("hdrl/settings/batch/simulators.py", "hdrl/learn/uncompiled.py", "launcher/main.py", "agents/__init__.py"),
     *("hdrl/compiled/lend.py", "hdrl/compiled/jit.py", "hdrl/base/gymnasium_ids.py"),
 }

@@ -23,7 +23,6 @@ from hdrl.compiled.borrow import borrow
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.serving import Served
-from hdrl.compiled.team import LEADER
 from hdrl.envs import PolicyPairVectorEnv
 from hdrl.settings.batch.dissertation import entries as dissertation_entries
 from hdrl.settings.batch.dissertation import world as dissertation
@@ -31,7 +30,7 @@ from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
 from hdrl.settings.batch.identical_cores import codes as order_codes
 from hdrl.settings.batch.identical_cores import entries as order_entries
 from hdrl.settings.batch.identical_cores import observe as order_observe
-from hdrl.settings.batch.identical_cores.backfill import _candidate_key as order_candidate_key
+from hdrl.settings.batch.identical_cores.engine import _candidate_key as order_candidate_key
 from hdrl.settings.batch.identical_cores.entries import run_keys
 from hdrl.settings.batch.identical_cores.queue import key_value
 from hdrl.settings.batch.identical_cores.state import new_order_state, smallest_state
@@ -188,11 +187,6 @@ def watch_of_batch(name: str) -> Callable[[int], None]:
     return ask
 
 
-def request_to_batch(code: int) -> None:
-    pair_batch().reset(seed=0)
-    pair_batch()._play(code, LEADER, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
-
-
 def run_of_kernel(code: int) -> None:
     lent = Lent(small_state())
     entries.begin(lent)
@@ -257,7 +251,7 @@ def rule_of_gpus(place: int) -> Callable[[int], int]:
 
 
 def env_of_gpus() -> GpuClusterVectorEnv:
-    return GpuClusterVectorEnv(1, machine=CLUSTER, load=LOAD, n_jobs="all")
+    return GpuClusterVectorEnv.of(1, machine=CLUSTER, load=LOAD, n_jobs="all")
 
 
 def objective_of_gpus(code: int) -> None:
@@ -306,10 +300,6 @@ def setting_of_pipelines(name: str) -> Callable[[int], None]:
     return ask
 
 
-def request_to_pipelines(code: int) -> None:
-    pipeline_entries._ask(Lent(smallest_pipelines()), pipeline_entries.new_team(1), code, np.ones(1, dtype=np.bool_))
-
-
 ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (codes.JOB_KEYS, lambda code: value_of_key(small_state(), code)),
     (codes.CORE_KEYS, lambda code: value_of_group(small_state(), code)[0]),
@@ -327,7 +317,7 @@ ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (observe.DETAILS, watch_of_batch("detail")),
     (reward.OBJECTIVES, watch_of_batch("objective")),
     (reward.PAYMENTS, watch_of_batch("instantaneous")),
-    (episodes.REQUESTS, request_to_batch),
+    (episodes.REQUESTS, request_to(episodes.SERVED, episodes.small_episodes)),
     (codes.ORDER_JOB_KEYS, lambda code: value_in_order(first_of(smallest_state()), 0, code)),
     (codes.ORDER_BACKFILLINGS, setting_of_pool("backfilling")),
     (order_codes.COMMITMENTS, setting_of_pool("commitment")),
@@ -352,7 +342,7 @@ ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (pipeline_codes.REWARDS, setting_of_pipelines("reward")),
     (pipeline_codes.OBJECTIVES, setting_of_pipelines("objective")),
     (pipeline_codes.RELEASES, setting_of_pipelines("compatibility")),
-    (pipeline_entries.REQUESTS, request_to_pipelines),
+    (pipeline_entries.REQUESTS, request_to(pipeline_entries.SERVED, smallest_pipelines)),
 ]
 """How the compiled code of each table is asked for a number."""
 

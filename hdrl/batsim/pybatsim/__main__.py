@@ -4,4 +4,6 @@ from pathlib import Path
 
 import click
 
-click.echo(Path(__file__).with_name("scheduler.py"))
+from hdrl.batsim import pybatsim
+
+click.echo(Path(pybatsim.__file__).with_name("scheduler.py"))

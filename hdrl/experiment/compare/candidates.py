@@ -12,8 +12,9 @@ from hdrl.base.errors import OptionsError, ReadError, UnknownName, nearest, quot
 from hdrl.base.hashing import sha256_of_file
 from hdrl.base.pyfiles import SUFFIX_MARKS
 from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
+from hdrl.experiment.train.modeluse import Model
 from hdrl.options.sweep import Sweep, without_place
-from hdrl.setting import PolicyBook, Setting, find_setting
+from hdrl.setting import PolicyBook, Setting
 
 MODEL_SUFFIXES = (".pt", ".safetensors")
 PATTERN = frozenset("*?[")
@@ -80,8 +81,6 @@ class Candidate:
             If a file cannot be read, or holds nothing that decides.
         """
         if self.is_model:
-            from hdrl.experiment.train.modeluse import Model
-
             file = self.files[seed % len(self.files)]
             model = Model(file, agent_files=self.agent_files, setting=setting, trust=self.trust)
             model.check_can_play()
@@ -101,13 +100,15 @@ class Candidate:
         }
 
 
-def read_candidates(sweep: Sweep, written: Iterable[str] | None = None) -> list[Candidate]:
+def read_candidates(sweep: Sweep, policies: PolicyBook, written: Iterable[str] | None = None) -> list[Candidate]:
     """Return the candidates that a sweep names, each once, in its order.
 
     Parameters
     ----------
     sweep
         The sweep.
+    policies
+        The policies of its setting.
     written
         Texts to read instead of ``sweep.candidates``.
 
@@ -121,7 +122,6 @@ def read_candidates(sweep: Sweep, written: Iterable[str] | None = None) -> list[
         If a pattern fits nothing, or two candidates have the same name.
     """
     found: dict[str, Candidate] = {}
-    policies = find_setting(sweep.setting_name, sweep.folder).policies
     for text in sweep.candidates if written is None else written:
         for candidate in _read(sweep, policies, text):
             before = found.setdefault(candidate.name, candidate)

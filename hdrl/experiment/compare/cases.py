@@ -19,8 +19,9 @@ from hdrl.base.windows import (
     range_of_shares,
     side_by_side,
 )
+from hdrl.experiment.plan import generator_of
 from hdrl.options.sweep import Sweep, Windows
-from hdrl.setting import Load, LoadGenerator, Machine, Setting, find_setting
+from hdrl.setting import Load, Machine, Setting
 
 if TYPE_CHECKING:
     from hdrl.experiment.compare.candidates import Candidate
@@ -79,49 +80,7 @@ class Case:
         return generator.generate(sweep, machine, self.n_simulated, offered_load=self.load, seed=self.seed)
 
 
-def generator_of(setting: Setting, sweep: Sweep) -> LoadGenerator:
-    """Return what makes loads.
-
-    Raises
-    ------
-    OptionsError
-        If the setting makes none.
-    """
-    if not isinstance(setting.inputs, LoadGenerator):
-        raise OptionsError(f"{sweep.where}: setting {setting.name} generates no loads: leave out loads")
-    return setting.inputs
-
-
-def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
-    """Read the loads of a sweep, and check that the machine can serve them.
-
-    Parameters
-    ----------
-    sweep, setting
-        The sweep and its setting.
-    machine
-        What is compared on.
-
-    Raises
-    ------
-    HdrlError
-        If one cannot be read, or holds items that can never run, or two have the same name, or one is the generator
-        whose offered loads are asked for, too.
-    """
-    if sweep.loads and (generator := generator_of(setting, sweep).generator) in sweep.workloads:
-        raise OptionsError(
-            f"{sweep.where}: workload {generator!r} is the generator of loads: its own load and offered loads "
-            f"of {', '.join(f'{load:g}' for load in sweep.loads)} would share one table; leave out workloads, or loads"
-        )
-    loads = list(setting.inputs.loads(sweep, machine))
-    names = [load.name for load in loads]
-    for name in names:
-        if names.count(name) > 1:
-            raise OptionsError(f"{sweep.where}: two workloads are called {name!r}")
-    return loads
-
-
-def test_cases(sweep: Sweep, workloads: Sequence[Load]) -> list[Case]:
+def test_cases(sweep: Sweep, workloads: Sequence[Load], *, setting: Setting) -> list[Case]:
     """Return the cases that candidates are judged by.
 
     Raises
@@ -129,13 +88,15 @@ def test_cases(sweep: Sweep, workloads: Sequence[Load]) -> list[Case]:
     OptionsError
         If a workload has fewer windows than are asked for.
     """
-    return _cases(sweep, workloads, (sweep.range[0], sweep.range[1]), TEST)
+    return _cases(sweep, workloads, (sweep.range[0], sweep.range[1]), TEST, setting)
 
 
 test_cases.__test__ = False  # type: ignore[attr-defined]  # no test, whatever pytest thinks of its name
 
 
-def train_cases(sweep: Sweep, workloads: Sequence[Load], shares: tuple[float, float]) -> list[Case]:
+def train_cases(
+    sweep: Sweep, workloads: Sequence[Load], shares: tuple[float, float], *, setting: Setting
+) -> list[Case]:
     """Return the cases that a baseline may be chosen by: windows of other jobs, sequences of other seeds.
 
     Parameters
@@ -155,11 +116,11 @@ def train_cases(sweep: Sweep, workloads: Sequence[Load], shares: tuple[float, fl
         # However many windows judge: for choosing, all that fit serve.
         sequences = windows.count if sweep.loads else None
         windows = windows.model_copy(update={"starts": None, "count": None})
-        whole = _cases(sweep.model_copy(update={"windows": windows, "loads": []}), workloads, shares, TRAIN)
+        whole = _cases(sweep.model_copy(update={"windows": windows, "loads": []}), workloads, shares, TRAIN, setting)
         if sequences is None and not sweep.loads:
             return whole
-        return whole + _cases(sweep, [], shares, TRAIN)
-    return _cases(sweep, workloads, shares, TRAIN)
+        return whole + _cases(sweep, [], shares, TRAIN, setting)
+    return _cases(sweep, workloads, shares, TRAIN, setting)
 
 
 MOST_POINTS = 5_000_000
@@ -228,7 +189,7 @@ def _counting(case: Case) -> Places:
     return case.first_job, case.first_job + case.n_jobs
 
 
-def _cases(sweep: Sweep, workloads: Sequence[Load], shares: tuple[float, float], part: str) -> list[Case]:
+def _cases(sweep: Sweep, workloads: Sequence[Load], shares: Shares, part: str, setting: Setting) -> list[Case]:
     n_generated = len(sweep.loads) * ((sweep.windows.count if sweep.windows is not None else None) or 1)
     if n_generated > MOST_POINTS:
         raise OptionsError(
@@ -239,7 +200,7 @@ def _cases(sweep: Sweep, workloads: Sequence[Load], shares: tuple[float, float],
     for source, workload in enumerate(workloads):
         cases += _windows(sweep, workload, source, shares, part)
     for load in sweep.loads:
-        cases += _generated(sweep, load, part)
+        cases += _generated(sweep, load, part, setting)
     return cases
 
 
@@ -285,11 +246,11 @@ def _side_by_side(sweep: Sweep, workload: Load, windows: Windows, places: Places
     return side_by_side(places, length, count)
 
 
-def _generated(sweep: Sweep, load: float, part: str) -> list[Case]:
+def _generated(sweep: Sweep, load: float, part: str, setting: Setting) -> list[Case]:
     windows = sweep.windows
     if windows is None or windows.length == "all" or windows.warm_up == "all":
         raise OptionsError(f"{sweep.where}: loads need windows of a length, with a number of jobs as warm_up")
-    name = f"{generator_of(find_setting(sweep.setting_name, sweep.folder), sweep).generator}@{load:g}"
+    name = f"{generator_of(setting, sweep).generator}@{load:g}"
     return [
         Case(
             name,

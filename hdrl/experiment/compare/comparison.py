@@ -19,7 +19,7 @@ from hdrl.base.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.base.files import write_json
 from hdrl.distributed import check_place, default_workers, run_tasks
 from hdrl.experiment.compare.candidates import Candidate, read_candidates
-from hdrl.experiment.compare.cases import Case, cautions_of_size, check_number, read_loads, test_cases, train_cases
+from hdrl.experiment.compare.cases import Case, cautions_of_size, check_number, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.files import (
     FILES,
@@ -51,13 +51,14 @@ from hdrl.experiment.compare.summary import (
 )
 from hdrl.experiment.compare.verdict import Criteria, Tail, differs, headline, verdict
 from hdrl.experiment.decider import Decider, ModelDecider
+from hdrl.experiment.plan import Plan, plan_of
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.progress import quiet
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.metrics.statistics import look_levels, look_sizes
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Cautions, Load, Machine, Setting, find_setting, place_of_setting
+from hdrl.setting import Cautions, Load, Machine, PolicyBook, Setting, place_of_setting
 
 __all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "run_comparison"]
 
@@ -120,7 +121,7 @@ def run_comparison(
     check_place(on)
     _check_statistics()
     tell = progress or CompareProgress()
-    plan = _plan(sweep, rivals)
+    plan = _judging(plan_of(sweep, out), rivals)
     found = finished_identity(out)
     if found is not None:
         check_identity(out, found, plan.identity)
@@ -128,16 +129,16 @@ def run_comparison(
     began_s = time.perf_counter()
     store = PointStore(out, plan.identity, plan.setting.measures.metrics, plan.scope)
     try:
-        write_sweep(out, plan.sweep)
+        write_sweep(out, plan.asked)
         n_before = len(store.results)
         if n_before:
             tell.message(f"{out}: continues, {n_before:,} points are there")
-        if not plan.sweep.is_continuous:
+        if not plan.asked.is_continuous:
             for caution in powerless(plan.n_test, plan.n_rivals, round(1 - sweep.confidence, 12)):
                 tell.message(f"warning: {caution.text}")
         _warm_up(plan, tell)
         work = _Work(plan, store, n_workers or default_workers(), on, tell)
-        result = _finish(plan, work, out)
+        result = _finish(plan, work)
         n_simulated = len(store.results) - n_before
         write_json(out / "timing.json", {"simulated": n_simulated, "seconds": time.perf_counter() - began_s})
         store.discard()
@@ -163,11 +164,9 @@ class Look(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """Everything that is known before the first simulation."""
+class _Plan(Plan[Sweep]):
+    """Everything that is known before the first simulation: who is judged besides, by which metrics, and how."""
 
-    sweep: Sweep
-    setting: Setting
     runner: PointRunner
     candidates: tuple[Candidate, ...]
     opponents: tuple[Candidate, ...]
@@ -177,12 +176,12 @@ class _Plan:
     n_test: int
     identity: dict[str, Any]
     deciders: dict[str, list[Decider]]
-    asked: tuple[str, ...]
+    metrics: tuple[str, ...]
 
     @property
     def looks(self) -> list[Look]:
         """Which cases are looked at, one after the other, and the level of each test."""
-        level, windows = round(1 - self.sweep.confidence, 12), self.sweep.windows
+        level, windows = round(1 - self.asked.confidence, 12), self.asked.windows
         everything = list(range(self.n_test))
         if windows is None or windows.up_to is None or windows.count is None:
             return [Look(everything, 1, level)]
@@ -207,8 +206,8 @@ class _Plan:
     @property
     def tails(self) -> list[str]:
         """The metrics of the tail that stand beside the one that decides."""
-        metric = self.asked[0]
-        tails = self.sweep.tails
+        metric = self.metrics[0]
+        tails = self.asked.tails
         if tails is None:
             return tails_of(metric, self.setting.measures.metrics)
         return [one for one in tails if one != metric]
@@ -216,17 +215,17 @@ class _Plan:
     def exact_estimates(self) -> list[str]:
         """Return the names of the loads whose requested times are the true times."""
         inputs = self.setting.inputs
-        return inputs.exact_estimates(self.sweep, self.runner.workloads) if isinstance(inputs, Cautions) else []
+        return inputs.exact_estimates(self.asked, self.runner.workloads) if isinstance(inputs, Cautions) else []
 
     def cautions_of_setting(self) -> list[tuple[str, str]]:
         """Return what readers must know of the inputs."""
         inputs, runner = self.setting.inputs, self.runner
-        return inputs.cautions(self.sweep, runner.machine, runner.workloads) if isinstance(inputs, Cautions) else []
+        return inputs.cautions(self.asked, runner.machine, runner.workloads) if isinstance(inputs, Cautions) else []
 
     @property
     def criteria(self) -> Criteria:
         """What counts as equal, and as no worse."""
-        return Criteria(self.sweep.equal_within, self.sweep.tail_margin)
+        return Criteria(self.asked.equal_within, self.asked.tail_margin)
 
     @property
     def trainings(self) -> dict[str, str]:
@@ -259,35 +258,33 @@ class _Plan:
         return Scope(self.n_test, n_judging + n_choosing, bool(self.opponents or self.rivals))
 
 
-def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
-    """Read all that the sweep names, and say what is to be simulated; rivals may have been chosen."""
-    setting = find_setting(sweep.setting_name, sweep.folder)
-    machine = setting.inputs.machine(sweep)
-    sweep = sweep.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.measures.compared)
-    asked = _asked(sweep, setting, machine)
-    candidates = read_candidates(sweep)
-    shares = training_shares(sweep, setting.measures.metrics)
+def _judging(plan: Plan[Sweep], chosen: Mapping[str, str] | None = None) -> _Plan:
+    """Read who is compared, and say what is to be simulated; rivals may have been chosen."""
+    sweep, setting, machine, workloads = plan.asked, plan.setting, plan.machine, plan.loads
+    policies, infos = setting.policies, setting.measures.metrics
+    metrics = _asked(sweep, setting, machine)
+    candidates = read_candidates(sweep, policies)
+    shares = training_shares(sweep, infos)
     baseline, opponents = "", []
     if shares is None:
-        candidates, baseline = _with_baseline(sweep, candidates)
+        candidates, baseline = _with_baseline(sweep, policies, candidates)
     else:
-        opponents = read_candidates(sweep, [sweep.opponents])
-    workloads = read_loads(sweep, setting, machine)
+        opponents = read_candidates(sweep, policies, [sweep.opponents])
     whole = _with_all_windows(sweep)
-    cases = test_cases(whole, workloads)
-    training = train_cases(whole, workloads, shares) if shares is not None else []
+    cases = test_cases(whole, workloads, setting=setting)
+    training = train_cases(whole, workloads, shares, setting=setting) if shares is not None else []
     check_number(whole, len(cases) + len(training), [*candidates, *opponents])
     deciders = deciders_of_files([*candidates, *opponents], setting)
     asks = shares is not None or chosen is not None
     knowing = rival_groups(deciders, candidates, setting) if asks else {}
-    rivals = {group: tuple(read_candidates(sweep, [(chosen or {}).get(group, group)])) for group in knowing}
+    rivals = {group: tuple(read_candidates(sweep, policies, [(chosen or {}).get(group, group)])) for group in knowing}
     known = [*opponents, *candidates, *(one for those in rivals.values() for one in those)]
     everybody = {candidate.name: candidate for candidate in known}
     runner = PointRunner(
         place=place_of_setting(sweep.setting_name, sweep.folder),
         sweep=sweep,
         machine=machine,
-        workloads=tuple(workloads),
+        workloads=workloads,
         cases=(*cases, *training),
         candidates=tuple(everybody.values()),
     )
@@ -301,8 +298,11 @@ def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
     # As a file would give it back.
     identity = json.loads(json.dumps(identity))
     return _Plan(
-        sweep=sweep,
-        setting=setting,
+        sweep,
+        setting,
+        machine,
+        workloads,
+        plan.out,
         runner=runner,
         candidates=tuple(candidates),
         opponents=tuple(opponents),
@@ -312,7 +312,7 @@ def _plan(sweep: Sweep, chosen: Mapping[str, str] | None = None) -> _Plan:
         n_test=len(cases),
         identity=identity,
         deciders=deciders,
-        asked=asked,
+        metrics=metrics,
     )
 
 
@@ -332,12 +332,12 @@ def _with_all_windows(sweep: Sweep) -> Sweep:
     return sweep.model_copy(update={"windows": windows.model_copy(update={"count": windows.up_to, "up_to": None})})
 
 
-def _with_baseline(sweep: Sweep, candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
+def _with_baseline(sweep: Sweep, policies: PolicyBook, candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
     """Return the candidates with the baseline among them, and its name."""
     baseline = sweep.baseline or ""  # `Sweep.completed` has given it a name
     if baseline in [candidate.name for candidate in candidates]:
         return list(candidates), baseline
-    found = read_candidates(sweep, [baseline])
+    found = read_candidates(sweep, policies, [baseline])
     if len(found) != 1:
         raise OptionsError(f"{sweep.where}: baseline {baseline!r} stands for {len(found)} candidates, expected one")
     names = [candidate.name for candidate in candidates]
@@ -395,8 +395,8 @@ class _Work:
         return f"{point.case}/{self._plan.runner.candidates[point.candidate].name}/{point.seed}"
 
 
-def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
-    sweep = plan.sweep
+def _finish(plan: _Plan, work: _Work) -> Comparison:
+    sweep = plan.asked
     candidates, baseline, selection = list(plan.candidates), plan.baseline, None
     rivals: dict[str, str] = {}
     if plan.opponents:
@@ -407,7 +407,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
         _let_in(candidates, those, rivals[group])
     let_in = set(rivals.values()) - {one.name for one in plan.candidates}
-    metric, info = plan.asked[0], plan.setting.measures.metrics[plan.asked[0]]
+    metric, info = plan.metrics[0], plan.setting.measures.metrics[plan.metrics[0]]
     metrics = list(dict.fromkeys([*(sweep.metrics or plan.setting.measures.compared), *plan.tails]))
     for look in plan.looks:
         # Not while a baseline is chosen: workers cannot be copies of a process with Polars' threads.
@@ -450,7 +450,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         judged, baseline, info, learned, n_tests=len(deciding), tails=tails, criteria=plan.criteria
     ) + _look_words(plan, look)
     comparison = Comparison(
-        folder=out,
+        folder=plan.out,
         baseline=baseline,
         metric=metric,
         verdict=words,
@@ -461,7 +461,7 @@ def _finish(plan: _Plan, work: _Work, out: Path) -> Comparison:
         n_simulated=0,
         metrics=plan.setting.measures.metrics,
         rivals=tuple(_against(plan, measured, group, name, look) for group, name in rivals.items()),
-        asked=plan.asked,
+        asked=plan.metrics,
         tails=tuple(plan.tails),
         added=tuple(name for name in metrics if name not in (sweep.metrics or plan.setting.measures.compared)),
         criteria=plan.criteria,
@@ -482,7 +482,7 @@ def _with_trainings(candidates: Sequence[Candidate], trainings: Mapping[str, str
 
 def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: Look) -> list[SummaryRow]:
     """Return the table at the level of a look."""
-    sweep = plan.sweep
+    sweep = plan.asked
     return summarise(
         measured, metrics, seed=sweep.seed, n_resamples=sweep.resamples, confidence=round(1 - look.level, 12)
     )
@@ -490,9 +490,9 @@ def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: Lo
 
 def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Sequence[Tail]) -> Iterator[str]:
     """Say what is shown of each candidate by each metric that was asked for."""
-    for metric in plan.asked:
+    for metric in plan.metrics:
         deciding = deciding_rows(rows, metric)
-        beside = tails if metric == plan.asked[0] else ()
+        beside = tails if metric == plan.metrics[0] else ()
         for row in deciding:
             info = plan.setting.measures.metrics[metric]
             yield verdict(row, baseline, info, n_tests=len(deciding), tails=beside, criteria=plan.criteria)
@@ -500,7 +500,7 @@ def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Seq
 
 def _look_words(plan: _Plan, look: Look) -> str:
     """Say how many times one has looked, if more than once is allowed."""
-    n_looks, all_looks = len(plan.looks), round(1 - plan.sweep.confidence, 12)
+    n_looks, all_looks = len(plan.looks), round(1 - plan.asked.confidence, 12)
     if n_looks == 1:
         return ""
     return (
@@ -517,7 +517,7 @@ def _let_in(candidates: list[Candidate], among: Sequence[Candidate], name: str) 
 
 def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look) -> Rival:
     """Return how the candidates that know as much do against the best of the classic policies that do."""
-    metric, info = plan.asked[0], plan.setting.measures.metrics[plan.asked[0]]
+    metric, info = plan.metrics[0], plan.setting.measures.metrics[plan.metrics[0]]
     against = dataclasses.replace(measured, baseline=name)
     all_rows = _summarise(plan, against, [metric, *plan.tails], look)
     infos = plan.setting.measures.metrics
@@ -530,7 +530,7 @@ def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look)
 
 def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:
     results = work.results(among, range(plan.n_test, len(plan.runner.cases)))
-    metric = plan.asked[0]
+    metric = plan.metrics[0]
     values: dict[str, list[float]] = {candidate.name: [] for candidate in among}
     for point, result in sorted(results.items()):
         values[plan.runner.candidates[point.candidate].name].append(result.metrics[metric])

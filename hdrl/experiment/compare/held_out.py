@@ -21,11 +21,12 @@ from hdrl.experiment.compare.files import Comparison, without_nan
 from hdrl.experiment.compare.selection import BEST
 from hdrl.experiment.compare.summary import ALL, WAITS, SummaryRow, deciding_rows
 from hdrl.experiment.compare.verdict import Tail, is_better, tail_words
+from hdrl.experiment.plan import setting_for
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.statistics import CONFIDENCE
 from hdrl.metrics.words import number_words
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Setting, find_setting
+from hdrl.setting import Setting
 
 DEFAULT_LENGTH = 1024
 DEFAULT_RANGE = (0.7, 1.0)
@@ -164,8 +165,7 @@ def run_held_out(
         As `run_comparison` does.
     """
     out, progress = Path(out), progress or CompareProgress()
-    setting = find_setting(sweep.setting_name, sweep.folder)
-    sweep = _with_tail(sweep, setting)
+    sweep = _with_tail(sweep, setting_for(sweep))
     found: dict[str, Comparison] = {}
     rivals: dict[str, str] = {}
     for protocol in PROTOCOLS:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +31,11 @@ from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiment.run.progress import Progress, quiet
 from hdrl.experiment.run.provenance import versions
 from hdrl.experiment.train.log import TRAINING_FILE
+from hdrl.experiment.train.modeluse import Model
 from hdrl.metrics.statistics import geometric_mean_ratio
 from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Finding, Load, Machine, Place, ReproduceProtocol, find_setting
-
-if TYPE_CHECKING:
-    from hdrl.experiment.train.modeluse import Model
 
 IDENTITY_FILE = "reproduction.json"
 RESULTS_FILE = "results.csv"
@@ -296,8 +294,6 @@ class _Trained:
         return self._model().play(machine, load, as_trained=as_trained)
 
     def _model(self) -> Model:
-        from hdrl.experiment.train.modeluse import Model
-
         return Model(self.path, setting=find_setting(self.setting))
 
 

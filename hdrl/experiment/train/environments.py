@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import OptionsError, UnknownName, suggest
+from hdrl.envs.own_objective import is_objective_file, moved_objective
 from hdrl.options.file import OptionsFile
 from hdrl.setting import (
     Configured,
     EnvironmentSpec,
     Fingerprints,
     FurtherLoads,
+    Indexed,
     Load,
     LoadPart,
     Machine,
     Player,
-    find_setting,
+    Setting,
 )
 
 if TYPE_CHECKING:
@@ -166,6 +168,10 @@ class Environment:
         """Return the metric that an episode is for, and 1 where more of it is better, else -1."""
         return self.spec.goal(self.arguments)
 
+    def usual_settings(self) -> dict[str, object]:
+        """Return settings of agents that are usual in it: how far a search of weights goes at first."""
+        return {"sigma": self.spec.index(self.arguments).sigma} if isinstance(self.spec, Indexed) else {}
+
 
 def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.int64] | None:
     """Return what each item of a load is as one number; ``None`` where only the hash of a whole load tells.
@@ -180,15 +186,17 @@ def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.
     return spec.marks(machine, load) if isinstance(spec, Fingerprints) else None
 
 
-def environment_of(options: OptionsFile) -> Environment:
-    """Return the environment that options ask for.
+def environment_of(options: OptionsFile, setting: Setting) -> Environment:
+    """Return the environment that options of a setting ask for.
 
     Raises
     ------
     OptionsError
         If there is no such environment, or an argument of it does not exist.
     """
-    known = find_setting(options.setting_name).environments
+    known = setting.environments
+    if not known:
+        raise OptionsError(f"{options.where}: setting {setting.name} has no environment to learn in")
     name = options.learning.environment or next(iter(known), "")
     if name not in known:
         raise OptionsError(f"{options.where}: learning.environment: {UnknownName('environment', name, known)}")
@@ -216,8 +224,6 @@ def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Env
 
 def _with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
     """Return arguments in which a file of a user's own objective has a new path; ``None`` leaves the objective out."""
-    from hdrl.envs.own_objective import is_objective_file, moved_objective
-
     objective = arguments.get("objective")
     if not isinstance(objective, str) or not is_objective_file(objective):
         return dict(arguments)

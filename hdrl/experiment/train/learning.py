@@ -146,8 +146,18 @@ def _made(
     return made
 
 
-def settings_of(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
-    """Return the settings of an agent: those of the preset, of the agent, of ``learning.settings``."""
+def settings_of(options: OptionsFile, choice: AgentChoice, usual: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """Return the settings of an agent: of the preset, of the environment, of the agent, of ``learning.settings``.
+
+    Parameters
+    ----------
+    options
+        The options.
+    choice
+        The agent.
+    usual
+        What is usual in the environment; settings that the agent does not know are left out.
+    """
     given = options.agent_options
     chosen = {name: getattr(given, name) for name in ("hidden", "lr", "gamma") if getattr(given, name) is not None}
     if choice.learner is None:
@@ -160,6 +170,7 @@ def settings_of(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
 
         settings |= ALGORITHMS[choice.name].settings
     known = choice.learner.Config.model_fields
+    settings |= {name: value for name, value in (usual or {}).items() if name in known}
     for name, value in chosen.items():
         if name in known:
             settings[name] = [value] * len(known[name].get_default()) if name == "hidden" else value

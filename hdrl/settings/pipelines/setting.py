@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hdrl.base.files import expanded
 from hdrl.metrics import with_roles
 from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Message, Policy, Progress, Setting, Simulator, View
-from hdrl.settings.pipelines.environments import PipelinesSpec
+from hdrl.settings.pipelines.environments import PipelinesIndexSpec, PipelinesSpec
 from hdrl.settings.pipelines.files import FILES
 from hdrl.settings.pipelines.inputs import file_of, generated_load, generated_loads, in_a_row, load_of
 from hdrl.settings.pipelines.loads.load import PipelineLoad, Times, check_runs_on
@@ -18,11 +18,12 @@ from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics
 from hdrl.settings.pipelines.named_policies import PipelinePolicies
 from hdrl.settings.pipelines.options import GENERATED, LoadOptions, PipelineOptions, PipelineSweep
-from hdrl.settings.pipelines.protocols import PROTOCOLS
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 if TYPE_CHECKING:
+    from hdrl.base.registry import Registry
     from hdrl.figures.figure import Figure, Run
+    from hdrl.setting import ReproduceProtocol
 
 MAX_PLANNED = 12
 """Up to so many pipelines a comparison asks whether a static mapping would do."""
@@ -144,6 +145,13 @@ class PipelineView(View):
         return read_run(folder, name)
 
 
+def _protocols() -> Registry[ReproduceProtocol]:
+    import hdrl.settings.pipelines.index_protocols  # noqa: F401 (it registers its own)
+    from hdrl.settings.pipelines.protocols import PROTOCOLS
+
+    return PROTOCOLS
+
+
 def _set(text: str, folder: Path, options: LoadOptions) -> Any:
     from hdrl.settings.pipelines.loads.readers import read_set
 
@@ -253,6 +261,6 @@ SETTING = Setting(
         compute_metrics,
     ),
     view=PipelineView(files=FILES),
-    environments=MappingProxyType({"pipelines": PipelinesSpec()}),
-    find_protocols=lambda: PROTOCOLS,
+    environments=MappingProxyType({"pipelines": PipelinesSpec(), "pipelines_index": PipelinesIndexSpec()}),
+    find_protocols=_protocols,
 )

@@ -13,8 +13,8 @@ from hdrl.envs.episodes import Window
 from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
 from hdrl.settings.batch.envs.machines import PoolInputs
 from hdrl.settings.batch.identical_cores import entries
-from hdrl.settings.batch.identical_cores.past import PoolPast, most_groups
 from hdrl.settings.batch.identical_cores.state import OrderState, new_order_state, set_episode
+from hdrl.settings.batch.identical_cores.table import PoolPast, most_groups
 from hdrl.settings.batch.kernel.codes import PREDICT_NOTHING
 
 
@@ -35,7 +35,7 @@ class JobPickPools:
         self._past = PoolPast(inputs.workloads, inputs.orders) if options.predicts else None
 
     def new(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
-        """Return a pool for windows of at most so many jobs, see `order.state.new_order_state`."""
+        """Return a pool for windows of at most so many jobs, see `identical_cores.state.new_order_state`."""
         return new_order_state(n_envs, n_jobs, n_sums=most_groups(n_jobs), **self._shared, **outputs)
 
     def filled(self, windows: Sequence[Window]) -> OrderState:

@@ -1,4 +1,4 @@
-"""What the picks of an agent start on a machine of any kind: `order.engine` in terms of View and decisions.
+"""What the picks of an agent start on a machine of any kind: `identical_cores.engine` in terms of View and decisions.
 
 Where processors are identical and memory is plentiful, the same picks start the same jobs at the same dates as in a
 pool. Elsewhere a job fits if there are cores with memory for it, its expected end depends on its cores, and

@@ -44,7 +44,7 @@ class Objective:
     pair_code
         Its number in `kernel.reward`.
     pool_code
-        Its number in `order.codes`; `NO_CODE` where a pool knows nothing of it.
+        Its number in `identical_cores.codes`; `NO_CODE` where a pool knows nothing of it.
     alias
         HDeepRM's name, empty without.
     instantaneous

@@ -24,7 +24,7 @@ from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Part
 from hdrl.metrics.formulas import bounded_slowdown, slowdown
 from hdrl.settings.batch.kernel import codes, entries
-from hdrl.settings.batch.kernel.rule import Rule
+from hdrl.settings.batch.kernel.beginning import Rule
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
@@ -237,6 +237,30 @@ class WindowOutcome:
         """
         tail_s = float(np.percentile(wait_s, 99)) + 60.0
         return cls(OBJECTIVES[objective](wait_s, run_s) + ADDED.get(objective, 0.0), tail_s, float(wait_s.max()))
+
+
+def run_policies(
+    platform: Platform, loads: Sequence[Workload], policies: Sequence[PolicyPair], objective: str, *, n_threads: int
+) -> Floats:
+    """Simulate whole workloads under policies; return the objective, shape ``(n_policies, n_loads)``.
+
+    Parameters
+    ----------
+    platform, loads
+        What is simulated.
+    policies
+        The policies.
+    objective
+        A name of `OBJECTIVES`.
+    n_threads
+        How many threads simulate.
+    """
+    if objective not in OBJECTIVES:
+        raise UnknownName("objective", objective, OBJECTIVES)
+    logs = [JudgedLog(platform, load, 0, load.n_jobs, load.n_jobs, objective, "") for load in loads]
+    tasks = [(log, policy) for policy in policies for log in logs]
+    values = in_threads(lambda task: task[0].outcomes(0, [task[1]])[0].value, tasks, n_threads)
+    return np.reshape(values, (len(policies), len(logs))) - ADDED.get(objective, 0.0)
 
 
 def judge(

@@ -2,5 +2,5 @@
 
 Nothing but processors is modelled: no memory, no contention, no energy, and no messages that take time. A job holds
 as many processors as it asks for, for its run time. What waits is ordered by a decision maker, which is asked through
-`order.entries` or is a job key of `kernel.keys`.
+`identical_cores.entries` or is a job key of `kernel.keys`.
 """

@@ -151,7 +151,7 @@ def _largest_value(s, objective):
 def objective_value(state, objective):
     """Return an objective over the jobs that have been started: a mean divides by all jobs of the episode.
 
-    NaN for a number that is none of `order.codes`.
+    NaN for a number that is none of `identical_cores.codes`.
     """
     s = state.scalars[0]
     if objective < 0 or objective >= N_OBJECTIVES:

@@ -11,10 +11,9 @@ from hdrl.compiled.fields import new_arrays, own, shared
 from hdrl.compiled.records import record_dtype
 from hdrl.settings.batch.identical_cores.codes import COLUMNS, COMMITMENTS, N_PROFILE, N_TEMPLATE, OBJECTIVES
 from hdrl.settings.batch.kernel.codes import ORDER_BACKFILLINGS, ORDER_JOB_KEYS, PREDICT_NOTHING, PREDICTORS
-from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
+from hdrl.settings.batch.kernel.groups import N_LEVELS, N_NEURONS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
-from hdrl.settings.batch.kernel.index import N_FEATURES
-from hdrl.settings.batch.kernel.network import N_NEURONS
+from hdrl.settings.batch.kernel.keys import N_FEATURES
 
 Rows: TypeAlias = NDArray[np.void]
 Floats: TypeAlias = NDArray[np.float64]
@@ -60,14 +59,15 @@ SETTINGS_DTYPE = record_dtype(
 """What all environments of a batch have in common.
 
 ``n_procs`` are the processors of the largest machine; ``commitment``, ``backfilling``, ``objective`` are numbers of
-`order.codes`; ``has_skip`` whether the last action waits for the next event; ``is_one_by_one`` whether simultaneous
-events are looked at one after the other, as RLScheduler does; ``has_expectations`` whether expected ends are kept,
-which backfilling and some columns need; ``order_key`` the job key by which the queue is shown; ``is_shaped`` whether
-each step is rewarded by what it adds to the objective, or only the last by all of it; ``log_requested_scale`` what
-makes the logarithm of a requested time 1 at its largest (still longer ones are 1, too); ``predictor`` what predicts run
-times (``PREDICT_*`` of `kernel.codes`); ``may_hold`` whether each row has a second action, which holds its job.
-Of the policy whose choices are told (`order.guide`): its job key, its order of backfilling, whether it goes by
-predictions, what its weights mean, and whether it has a gate.
+`identical_cores.codes`; ``has_skip`` whether the last action waits for the next event; ``is_one_by_one`` whether
+simultaneous events are looked at one after the other, as RLScheduler does; ``has_expectations`` whether expected ends
+are kept, which backfilling and some columns need; ``order_key`` the job key by which the queue is shown; ``is_shaped``
+whether each step is rewarded by what it adds to the objective, or only the last by all of it; ``log_requested_scale``
+what makes the logarithm of a requested time 1 at its largest (still longer ones are 1, too); ``predictor`` what
+predicts run times (``PREDICT_*`` of `kernel.codes`); ``may_hold`` whether each row has a second action, which holds
+its job.
+Of the policy whose choices are told (`identical_cores.guide`): its job key, its order of backfilling, whether it goes
+by predictions, what its weights mean, and whether it has a gate.
 """
 
 SCALARS_DTYPE = record_dtype(

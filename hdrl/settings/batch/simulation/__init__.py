@@ -6,8 +6,9 @@ compiled kernel.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from hdrl.base.lazy import load_name
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.simulation.decisions import (
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.simulation.trace import JobState, OverUtilization, Trace
     from hdrl.settings.batch.simulation.view import NODE_STATUS, News, View
 
-_NAMES = {
-    "decisions": (
+_HOMES = {
+    "hdrl.settings.batch.simulation.decisions": (
         "Annotate",
         "AskEnergy",
         "At",
@@ -43,13 +44,12 @@ _NAMES = {
         "SwitchOff",
         "SwitchOn",
     ),
-    "embedded": ("EmbeddedSimulator",),
-    "frames": ("jobs_arrays", "jobs_frame", "table_arrays", "trace_frame"),
-    "outputs": ("write_batsim_files", "write_overutilizations"),
-    "trace": ("JobState", "OverUtilization", "Trace"),
-    "view": ("NODE_STATUS", "News", "View"),
+    "hdrl.settings.batch.simulation.embedded": ("EmbeddedSimulator",),
+    "hdrl.settings.batch.simulation.frames": ("jobs_arrays", "jobs_frame", "table_arrays", "trace_frame"),
+    "hdrl.settings.batch.simulation.outputs": ("write_batsim_files", "write_overutilizations"),
+    "hdrl.settings.batch.simulation.trace": ("JobState", "OverUtilization", "Trace"),
+    "hdrl.settings.batch.simulation.view": ("NODE_STATUS", "News", "View"),
 }
-_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 __all__ = [
     "Annotate",
@@ -81,6 +81,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it lives."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return load_name(__name__, _HOMES, name)

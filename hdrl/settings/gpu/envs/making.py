@@ -6,8 +6,9 @@ import inspect
 from typing import Any
 
 from hdrl.base.errors import OptionsError, suggest
+from hdrl.envs.arguments import signature_of
 from hdrl.envs.requests import check_choice
-from hdrl.settings.gpu.envs.env import GpuClusterEnv, GpuClusterVectorEnv
+from hdrl.settings.gpu.envs.env import ARGUMENTS, GpuClusterEnv, GpuClusterVectorEnv
 from hdrl.settings.gpu.seconds import COMPATIBILITY
 from hdrl.settings.gpu.seconds_env import GpuSecondsEnv, GpuSecondsVectorEnv
 
@@ -46,32 +47,23 @@ def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, *
         See `gpu_cluster`.
     """
     _check_arguments(compatibility, arguments)
-    made = GpuClusterVectorEnv if compatibility is None else GpuSecondsVectorEnv
-    return made(num_envs, **arguments)
+    return (GpuClusterVectorEnv.of if compatibility is None else GpuSecondsVectorEnv)(num_envs, **arguments)
 
 
 def _check_arguments(compatibility: str | None, arguments: dict[str, Any]) -> None:
     """Raise if an argument does not belong to the environment that is asked for."""
     if compatibility is not None:
         check_choice("compatibility", compatibility, (COMPATIBILITY,))
-    known = _parameters(GpuClusterVectorEnv if compatibility is None else GpuSecondsVectorEnv)
+    known = ARGUMENTS if compatibility is None else _OF_SECONDS
     for name in arguments:
         if name not in known:
             where = "without compatibility" if compatibility is None else f"with compatibility {compatibility!r}"
             raise OptionsError(f"GpuCluster {where} has no argument {name!r}; {suggest(name, known)}")
 
 
-def _parameters(made: Any) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(made).parameters)
-
+_OF_SECONDS = {name: one.default for name, one in inspect.signature(GpuSecondsVectorEnv).parameters.items()}
 
 # What asks for the arguments of an environment finds those of both.
-gpu_cluster_vector.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [
-        *{
-            **_parameters(GpuClusterVectorEnv),
-            **_parameters(GpuSecondsVectorEnv),
-            "compatibility": inspect.Parameter("compatibility", inspect.Parameter.KEYWORD_ONLY, default=None),
-        }.values()
-    ]
+gpu_cluster_vector.__signature__ = signature_of(  # type: ignore[attr-defined]
+    {**ARGUMENTS, **_OF_SECONDS, "compatibility": None}
 )

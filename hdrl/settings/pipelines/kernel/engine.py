@@ -97,6 +97,7 @@ def _add_ready(state, instance, kernel):
     entry.kernel = kernel
     entry.local_deadline_us = local_deadline_us
     entry.place = place_of(state, instance, kernel)
+    entry.is_held = 0
     s.n_ready += 1
 
 
@@ -152,6 +153,24 @@ def runs_on(state, instance, choice, unit):
     if ecu != NONE and ecu != state.units[unit].ecu:
         return NONE
     return time_us(choice, state.units[unit].kind)
+
+
+@jit
+def backlog_us(state, number):
+    """Return how long a unit will be busy if all on it takes its worst time."""
+    unit = state.unit[number]
+    if unit.stay == NONE:
+        return 0
+    stay = state.stays[unit.stay]
+    return max(stay.start_us + stay.worst_us - state.scalars[0].now_us, 0) + unit.queued_us
+
+
+@jit
+def kernel_row(state, place):
+    """Return the row of a ready kernel in the table."""
+    ready = state.ready[place]
+    pipeline = state.instances[state.scalars[0].first_instance + ready.instance].pipeline
+    return state.kernels[state.pipelines[pipeline].first_kernel + ready.kernel]
 
 
 @jit
@@ -226,6 +245,15 @@ def wait(state):
     s.is_waiting = 1
     s.n_decisions += 1
     s.decided = NONE
+
+
+@jit
+def hold(state, place):
+    """Let a ready kernel wait for the next event, and decide about others."""
+    s = state.scalars[0]
+    state.ready[place].is_held = 1
+    s.n_decisions += 1
+    s.decided = state.ready[place].instance
 
 
 @jit
@@ -357,6 +385,8 @@ def advance(state):
             s.stage = STUCK
             break
         s.is_waiting = 0
+        for place in range(s.n_ready):
+            state.ready[place].is_held = 0
         if is_plain:
             _next_event_plain(state)
         else:
