@@ -31,6 +31,7 @@ COMMANDS = {
     "plot": LazyCommand("hdrl.launcher.plot", "plot", "Draw pictures of runs."),
     "metrics": LazyCommand("hdrl.launcher.metrics", "metrics", "Show the metrics of runs side by side."),
     "runs": LazyCommand("hdrl.launcher.runs", "runs", "List what was run in a folder and what came of it."),
+    "bench": LazyCommand("hdrl.launcher.bench", "bench", "Standing tasks: judge an entry, check results, the board."),
     "reproduce": LazyCommand("hdrl.launcher.reproduce", "reproduce", "Repeat a claimed experiment, say what differs."),
     "platform": LazyCommand("hdrl.launcher.platform", "platform", "Show platforms and export them for SimGrid."),
     "predict": LazyCommand("hdrl.launcher.predict", "predict", "Evaluate predictors of run times, train networks."),
