@@ -62,8 +62,6 @@ class LazyGroup(CleanErrors, click.Group):
 
         Parameters
         ----------
-        ctx
-            The context of click.
         cmd_name
             The name of the command.
         """
@@ -76,15 +74,7 @@ class LazyGroup(CleanErrors, click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands into the help without importing them.
-
-        Parameters
-        ----------
-        ctx
-            The context of click.
-        formatter
-            Where to write.
-        """
+        """Write the commands into the help without importing them."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, place.help) for name, place in COMMANDS.items()])

@@ -13,15 +13,7 @@ class PlotCommand(CleanErrors):
     """A command whose help lists the kinds of pictures."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the kinds of pictures below the options.
-
-        Parameters
-        ----------
-        ctx
-            The context of click.
-        formatter
-            Where to write.
-        """
+        """Write the kinds of pictures below the options."""
         del ctx
         from hdrl.report.drawing import all_figures
 

@@ -77,8 +77,6 @@ class PageServer(ThreadingHTTPServer):
 
     Parameters
     ----------
-    folder
-        The folder.
     port
         The port; 0: any that is free.
     """

@@ -58,8 +58,6 @@ class Environment:
 
         Parameters
         ----------
-        machine, load
-            What it simulates.
         **window
             Which items an episode holds; all of them if nothing is said.
         """
@@ -73,8 +71,6 @@ class Environment:
         ----------
         n_envs
             How many.
-        machine, load
-            What they simulate.
         **window
             Which items an episode holds; all of them if nothing is said.
         """
@@ -86,8 +82,6 @@ class Environment:
 
         Parameters
         ----------
-        machine, load
-            What is simulated.
         options
             Options or a sweep, for what they say of simulations.
 
@@ -175,8 +169,6 @@ def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.
     ----------
     spec
         The kind of environment that looks at them.
-    machine, load
-        The load, and a machine that it is for.
     """
     return spec.marks(machine, load) if isinstance(spec, Fingerprints) else None
 

@@ -20,8 +20,6 @@ def imitation_of(options: OptionsFile, agent: Agent, envs: Any) -> Imitation | N
 
     Parameters
     ----------
-    options
-        The options.
     agent
         Who imitates.
     envs

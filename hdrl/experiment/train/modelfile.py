@@ -55,8 +55,6 @@ def checkpoint_of_choice(
     ----------
     choice
         What it is made of.
-    agent
-        The agent.
     environment
         Its environment, as JSON.
     notes
@@ -79,8 +77,6 @@ def load_weights(agent: Agent, model: Mapping[str, Any], where: str, path: Path 
 
     Parameters
     ----------
-    agent
-        The agent.
     model
         What `read_model` returned.
     where
@@ -227,8 +223,6 @@ def check_same_file(choice: AgentChoice, checkpoint: Checkpoint, path: Path) -> 
 
     Parameters
     ----------
-    choice
-        The agent.
     checkpoint
         What the model file holds.
     path
@@ -252,8 +246,6 @@ def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Chec
 
     Parameters
     ----------
-    path
-        The file.
     choice
         The agent that it is for.
 
@@ -309,8 +301,6 @@ def write_hdeeprm_model(source: Path, target: Path) -> None:
     ----------
     source
         A model file of an agent of HDeepRM's API.
-    target
-        The file to write.
 
     Raises
     ------

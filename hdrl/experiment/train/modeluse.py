@@ -24,7 +24,6 @@ from hdrl.experiment.train.modelfile import (
     spec_of,
 )
 from hdrl.experiment.train.world import World
-from hdrl.options.file import OptionsFile
 from hdrl.setting import EnvironmentSpec, Load, Machine, Message, Setting, Trace
 
 if TYPE_CHECKING:
@@ -38,8 +37,6 @@ class Model:
 
     Parameters
     ----------
-    path
-        The model file.
     agent_file
         The agent file of a user's own agent; ``None``: the agent is a built-in one.
     agent_files
@@ -243,8 +240,6 @@ def evaluate_model(
     ----------
     path
         The model file; it says what agent it is of and in which environment that decides.
-    machine, load
-        What is simulated.
     seed
         Seed of what is random in the environment.
     agent_file
@@ -265,8 +260,6 @@ def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path |
 
     Parameters
     ----------
-    world
-        What is simulated.
     choice
         The agent of the options.
     seed
@@ -290,7 +283,7 @@ def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path |
     spaces = env.observation_space, env.action_space
     where = f"{options.where}: learning.settings"
     try:
-        made = make_agent(choice, _settings(options, choice), spaces, seed=seed, where=where)
+        made = make_agent(choice, _settings(world, choice), spaces, seed=seed, where=where)
         specialists: Sequence[Specialist] = ()
         if given is not None:
             specialists = load_model(options.path_of(given), choice, made, world)
@@ -334,12 +327,8 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callabl
 
     Parameters
     ----------
-    agent
-        The agent.
     env
         A single environment of hdrl, with a ``trace`` method in addition to those of Gymnasium.
-    seed
-        Its seed.
     path
         The file of a user's own agent, for messages.
     before
@@ -363,8 +352,6 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> l
 
     Parameters
     ----------
-    path
-        The file.
     choice, agent
         Who starts from it, and what it is made of.
     world
@@ -392,13 +379,14 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> l
     return specialists_of(model, str(path))
 
 
-def _settings(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
+def _settings(world: World, choice: AgentChoice) -> dict[str, Any]:
     """Return the settings that a test needs: those of the model, which decide about its networks."""
+    options = world.options
     given = options.agent_options.input_model
     if given is None or choice.kind is AgentKind.HDEEPRM:
-        return settings_of(options, choice)
+        return settings_of(options, choice, world.spec)
     _, checkpoint = read_model(options.path_of(given), choice)
-    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice)
+    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice, world.spec)
 
 
 def _no_pair() -> str:

@@ -98,8 +98,6 @@ class TrainingRun:
         What is learned where; its folder is new or empty, or that of an earlier training to resume.
     resumes
         Whether to resume what is there.
-    progress
-        Progress callbacks.
     on
         Where several workers learn together: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
     hdeeprm_model
@@ -278,7 +276,7 @@ class TrainingRun:
         self._layout = layout_of(envs)
         made = make_agent(
             self.choice,
-            settings_of(options, self.choice),
+            settings_of(options, self.choice, self.world.spec),
             (envs.single_observation_space, envs.single_action_space),
             seed=options.seed,
             where=f"{options.where}: learning.settings",
