@@ -149,7 +149,7 @@ def _made(
 
 
 def settings_of(options: OptionsFile, choice: AgentChoice, environment: Environment) -> dict[str, Any]:
-    """Return the settings of an agent in an environment: of the preset, the environment, the agent, ``learning.settings``."""
+    """Return the settings of an agent: of the preset, the environment, the agent, ``learning.settings``."""
     given = options.agent_options
     chosen = {name: getattr(given, name) for name in ("hidden", "lr", "gamma") if getattr(given, name) is not None}
     if choice.learner is None:
