@@ -19,7 +19,7 @@ from hdrl.batsim.incoming import parse_message
 from hdrl.batsim.picture import Picture
 from hdrl.compiled.lend import Lent
 from hdrl.settings.batch.kernel import codes, entries
-from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
+from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.answer import Answer, why_stuck, with_room_for_decisions

@@ -25,7 +25,7 @@ from hdrl.batsim.exact.extended import difference
 from hdrl.batsim.results import Log, NotedOutputs, take_out_wall_clock, trace_of
 from hdrl.batsim.turned import TurnedEngine
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
+from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.simgrid import write_simgrid
 from hdrl.settings.batch.simulation.decisions import Decision

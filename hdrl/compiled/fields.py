@@ -146,6 +146,23 @@ def _beginning(name: str, field: Field, shape: tuple[int, ...], given: NDArray[A
     return np.ascontiguousarray(given)
 
 
+def sizes_of(kind: type[tuple[Any, ...]], given: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    """Return the sizes that follow from arrays of one environment or of a batch.
+
+    Parameters
+    ----------
+    kind
+        The class of the named tuple.
+    given
+        Arrays by name.
+    """
+    sizes: dict[str, int] = {}
+    for name, array in given.items():
+        lengths = fields_of(kind)[name].lengths
+        sizes |= dict(zip(lengths, array.shape[array.ndim - len(lengths) :], strict=True))
+    return sizes
+
+
 def new_arrays(
     kind: type[T], sizes: Mapping[str, int], given: Mapping[str, NDArray[Any]], n_rows: int | None = None
 ) -> T:

@@ -75,6 +75,8 @@ def jobs_of(dump: Dump) -> Jobs:
         What a reader found.
     """
     records = dump.records
+    if len(records) == 0:
+        return Jobs(records, np.zeros(0, dtype=np.int64), 0)
     order = np.lexsort((records["submit_s"], records["component"], records["task"], records["job"], records["cluster"]))
     records = records[order]
     records, n_repeated = _without_repeated(records)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hdrl.compiled import bits
-from hdrl.settings.batch.kernel.sorting import sort_cores
+from hdrl.settings.batch.kernel.cluster import sort_cores
 
 SIZE = 200
 """Numbers in these sets are below this: three words and a part of one."""

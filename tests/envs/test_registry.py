@@ -70,6 +70,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "hdrl/Pipelines-v0": [
         PIPELINES,
         PIPELINES | {"reward": "slack", "wait": True, "max_ready": 2, "n_depths": 2, "machine": "2x(1cpu+1gpu)"},
+        PIPELINES | {"lookahead": True, "machine": "2cpu+1gpu"},
         PIPELINES | {"compatibility": "rlschedsim"},
         PIPELINES | {"objective": "mean_tardiness_s", "n_jobs": 8, "start": "random"},
     ],

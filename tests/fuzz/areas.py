@@ -189,6 +189,17 @@ AREAS: dict[str, tuple[Case, int]] = {
     "jobs in JSON": (_file("jobs.json", "workload", "stat", out=False), 60),
     "jobs of IRMaSim": (_part("ops.json ops.csv", f"run BAD/irmasim.json --set workload_file_path=NAME {_OUT}"), 30),
     "predictor": (_part("predictor.json", f"compare fcfs+easy sjf+easy@BAD/predictor.json {_PREDICTED} {_OUT}"), 10),
+    "site of Slurm": (_part("sacct.txt slurm.conf", f"site import BAD/sacct.txt --conf BAD/slurm.conf {_OUT}"), 60),
+    "site described by hand": (_part("site.json", f"site import BAD/sacct.txt --conf BAD/site.json {_OUT}"), 20),
+    "site of other accounting": (
+        _part("pbs.txt lsf.txt jobcomp.txt kubernetes.json jobs.swf", f"site import BAD/NAME {_OUT}"),
+        60,
+    ),
+    "site of a table": (
+        _part("table.csv mapping.json", f"site import BAD/table.csv --mapping BAD/mapping.json {_OUT}"),
+        30,
+    ),
+    "report of a site": (_part("import.json", "site show BAD"), 30),
     "agents": (_agent, 40),
     "run folder": (
         _folder(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from hdrl.batch import read_platform, write_simgrid
 from hdrl.settings.gpu.loads.gavel_jobs import TEMPLATES
+from hdrl.site import ImportChoices, import_site
 
 ROOT = Path(__file__).parents[2]
 
@@ -107,6 +109,68 @@ PIPELINE_SET = {
 PIPELINES_OF_FILE = {**PIPELINES, "workload": "set.json", "load": {"horizon_ms": 200}}
 GAVEL = {**GPU, "workload": "gavel", "load": {"throughputs": "throughputs.json"}}
 PIPELINES_OF_PERIODS = {**PIPELINES, "workload": "periods.txt", "load": {"horizon_ms": 200, "times_in": "ms"}}
+SITE_DATES = "2025-01-01T00:00:00|2025-01-01T00:00:00|2025-01-01T00:00:10|2025-01-01T00:01:00"
+SACCT = f"""\
+JobID|User|Account|Partition|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|ReqMem|AllocTRES|State|NodeList
+1|ann|bio|main|{SITE_DATES}|2|4|1Gc|cpu=4,gres/gpu=1,node=1|NODE_FAIL|n1
+1|ann|bio|main|{SITE_DATES.replace("T00:00:00", "T00:02:00").replace(":10", ":50")}|2|4|1G|cpu=4,node=1|COMPLETED|n1
+2_1|bob|bio|main|{SITE_DATES}|UNLIMITED|2|1Gn|cpu=2,node=2|COMPLETED|n[1-2]
+2_[2-9%3]|bob|bio|main|2025-01-01T00:00:00|Unknown|Unknown|Unknown|5|0||||PENDING|
+3+0|eve|phys|gpu|{SITE_DATES}|5|1||cpu=1|FAILED|n2
+3+1|eve|phys|main|{SITE_DATES}|5|1||cpu=1|FAILED|n2
+"""
+SLURM_CONF = """\
+ClusterName=tiny
+SelectTypeParameters=CR_Core_Memory
+NodeName=DEFAULT CPUs=4 RealMemory=8000
+NodeName=n[1-2] Sockets=1 Gres=gpu:a100:2 # two
+PartitionName=main Nodes=ALL MaxTime=1-00:00:00 PriorityTier=2
+PartitionName=gpu Nodes=n[1-2] MaxTime=UNLIMITED
+"""
+SITE = {
+    "name": "tiny",
+    "nodes": [{"names": "n[1-2]", "cores": 4, "memory_mib": 8000, "gpus": 2}],
+    "partitions": {"main": {"nodes": "n[1-2]", "max_time_s": 600.0}},
+    "scheduler": {"SelectTypeParameters": "CR_Core"},
+}
+PBS = """\
+01/01/2025 00:00:00;Q;1.s;queue=batch
+01/01/2025 00:01:10;E;2.s;user=ann queue=batch ctime=100 etime=105 start=110 end=170 exec_host=n1/0*2+n2/0*2 \
+exec_vnode=(n1:ncpus=2)+(n2:ncpus=2) Resource_List.ncpus=4 Resource_List.mem=4gb Resource_List.walltime=00:10:00
+01/01/2025 00:01:10;E;3[2].s;user=bob queue=batch ctime=100 etime=105 start=110 end=120 Resource_List.ncpus=1
+"""
+LSF = (
+    '"JOB_FINISH" "10.1" 1527327585 7610 1 3 1 1527326745 0 0 1527326746 "ann" "normal" "" "" "" "h" "/w" "" "" "" "f" '
+    '1 "pac" 2 "n1" "3*n2" 64 60.0 "j" "sleep 1" ' + " ".join(["-1"] * 19) + ' "" "p" 0 1 "" "" 2 2048 0 ""\n'
+)
+JOBCOMP = (
+    "JobId=2 UserId=ann(7) Name=j JobState=COMPLETED Partition=wide TimeLimit=10 StartTime=2026-01-01T00:04:09 "
+    "EndTime=2026-01-01T00:08:52 NodeList=n[5-8] NodeCnt=4 ProcCnt=32 Tres=cpu=32,gres/gpu=3 "
+    "SubmitTime=2026-01-01T00:04:00 EligibleTime=2026-01-01T00:04:08\n"
+)
+KUBERNETES = {
+    "kind": "List",
+    "items": [
+        {"kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "4"}}},
+        {
+            "kind": "Pod",
+            "metadata": {"name": "p", "creationTimestamp": "2025-01-01T00:00:00Z", "annotations": {}},
+            "spec": {"containers": [{"resources": {"requests": {"cpu": "500m", "nvidia.com/gpu": 1}}}]},
+            "status": {
+                "phase": "Succeeded",
+                "startTime": "2025-01-01T00:00:05Z",
+                "containerStatuses": [{"state": {"terminated": {"finishedAt": "2025-01-01T00:01:05Z"}}}],
+            },
+        },
+    ],
+}
+TABLE_MAPPING = {
+    "columns": {"id": "n", "submit": "in", "start": "go", "run": "took", "cores": "c", "state": "s"},
+    "dates": "%d.%m.%Y %H:%M",
+    "durations": "min",
+    "states": {"ok": "done"},
+}
+TABLE = "n,in,go,took,c,s\nA,01.02.2025 10:00,01.02.2025 10:05,3,4,ok\nB,01.02.2025 10:00,,,4,pending\n"
 GPU_SWEEP = {
     "setting": "gpu",
     "platform": "drl-gpu",
@@ -302,6 +366,8 @@ def write_good_files(folder: Path) -> None:
     texts = {
         **{"jobs.swf": SWF, "nodes.csv": NODES_CSV, "drl.csv": DRL_CSV, "sia.csv": SIA_CSV, "helios.csv": HELIOS_CSV},
         **{"openb.csv": OPENB_CSV, "pai.csv": PAI_CSV, "google_2011.csv": GOOGLE_2011_CSV},
+        **{"sacct.txt": SACCT, "slurm.conf": SLURM_CONF, "pbs.txt": PBS, "lsf.txt": LSF, "jobcomp.txt": JOBCOMP},
+        **{"table.csv": TABLE},
         **{"google_2019.csv": GOOGLE_2019_CSV, "ops.csv": IRMASIM_CSV, "lanes.graph": GRAPH, "periods.txt": PERIODS},
     }
     values: dict[str, Any] = {
@@ -311,6 +377,7 @@ def write_good_files(folder: Path) -> None:
         **{"pipelines": PIPELINES, "set": PIPELINE_SET, "of_file": PIPELINES_OF_FILE, "machine": MACHINE},
         **{"of_periods": PIPELINES_OF_PERIODS, "irmasim": IRMASIM, "irmasim_learning": IRMASIM_LEARNING},
         **{"nodes": IRMASIM_NODES, "ops": IRMASIM_JOBS},
+        **{"site": SITE, "kubernetes": KUBERNETES, "mapping": TABLE_MAPPING},
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
@@ -320,3 +387,7 @@ def write_good_files(folder: Path) -> None:
     shutil.copy(ROOT / "hdrl" / "settings" / "gpu" / "data" / "drl-gpu.json", folder / "cluster.json")
     shutil.copy(ROOT / "hdrl" / "settings" / "batch" / "predict" / "data" / "learned.json", folder / "predictor.json")
     write_simgrid(read_platform("learning"), folder / "platform.xml")
+    with tempfile.TemporaryDirectory() as made:
+        choices = ImportChoices(confs=(folder / "slurm.conf",))
+        import_site([folder / "sacct.txt"], Path(made) / "site", choices)
+        shutil.copy(Path(made) / "site" / "import.json", folder)

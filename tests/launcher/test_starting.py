@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from hdrl.experiment.run.inputs import read_options
 from hdrl.launcher.listing import KINDS
 from hdrl.launcher.main import cli
-from hdrl.settings.batch.kernel.rule import NO_RULE
+from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.policies.pairs import read_pair
 
 

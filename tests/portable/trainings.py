@@ -97,6 +97,19 @@ _INDEX = {
         "settings": {},
     },
 }
+_SETS = {
+    **_PIPELINES,
+    "load": {"horizon_ms": 500, "sets": 6, "utilizations": [0.8, 0.9], "model": {"shape": "mixed"}},
+    "learning": {
+        **_LEARNING,
+        "n_envs": 6,
+        "environment": "pipelines_index",
+        "arguments": {"n_windows": 4},
+        "episodes": {"n_jobs": 8},
+        "iterations": 3,
+        "settings": {},
+    },
+}
 _REPLAY = {
     **dict.fromkeys(("n_steps", "n_epochs", "minibatch_size")),
     **{"warm_up": 32, "batch_size": 16, "updates_per_iteration": 6, "steps_per_update": 2},
@@ -135,6 +148,7 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "reinforce-sequence": _with(_ADAPTATION, "reinforce", **_EPISODES, network="sequence", has_baseline=True),
     "advisor-sequence": _with(_ADAPTATION, "advisor", **_EPISODES),
     "cma_es-job-index": _with(_INDEX, "cma_es"),
+    "cma_es-pipelines-index": _with(_SETS, "cma_es"),
     "openai_es-job-index": _with(_INDEX, "openai_es"),
     "ppo-gpu": _with(_GPU, "ppo"),
     "ppo-pipelines": _with(_PIPELINES, "ppo"),

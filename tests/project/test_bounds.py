@@ -14,6 +14,7 @@ from hdrl.launcher.main import cli
 from hdrl.settings.gpu.loads.values import read_values
 from hdrl.settings.pipelines.inputs import loads_of
 from hdrl.settings.pipelines.loads.readers import MAX_CONFIGURATIONS, read_set
+from hdrl.site import ImportChoices, import_site, read_conf
 
 MOST_BYTES = 100 * 2**20
 
@@ -108,3 +109,43 @@ def test_sequences_of_actions_are_counted(tmp_path: Path):
     path.write_text(json.dumps({"jobs": [{"name": "x", "rows": [row]}]}))
     with pytest.raises(ReadError, match="has not one row for each sequence of actions"):
         read_values(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("slurm.conf", "NodeName=n[1-999999999] CPUs=1"),
+        ("slurm.conf", "NodeName=r[1-9999]n[1-9999] CPUs=1"),
+        ("slurm.conf", "NodeName=n[1-100000] CPUs=1\nNodeName=m[1-100000] CPUs=1"),
+        ("slurm.conf", "NodeName=n1\nPartitionName=p Nodes=n[1-999999999]"),
+        ("site.json", '{"nodes": [{"names": "n[1-999999999]", "cores": 1}]}'),
+        ("site.json", '{"nodes": [{"names": "n1", "cores": 1}], "partitions": {"p": {"nodes": "n[1-999999999]"}}}'),
+    ],
+)
+def test_lists_of_nodes_are_counted(tmp_path: Path, name: str, text: str):
+    (tmp_path / name).write_text(text)
+    with little_memory(), pytest.raises(ReadError, match=r"nodes.*more than 131,072"):
+        read_conf(tmp_path / name)
+
+
+def test_sizes_in_a_dump_are_counted(tmp_path: Path):
+    header = "JobID|Submit|Start|End|AllocCPUS|NodeList|State\n"
+    rows = [
+        "1|2025-01-01T00:00:00|2025-01-01T00:00:01|2025-01-01T00:00:09|4|n[1-999999999]|COMPLETED",
+        "2|2025-01-01T00:00:00|2025-01-01T00:00:01|2025-01-01T00:00:09|999999999999|n1|COMPLETED",
+        "3_[0-999999999999]|2025-01-01T00:00:00|Unknown|Unknown|0||PENDING",
+    ]
+    (tmp_path / "sacct.txt").write_text(header + "\n".join(rows))
+    with little_memory():
+        found = import_site([tmp_path / "sacct.txt"], tmp_path / "site", ImportChoices())
+    assert (found.jobs.n_jobs, found.platform.n_cores) == (1, 4)
+    assert set(found.jobs.left_out.values()) == {1, 2**31 - 1}
+    pods = {"count": 10**9, "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "64"}}}]}}}
+    one = {
+        "kind": "Workload",
+        "metadata": {"name": "w", "creationTimestamp": "2025-01-01T00:00:00Z"},
+        "spec": {"podSets": [pods]},
+    }
+    (tmp_path / "dump.json").write_text(json.dumps(one))
+    with little_memory(), pytest.raises(WorkloadError, match="1 rows that cannot be read"):
+        import_site([tmp_path / "dump.json"], tmp_path / "other", ImportChoices())

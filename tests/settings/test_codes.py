@@ -30,7 +30,7 @@ from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
 from hdrl.settings.batch.identical_cores import codes as order_codes
 from hdrl.settings.batch.identical_cores import entries as order_entries
 from hdrl.settings.batch.identical_cores import observe as order_observe
-from hdrl.settings.batch.identical_cores.backfill import _candidate_key as order_candidate_key
+from hdrl.settings.batch.identical_cores.engine import _candidate_key as order_candidate_key
 from hdrl.settings.batch.identical_cores.entries import run_keys
 from hdrl.settings.batch.identical_cores.queue import key_value
 from hdrl.settings.batch.identical_cores.state import new_order_state, smallest_state
@@ -300,10 +300,6 @@ def setting_of_pipelines(name: str) -> Callable[[int], None]:
     return ask
 
 
-def request_to_pipelines(code: int) -> None:
-    pipeline_entries._ask(Lent(smallest_pipelines()), pipeline_entries.new_team(1), code, np.ones(1, dtype=np.bool_))
-
-
 ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (codes.JOB_KEYS, lambda code: value_of_key(small_state(), code)),
     (codes.CORE_KEYS, lambda code: value_of_group(small_state(), code)[0]),
@@ -346,7 +342,7 @@ ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (pipeline_codes.REWARDS, setting_of_pipelines("reward")),
     (pipeline_codes.OBJECTIVES, setting_of_pipelines("objective")),
     (pipeline_codes.RELEASES, setting_of_pipelines("compatibility")),
-    (pipeline_entries.REQUESTS, request_to_pipelines),
+    (pipeline_entries.REQUESTS, request_to(pipeline_entries.SERVED, smallest_pipelines)),
 ]
 """How the compiled code of each table is asked for a number."""
 

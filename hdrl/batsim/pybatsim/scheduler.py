@@ -22,7 +22,7 @@ from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact.protocol import Request, parse_reply
 from hdrl.batsim.pybatsim.require import require_pybatsim
 from hdrl.settings.batch.kernel import warm_up
-from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
+from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.predicted import OwnPrediction

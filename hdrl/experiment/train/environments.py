@@ -16,6 +16,7 @@ from hdrl.setting import (
     EnvironmentSpec,
     Fingerprints,
     FurtherLoads,
+    Indexed,
     Load,
     LoadPart,
     Machine,
@@ -160,6 +161,10 @@ class Environment:
     def goal(self) -> tuple[str, int]:
         """Return the metric that an episode is for, and 1 where more of it is better, else -1."""
         return self.spec.goal(self.arguments)
+
+    def usual_settings(self) -> dict[str, object]:
+        """Return settings of agents that are usual in it: how far a search of weights goes at first."""
+        return {"sigma": self.spec.index(self.arguments).sigma} if isinstance(self.spec, Indexed) else {}
 
 
 def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.int64] | None:

@@ -11,9 +11,7 @@ from hdrl.base.errors import HdrlError, MissingExtra, OptionsError, UnknownName
 from hdrl.base.pyfiles import blamed, one_line
 from hdrl.base.seeding import stream_seed
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
-from hdrl.experiment.train.environments import Environment
 from hdrl.options.file import OptionsFile
-from hdrl.setting import Indexed
 
 if TYPE_CHECKING:
     import torch
@@ -148,8 +146,18 @@ def _made(
     return made
 
 
-def settings_of(options: OptionsFile, choice: AgentChoice, environment: Environment) -> dict[str, Any]:
-    """Return the settings of an agent: of the preset, the environment, the agent, ``learning.settings``."""
+def settings_of(options: OptionsFile, choice: AgentChoice, usual: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """Return the settings of an agent: of the preset, of the environment, of the agent, of ``learning.settings``.
+
+    Parameters
+    ----------
+    options
+        The options.
+    choice
+        The agent.
+    usual
+        What is usual in the environment; settings that the agent does not know are left out.
+    """
     given = options.agent_options
     chosen = {name: getattr(given, name) for name in ("hidden", "lr", "gamma") if getattr(given, name) is not None}
     if choice.learner is None:
@@ -162,8 +170,7 @@ def settings_of(options: OptionsFile, choice: AgentChoice, environment: Environm
 
         settings |= ALGORITHMS[choice.name].settings
     known = choice.learner.Config.model_fields
-    if "sigma" in known and isinstance(environment.spec, Indexed):
-        settings["sigma"] = environment.spec.index(environment.arguments).sigma
+    settings |= {name: value for name, value in (usual or {}).items() if name in known}
     for name, value in chosen.items():
         if name in known:
             settings[name] = [value] * len(known[name].get_default()) if name == "hidden" else value

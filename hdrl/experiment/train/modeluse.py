@@ -24,6 +24,7 @@ from hdrl.experiment.train.modelfile import (
     spec_of,
 )
 from hdrl.experiment.train.world import World
+from hdrl.options.file import OptionsFile
 from hdrl.setting import EnvironmentSpec, Load, Machine, Message, Setting, Trace
 
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path |
     spaces = env.observation_space, env.action_space
     where = f"{options.where}: learning.settings"
     try:
-        made = make_agent(choice, _settings(world, choice), spaces, seed=seed, where=where)
+        made = make_agent(choice, _settings(options, choice), spaces, seed=seed, where=where)
         specialists: Sequence[Specialist] = ()
         if given is not None:
             specialists = load_model(options.path_of(given), choice, made, world)
@@ -379,14 +380,13 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> l
     return specialists_of(model, str(path))
 
 
-def _settings(world: World, choice: AgentChoice) -> dict[str, Any]:
+def _settings(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
     """Return the settings that a test needs: those of the model, which decide about its networks."""
-    options = world.options
     given = options.agent_options.input_model
     if given is None or choice.kind is AgentKind.HDEEPRM:
-        return settings_of(options, choice, world.spec)
+        return settings_of(options, choice)
     _, checkpoint = read_model(options.path_of(given), choice)
-    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice, world.spec)
+    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice)
 
 
 def _no_pair() -> str:

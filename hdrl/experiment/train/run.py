@@ -276,7 +276,7 @@ class TrainingRun:
         self._layout = layout_of(envs)
         made = make_agent(
             self.choice,
-            settings_of(options, self.choice, self.world.spec),
+            settings_of(options, self.choice, self.world.spec.usual_settings()),
             (envs.single_observation_space, envs.single_action_space),
             seed=options.seed,
             where=f"{options.where}: learning.settings",

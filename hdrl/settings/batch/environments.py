@@ -244,7 +244,7 @@ class JobPickSpec(_OfMoreLogs):
 
     def warm_up(self, message: Message) -> None:
         """Compile what plays models."""
-        from hdrl.settings.batch.compiled_play.compilation import warm_up
+        from hdrl.settings.batch.compiled_play.entries import warm_up
 
         warm_up(message)
 

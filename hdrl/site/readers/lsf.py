@@ -16,7 +16,8 @@ from hdrl.base.textnumbers import int_of
 from hdrl.site.readers.rows import UNREADABLE, Attempt, Attempts
 from hdrl.site.records import Dump, State
 
-_DONE, _EXIT = 64, 32
+_DONE = 64
+"""Bit of the status of a job that ended well."""
 _N_RUSAGE = 19
 OTHER_RECORDS = "records of other kinds than JOB_FINISH"
 

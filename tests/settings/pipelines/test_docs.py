@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from hdrl.experiment.reproduce.recipe import read_experiment
+from hdrl.learn.evolution import EvolutionConfig
 from hdrl.setting import SETTINGS
+from hdrl.settings.pipelines.envs.index import DEFAULT_N_WINDOWS
 from hdrl.settings.pipelines.envs.options import ERRORS, OBJECTIVES, REWARDS
 from hdrl.settings.pipelines.inputs import all_configurations
 from hdrl.settings.pipelines.loads.readers import read_set
 from hdrl.settings.pipelines.machine import read_machine
 from hdrl.settings.pipelines.options import LoadOptions
+from hdrl.settings.pipelines.simulation.index import SIGMA
 from hdrl.settings.pipelines.simulation.policies import RULES
 from hdrl.settings.pipelines.simulation.view import simulate_python
 
@@ -32,7 +35,7 @@ def test_every_name_is_told():
 
 
 def test_its_file_and_its_policy(tmp_path: Path):
-    (text,) = BLOCKS["json"]
+    text, _ = BLOCKS["json"]
     (tmp_path / "set.json").write_text(text)
     loads = all_configurations(read_set(tmp_path / "set.json"))
     assert [load.n_items for load in loads] == [1, 1]
@@ -45,7 +48,7 @@ def test_its_file_and_its_policy(tmp_path: Path):
 
 
 def test_its_options_run():
-    (text,) = (one for one in BLOCKS["console"])
+    text, _ = BLOCKS["console"]
     options = SETTINGS["pipelines"].inputs.Options.model_validate(
         json.loads(text[text.index("{") : text.rindex("}") + 1])
     )
@@ -55,9 +58,25 @@ def test_its_options_run():
     assert setting.measures.measure(trace)["n_jobs"] == trace.load.n_items
 
 
+def test_its_training_is_that_of_the_experiment():
+    """But for what the claimed one says of itself: its seed, its logs, and what is so by default."""
+    _, text = BLOCKS["json"]
+    shown = json.loads(text)
+    claimed_file = ROOT / "experiments" / "pipelines-index" / "train.json"
+    ours, theirs = (
+        SETTINGS["pipelines"].inputs.Options.model_validate(one)
+        for one in (shown, json.loads(claimed_file.read_text(encoding="utf-8")))
+    )
+    assert theirs.learning.settings == {"sigma": SIGMA, "averaging": EvolutionConfig().averaging}
+    assert theirs.learning.arguments == {"n_windows": DEFAULT_N_WINDOWS}
+    assert ours.load == theirs.load
+    for name in ("environment", "algorithm", "n_envs", "iterations", "episodes"):
+        assert getattr(ours.learning, name) == getattr(theirs.learning, name), name
+
+
 def test_its_numbers_are_the_claimed_ones():
     values_by_row = claimed("pipelines-generated")
-    shown = re.findall(r"^\| `([\w+]+)` \| (0\.\d{3} .*) \|$", TEXT, re.MULTILINE)
+    shown = re.findall(r"^\| `([\w+]+)` \| (0\.\d{3}(?: \| 0\.\d{3}){5}) \|$", TEXT, re.MULTILINE)
     assert len(shown) == 5
     for name, values in shown:
         for load, value in zip(("0.5", "0.6", "0.7", "0.8", "0.9", "1"), values.split(" | "), strict=True):

@@ -10,9 +10,10 @@ import pytest
 from gymnasium.utils import env_checker
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
+from numpy.typing import NDArray
 
 from hdrl.base.errors import DecisionError, OptionsError, UnknownName
-from hdrl.settings.pipelines.envs.env import PipelinesVectorEnv
+from hdrl.settings.pipelines.envs.env import PipelinesEnv, PipelinesVectorEnv
 from hdrl.settings.pipelines.envs.index import PipelinesIndexEnv, PipelinesIndexPlayer, PipelinesIndexVectorEnv
 from hdrl.settings.pipelines.inputs import generated_load, in_a_row
 from hdrl.settings.pipelines.kernel import codes, index
@@ -163,6 +164,40 @@ def test_an_evolved_index_is_a_policy_but_no_opponent() -> None:
     groups = book.groups()
     assert BY_HAND in groups["heuristics"]
     assert not set(shipped_indices()) & {name for names in groups.values() for name in names}
+
+
+# ---------------------------------------------------------------------- what agents see of it
+
+
+def test_a_kernel_is_held_whose_row_on_a_busy_unit_is_picked() -> None:
+    """As by the index: a waits for the GPU, c has the CPU meanwhile; at 15 c ends, and a is held once more."""
+    world = chain("b", (NEVER, 20)), chain("a", (90, 10)), chain("c", (15, NEVER))
+    load = released(world, (0, 0, 21), (1, 0, 60), (2, 0, 99))
+    env = PipelinesEnv(load=load, machine="1cpu+1gpu", lookahead=True, max_ready=3)
+    _, info = env.reset(seed=0)
+    assert env.observation_space.shape == (3 * 2, 16)
+
+    def pick(place: int, unit: int) -> tuple[NDArray[np.float32], list[int]]:
+        action = place * 2 + unit
+        assert info["action_mask"][action]
+        observation, *_, more = env.step(action)
+        info.update(more)
+        return observation, np.flatnonzero(info["action_mask"]).tolist()
+
+    # Ready by local deadline: b (21), a (60), c (99).
+    observation, legal = pick(0, 1)
+    assert legal == [0, 1, 2]  # a on both, c on the CPU
+    of_a_on_cpu, of_a_on_gpu = observation[0, 12:], observation[1, 12:]
+    # On the GPU, free at 20, a has 60 - 20 - 10 = 30 of 60 left; on the CPU -30, which is 60 less, and c would be late.
+    assert of_a_on_cpu.tolist() == [0, 0.5, 1, pytest.approx(1 / 3)]
+    assert of_a_on_gpu.tolist() == [0, 0.5, 0, 0]
+    _, legal = pick(0, 1)  # held
+    assert legal == [2]
+    _, legal = pick(1, 0)  # c; a is all that is left, and held
+    assert legal == [0, 1]  # at 15, c has ended
+    pick(0, 1)  # held again, nothing else is there: it goes on at 20
+    pick(0, 1)
+    assert sorted(runs(env.trace())) == [(0, 1, 0, 20), (1, 1, 20, 30), (2, 0, 0, 15)]
 
 
 # ---------------------------------------------------------------------- the environment

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from hdrl.compiled.cache import compile_once
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, Places, take_as
 from hdrl.settings.batch.compiled_play import rules
-from hdrl.settings.batch.compiled_play.jit import entry
-from hdrl.settings.batch.compiled_play.making import small_play
+from hdrl.settings.batch.compiled_play.jit import CACHE_FOLDER, entry
 from hdrl.settings.batch.compiled_play.network import best_action, lay_out, note_hold
-from hdrl.settings.batch.compiled_play.show import show, write_legal
-from hdrl.settings.batch.compiled_play.state import Play
+from hdrl.settings.batch.compiled_play.rules import show, write_legal
+from hdrl.settings.batch.compiled_play.state import Play, small_play
 from hdrl.settings.batch.identical_cores.observe import forget_shown
 
 
@@ -71,6 +73,24 @@ def decide(lent: Lent[Play]) -> None:
     Parameters
     ----------
     lent
-        The arrays; `compiled_play.making` makes them.
+        The arrays; `compiled_play.state` makes them.
     """
     _call(lent.places)
+
+
+def warm_up(message: Callable[[str], None] | None = None) -> None:
+    """Compile what plays models if it has never been compiled here; later processes load it from the cache.
+
+    Parameters
+    ----------
+    message
+        Told what is going on before anything takes long; ``None``: whoever listens to what is compiled.
+    """
+    text = "compiling what plays models of JobPick (the first time only, about ten seconds)"
+    compile_once(CACHE_FOLDER, "compiled", text, _decide_once, message)
+
+
+def _decide_once() -> None:
+    """Decide about nothing: no job waits at date 0."""
+    play = Lent(small_play())  # its arrays must outlive the call
+    decide(play)

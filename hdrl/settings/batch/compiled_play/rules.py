@@ -1,4 +1,6 @@
-"""What picks start, on a machine of any kind: `envs.job_pick_rules` in compiled code.
+"""What a model sees, which actions are legal, and what picks start, on a machine of any kind.
+
+The rules are those of `envs.job_pick_rules`, in compiled code.
 
 All decisions of one date are made in one go, so that a reservation is good until the last of them; only RLScheduler's
 date for the chosen job holds from one message to the next.
@@ -9,12 +11,11 @@ from __future__ import annotations
 import math
 
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.identical_cores import queue
+from hdrl.settings.batch.identical_cores import observe, queue
 from hdrl.settings.batch.identical_cores.codes import BLOCK, CHOOSE, OVERTAKE
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.backfill import choose_overtaking, could_overtake, expected_run_s, reserve
+from hdrl.settings.batch.kernel.backfill import choose_overtaking, could_overtake, expected_run_s, reserve, start_job
 from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores, put_back
-from hdrl.settings.batch.kernel.starting import start_job
 from hdrl.settings.batch.kernel.waiting import find
 
 NOBODY = -1
@@ -228,3 +229,58 @@ def hold(play, row):
     """Hold the job in a row until jobs arrive or end: it is neither chosen nor may it overtake."""
     play.pick.held[play.pick.job_at[play.pool.waiting[row]]] = play.pick.scalars[0].date
     queue.hold(play.pool, row)
+
+
+@jit
+def _write_expected(play):
+    """Write when running jobs are expected to end."""
+    state, pool = play.kernel, play.pool
+    for i in range(state.scalars[0].n_expected):
+        job = state.expected[i]
+        pool.expected_s[i] = state.jobs[job].expected_end_s
+        pool.expected_jobs[i] = play.pick.place_of[job]
+
+
+@jit
+def _write_predictions(play):
+    """Write what the kernel predicts of waiting jobs."""
+    state, pool = play.kernel, play.pool
+    for i in range(state.scalars[0].n_queue):
+        source = state.predictions[state.queue[i]]
+        target = pool.predictions[play.pick.place_of[state.queue[i]]]
+        target.length_s, target.harmonic_s = source.length_s, source.harmonic_s
+        target.log_length, target.log_harmonic = source.log_length, source.log_harmonic
+        target.log_last_two = source.log_last_two
+        target.log_request, target.log_share = source.log_request, source.log_share
+
+
+@jit
+def show(play):
+    """Write the observation, after `rules.next_stage`."""
+    pool = play.pool
+    if len(pool.columns) > 0:
+        _write_expected(play)
+    if play.pick.scalars[0].copies == 1:
+        _write_predictions(play)
+    queue.sort_queue(pool)
+    observe.show(pool)
+
+
+@jit
+def write_legal(play, stage):
+    """Write which actions are legal; return whether any is that picks a job."""
+    pool, legal = play.pool, play.pick.legal
+    settings = pool.settings[0]
+    legal[:] = 0
+    any_pick = False
+    for row in range(pool.scalars[0].n_shown):
+        job = play.pick.job_at[pool.waiting[row]]
+        may_pick = not is_held(play, job) if stage == CHOOSE else may_overtake(play, job)
+        if may_pick:
+            any_pick = True
+            legal[row] = 1
+            if settings.may_hold == 1 and is_running(play):
+                legal[settings.max_jobs + row] = 1
+    if settings.has_skip == 1:
+        legal[settings.max_jobs * (1 + settings.may_hold)] = 1 if can_wait(play) else 0
+    return any_pick

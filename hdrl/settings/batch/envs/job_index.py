@@ -36,7 +36,7 @@ DEFAULT_N_WINDOWS = 6
 class JobIndexVectorEnv(IndexVectorEnv):
     """A batch of environments in which weights of an index and a gate are judged by whole windows of logs.
 
-    **Description.** The action is an index of waiting jobs and a gate that holds jobs back (`kernel.index`): EASY with
+    **Description.** The action is an index of waiting jobs and a gate that holds jobs back (`kernel.keys`): EASY with
     that order. It is simulated on windows of one log or several, all rows on the same windows.
 
     **Action space.** ``Box(-50, 50, (24,))``, or ``(144,)`` with ``form="network"``: by how much the weights differ

@@ -5,12 +5,11 @@ from __future__ import annotations
 from hdrl.base.plainnet import PlainActor
 from hdrl.compiled.lend import Lent
 from hdrl.settings.batch.compiled_play.entries import decide
-from hdrl.settings.batch.compiled_play.making import new_play
-from hdrl.settings.batch.compiled_play.state import Play
+from hdrl.settings.batch.compiled_play.state import Play, new_play
 from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
 from hdrl.settings.batch.envs.job_pick_picture import new_picture_pool
 from hdrl.settings.batch.envs.machines import PoolInputs
-from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
+from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.policies.choices import read_choices
 from hdrl.settings.batch.predict.predictors import PREDICTORS

@@ -39,7 +39,7 @@ BACKFILLINGS: dict[str, int] = {
     **{name: number for name, number in KINDS.items() if number != kernel_codes.CONSERVATIVE},
     "rlscheduler": kernel_codes.STRICT_FCFS,
 }
-"""Who may overtake a job that does not fit, see `identical_cores.backfill`."""
+"""Who may overtake a job that does not fit, see `identical_cores.engine`."""
 
 SHAPED = "shaped"
 """The reward of each step that is what it adds to the objective."""

@@ -10,8 +10,8 @@ from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
 from hdrl.settings.batch.envs.job_pick_rules import NOBODY, PickRules
 from hdrl.settings.batch.envs.machines import PoolInputs
 from hdrl.settings.batch.identical_cores import entries
-from hdrl.settings.batch.identical_cores.past import PoolPast, most_groups
 from hdrl.settings.batch.identical_cores.state import OrderState, new_order_state, set_episode
+from hdrl.settings.batch.identical_cores.table import PoolPast, most_groups
 from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.simulation.view import News, View
 

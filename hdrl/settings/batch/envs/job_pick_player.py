@@ -23,7 +23,7 @@ from hdrl.envs.masks import ACTION_MASK, LegalDiscrete
 from hdrl.envs.own_objective import OwnObjective
 from hdrl.envs.requests import check_reset_options
 from hdrl.envs.row_pick import ROW_MASK
-from hdrl.settings.batch.compiled_play.compilation import warm_up
+from hdrl.settings.batch.compiled_play.entries import warm_up
 from hdrl.settings.batch.envs.job_pick_compiled import CompiledPicks, rule_of
 from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, SKIP, PickChoices
 from hdrl.settings.batch.envs.job_pick_picture import Picture

@@ -14,7 +14,7 @@ from hdrl.base.errors import OptionsError, PlatformError, suggest
 from hdrl.envs.episodes import Part
 from hdrl.envs.requests import check_flags, checked_count
 from hdrl.settings.batch.identical_cores.table import JobColumns
-from hdrl.settings.batch.kernel.curves import MB_PER_GB
+from hdrl.settings.batch.kernel.energy import MB_PER_GB
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.homogeneous import PREFIX
 from hdrl.settings.batch.platform.model import Platform

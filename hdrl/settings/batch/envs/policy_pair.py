@@ -35,8 +35,8 @@ from hdrl.settings.batch.envs.policy_pair_rows import PairRows, window_workload
 from hdrl.settings.batch.envs.policy_pair_trace import replay
 from hdrl.settings.batch.envs.rewards import ALIASES, OBJECTIVES, GivenObjective, read_objective
 from hdrl.settings.batch.kernel import codes, episodes
+from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.kernel.reward import N_OBJECTIVES
-from hdrl.settings.batch.kernel.rule import NO_RULE
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.pairs import VOID, read_pair

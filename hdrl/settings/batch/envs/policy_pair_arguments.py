@@ -23,9 +23,9 @@ from hdrl.settings.batch.envs.rewards import (
     Objective,
 )
 from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.beginning import Rule
 from hdrl.settings.batch.kernel.observe import N_QUARTILES, N_QUEUE_VALUES
 from hdrl.settings.batch.kernel.reward import OWN
-from hdrl.settings.batch.kernel.rule import Rule
 from hdrl.settings.batch.kernel.state import MOST_TIMEOUTS
 from hdrl.settings.batch.platform import pstate_rules, read_platform
 from hdrl.settings.batch.platform.model import Platform

@@ -1,7 +1,7 @@
 """The arrays behind a batch of policy-pair environments, and how a row of them begins an episode.
 
 Episodes begin often, so that little may happen then in Python: the rows of all jobs are made once, and compiled code
-picks from them (`kernel.origin`).
+picks from them (`kernel.episodes`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from hdrl.compiled.lend import Lent
 from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.envs.episodes import EpisodePlan, Window
 from hdrl.settings.batch.kernel import codes, episodes, observe
-from hdrl.settings.batch.kernel.episodes import Episodes
+from hdrl.settings.batch.kernel.episodes import Episodes, Origin, Section, new_origin
 from hdrl.settings.batch.kernel.observe import new_watches
-from hdrl.settings.batch.kernel.origin import Origin, Section, new_origin
 from hdrl.settings.batch.kernel.state import new_state
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.model import Workload

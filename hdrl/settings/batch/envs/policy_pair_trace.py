@@ -14,9 +14,9 @@ from hdrl.compiled.team import new_team
 from hdrl.envs.episodes import Window
 from hdrl.settings.batch.envs.policy_pair_rows import JobTable
 from hdrl.settings.batch.kernel import codes, episodes
+from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 from hdrl.settings.batch.kernel.episodes import Episodes
 from hdrl.settings.batch.kernel.observe import MINIMAL, N_QUEUE_VALUES, N_SUMS, Watch
-from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.answer import grown_for, with_room_for_decisions

@@ -24,7 +24,7 @@ from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Part
 from hdrl.metrics.formulas import bounded_slowdown, slowdown
 from hdrl.settings.batch.kernel import codes, entries
-from hdrl.settings.batch.kernel.rule import Rule
+from hdrl.settings.batch.kernel.beginning import Rule
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hdrl.compiled.codes import CodeTable
-from hdrl.settings.batch.kernel.index import N_FEATURES
+from hdrl.settings.batch.kernel.keys import N_FEATURES
 
 # What `identical_cores.engine.advance` stopped for.
 OVER = 0  # every job has been started
@@ -50,6 +50,6 @@ EARLIEST_START = 8
 IS_CHOSEN = 9
 PROFILE = 10  # and N_PROFILE - 1 more
 N_PROFILE = 8  # how many dates to come the profile of free processors has
-INDEX = PROFILE + N_PROFILE  # and the other features of `kernel.index`
+INDEX = PROFILE + N_PROFILE  # and the other features of `kernel.keys`
 BACKLOG = INDEX + N_FEATURES
 COLUMNS = CodeTable("column", range(BACKLOG + 1))

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.cache import compile_once
 from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.serving import NO_NUMBERS, RESET, STEP, serving
+from hdrl.compiled.team import new_team
 from hdrl.settings.batch.identical_cores import engine
 from hdrl.settings.batch.identical_cores.codes import N_OBJECTIVES, NO_KEY, OVER, OWN
 from hdrl.settings.batch.identical_cores.events import objective_value, reward_for
 from hdrl.settings.batch.identical_cores.guide import guided
 from hdrl.settings.batch.identical_cores.history import note_end, note_start, note_submission
-from hdrl.settings.batch.identical_cores.jit import entry
+from hdrl.settings.batch.identical_cores.jit import CACHE_FOLDER, entry
 from hdrl.settings.batch.identical_cores.observe import observe, observe_anew
 from hdrl.settings.batch.identical_cores.queue import arrange_queue, hold
 from hdrl.settings.batch.identical_cores.state import OrderState, smallest_state
@@ -207,3 +209,15 @@ def objectives(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> NDArray[np
         By their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
     """
     return SERVED.ask(batch, _TELL, chosen)
+
+
+def warm_up(message: Callable[[str], None]) -> None:
+    """Compile the simulator if it has never been compiled here; later processes load it from the cache."""
+    text = "compiling the simulator of identical processors (the first time only, about ten seconds)"
+    compile_once(CACHE_FOLDER, "compiled", text, _step_once, message)
+
+
+def _step_once() -> None:
+    """Run one job on one processor: the entries are one compiled function, so that this compiles them."""
+    batch, chosen = smallest_state(), np.ones(1, dtype=np.bool_)
+    SERVED.reset(Lent(batch), new_team(1), chosen)

@@ -1,7 +1,7 @@
 """What a policy of the kernel would do at a decision of JobPick: what learners may imitate.
 
 The policy is a job key, by requested or predicted times, or an index with weights, perhaps with a gate
-(`kernel.index`). What the index looks at is as it was at the first decision of an event, as in the kernel; whether the
+(`kernel.keys`). What the index looks at is as it was at the first decision of an event, as in the kernel; whether the
 gate holds a job is looked at after every start. A gate needs actions that hold: *skip* where nothing else is left to
 start, *hold* otherwise. Only jobs that have a row can be picked: where more than ``max_jobs`` wait, schedules may
 differ from the kernel's.
@@ -16,8 +16,7 @@ from hdrl.settings.batch.identical_cores.codes import OVER, OVERTAKE
 from hdrl.settings.batch.identical_cores.history import backlog, describe_waiting
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.groups import share_without_room
-from hdrl.settings.batch.kernel.index import holds, weigh_described
-from hdrl.settings.batch.kernel.keys import job_key
+from hdrl.settings.batch.kernel.keys import holds, job_key, weigh_described
 from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 NOBODY = -1

@@ -1,7 +1,7 @@
 """What is predicted of run times in a pool, by the rules of the kernel (`kernel.history`) and from the same sums.
 
 Jobs are counted from the first one of the episode here. What has ended before it is in the sums when an episode begins
-(`identical_cores.past`); what ends in it is added when it does, so that no prediction knows what no scheduler knows.
+(`identical_cores.table`); what ends in it is added when it does, so that no prediction knows what no scheduler knows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.groups import end_in, note_room
 from hdrl.settings.batch.kernel.history import predict_into
-from hdrl.settings.batch.kernel.index import backlog_of, describe, describe_after_start
+from hdrl.settings.batch.kernel.keys import backlog_of, describe, describe_after_start
 from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 
@@ -95,7 +95,7 @@ def describe_again(state, place):
 
 @jit
 def backlog(state):
-    """Return the feature of the work that waits, as the gate of `kernel.index` sees it."""
+    """Return the feature of the work that waits, as the gate of `kernel.keys` sees it."""
     s, work_s = state.scalars[0], 0.0
     for i in range(s.n_waiting):
         job = state.waiting[i]

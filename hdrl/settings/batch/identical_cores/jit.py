@@ -10,7 +10,7 @@ from hdrl.compiled.jit import entry_in
 _HERE = Path(__file__).parent
 _KERNEL = _HERE.parent / "kernel"
 _HISTORY = _HERE.parent / "workload" / "history.py"
-_TAKEN = ("codes", "keys", "groups", "history", "index", "network")
+_TAKEN = ("codes", "keys", "groups", "history")
 
 CACHE_FOLDER = cache_folder("hdrl-order", [_HERE, *(_KERNEL / f"{name}.py" for name in _TAKEN), _HISTORY])
 

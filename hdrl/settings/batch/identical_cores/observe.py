@@ -13,12 +13,12 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.identical_cores import codes
-from hdrl.settings.batch.identical_cores.backfill import may_overtake
 from hdrl.settings.batch.identical_cores.codes import CHOOSE, N_PROFILE, N_TEMPLATE, OVER, OVERTAKE
+from hdrl.settings.batch.identical_cores.engine import may_overtake
 from hdrl.settings.batch.identical_cores.events import has_event
 from hdrl.settings.batch.identical_cores.history import backlog, describe_again, describe_waiting
 from hdrl.settings.batch.identical_cores.queue import NOWHERE, is_open
-from hdrl.settings.batch.kernel.index import FIRST_OF_STARTS, N_FEATURES
+from hdrl.settings.batch.kernel.keys import FIRST_OF_STARTS, N_FEATURES
 
 CAP = 1.0 - 1e-5
 _STARTS = np.array([1e-5, 1.0 - 1e-5], dtype=np.float32)  # whether a job can start; a table, for no branch is as fast
@@ -225,7 +225,7 @@ def _between(value, lowest, highest):
 
 @jit
 def _write_index(state, column, first, n_shown, n_features):
-    """Write the features of `kernel.index`, from a column on; of rows before the first, those that starts change."""
+    """Write the features of `kernel.keys`, from a column on; of rows before the first, those that starts change."""
     x, observations = state.features, state.observations
     for row in range(n_shown):
         at, k = row * n_features + column, 0

@@ -11,10 +11,9 @@ from hdrl.compiled.fields import new_arrays, own, shared
 from hdrl.compiled.records import record_dtype
 from hdrl.settings.batch.identical_cores.codes import COLUMNS, COMMITMENTS, N_PROFILE, N_TEMPLATE, OBJECTIVES
 from hdrl.settings.batch.kernel.codes import ORDER_BACKFILLINGS, ORDER_JOB_KEYS, PREDICT_NOTHING, PREDICTORS
-from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
+from hdrl.settings.batch.kernel.groups import N_LEVELS, N_NEURONS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
-from hdrl.settings.batch.kernel.index import N_FEATURES
-from hdrl.settings.batch.kernel.network import N_NEURONS
+from hdrl.settings.batch.kernel.keys import N_FEATURES
 
 Rows: TypeAlias = NDArray[np.void]
 Floats: TypeAlias = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""The table of jobs that all environments of a batch share."""
+"""The table of jobs that all environments of a batch share, and what is known of ended jobs when an episode begins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 from hdrl.settings.batch.identical_cores.codes import N_TEMPLATE
 from hdrl.settings.batch.identical_cores.observe import CAP
-from hdrl.settings.batch.identical_cores.state import JOB_DTYPE
+from hdrl.settings.batch.identical_cores.state import JOB_DTYPE, OrderState
+from hdrl.settings.batch.kernel.beginning import first_sums
+from hdrl.settings.batch.workload.history import Past, past_at, past_of
+from hdrl.settings.batch.workload.model import Workload
 
 FloatArray = NDArray[np.float64]
 
@@ -105,3 +108,38 @@ def row_templates(
         scaled = _by_largest(name, values, columns) if by_largest else numbers / (numbers + half)
         rows[:, place] = np.where(absent, _ABSENT, np.minimum(scaled, CAP))
     return rows
+
+
+@dataclass(frozen=True, eq=False)
+class PoolPast:
+    """Ended jobs of workloads, for the windows that are cut from them.
+
+    Attributes
+    ----------
+    workloads
+        The workloads.
+    orders
+        For each, the indices of its jobs in the order of submission.
+    """
+
+    workloads: tuple[Workload, ...]
+    orders: tuple[NDArray[np.int64], ...]
+
+    def write(self, pool: OrderState, row: int, workload: int, start: int, n_jobs: int) -> None:
+        """Write what is known when a window begins to the arrays of an environment."""
+        past = self._past(workload, start, n_jobs)
+        sums = first_sums(past)
+        pool.groups[row, :n_jobs] = past.groups
+        pool.sums[row, : len(sums)] = sums
+
+    def _past(self, workload: int, start: int, n_jobs: int) -> Past:
+        load, order = self.workloads[workload], self.orders[workload]
+        chosen = order[start : start + n_jobs]
+        if load.history is not None and load.places is not None:
+            return past_at(load.history, load.places[chosen])
+        return past_of(load.take(chosen))
+
+
+def most_groups(n_jobs: int) -> int:
+    """Return how many groups jobs of a window may belong to: one of all, and at most one each of the other levels."""
+    return 1 + 4 * n_jobs

@@ -9,6 +9,8 @@ Expected ends come from requested times, longer on slower cores. A job that has 
 to end at once. Reservations that go by predictions (``predicts_ends``) expect a job that has outlived its prediction
 to run on, by a minute at first and then by more and more, up to its requested time, as EASY++ does.
 
+What it takes to start a job, whoever chose it, is here, too: the queue, the machine, the answer and the logs.
+
 References
 ----------
 D. Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995. A. Mu'alem, D. Feitelson, "Utilization, Predictability,
@@ -24,13 +26,14 @@ import math
 import numpy as np
 
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel import codes, mail
+from hdrl.settings.batch.kernel.cluster import after_locking
 from hdrl.settings.batch.kernel.history import note_end, note_start
-from hdrl.settings.batch.kernel.index import holds
+from hdrl.settings.batch.kernel.keys import holds
 from hdrl.settings.batch.kernel.onoff import end_core_of, first_core_of, gather_coming, on_from_s
 from hdrl.settings.batch.kernel.plan import fastest_gflops, leave_plan, length_at, length_s, slowest_gflops
-from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores, put_back
-from hdrl.settings.batch.kernel.waiting import order_length_s
+from hdrl.settings.batch.kernel.selection import CHOSEN, NO_CORES, NO_MEMORY, choose_cores, put_back
+from hdrl.settings.batch.kernel.waiting import order_length_s, take
 
 CORRECTIONS_S = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 72000.0, 180000.0, 360000.0)
 """By how much a prediction that was outlived grows, the first time, the second, ...; the last one ever after."""
@@ -309,3 +312,26 @@ def could_overtake(state, job, core_key, head_job, shadow_s, room):
                 _give_back(state, state.pool[i], job, state.jobs[head_job], 1)
         put_back(state, job, first)
     return allowed
+
+
+@jit
+def start_job(state, job, place, first, n):
+    """Start the waiting job at ``place`` of the queue on the locked cores ``pool[first:first + n]``."""
+    take(state, place)
+    expect_end(state, job, first, n)
+    after_locking(state, first, n)
+    mail.add_op(state, codes.EXECUTE, job, first, n, 0.0)
+
+
+@jit
+def note_failure(state, reason):
+    """Note that the next job did not fit, and what was missing: the outcome of `choose_cores`."""
+    s = state.scalars[0]
+    if s.logging == 0:
+        return
+    if reason == NO_CORES:
+        state.core_fails[s.n_core_fails] = s.message_s
+        s.n_core_fails += 1
+    elif reason == NO_MEMORY:
+        state.memory_fails[s.n_memory_fails] = s.message_s
+        s.n_memory_fails += 1

@@ -3,6 +3,8 @@
 This is the decision system's picture of the machine. It is changed by decisions (`lock`, `unlock`) and turned
 into P-state requests by `add_pstate_ops`; the simulated hosts follow when the requests reach them. The same
 functions serve when real Batsim simulates.
+
+The cores of an allocation are sorted here, too.
 """
 
 from __future__ import annotations
@@ -321,3 +323,27 @@ def _add_pstate_op(state, pstate):
     state.n_switching[pstate] = 0
     add_op(state, codes.SET_PSTATE, pstate, s.n_pool, n, 0.0)
     s.n_pool += n
+
+
+@jit
+def sort_cores(state, first, n):
+    """Sort ``pool[first:first + n]`` ascending: different cores.
+
+    Each is put into a set, out of which they come in order: that takes one pass, and nothing in it depends on a
+    comparison that cannot be foretold.
+    """
+    if n < 2:
+        return
+    pool, words = state.pool, state.chosen
+    least, greatest = pool[first], pool[first]
+    for i in range(first, first + n):
+        bits.put(words, pool[i])
+        least, greatest = min(least, pool[i]), max(greatest, pool[i])
+    place = first
+    for i in range(bits.place_of(least), bits.place_of(greatest) + 1):
+        word = words[i]
+        words[i] = bits.NONE
+        while word != bits.NONE:
+            pool[place] = bits.number(i, word)
+            word = bits.without_lowest(word)
+            place += 1

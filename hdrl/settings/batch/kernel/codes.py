@@ -8,6 +8,7 @@ NaN.
 from __future__ import annotations
 
 from hdrl.compiled.codes import CodeTable
+from hdrl.compiled.jit import jit
 
 # What `kernel.engine.advance` stopped for.
 MESSAGE = 0  # the scheduler is to be asked
@@ -127,7 +128,7 @@ JOB_F3_RELATIVE = 18
 JOB_F4_RELATIVE = 19
 JOB_GIVEN = 20  # the priority that somebody outside the kernel has written into the job
 
-JOB_INDEX = 21  # the index of `kernel.index`, which needs weights
+JOB_INDEX = 21  # the index of `kernel.keys`, which needs weights
 
 JOB_KEYS = CodeTable("job key", range(JOB_RANDOM, JOB_INDEX + 1))
 """The job keys of the kernel."""
@@ -211,3 +212,18 @@ ERROR_NODE_NOT_FREE = 13
 ERROR_NODE_STATUS = 14  # to be switched off, but not on; to be switched on, but not off
 ERROR_PART_OF_NODE = 15  # some hosts of a node are to be switched without the others
 ERROR_UNKNOWN_CODE = 12  # a number that no table here knows; it stands where otherwise the core does
+
+
+@jit
+def refuse(state, error, job, core):
+    """Note an error, one of ``ERROR_*``, and what it is about (-1: nothing)."""
+    s = state.scalars[0]
+    s.error = error
+    s.error_job = job
+    s.error_core = core
+
+
+@jit
+def refuse_code(state, code):
+    """Note that a number was met that no table of this module knows."""
+    refuse(state, ERROR_UNKNOWN_CODE, -1, code)

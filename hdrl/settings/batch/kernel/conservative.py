@@ -32,12 +32,11 @@ from hdrl.settings.batch.kernel.asking import (
     room_from_s,
     tell_those_behind,
 )
-from hdrl.settings.batch.kernel.backfill import cores_in_answer
+from hdrl.settings.batch.kernel.backfill import cores_in_answer, note_failure
 from hdrl.settings.batch.kernel.plan import NO_RESERVATION, NOT_FOUND, ROUNDING_S, clear, hold
 from hdrl.settings.batch.kernel.plan_nodes import begin_marks, is_possible, plan_chosen_nodes, plan_cores_of
 from hdrl.settings.batch.kernel.reserving import find_hole, held_until_s, reserve, start_or_move
 from hdrl.settings.batch.kernel.selection import CHOSEN
-from hdrl.settings.batch.kernel.starting import note_failure
 from hdrl.settings.batch.kernel.waiting import sort_by_priority
 
 

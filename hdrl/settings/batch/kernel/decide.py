@@ -7,17 +7,23 @@
 from __future__ import annotations
 
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.kernel import codes, engine, mail, senders
-from hdrl.settings.batch.kernel.backfill import choose_overtaking, forget_end, gather_candidates, is_held, reserve
-from hdrl.settings.batch.kernel.cluster import add_pstate_ops, lock, release, unlock
+from hdrl.settings.batch.kernel import codes, engine, mail, server
+from hdrl.settings.batch.kernel.backfill import (
+    choose_overtaking,
+    forget_end,
+    gather_candidates,
+    is_held,
+    note_failure,
+    reserve,
+    start_job,
+)
+from hdrl.settings.batch.kernel.cluster import add_pstate_ops, lock, release, sort_cores, unlock
+from hdrl.settings.batch.kernel.codes import refuse_code
 from hdrl.settings.batch.kernel.groups import share_without_room
-from hdrl.settings.batch.kernel.index import backlog_of, weigh
+from hdrl.settings.batch.kernel.keys import backlog_of, weigh
 from hdrl.settings.batch.kernel.node_rules import manage_nodes
 from hdrl.settings.batch.kernel.onoff import hear_call, hear_node
-from hdrl.settings.batch.kernel.refusal import refuse_code
 from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores
-from hdrl.settings.batch.kernel.sorting import sort_cores
-from hdrl.settings.batch.kernel.starting import note_failure, start_job
 from hdrl.settings.batch.kernel.waiting import enqueue, find, peek, sort_by_priority
 from hdrl.settings.batch.workload.history import ALL_LEVEL
 
@@ -59,7 +65,7 @@ def answer(state):
     """Add the requests for nodes and P-states, and let the answer take effect."""
     manage_nodes(state)
     add_pstate_ops(state)
-    senders.reply(state)
+    server.reply(state)
 
 
 @jit

@@ -23,22 +23,23 @@ import numpy as np
 
 from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
+from hdrl.compiled.rounding import round6
 from hdrl.settings.batch.kernel import codes, jobs, switches
+from hdrl.settings.batch.kernel.codes import refuse_code
 from hdrl.settings.batch.kernel.mail import post, tell
-from hdrl.settings.batch.kernel.refusal import refuse_code
-from hdrl.settings.batch.kernel.rounding import round6
-from hdrl.settings.batch.kernel.senders import (
+from hdrl.settings.batch.kernel.server import (
     WITH_ANSWER,
     finish,
     pass_first_sleeps,
     post_late,
     post_reply,
     rank_of_ends,
+    receive,
     reply_slot,
+    send_if_due,
     sender_continues,
     submit,
 )
-from hdrl.settings.batch.kernel.server import receive, send_if_due
 
 SLEEP_PRECISION_S = 1e-9
 WORK_PRECISION = 1e-14

@@ -7,17 +7,20 @@ second one, compiled when it is first called. What the requests do is documented
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from hdrl.base.errors import SimulationError
+from hdrl.compiled.cache import compile_once
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, Places, take_as
-from hdrl.settings.batch.kernel import codes, decide, engine, mail, waiting
+from hdrl.settings.batch.kernel import codes, decide, engine, mail, printing, waiting
+from hdrl.settings.batch.kernel.backfill import start_job
 from hdrl.settings.batch.kernel.cluster import follow_owner, remaining
 from hdrl.settings.batch.kernel.conservative import schedule_conservative
-from hdrl.settings.batch.kernel.jit import entry
+from hdrl.settings.batch.kernel.jit import CACHE_FOLDER, entry
 from hdrl.settings.batch.kernel.onoff import switch_hosts, switch_off, switch_on
-from hdrl.settings.batch.kernel.starting import start_job
 from hdrl.settings.batch.kernel.state import State, small_state
 
 _BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP = range(6)
@@ -236,3 +239,29 @@ def run_pair(
     _check_policy(lent.arrays, job_key, core_key, backfilling)
     codes.UNCALLED_BACKFILLINGS.check(backfilling)
     return int(_call(lent.places, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])
+
+
+def warm_up(message: Callable[[str], None]) -> None:
+    """Compile the kernel if it has never been compiled here; later processes load it from the cache."""
+    text = "compiling the simulator (the first time only, about half a minute)"
+    compile_once(CACHE_FOLDER, "compiled", text, _simulate_once, message)
+
+
+def warm_up_conservative(message: Callable[[str], None]) -> None:
+    """Compile conservative backfilling if it has never been compiled here; it is apart from the rest."""
+    text = "compiling conservative backfilling (the first time only, some ten seconds)"
+    compile_once(CACHE_FOLDER, "conservative", text, _plan_once, message)
+
+
+def _plan_once() -> None:
+    """Make a decision about nothing: no job waits at date 0."""
+    schedule_pair(Lent(small_state()), codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, codes.CONSERVATIVE)
+
+
+def _simulate_once() -> None:
+    """Simulate and print: the entries of a simulation are one compiled function, so that this compiles them."""
+    lent = Lent(small_state())
+    begin(lent)
+    run_pair(lent, codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, 1000)
+    table = Lent(printing.small_table())
+    printing.print_rows(table.places, 1, 0)

@@ -5,6 +5,11 @@ of that user, request and number of cores (`workload.history`). Each group keeps
 that ends, and what a fine group says shrinks towards what the next coarser one does: as ``m`` ended jobs of which it
 knows nothing would.
 
+A small network predicts run times from the same. It sees what the groups say of a job at each level, before and after
+shrinking, its request, and its user: 20 numbers through two layers of 32 neurons (tanh) to two, the logarithm of run /
+request and that of the mean of 10 / max(run, 10). `predict.training` trains it, on logs and not on the machine that it
+is used on: all that it sees has no unit but the request.
+
 References
 ----------
 D. Tsafrir, Y. Etsion, D. Feitelson, "Backfilling Using System-Generated Predictions Rather than User Runtime
@@ -14,13 +19,14 @@ Estimates", IEEE TPDS 18(6), 2007 (the mean of the last two).
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.compiled.records import record_dtype
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.workload.history import LEVELS
+from hdrl.settings.batch.workload.history import LEVELS, USER_LEVEL
 
 SUMS_DTYPE = record_dtype(
     [
@@ -133,3 +139,58 @@ def of_user(user, predictor, requested_s):
     if predictor == codes.PREDICT_USER_MEAN:
         return requested_s if user.n_ended == 0 else min(requested_s, user.run_s / user.n)
     return np.nan
+
+
+LAYERS = (3 * N_LEVELS + 5, 32, 32, 2)
+"""How many numbers go in, the neurons of the layers, and how many numbers come out."""
+
+N_NUMBERS = sum((n_in + 1) * n_out for n_in, n_out in pairwise(LAYERS))
+"""How many weights and biases there are: layer by layer, and there neuron by neuron: its weights, then its bias."""
+
+N_NEURONS = sum(LAYERS)
+
+
+@jit
+def look(sums, groups, requested_s, seen):
+    """Write what the network sees of a job to the first places of ``seen``."""
+    log_request = math.log(max(requested_s, 1.0))
+    log_ratio, inverse = FIRST_LOG_RATIO, FIRST_INVERSE
+    for level in range(N_LEVELS):
+        group, m = sums[groups[level]], SHRINKAGES[level]
+        log_ratio = (group.log_ratio + m * log_ratio) / (group.n + m)
+        inverse = (group.inverse + m * inverse) / (group.n + m)
+        seen[3 * level] = log_ratio / 2.0
+        seen[3 * level + 1] = math.log(inverse) / 2.0 + 1.0
+        seen[3 * level + 2] = group.n / (group.n + 2.0)
+    user, first = sums[groups[USER_LEVEL]], 3 * N_LEVELS
+    last = math.log(max(user.last_s, 1.0)) if user.n_ended > 0 else log_request
+    seen[first] = (log_request - 8.0) / 2.0
+    seen[first + 1] = (last - log_request) / 2.0
+    seen[first + 2] = (math.log(max(user.before_last_s, 1.0)) - log_request) / 2.0 if user.n_ended > 1 else 0.0
+    seen[first + 3] = spread(user) - 1.0
+    seen[first + 4] = math.log(1.0 + user.n_here) / 2.0
+
+
+@jit
+def answer(network, neurons):
+    """Let the network answer to what stands in the first places of ``neurons``; return its two numbers."""
+    place, first = 0, 0
+    for layer in range(1, len(LAYERS)):
+        n_in, n_out = LAYERS[layer - 1], LAYERS[layer]
+        for neuron in range(n_out):
+            total = network[place + n_in]
+            for i in range(n_in):
+                total += network[place + i] * neurons[first + i]
+            place += n_in + 1
+            neurons[first + n_in + neuron] = math.tanh(total) if layer < len(LAYERS) - 1 else total
+        first += n_in
+    return neurons[first], neurons[first + 1]
+
+
+@jit
+def learned(network, neurons, sums, groups, requested_s):
+    """Return the geometric and the harmonic mean that the network predicts of a run time, in seconds."""
+    look(sums, groups, requested_s, neurons)
+    log_ratio, log_inverse = answer(network, neurons)
+    inverse = min(1.0, max(math.exp(min(log_inverse, 0.0)), SHORT_S / max(requested_s, SHORT_S)))
+    return requested_s * math.exp(min(log_ratio, 0.0)), SHORT_S / inverse

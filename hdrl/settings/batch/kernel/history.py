@@ -13,8 +13,7 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.compiled.records import record_dtype
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.groups import SHORT_S, end_in, last_two_s, note_room, of_user, shrunk
-from hdrl.settings.batch.kernel.network import learned
+from hdrl.settings.batch.kernel.groups import SHORT_S, end_in, last_two_s, learned, note_room, of_user, shrunk
 from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 PREDICTION_DTYPE = record_dtype(
@@ -34,7 +33,7 @@ PREDICTION_DTYPE = record_dtype(
 )
 """What is predicted of a job: how long it will run, in seconds (``length_s``, which the order of jobs goes by), and
 the harmonic mean of max(run, 10); ``given_s`` is what somebody outside has said. Then what does not change while
-it waits, and what `kernel.index` makes of it."""
+it waits, and what `kernel.keys` makes of it."""
 
 
 @jit

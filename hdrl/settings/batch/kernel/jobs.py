@@ -12,9 +12,18 @@ import numpy as np
 from hdrl.compiled import bits, heap
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.curves import find_paces, speed_flops
-from hdrl.settings.batch.kernel.energy import charge, energy_of, flops_per_core, log_energy, power, set_rate, total
-from hdrl.settings.batch.kernel.refusal import refuse_code
+from hdrl.settings.batch.kernel.codes import refuse_code
+from hdrl.settings.batch.kernel.energy import (
+    charge,
+    energy_of,
+    find_paces,
+    flops_per_core,
+    log_energy,
+    power,
+    set_rate,
+    speed_flops,
+    total,
+)
 
 SHORTEST_RUN_S = 1e-5
 """Run time that Batsim reports for a job that took no time."""

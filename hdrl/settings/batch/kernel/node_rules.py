@@ -19,6 +19,7 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.kernel.codes import refuse
 from hdrl.settings.batch.kernel.mail import add_op
 from hdrl.settings.batch.kernel.onoff import (
     DATE_PRECISION_S,
@@ -30,7 +31,6 @@ from hdrl.settings.batch.kernel.onoff import (
     switch_off,
     switch_on,
 )
-from hdrl.settings.batch.kernel.refusal import refuse
 
 
 @jit

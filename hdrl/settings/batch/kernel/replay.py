@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.groups import end_in, of_user, shrunk
+from hdrl.settings.batch.kernel.groups import end_in, look, of_user, shrunk
 from hdrl.settings.batch.kernel.jit import entry
-from hdrl.settings.batch.kernel.network import look
 from hdrl.settings.batch.workload.history import USER_LEVEL
 
 REPLAYED = ("last2", "user_mean", "geo", "harm")
@@ -53,6 +52,6 @@ def replay(arrivals, ends, requested_s, run_s, submit_s, ended_s, groups, sums, 
     results
         Is filled in, shape ``(n_jobs, len(REPLAYED))``: seconds.
     seen
-        Is filled in, shape ``(n_jobs, kernel.network.LAYERS[0])``: what the network sees.
+        Is filled in, shape ``(n_jobs, kernel.groups.LAYERS[0])``: what the network sees.
     """
     _replay(arrivals, ends, requested_s, run_s, submit_s, ended_s, groups, sums, results, seen)

@@ -16,8 +16,8 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel.asking import give_back, note_asked, reach_s, room_from_s
-from hdrl.settings.batch.kernel.backfill import expected_run_s
-from hdrl.settings.batch.kernel.cluster import lock, unlock
+from hdrl.settings.batch.kernel.backfill import expected_run_s, start_job
+from hdrl.settings.batch.kernel.cluster import lock, sort_cores, unlock
 from hdrl.settings.batch.kernel.plan import (
     NO_RESERVATION,
     NOT_FOUND,
@@ -43,8 +43,6 @@ from hdrl.settings.batch.kernel.plan_nodes import (
     plan_cores_of,
 )
 from hdrl.settings.batch.kernel.selection import CHOSEN, NO_CORES, choose_cores
-from hdrl.settings.batch.kernel.sorting import sort_cores
-from hdrl.settings.batch.kernel.starting import start_job
 from hdrl.settings.batch.kernel.waiting import find
 
 

@@ -13,8 +13,7 @@ from hdrl.compiled import bits
 from hdrl.compiled.jit import jit
 from hdrl.compiled.twister import draw_below
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.cluster import lock, n_busy_cores, unlock
-from hdrl.settings.batch.kernel.sorting import sort_cores
+from hdrl.settings.batch.kernel.cluster import lock, n_busy_cores, sort_cores, unlock
 
 _BLOCK = 16
 _BY_GROUPS = (

@@ -20,6 +20,7 @@ from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.twister import N_TWISTER, twister_state
 from hdrl.settings.batch.kernel import beginning
 from hdrl.settings.batch.kernel.asking import N_KINDS
+from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule, arrays_of
 from hdrl.settings.batch.kernel.dtypes import (
     CORE_DTYPE,
     CURVE_DTYPE,
@@ -46,13 +47,11 @@ from hdrl.settings.batch.kernel.dtypes import (
     STEP_DTYPE,
     SUBMITTER_DTYPE,
 )
-from hdrl.settings.batch.kernel.groups import N_LEVELS, SUMS_DTYPE
+from hdrl.settings.batch.kernel.groups import N_LEVELS, N_NEURONS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
-from hdrl.settings.batch.kernel.index import N_FEATURES
-from hdrl.settings.batch.kernel.network import N_NEURONS
+from hdrl.settings.batch.kernel.keys import N_FEATURES
 from hdrl.settings.batch.kernel.plan import RESERVATION_DTYPE
 from hdrl.settings.batch.kernel.plan_nodes import N_MARKS
-from hdrl.settings.batch.kernel.rule import NO_RULE, Rule, arrays_of
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING

@@ -11,10 +11,10 @@ import numpy as np
 from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes, jobs
+from hdrl.settings.batch.kernel.codes import refuse
 from hdrl.settings.batch.kernel.energy import log_energy
 from hdrl.settings.batch.kernel.mail import post, tell
 from hdrl.settings.batch.kernel.onoff import node_of, sleep_state_of, sleep_state_row, way_of
-from hdrl.settings.batch.kernel.refusal import refuse
 
 _P = ord("p")
 _REQUEST_TO_COMPUTE, _REQUEST_TO_SLEEP = -1, -2

@@ -53,7 +53,7 @@ class SplitPower:
 class SpeedCurve:
     """How fast a core runs beside others that use the same memory: the parameters of IRMaSim's modelV1.
 
-    `kernel.curves.pace_on_curve` has the formula.
+    `kernel.energy.pace_on_curve` has the formula.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class SpeedCurve:
 class FittedCurve:
     """How fast a core of a node runs beside others, and what the node draws: the parameters of IRMaSim's modelV2.
 
-    They are fitted to measurements. `kernel.curves.pace_by_fit` and `kernel.curves.power_by_fit` have the formulas, in
+    They are fitted to measurements. `kernel.energy.pace_by_fit` and `kernel.energy.power_by_fit` have the formulas, in
     which demands are in GB/s.
 
     Attributes

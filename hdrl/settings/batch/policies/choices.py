@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hdrl.base.errors import UnknownName
 from hdrl.settings.batch import options
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
+from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 
 CORE_SELECTIONS: dict[str, int] = {
     **{name: number for number, name in enumerate(options.CORE_SELECTIONS)},

@@ -8,7 +8,7 @@ import numpy as np
 
 from hdrl.base.pyfiles import is_policy_file
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.rule import NO_RULE
+from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.pairs import VOID, read_pair

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.base.seeding import stream
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.index import AGING, FIRST_OF_GATE, N_HIDDEN
-from hdrl.settings.batch.kernel.rule import Rule, n_weights_of
+from hdrl.settings.batch.kernel.beginning import Rule, n_weights_of
+from hdrl.settings.batch.kernel.keys import AGING, FIRST_OF_GATE, N_HIDDEN
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 
@@ -26,7 +26,7 @@ FORMS = {
     "network": codes.INDEX_NETWORK,
     "guarded": codes.INDEX_GUARDED,
 }
-"""What the weights of an index mean: see `kernel.index`."""
+"""What the weights of an index mean: see `kernel.keys`."""
 
 _FIRST = {
     "linear": {1: 1.0, 2: 1.0, 5: -0.5},
@@ -40,7 +40,7 @@ _FEATURES = (
     *("request", "share of machine", "predicted length", "harmonic length", "last two", "stretch", "wait"),
     *("wait by request", "user known", "user's spread", "user's jobs here", "user's jobs waiting", "fits"),
 )
-"""What `kernel.index.describe` writes, in its order."""
+"""What `kernel.keys.describe` writes, in its order."""
 
 _OF_GATE = (
     *("bias", "predicted length", "harmonic length", "share of machine", "stretch", "wait"),

@@ -75,7 +75,7 @@ from hdrl.base.errors import DecisionError, UnknownName, readable
 from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch import options
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.index import FIRST_OF_GATE, N_WEIGHTS
+from hdrl.settings.batch.kernel.keys import FIRST_OF_GATE, N_WEIGHTS
 from hdrl.settings.batch.policies.choices import (
     BACKFILLINGS,
     CORE_SELECTIONS,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hdrl.base.errors import DecisionError, readable
 from hdrl.base.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
-from hdrl.settings.batch.kernel.rule import NO_RULE
+from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from hdrl.base import elementary
 from hdrl.base.errors import WorkloadError
 from hdrl.base.windows import range_of_shares
-from hdrl.settings.batch.kernel.groups import SUMS_DTYPE
-from hdrl.settings.batch.kernel.network import LAYERS
+from hdrl.settings.batch.kernel.groups import LAYERS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.replay import REPLAYED, replay
 from hdrl.settings.batch.predict.network import answers, shipped_network
 from hdrl.settings.batch.predict.predictors import PREDICTORS
@@ -103,7 +102,7 @@ def replayed(history: LogHistory) -> tuple[dict[str, Floats], Floats]:
     -------
     tuple
         What predictors without a network say of each job when it was submitted, by name, in seconds of shape
-        ``(n_jobs,)``; and what a network sees of it, shape ``(n_jobs, kernel.network.LAYERS[0])``.
+        ``(n_jobs,)``; and what a network sees of it, shape ``(n_jobs, kernel.groups.LAYERS[0])``.
     """
     n_jobs = len(history.submit_s)
     offsets = np.cumsum([0, *(history.groups[:, level].max(initial=0) + 1 for level in range(len(LEVELS) - 1))])

@@ -17,7 +17,7 @@ from hdrl.base import elementary
 from hdrl.base.errors import OutputError, ReadError
 from hdrl.base.files import atomic_write, read_json
 from hdrl.options.problems import problem_of
-from hdrl.settings.batch.kernel.network import LAYERS, N_NUMBERS
+from hdrl.settings.batch.kernel.groups import LAYERS, N_NUMBERS
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Network:
     Attributes
     ----------
     numbers
-        Weights and biases in the order of `kernel.network`.
+        Weights and biases in the order of `kernel.groups`.
     trained_on
         Name of each log that it was trained on, and up to which share of its jobs.
     """
@@ -96,7 +96,7 @@ def shipped_network() -> Network:
 
 
 def answers(numbers: Sequence[float], seen: Floats) -> Floats:
-    """Return what a network says of several jobs: the same as `kernel.network.answer`, in NumPy.
+    """Return what a network says of several jobs: the same as `kernel.groups.answer`, in NumPy.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def unpacked(numbers: Sequence[float]) -> list[Floats]:
     Parameters
     ----------
     numbers
-        Weights and biases in the order of `kernel.network`.
+        Weights and biases in the order of `kernel.groups`.
     """
     sizes = [(n_in + 1) * n_out for n_in, n_out in pairwise(LAYERS)]
     parts = np.split(np.asarray(numbers, dtype=np.float64), np.cumsum(sizes)[:-1])

@@ -57,7 +57,7 @@ class Predictor:
     is_clairvoyant: bool = False
 
     def asked(self) -> dict[str, Any]:
-        """Return what a `kernel.rule.Rule` needs to know of it."""
+        """Return what a `kernel.beginning.Rule` needs to know of it."""
         network = self.network().numbers if self.network is not None else ()
         return {"predictor": self.code, "run_times": self.run_times, "network": network}
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.errors import MissingExtra, OptionsError
-from hdrl.settings.batch.kernel.groups import SHORT_S
-from hdrl.settings.batch.kernel.network import LAYERS
+from hdrl.settings.batch.kernel.groups import LAYERS, SHORT_S
 from hdrl.settings.batch.predict.evaluation import judged_jobs, replayed
 from hdrl.settings.batch.predict.network import Network
 from hdrl.settings.batch.workload.model import Workload

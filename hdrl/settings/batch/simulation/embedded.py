@@ -12,8 +12,8 @@ from hdrl.base.errors import SimulationError
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.settings.batch.kernel import codes, entries
+from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 from hdrl.settings.batch.kernel.groups import SHORT_S
-from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.answer import CANNOT_SWITCH, Answer, grown_for, why_stuck

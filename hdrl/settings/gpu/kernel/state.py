@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.fields import Role, fields_of, log, new_arrays, own, shared
+from hdrl.compiled.fields import Role, fields_of, log, new_arrays, own, shared, sizes_of
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel.codes import N_RULES, N_SIZES
@@ -339,10 +339,7 @@ def new_world(
         "n_rows": 0,
         "n_columns": 0,
     }
-    for name, array in given.items():  # how long the others are, is what is given
-        field = fields_of(World)[name]
-        sizes |= dict(zip(field.lengths, array.shape[-len(field.lengths) :], strict=True))
-    batch = new_arrays(World, sizes, given, n_envs)
+    batch = new_arrays(World, sizes | sizes_of(World, given), given, n_envs)
     batch.random[:] = 1
     batch.fgd_version[:] = -1
     batch.unit[:] = 1.0

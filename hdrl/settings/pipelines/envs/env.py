@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
+from hdrl.compiled.fields import Role, names_of
 from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Length, Part, Start, Window
 from hdrl.envs.native import BoolArray, Info, Options, StateDict
@@ -19,7 +20,7 @@ from hdrl.envs.windowed import Windowed
 from hdrl.settings.pipelines.envs.options import OBJECTIVES, pipelines_options
 from hdrl.settings.pipelines.inputs import LoadLike, read_loads
 from hdrl.settings.pipelines.kernel import entries
-from hdrl.settings.pipelines.kernel.state import INDEXING, OUTPUTS, SHARED, new_state, set_episode
+from hdrl.settings.pipelines.kernel.state import INDEXING, State, new_state, set_episode
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.simulation.policies import RULES, read_policy
@@ -41,8 +42,9 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     is fused with it (by size, 0: nothing); with ``wait`` one more, last, that starts nothing until the next event. Only
     what can be started is legal (``info["action_mask"]``; ``info["row_mask"]`` says which rows hold something).
 
-    **Observation space.** ``Box(-1, 1, (max_ready * n_units * n_depths, 12), float32)``: a row for each action but the
-    waiting one, zeros where there is nothing to start. Times are in periods of the pipeline and end at -1 and 1.
+    **Observation space.** ``Box(-1, 1, (max_ready * n_units * n_depths, 12), float32)``, with ``lookahead`` 16 columns:
+    a row for each action but the waiting one, zeros where there is nothing to start. Times are in periods of the
+    pipeline and end at -1 and 1.
 
     ======  =================================================================================
     column  meaning
@@ -59,6 +61,10 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     9       1: the unit is idle
     10      from -1 (far slower than on the other kind) to 1 (far faster, or nowhere else)
     11      share of the instance's kernels that are left which it does
+    12      with ``lookahead``: 1 if no row of the kernel has slack, so that its instance is lost
+    13      slack of the kernel's best row
+    14      slack that the best row has more than this one
+    15      on an idle unit: share of three other instances that would be lost by taking it now
     ======  =================================================================================
 
     **Rewards.** By ``reward``. ``"shaped"``: minus what the step adds to the objective, so that the return is minus the
@@ -91,6 +97,9 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         How many sizes of fused groups are seen, the kernel alone included; ``None``: all.
     wait
         Whether there is an action that waits for the next event.
+    lookahead
+        Whether rows tell four numbers more (see above), and a kernel whose row on a busy unit is picked is *held* until
+        the next event instead of queued: others may start meanwhile; if all that are seen are held, nothing does.
     objective
         A name of `hdrl.settings.pipelines.envs.options.OBJECTIVES`.
     reward
@@ -134,6 +143,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         max_ready: int = 8,
         n_depths: int | None = None,
         wait: bool = False,
+        lookahead: bool = False,
         objective: str = "miss_ratio",
         reward: str | None = None,
         compatibility: str | None = None,
@@ -145,7 +155,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         render_mode: None = None,
     ) -> None:
         check_render_mode(render_mode)
-        check_flags(wait=wait, redraw=redraw)
+        check_flags(wait=wait, lookahead=lookahead, redraw=redraw)
         self.machine = read_machine(machine) if isinstance(machine, str) else machine
         self.loads = read_loads(load, self.machine)
         for one in self.loads:
@@ -156,6 +166,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
             max_ready=max_ready,
             n_depths=n_depths,
             wait=wait,
+            lookahead=lookahead,
             objective=objective,
             reward=reward,
             compatibility=compatibility,
@@ -181,8 +192,6 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
             observations=self._observations,
             masks=self._masks,
             row_masks=self._row_masks,
-            rewards=self._rewards,
-            is_over=self._terminations,
         )
         self._lent = Lent(self._state)
         self._seeds_of_times = np.zeros(self.num_envs, dtype=np.int64)
@@ -217,13 +226,13 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         return load.times.shares(int(load.first_kernels[-1]), int(self._seeds_of_times[row]))
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        entries.reset_rows(self._lent, self._team, chosen)
+        entries.SERVED.reset(self._lent, self._team, chosen)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        return entries.step_rows(self._lent, self._counts, self._team, chosen, actions)
+        return entries.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
 
     def _help(self, number: int) -> None:
-        entries.help_rows(self._lent, self._counts, self._team, number, self._chosen)
+        entries.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
 
     def _mask_info(self, chosen: BoolArray) -> Info:
         info = super()._mask_info(chosen)
@@ -246,8 +255,9 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
 
     def _state_arrays(self) -> StateDict:
         found: StateDict = {"windows": self._windows, "seeds_of_times": self._seeds_of_times}
-        for name, array in self._state._asdict().items():
-            if name in (*SHARED, *INDEXING, *OUTPUTS):
+        for name in names_of(State, Role.OWN, is_output=False):
+            array = getattr(self._state, name)
+            if name in INDEXING:
                 continue
             if array.dtype.names is None:
                 found[name] = array

@@ -13,7 +13,7 @@ from hdrl.base.errors import OptionsError
 from hdrl.envs.requests import check_choice, checked_count, chosen_errors
 from hdrl.envs.row_pick import RowLayout
 from hdrl.settings.pipelines.kernel import codes
-from hdrl.settings.pipelines.kernel.observe import N_FEATURES
+from hdrl.settings.pipelines.kernel.observe import N_FEATURES, N_LOOKAHEAD
 from hdrl.settings.pipelines.kernel.state import SETTINGS_DTYPE
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.loads.pipeline import NEVER
@@ -97,7 +97,7 @@ class PipelinesOptions:
 
     Attributes
     ----------
-    max_ready, n_depths, has_wait, objective, reward, compatibility, errors
+    max_ready, n_depths, has_wait, has_lookahead, objective, reward, compatibility, errors
         See `hdrl.settings.pipelines.envs.env.PipelinesVectorEnv`; all of them chosen.
     n_jobs
         Pipelines of a set.
@@ -106,6 +106,7 @@ class PipelinesOptions:
     max_ready: int
     n_depths: int
     has_wait: bool
+    has_lookahead: bool
     objective: str
     reward: str
     compatibility: str | None
@@ -129,7 +130,8 @@ class PipelinesOptions:
             actions = tuple(f"{kind}+{depth}" for kind in KINDS for depth in range(self.n_depths))
             return OneRow(1, 2 + 2 * self.n_jobs, actions, -MAX_MS, MAX_MS)
         extra = (WAIT,) if self.has_wait else ()
-        return RowLayout(self.max_ready * n_units * self.n_depths, N_FEATURES, extra, -1.0, 1.0)
+        n_columns = N_FEATURES + N_LOOKAHEAD * self.has_lookahead
+        return RowLayout(self.max_ready * n_units * self.n_depths, n_columns, extra, -1.0, 1.0)
 
     def settings(self) -> NDArray[np.void]:
         """Return what the compiled simulator is told, an array of one `SETTINGS_DTYPE`."""
@@ -142,6 +144,7 @@ class PipelinesOptions:
         s["max_ready"] = self.max_ready
         s["n_depths"] = self.n_depths
         s["has_wait"] = self.has_wait
+        s["has_lookahead"] = self.has_lookahead
         s["n_jobs"] = self.n_jobs
         s["reward"] = REWARDS[self.reward]
         s["objective"] = OBJECTIVES[self.objective]
@@ -155,6 +158,7 @@ def pipelines_options(
     max_ready: int,
     n_depths: int | None,
     wait: bool,
+    lookahead: bool,
     objective: str,
     reward: str | None,
     compatibility: str | None,
@@ -166,7 +170,7 @@ def pipelines_options(
     ----------
     machine, loads
         What is simulated.
-    max_ready, n_depths, wait, objective, reward, compatibility, errors
+    max_ready, n_depths, wait, lookahead, objective, reward, compatibility, errors
         See `hdrl.settings.pipelines.envs.env.PipelinesVectorEnv`.
 
     Raises
@@ -186,11 +190,12 @@ def pipelines_options(
         n_depths = max(len(one) for load in loads for pipeline in load.pipelines for one in pipeline.choices)
     n_jobs = max(len(load.pipelines) for load in loads)
     if is_compatible:
-        _check_compatible(machine, loads, wait=wait)
+        _check_compatible(machine, loads, wait=wait, lookahead=lookahead)
     return PipelinesOptions(
         max_ready=checked_count("max_ready", max_ready),
         n_depths=checked_count("n_depths", n_depths),
         has_wait=bool(wait),
+        has_lookahead=bool(lookahead),
         objective=objective,
         reward=reward,
         compatibility=compatibility,
@@ -206,13 +211,13 @@ def _errors(errors: Iterable[str] | None, *, is_compatible: bool) -> tuple[str, 
     return names
 
 
-def _check_compatible(machine: Units, loads: Sequence[PipelineLoad], *, wait: bool) -> None:
+def _check_compatible(machine: Units, loads: Sequence[PipelineLoad], *, wait: bool, lookahead: bool) -> None:
     if machine.kinds != (CPU, GPU):
         raise OptionsError(
             f"compatibility {COMPATIBILITY!r} needs one CPU and one GPU, the machine is {machine.name!r}"
         )
-    if wait:
-        raise OptionsError(f"compatibility {COMPATIBILITY!r} has no action that waits")
+    if wait or lookahead:
+        raise OptionsError(f"compatibility {COMPATIBILITY!r} has no action that waits, and no lookahead")
     if len({len(load.pipelines) for load in loads}) > 1:
         raise OptionsError(f"compatibility {COMPATIBILITY!r} needs the same number of pipelines in all loads")
     for load in loads:

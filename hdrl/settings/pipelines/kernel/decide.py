@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hdrl.compiled.jit import jit
+from hdrl.compiled.lehmer import following
 from hdrl.settings.pipelines.kernel.codes import (
     ANY_DEPTH,
     BEST_GAIN,
@@ -45,14 +46,12 @@ from hdrl.settings.pipelines.kernel.engine import (
 )
 from hdrl.settings.pipelines.kernel.index import decide_by_index
 
-_LEHMER, _MODULUS = 48271, 2147483647
-
 
 @jit
 def draw(state, n):
-    """Return a number from 0 to ``n - 1`` (Lehmer's generator; its state is never 0)."""
+    """Return a number from 0 to ``n - 1`` (`hdrl.compiled.lehmer`)."""
     s = state.scalars[0]
-    s.random = s.random * _LEHMER % _MODULUS
+    s.random = following(s.random)
     return s.random % n
 
 

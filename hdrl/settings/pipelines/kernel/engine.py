@@ -97,6 +97,7 @@ def _add_ready(state, instance, kernel):
     entry.kernel = kernel
     entry.local_deadline_us = local_deadline_us
     entry.place = place_of(state, instance, kernel)
+    entry.is_held = 0
     s.n_ready += 1
 
 
@@ -247,6 +248,15 @@ def wait(state):
 
 
 @jit
+def hold(state, place):
+    """Let a ready kernel wait for the next event, and decide about others."""
+    s = state.scalars[0]
+    state.ready[place].is_held = 1
+    s.n_decisions += 1
+    s.decided = state.ready[place].instance
+
+
+@jit
 def can_wait(state):
     """Tell whether there is an event to wait for."""
     s = state.scalars[0]
@@ -375,6 +385,8 @@ def advance(state):
             s.stage = STUCK
             break
         s.is_waiting = 0
+        for place in range(s.n_ready):
+            state.ready[place].is_held = 0
         if is_plain:
             _next_event_plain(state)
         else:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import SimulationError
-from hdrl.compiled.borrow import borrow
-from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable, check_status
-from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_count, new_counts, take_actions
+from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Lent, take_as
-from hdrl.compiled.rows import moved_to
-from hdrl.compiled.team import LEADER, Team, enter_round, leave_round, new_team, request_of, take_row
+from hdrl.compiled.lend import Lent
+from hdrl.compiled.serving import RESET, STEP, serving
 from hdrl.settings.pipelines.kernel import engine
 from hdrl.settings.pipelines.kernel.codes import (
     FUSIONS,
@@ -28,10 +26,12 @@ from hdrl.settings.pipelines.kernel.codes import (
 from hdrl.settings.pipelines.kernel.decide import knows_policy, run
 from hdrl.settings.pipelines.kernel.jit import entry
 from hdrl.settings.pipelines.kernel.observe import act, observe
-from hdrl.settings.pipelines.kernel.state import State, first_row, smallest_state
+from hdrl.settings.pipelines.kernel.state import State, smallest_state
 
-_RESET, _STEP, _RUN, _TELL, _BEGIN, _DISPATCH = REQUESTS = CodeTable("request", range(6))
-"""What `_call` does."""
+REQUESTS = CodeTable("request", range(6))
+"""Requests to `SERVED`: what the functions below do."""
+
+_RUN, _TELL, _BEGIN, _DISPATCH = REQUESTS[2:]
 
 
 @jit
@@ -69,11 +69,12 @@ def _step(state, action):
 
 
 @jit
-def _serve(state, request, row, numbers, results):
+def _serve_row(state, counts, request, row, numbers, results):
     """Carry out one request in one environment, which is a row of its batch."""
-    if request == _STEP:
-        state.is_over[row] = state.scalars[0].stage == OVER
-    elif request == _RESET:
+    if request == STEP:
+        counts.rewards[row] = _step(state, counts.actions[row])
+        counts.terminations[row] = state.scalars[0].stage == OVER
+    elif request == RESET:
         _reset(state)
     elif request == _RUN:
         run(state, numbers[0], numbers[1], numbers[2])
@@ -91,127 +92,28 @@ def _serve(state, request, row, numbers, results):
             results[objective, row] = engine.objective_value(state, objective)
 
 
-@jit
-def _serve_rows(batch, counts, team, member, chosen, numbers, results):
-    """Carry out a request in chosen environments, as long as there are any to take."""
-    request = request_of(team)
-    state = borrow(first_row(batch))
-    row = take_row(team, member)
-    while row >= 0:
-        if chosen[row]:
-            state = moved_to(state, batch, row)
-            if request == _STEP:
-                state.rewards[row] = _step(state, counts.actions[row])
-            _serve(state, request, row, numbers, results)
-        row = take_row(team, member)
+def _asked(batch: State, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
+    """Return the tables and numbers that a request depends on."""
+    settings = batch.settings[0]
+    tables = (REWARDS, "reward"), (OBJECTIVES, "objective"), (RELEASES, "compatibility")
+    asked = [(table, int(settings[name])) for table, name in tables]
+    return asked + (list(zip((ORDERS, PLACES, FUSIONS), numbers, strict=True)) if request == _RUN else [])
 
 
-_taken = take_as(smallest_state)
+SERVED = serving(
+    entry,
+    State,
+    smallest_state,
+    serve_row=_serve_row,
+    knows=_knows,
+    requests=REQUESTS,
+    module=__name__,
+    asked=_asked,
+    n_results=N_OBJECTIVES,
+)
+"""Batches of environments; `hdrl.settings.pipelines.kernel.state.set_episode` says what their episodes consist of."""
 
-
-@entry
-def _call(places, counts, team, request, member, chosen, numbers, results):
-    batch, lent_counts = _taken(places), counts_at(counts)
-    if not _knows(batch, request, numbers):
-        return UNKNOWN_CODE, 0
-    leads_step = member == LEADER and request == _STEP
-    if leads_step:
-        illegal = take_actions(lent_counts, chosen, numbers, NO_ACTION)
-        if illegal != ALL_LEGAL:
-            return illegal, 0
-    is_on = enter_round(team, request, member)
-    while is_on:
-        _serve_rows(batch, lent_counts, team, member, chosen, numbers, results)
-        is_on = leave_round(team, member)
-    return ALL_LEGAL, keep_count(lent_counts, chosen) if leads_step else 0
-
-
-_NO_NUMBERS = np.zeros(3, dtype=np.int64)
-_NO_RESULTS = np.zeros((N_OBJECTIVES, 0))
-_NO_COUNTS = Lent(new_counts(0, 0))
-
-
-def _ask(
-    batch: Lent[State],
-    team: Team,
-    request: int,
-    chosen: NDArray[np.bool_],
-    *,
-    counts: Lent[Counts] = _NO_COUNTS,
-    member: int = LEADER,
-    numbers: NDArray[np.int64] = _NO_NUMBERS,
-    results: NDArray[np.float64] = _NO_RESULTS,
-) -> tuple[int, int]:
-    """Carry out a request; return the first illegal action and how many episodes have ended.
-
-    Raises
-    ------
-    SimulationError
-        If a number that it depends on is in no table.
-    """
-    illegal, n_ended = _call(batch.places, counts.places, team, request, member, chosen, numbers, results)
-    if illegal == UNKNOWN_CODE:
-        settings = batch.arrays.settings[0]
-        policy = zip((ORDERS, PLACES, FUSIONS), numbers.tolist(), strict=True) if request == _RUN else ()
-        asked = (
-            (REWARDS, settings["reward"]),
-            (OBJECTIVES, settings["objective"]),
-            (RELEASES, settings["compatibility"]),
-        )
-        check_status(illegal, (REQUESTS, request), *asked, *policy)
-        raise SimulationError(f"order, place and fusion do not go together: {numbers.tolist()}")
-    return illegal, n_ended
-
-
-def reset_rows(batch: Lent[State], team: Team, chosen: NDArray[np.bool_]) -> None:
-    """Begin the episodes of the chosen environments, up to their first decisions.
-
-    Parameters
-    ----------
-    batch
-        The arrays; `hdrl.settings.pipelines.kernel.state.set_episode` has said what the episodes consist of.
-    team
-        Who shares the rows.
-    chosen
-        Which of all environments.
-    """
-    _ask(batch, team, _RESET, chosen)
-
-
-def step_rows(
-    batch: Lent[State], counts: Lent[Counts], team: Team, chosen: NDArray[np.bool_], actions: NDArray[np.int64]
-) -> tuple[int, int]:
-    """Carry out actions up to the next decisions; rewards, observations, masks and ``is_over`` are written.
-
-    Parameters
-    ----------
-    batch, team, chosen
-        See `reset_rows`.
-    counts
-        What is kept of the steps; its masks, rewards and terminations are those of the batch.
-    actions
-        An action for each of all environments.
-
-    Returns
-    -------
-    tuple
-        The first of the environments whose action is illegal, -1 if there is none: nothing has happened otherwise; and
-        how many episodes have ended.
-    """
-    return _ask(batch, team, _STEP, chosen, counts=counts, numbers=actions)
-
-
-def help_rows(batch: Lent[State], counts: Lent[Counts], team: Team, member: int, chosen: NDArray[np.bool_]) -> None:
-    """Help with `reset_rows` and `step_rows` of another thread, until nothing has been to do for a while.
-
-    Parameters
-    ----------
-    batch, counts, team, chosen
-        Those of the other thread.
-    member
-        The number of who helps.
-    """
-    _ask(batch, team, _STEP, chosen, counts=counts, member=member)
+_ONE = np.ones(1, dtype=np.bool_)
 
 
 def run_policy(
@@ -239,11 +141,8 @@ def run_policy(
         If a number is in no table, or they do not go together.
     """
     n_envs = len(batch.arrays.scalars)
-    results = np.zeros((N_OBJECTIVES, n_envs))
-    numbers = np.array(policy, dtype=np.int64)
     rows = np.ones(n_envs, dtype=np.bool_) if chosen is None else chosen
-    _ask(batch, new_team(n_envs), _RUN, rows, numbers=numbers, results=results)
-    return results
+    return SERVED.ask(batch, _RUN, rows, np.array(policy, dtype=np.int64))
 
 
 def objectives(batch: Lent[State], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -261,12 +160,7 @@ def objectives(batch: Lent[State], chosen: NDArray[np.bool_]) -> NDArray[np.floa
     numpy.ndarray
         By their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
     """
-    results = np.zeros((N_OBJECTIVES, len(chosen)))
-    _ask(batch, new_team(len(chosen)), _TELL, chosen, results=results)
-    return results
-
-
-_ONE = np.ones(1, dtype=np.bool_)
+    return SERVED.ask(batch, _TELL, chosen)
 
 
 def begin_one(batch: Lent[State]) -> None:
@@ -277,7 +171,7 @@ def begin_one(batch: Lent[State]) -> None:
     batch
         The arrays.
     """
-    _ask(batch, new_team(1), _BEGIN, _ONE)
+    SERVED.ask(batch, _BEGIN, _ONE)
 
 
 def dispatch_one(batch: Lent[State], place: int, choice: int, unit: int) -> None:
@@ -292,5 +186,4 @@ def dispatch_one(batch: Lent[State], place: int, choice: int, unit: int) -> None
     choice, unit
         Numbers in the tables of choices and of units; they have been found to be possible.
     """
-    numbers = np.array([place, choice, unit], dtype=np.int64)
-    _ask(batch, new_team(1), _DISPATCH, _ONE, numbers=numbers)
+    SERVED.ask(batch, _DISPATCH, _ONE, np.array([place, choice, unit], dtype=np.int64))

@@ -8,14 +8,16 @@ from hdrl.settings.pipelines.kernel.engine import (
     backlog_us,
     can_wait,
     dispatch,
+    hold,
     is_startable,
     kernel_row,
     runs_on,
     wait,
 )
+from hdrl.settings.pipelines.kernel.index import MOST_KILLED, best_slack_us, look_ahead, n_killed
 
-N_FEATURES = 12
-"""Columns of a row: see `hdrl.settings.pipelines.envs.env`."""
+N_FEATURES, N_LOOKAHEAD = 12, 4
+"""Columns of a row, and further ones with lookahead: see `hdrl.settings.pipelines.envs.env`."""
 
 
 @jit
@@ -31,7 +33,22 @@ def act(state, action):
         return
     place = action // (n_units * n_depths)
     unit = action // n_depths % n_units
-    dispatch(state, place, kernel_row(state, place).first_choice + action % n_depths, unit)
+    if settings.has_lookahead == 1 and state.unit[unit].stay != NONE:
+        hold(state, place)
+    else:
+        dispatch(state, place, kernel_row(state, place).first_choice + action % n_depths, unit)
+    s = state.scalars[0]
+    if settings.has_lookahead == 1 and s.n_ready > 0 and _n_free(state) == 0:
+        s.is_waiting = 1
+
+
+@jit
+def _n_free(state):
+    """Return how many ready kernels that are seen are not held."""
+    n = 0
+    for place in range(min(state.scalars[0].n_ready, state.settings[0].max_ready)):
+        n += 1 - state.ready[place].is_held
+    return n
 
 
 @jit
@@ -51,8 +68,11 @@ def observe(state):
         state.masks[0] = 1
         return
     settings = state.settings[0]
+    if settings.has_lookahead == 1:
+        look_ahead(state)
     for place in range(min(s.n_ready, settings.max_ready)):
-        _observe_ready(state, place)
+        if state.ready[place].is_held == 0:
+            _observe_ready(state, place)
     if settings.has_wait == 1 and can_wait(state):
         state.masks[len(state.masks) - 1] = 1
 
@@ -72,6 +92,7 @@ def _observe_ready(state, place):
     scale = 1.0 / row.period_us
     due_us = row.deadline_us + row.tolerance_us - s.now_us
     n_left = state.progress[ready.instance].n_left
+    n_columns = N_FEATURES + N_LOOKAHEAD * settings.has_lookahead
     for depth in range(min(n_depths, kernel.n_choices)):
         choice = state.choices[kernel.first_choice + depth]
         if not is_startable(state, ready.instance, choice):
@@ -87,7 +108,7 @@ def _observe_ready(state, place):
             other_us = choice.gpu_us if is_cpu else choice.cpu_us
             state.masks[action] = 1
             state.row_masks[action] = 1
-            at = action * N_FEATURES
+            at = action * n_columns
             state.observations[at] = 1.0
             state.observations[at + 1] = _bounded(due_us * scale)
             state.observations[at + 2] = _bounded((ready.local_deadline_us - s.now_us) * scale)
@@ -101,6 +122,15 @@ def _observe_ready(state, place):
             # From -1 (far slower than on the other kind) to 1 (far faster, or nowhere else).
             state.observations[at + 10] = (other_us - time_us) / (other_us + time_us) if other_us != NONE else 1.0
             state.observations[at + 11] = choice.n_members / n_left
+            if settings.has_lookahead == 1:
+                best_us = best_slack_us(state, place)
+                regret_us = best_us - (due_us - wait_us - time_us - choice.after_us)
+                state.observations[at + 12] = 1.0 if best_us < 0 else 0.0
+                state.observations[at + 13] = _bounded(best_us * scale)
+                state.observations[at + 14] = _bounded(regret_us * scale)
+                if state.unit[unit].stay == NONE:
+                    killed = min(MOST_KILLED, n_killed(state, place, unit, time_us))
+                    state.observations[at + 15] = killed / MOST_KILLED
 
 
 # ---------------------------------------------------------------------- rlschedsim's state and actions

@@ -1,15 +1,19 @@
-"""All that a simulation holds: tables shared by all environments, and arrays with a leading axis."""
+"""All that a simulation holds, one line of `State` for each array."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.jit import jit
+from hdrl.compiled.fields import Role, fields_of, names_of, new_arrays, own, shared, sizes_of
 from hdrl.compiled.records import record_dtype
+
+Rows: TypeAlias = NDArray[np.void]
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
 
 UNIT_TABLE_DTYPE = record_dtype([("kind", np.int64), ("ecu", np.int64)])
 """A unit of the machine."""
@@ -81,6 +85,7 @@ SETTINGS_DTYPE = record_dtype(
         ("max_ready", np.int64),
         ("n_depths", np.int64),
         ("has_wait", np.int64),
+        ("has_lookahead", np.int64),
         ("n_jobs", np.int64),
         ("reward", np.int64),
         ("objective", np.int64),
@@ -89,7 +94,8 @@ SETTINGS_DTYPE = record_dtype(
 """What all environments of a batch have in common: ``compatibility`` PLAIN or RLSCHEDSIM; ``is_fixed_task`` whether the
 next kernel is given and an action says kind and depth; ``counts_whole_times`` and ``counts_worst_times`` what
 rlschedsim's state gets wrong; ``max_ready`` ready kernels that are shown, ``n_depths`` choices of each, ``has_wait``
-whether the last action waits; ``n_jobs`` pipelines of a set."""
+whether the last action waits; ``has_lookahead`` whether rows tell more of each other, and a kernel is held whose row on
+a busy unit is picked; ``n_jobs`` pipelines of a set."""
 
 SCALARS_DTYPE = record_dtype(
     [
@@ -148,10 +154,17 @@ STAY_DTYPE = record_dtype(
 ``worst_us`` its worst-case time there; ``next`` what comes after it in the queue."""
 
 READY_DTYPE = record_dtype(
-    [("instance", np.int64), ("kernel", np.int64), ("local_deadline_us", np.int64), ("place", np.int64)]
+    [
+        ("instance", np.int64),
+        ("kernel", np.int64),
+        ("local_deadline_us", np.int64),
+        ("place", np.int64),
+        ("is_held", np.int64),
+    ]
 )
 """A ready kernel: its instance (place in the episode), its number in the pipeline, its place among all kernels of the
-episode, and its local deadline: when it must have ended if all that follows takes its worst time."""
+episode, its local deadline (when it must have ended if all that follows takes its worst time), and whether it may start
+only after the next event."""
 
 PROGRESS_DTYPE = record_dtype(
     [("n_left", np.int64), ("n_decisions", np.int64), ("start_us", np.int64), ("end_us", np.int64)]
@@ -164,65 +177,43 @@ N_WEIGHTS = 17
 
 
 class State(NamedTuple):
-    """The arrays of a batch, or without the leading axis those of one environment.
+    """The arrays of a batch, or without the leading axis those of one environment."""
 
-    Shared: ``units``, ``pipelines``, ``kernels``, ``successors`` (numbers within the pipeline), ``choices``,
-    ``members``, ``instances``, ``settings`` (one row).
+    # The machine and the loads
+    units: Annotated[Rows, shared(UNIT_TABLE_DTYPE, "n_units")]
+    pipelines: Annotated[Rows, shared(PIPELINE_DTYPE, "n_pipelines")]
+    kernels: Annotated[Rows, shared(KERNEL_DTYPE, "n_table_kernels")]
+    successors: Annotated[Ints, shared(np.int64, "n_successors")]  # numbers within the pipeline
+    choices: Annotated[Rows, shared(CHOICE_DTYPE, "n_choices")]
+    members: Annotated[Rows, shared(MEMBER_DTYPE, "n_members")]
+    instances: Annotated[Rows, shared(INSTANCE_TABLE_DTYPE, "n_table_instances")]
+    settings: Annotated[Rows, shared(SETTINGS_DTYPE, "one")]
+    # An episode
+    scalars: Annotated[Rows, own(SCALARS_DTYPE, "one")]
+    unit: Annotated[Rows, own(UNIT_DTYPE, "n_units")]
+    ready: Annotated[Rows, own(READY_DTYPE, "n_kernels")]  # by local deadline, then instance, then kernel
+    # Of each kernel how many predecessors have not ended, -1 once it is dispatched; and how long it really takes, in
+    # parts of its worst case (65536)
+    waits_for: Annotated[Ints, own(np.int64, "n_kernels")]
+    shares: Annotated[Ints, own(np.int64, "n_kernels")]
+    progress: Annotated[Rows, own(PROGRESS_DTYPE, "n_instances")]
+    stays: Annotated[Rows, own(STAY_DTYPE, "n_kernels")]  # in the order in which they were decided
+    # An index: its weights, and what is worked out anew for every decision: features of a row, and slacks by place
+    # among the ready kernels and unit
+    weights: Annotated[Floats, own(np.float64, "n_weights")]
+    features: Annotated[Floats, own(np.float64, "n_weights")]
+    slack_us: Annotated[Ints, own(np.int64, "n_slacks")]
+    observations: Annotated[NDArray[np.float32], own(np.float32, "n_observed", is_output=True)]
+    masks: Annotated[NDArray[np.int8], own(np.int8, "n_actions", is_output=True)]
+    row_masks: Annotated[NDArray[np.int8], own(np.int8, "n_rows", is_output=True)]
 
-    With a leading axis: ``scalars`` (one row); ``unit`` by unit; ``ready`` by local deadline, then instance, then
-    kernel; ``waits_for`` for each kernel of the episode how many predecessors have not ended, -1 once it is dispatched;
-    ``shares`` how long it really takes, in parts of its worst case (65536); ``progress`` by instance; ``stays`` in the
-    order in which they were decided; ``weights`` of an index, and what it works with: ``features`` of a row, and
-    ``slack_us`` by place among the ready kernels and unit; ``observations`` float32, ``masks`` and ``row_masks`` int8,
-    ``rewards`` float64, ``is_over``.
-    """
-
-    units: NDArray[Any]
-    pipelines: NDArray[Any]
-    kernels: NDArray[Any]
-    successors: NDArray[Any]
-    choices: NDArray[Any]
-    members: NDArray[Any]
-    instances: NDArray[Any]
-    settings: NDArray[Any]
-    scalars: NDArray[Any]
-    unit: NDArray[Any]
-    ready: NDArray[Any]
-    waits_for: NDArray[Any]
-    shares: NDArray[Any]
-    progress: NDArray[Any]
-    stays: NDArray[Any]
-    weights: NDArray[Any]
-    features: NDArray[Any]
-    slack_us: NDArray[Any]
-    observations: NDArray[Any]
-    masks: NDArray[Any]
-    row_masks: NDArray[Any]
-    rewards: NDArray[Any]
-    is_over: NDArray[Any]
-
-
-SHARED = ("units", "pipelines", "kernels", "successors", "choices", "members", "instances", "settings")
-"""Names of the arrays that all environments of a batch share."""
 
 INDEXING = ("weights", "features", "slack_us")
 """Names of the arrays of an index: its weights, which are given, and what is worked out anew for every decision."""
 
-OUTPUTS = ("observations", "masks", "row_masks", "rewards", "is_over")
-"""Names of the arrays that are handed out."""
-
 
 def new_state(
-    n_envs: int,
-    n_instances: int,
-    n_kernels: int,
-    shared: Mapping[str, NDArray[Any]],
-    *,
-    observations: NDArray[Any] | None = None,
-    masks: NDArray[Any] | None = None,
-    row_masks: NDArray[Any] | None = None,
-    rewards: NDArray[Any] | None = None,
-    is_over: NDArray[Any] | None = None,
+    n_envs: int, n_instances: int, n_kernels: int, tables: Mapping[str, NDArray[Any]], **outputs: NDArray[Any]
 ) -> State:
     """Return the arrays of a batch; no episode has begun.
 
@@ -232,61 +223,25 @@ def new_state(
         Number of environments.
     n_instances, n_kernels
         Instances of the longest episode, and kernels of all its instances.
-    shared
-        The arrays of `SHARED` by name.
-    observations, masks, row_masks, rewards, is_over
-        Where to write what is handed out; ``None``: arrays of this batch's own, nothing is observed then.
+    tables
+        The arrays that all environments share, by name.
+    outputs
+        Where to write what is handed out, by name; without, nothing is observed.
     """
-    return State(
-        **{name: shared[name] for name in SHARED},
-        scalars=np.zeros((n_envs, 1), dtype=SCALARS_DTYPE),
-        unit=np.zeros((n_envs, len(shared["units"])), dtype=UNIT_DTYPE),
-        ready=np.zeros((n_envs, n_kernels), dtype=READY_DTYPE),
-        waits_for=np.zeros((n_envs, n_kernels), dtype=np.int64),
-        shares=np.zeros((n_envs, n_kernels), dtype=np.int64),
-        progress=np.zeros((n_envs, n_instances), dtype=PROGRESS_DTYPE),
-        stays=np.zeros((n_envs, n_kernels), dtype=STAY_DTYPE),
-        weights=np.zeros((n_envs, N_WEIGHTS)),
-        features=np.zeros((n_envs, N_WEIGHTS)),
-        slack_us=np.zeros((n_envs, n_kernels * len(shared["units"])), dtype=np.int64),
-        observations=np.zeros((n_envs, 0), dtype=np.float32)
-        if observations is None
-        else observations.reshape(n_envs, -1),
-        masks=np.zeros((n_envs, 0), dtype=np.int8) if masks is None else masks,
-        row_masks=np.zeros((n_envs, 0), dtype=np.int8) if row_masks is None else row_masks,
-        rewards=np.zeros(n_envs) if rewards is None else rewards,
-        is_over=np.zeros(n_envs, dtype=np.bool_) if is_over is None else is_over,
-    )
-
-
-@jit
-def first_row(batch):
-    """Return the arrays of the first environment of a batch."""
-    return State(
-        batch.units,
-        batch.pipelines,
-        batch.kernels,
-        batch.successors,
-        batch.choices,
-        batch.members,
-        batch.instances,
-        batch.settings,
-        batch.scalars[0],
-        batch.unit[0],
-        batch.ready[0],
-        batch.waits_for[0],
-        batch.shares[0],
-        batch.progress[0],
-        batch.stays[0],
-        batch.weights[0],
-        batch.features[0],
-        batch.slack_us[0],
-        batch.observations[0],
-        batch.masks[0],
-        batch.row_masks[0],
-        batch.rewards,
-        batch.is_over,
-    )
+    if "observations" in outputs:
+        outputs["observations"] = outputs["observations"].reshape(n_envs, -1)
+    given = {name: tables[name] for name in names_of(State, Role.SHARED)} | outputs
+    sizes = {
+        "one": 1,
+        "n_kernels": n_kernels,
+        "n_instances": n_instances,
+        "n_weights": N_WEIGHTS,
+        "n_slacks": n_kernels * len(tables["units"]),
+        "n_observed": 0,
+        "n_actions": 0,
+        "n_rows": 0,
+    }
+    return new_arrays(State, sizes | sizes_of(State, given), given, n_envs)
 
 
 def set_episode(state: State, row: int, first: int, n_instances: int, shares: NDArray[np.int64]) -> None:
@@ -311,14 +266,5 @@ def set_episode(state: State, row: int, first: int, n_instances: int, shares: ND
 
 def smallest_state() -> State:
     """Return a batch of one environment with one kernel on one unit; its arrays are of the types of all batches'."""
-    dtypes: dict[str, Any] = {
-        "units": UNIT_TABLE_DTYPE,
-        "pipelines": PIPELINE_DTYPE,
-        "kernels": KERNEL_DTYPE,
-        "successors": np.int64,
-        "choices": CHOICE_DTYPE,
-        "members": MEMBER_DTYPE,
-        "instances": INSTANCE_TABLE_DTYPE,
-        "settings": SETTINGS_DTYPE,
-    }
-    return new_state(1, 1, 1, {name: np.zeros(1, dtype=dtype) for name, dtype in dtypes.items()})
+    given = {name: np.zeros(1, dtype=fields_of(State)[name].dtype) for name in names_of(State, Role.SHARED)}
+    return new_state(1, 1, 1, given)

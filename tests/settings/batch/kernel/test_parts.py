@@ -15,9 +15,9 @@ from hdrl.base.seeding import seed_sequence
 from hdrl.compiled import heap
 from hdrl.compiled.fields import fields_of, grown
 from hdrl.compiled.heap import SLOT_DTYPE
+from hdrl.compiled.rounding import round6
 from hdrl.compiled.twister import draw_below, python_twister_state, twister_state
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.rounding import round6
 from hdrl.settings.batch.kernel.state import State, new_state
 from hdrl.settings.batch.simulation import JobState
 from hdrl.settings.batch.workload import StepKind

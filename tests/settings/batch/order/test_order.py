@@ -14,7 +14,7 @@ from hdrl.compiled.lend import Lent
 from hdrl.compiled.team import new_team
 from hdrl.settings.batch.identical_cores import codes as order_codes
 from hdrl.settings.batch.identical_cores import entries
-from hdrl.settings.batch.identical_cores.compilation import warm_up
+from hdrl.settings.batch.identical_cores.entries import warm_up
 from hdrl.settings.batch.identical_cores.state import (
     JOB_DTYPE,
     SETTINGS_DTYPE,
@@ -235,7 +235,7 @@ def test_picking_who_overtakes_by_a_key_is_backfilling_by_that_key(jobs: np.ndar
 
 def test_compiling_is_told_the_first_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hdrl.compiled import cache
-    from hdrl.settings.batch.identical_cores import compilation
+    from hdrl.settings.batch.identical_cores import entries as compilation
 
     monkeypatch.setattr(compilation, "CACHE_FOLDER", tmp_path)
     monkeypatch.setattr(cache, "JIT_DISABLED", False)
