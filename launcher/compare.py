@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,8 +174,6 @@ def _answer(folders: Sequence[Path]) -> None:
 
 
 def _default_folder(sweep: Sweep) -> Path:
-    from datetime import datetime
-
     from hdrl.experiment import default_folder
 
     return default_folder(sweep.sha256(), datetime.now())

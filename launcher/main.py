@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import click
 
+from hdrl.base.errors import suggest
 from hdrl.launcher.errors import CleanErrors
 from hdrl.version import VERSION
 
@@ -81,8 +82,6 @@ class LazyGroup(CleanErrors, click.Group):
 
 
 def _suggest(name: str) -> str:
-    from hdrl.base.errors import suggest
-
     return suggest(name, COMMANDS)
 
 

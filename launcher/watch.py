@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from hdrl.base.errors import HdrlError, OutputError
 from hdrl.launcher.stopping import Terminated
 from hdrl.launcher.trust import trust_option
 
@@ -42,7 +43,6 @@ class Watcher(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:  # the name is http.server's
         """Send the page as it is now."""
-        from hdrl.base.errors import HdrlError
         from hdrl.report.live import is_finished, live_page, page_of_problem
 
         # Another site must not read the page under a name of its own that leads here.
@@ -152,7 +152,6 @@ def server_of(folder: Path, port: int) -> PageServer:
     HdrlError
         If the folder is none of them, or the port is taken.
     """
-    from hdrl.base.errors import OutputError
     from hdrl.report.live import live_page
 
     live_page(folder)

@@ -142,7 +142,7 @@ def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest
 
 def _kind_of(cls: type[Any]) -> AgentKind | None:
     """Return how agents of a class are asked, ``None`` for a class of something else."""
-    from hdrl.agents.classic import ClassicAgent
+    from hdrl.agents.classic import ClassicAgent  # with what batch jobs need
 
     if issubclass(cls, ClassicAgent):
         return AgentKind.POLICY
@@ -162,7 +162,7 @@ def _hdeeprm_stands_for_ours(source: str) -> Iterator[None]:
     if not _IMPORTS_HDEEPRM.search(source) or find_spec(names[0]) is not None:
         yield
         return
-    from hdrl.agents import hdeeprm as ours
+    from hdrl.agents import hdeeprm as ours  # with torch
 
     package = ModuleType(names[0])
     vars(package).update({"__path__": [], "agent": ours, "environment": ours})

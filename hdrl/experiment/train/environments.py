@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import OptionsError, UnknownName, suggest
-from hdrl.envs.own_objective import is_objective_file, moved_objective
 from hdrl.options.file import OptionsFile
 from hdrl.setting import (
     Configured,
@@ -214,6 +213,8 @@ def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Env
 
 def _with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
     """Return arguments in which a file of a user's own objective has a new path; ``None`` leaves the objective out."""
+    from hdrl.envs.own_objective import is_objective_file, moved_objective
+
     objective = arguments.get("objective")
     if not isinstance(objective, str) or not is_objective_file(objective):
         return dict(arguments)

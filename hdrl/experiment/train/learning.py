@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hdrl.agents import ALGORITHMS
 from hdrl.base.errors import HdrlError, MissingExtra, OptionsError, UnknownName
 from hdrl.base.pyfiles import blamed, one_line
 from hdrl.base.seeding import stream_seed
@@ -56,8 +57,6 @@ def built_in_agent(options: OptionsFile, name: str) -> AgentChoice:
     OptionsError
         If there is no such algorithm.
     """
-    from hdrl.agents import ALGORITHMS
-
     require_torch()
     try:
         return AgentChoice(name, name, kind=AgentKind.LEARNING, learner=ALGORITHMS[name].agent_class())
@@ -166,8 +165,6 @@ def settings_of(options: OptionsFile, choice: AgentChoice, usual: Mapping[str, o
         return chosen | {"samples_in_test": options.tests_by_drawing}
     settings: dict[str, Any] = {}
     if choice.path is None:
-        from hdrl.agents import ALGORITHMS
-
         settings |= ALGORITHMS[choice.name].settings
     known = choice.learner.Config.model_fields
     settings |= {name: value for name, value in (usual or {}).items() if name in known}

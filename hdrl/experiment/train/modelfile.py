@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from hdrl.base.errors import LearningError, OptionsError, ReadError, readable
+from hdrl.base.files import atomic_write_bytes
 from hdrl.base.pyfiles import blamed
 from hdrl.experiment.recognition import DIGITS, is_sketch
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
@@ -308,8 +309,6 @@ def write_hdeeprm_model(source: Path, target: Path) -> None:
         If it cannot be written.
     """
     import torch
-
-    from hdrl.base.files import atomic_write_bytes
 
     agent = read_checkpoint(source).agent
     with atomic_write_bytes(target) as out:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hdrl.agents import ALGORITHMS
 from hdrl.base.errors import LearningError, OptionsError, UnknownName, readable
 from hdrl.base.pyfiles import TRUST, UntrustedFile, blamed, refuse_python
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
@@ -217,8 +218,6 @@ class Model:
                 raise OptionsError(f"{self.path}: is a model of {self.algorithm}, not of {agent_file}")
             check_same_file(agent, self._checkpoint, self.path)
             return agent
-        from hdrl.agents import ALGORITHMS
-
         try:
             found = ALGORITHMS[self.algorithm].agent_class()
         except UnknownName as error:
