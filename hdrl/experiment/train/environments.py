@@ -262,3 +262,49 @@ def _check_argument(options: OptionsFile, spec: EnvironmentSpec, key: str) -> No
     known = [name for name, one in parameters.items() if name not in spec.given and one.kind in kinds]
     if key not in known:
         raise OptionsError(f"{options.where}: learning.arguments has no key {key!r}; {suggest(key, known)}")
+
+
+CHANGES_NEITHER = ("objective", "reward", "reference", "n_threads", "more_logs")
+"""Arguments that change neither actions nor observations: what is rewarded, and how fast it is."""
+
+
+def check_same_meaning(trained: Environment, now: Environment, path: Path) -> None:
+    """Refuse a model whose actions or observations mean something else here.
+
+    Parameters
+    ----------
+    trained
+        Where it was trained.
+    now
+        Where it is to decide.
+    path
+        The model file, for messages.
+
+    Raises
+    ------
+    OptionsError
+        If it is so.
+    """
+    if trained.id != now.id:
+        raise OptionsError(f"{path}: was trained in {trained.id}, not in {now.id}")
+    before, after = meaning_of(trained), meaning_of(now)
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            raise OptionsError(f"{path}: was trained with {key} = {before.get(key)!r}, not {after.get(key)!r}")
+
+
+def meaning_of(environment: Environment) -> dict[str, Any]:
+    """Return the arguments that actions and observations depend on, with the defaults filled in."""
+    spec = environment.spec
+    defaults = {
+        name: one.default
+        for name, one in inspect.signature(creator(spec.id, "vector_entry_point")).parameters.items()
+        if name not in spec.given and one.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    values = defaults | environment.arguments
+    values |= spec.meaning(values)
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if name not in CHANGES_NEITHER
+    }

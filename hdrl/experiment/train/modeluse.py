@@ -11,9 +11,8 @@ from hdrl.base.errors import LearningError, OptionsError, UnknownName, readable
 from hdrl.base.pyfiles import TRUST, UntrustedFile, blamed, refuse_python
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.decisions import DecisionLog, write_lines
-from hdrl.experiment.train.environments import Environment
+from hdrl.experiment.train.environments import Environment, check_same_meaning
 from hdrl.experiment.train.learning import asked_for, make_agent, one_thread, require_torch, settings_of
-from hdrl.experiment.train.meaning import check_same_meaning
 from hdrl.experiment.train.modelfile import (
     AVERAGED,
     FILE,
