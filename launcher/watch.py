@@ -16,7 +16,7 @@ import click
 
 from hdrl.base.errors import HdrlError, OutputError
 from hdrl.launcher.stopping import Terminated
-from hdrl.launcher.trust import trust_option
+from hdrl.launcher.trust import load_files, trust_option
 
 LOOPBACK = "127.0.0.1"
 RENEWED_S = 5
@@ -171,13 +171,7 @@ def watch(folder: Path, port: int, setting: str | None, *, trust: bool) -> None:
 
     Only browsers of this machine can see it, and only with the whole address.
     """
-    from hdrl.report.runs import trust_folders
-    from hdrl.setting import find_setting
-
-    if setting is not None:
-        find_setting(setting)
-    if trust:
-        trust_folders([folder])
+    load_files(setting, [folder], trust=trust)
     with server_of(folder, port) as server:
         click.echo(f"{server.address} (Ctrl-C ends)")
         try:
