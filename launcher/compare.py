@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from hdrl.base.errors import OptionsError
 from hdrl.base.pyfiles import trust_words
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors, OneLine
-from hdrl.launcher.trust import trust_option
+from hdrl.launcher.trust import load_files, trust_option
 
 if TYPE_CHECKING:
     from hdrl.experiment.compare.comparison import CompareProgress, Comparison
@@ -173,8 +174,6 @@ def _answer(folders: Sequence[Path]) -> None:
 
 
 def _default_folder(sweep: Sweep) -> Path:
-    from datetime import datetime
-
     from hdrl.experiment import default_folder
 
     return default_folder(sweep.sha256(), datetime.now())
@@ -188,7 +187,7 @@ def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *
     if resume:
         if out is None or candidates or changes:
             raise OptionsError("--resume takes --out DIR, but nothing that says what to compare: the folder holds that")
-        _load(setting)
+        load_files(setting)
         return read_sweep(out / "sweep.json", trust=trust)
     file = next(filter(_is_sweep, candidates), None)
     if file is not None and len(candidates) > 1:
@@ -200,14 +199,6 @@ def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *
     if "platform" not in changes:
         raise OptionsError("--platform is missing, expected for instance -p gaia, -p homogeneous:256 or a file")
     return make_sweep({"candidates": list(candidates), **changes}, where="compare", setting=setting)
-
-
-def _load(setting: str | None) -> None:
-    """Load the setting that the command line names, if any, so that a folder can name it."""
-    from hdrl.setting import find_setting
-
-    if setting is not None:
-        find_setting(setting)
 
 
 def _is_sweep(text: str) -> bool:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import click
 
+from hdrl.base.errors import suggest
 from hdrl.launcher.errors import CleanErrors
 from hdrl.version import VERSION
 
@@ -64,8 +65,6 @@ class LazyGroup(CleanErrors, click.Group):
 
         Parameters
         ----------
-        ctx
-            The context of click.
         cmd_name
             The name of the command.
         """
@@ -78,23 +77,13 @@ class LazyGroup(CleanErrors, click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands into the help without importing them.
-
-        Parameters
-        ----------
-        ctx
-            The context of click.
-        formatter
-            Where to write.
-        """
+        """Write the commands into the help without importing them."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, place.help) for name, place in COMMANDS.items()])
 
 
 def _suggest(name: str) -> str:
-    from hdrl.base.errors import suggest
-
     return suggest(name, COMMANDS)
 
 

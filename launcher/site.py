@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -120,8 +121,6 @@ def example(folder: Path, n_jobs: int, seed: int) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def show(folder: Path, *, as_json: bool) -> None:
     """Say again what the import of FOLDER said."""
-    import json
-
     from hdrl.site import read_report, text_of
 
     report = read_report(folder / "import.json")

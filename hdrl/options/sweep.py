@@ -250,8 +250,6 @@ class Sweep(PlacedBlock):
 
         Parameters
         ----------
-        machine
-            What is compared on.
         baseline
             The setting's usual baseline.
         metrics

@@ -68,8 +68,6 @@ class Candidate:
 
         Parameters
         ----------
-        setting
-            The setting.
         seed
             Number of the seed: of several trainings, each seed has its own.
         options
@@ -105,8 +103,6 @@ def read_candidates(sweep: Sweep, policies: PolicyBook, written: Iterable[str] |
 
     Parameters
     ----------
-    sweep
-        The sweep.
     policies
         The policies of its setting.
     written

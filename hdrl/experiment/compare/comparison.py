@@ -107,8 +107,6 @@ def run_comparison(
         The folder: new, empty, or of the same comparison.
     n_workers, on
         Who simulates, see `hdrl.distributed.run_tasks`.
-    progress
-        Progress callbacks.
     rivals
         Policies that another comparison has chosen, by the group in which they are the best with the same predictions.
 

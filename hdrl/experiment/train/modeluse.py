@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hdrl.agents import ALGORITHMS
 from hdrl.base.errors import LearningError, OptionsError, UnknownName, readable
 from hdrl.base.pyfiles import TRUST, UntrustedFile, blamed, refuse_python
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.decisions import DecisionLog, write_lines
-from hdrl.experiment.train.environments import Environment
+from hdrl.experiment.train.environments import Environment, check_same_meaning
 from hdrl.experiment.train.learning import asked_for, make_agent, one_thread, require_torch, settings_of
-from hdrl.experiment.train.meaning import check_same_meaning
 from hdrl.experiment.train.modelfile import (
     AVERAGED,
     FILE,
@@ -38,8 +38,6 @@ class Model:
 
     Parameters
     ----------
-    path
-        The model file.
     agent_file
         The agent file of a user's own agent; ``None``: the agent is a built-in one.
     agent_files
@@ -219,8 +217,6 @@ class Model:
                 raise OptionsError(f"{self.path}: is a model of {self.algorithm}, not of {agent_file}")
             check_same_file(agent, self._checkpoint, self.path)
             return agent
-        from hdrl.agents import ALGORITHMS
-
         try:
             found = ALGORITHMS[self.algorithm].agent_class()
         except UnknownName as error:
@@ -243,8 +239,6 @@ def evaluate_model(
     ----------
     path
         The model file; it says what agent it is of and in which environment that decides.
-    machine, load
-        What is simulated.
     seed
         Seed of what is random in the environment.
     agent_file
@@ -265,8 +259,6 @@ def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path |
 
     Parameters
     ----------
-    world
-        What is simulated.
     choice
         The agent of the options.
     seed
@@ -334,12 +326,8 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callabl
 
     Parameters
     ----------
-    agent
-        The agent.
     env
         A single environment of hdrl, with a ``trace`` method in addition to those of Gymnasium.
-    seed
-        Its seed.
     path
         The file of a user's own agent, for messages.
     before
@@ -363,8 +351,6 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> l
 
     Parameters
     ----------
-    path
-        The file.
     choice, agent
         Who starts from it, and what it is made of.
     world
