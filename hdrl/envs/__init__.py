@@ -17,6 +17,7 @@ from hdrl.base.lazy import load_name
 if TYPE_CHECKING:
     from hdrl.envs.episodes import EpisodePlan, Window, plan_episodes
     from hdrl.envs.native import NativeVectorEnv
+    from hdrl.envs.picks import PickEnv, PickSpec, follow
     from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
     from hdrl.envs.single import SingleEnv
     from hdrl.settings.batch.envs.job_index import JobIndexEnv, JobIndexVectorEnv
@@ -60,6 +61,7 @@ _HOMES = {
         "RowPickEnv",
         "RowPickVectorEnv",
     ),
+    "hdrl.envs.picks": ("PickEnv", "PickSpec", "follow"),
     "hdrl.envs.single": ("SingleEnv",),
     "hdrl.settings.batch.envs.job_index": (
         "JobIndexEnv",
@@ -85,6 +87,8 @@ __all__ = [
     "JobPickPlayer",
     "JobPickVectorEnv",
     "NativeVectorEnv",
+    "PickEnv",
+    "PickSpec",
     "PolicyPairEnv",
     "PolicyPairVectorEnv",
     "RowLayout",
@@ -92,6 +96,7 @@ __all__ = [
     "RowPickVectorEnv",
     "SingleEnv",
     "Window",
+    "follow",
     "plan_episodes",
 ]
 

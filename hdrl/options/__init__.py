@@ -3,7 +3,7 @@
 from hdrl.options.block import Block
 from hdrl.options.file import AgentBlock, ExperimentOptions, OptionsFile, PolicyAgent
 from hdrl.options.learning import EpisodeOptions, LearningOptions
-from hdrl.options.sweep import Sweep, Windows
+from hdrl.options.sweep import SettingSweep, Sweep, Windows
 
 __all__ = [
     "AgentBlock",
@@ -13,6 +13,7 @@ __all__ = [
     "LearningOptions",
     "OptionsFile",
     "PolicyAgent",
+    "SettingSweep",
     "Sweep",
     "Windows",
 ]

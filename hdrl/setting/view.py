@@ -24,15 +24,25 @@ class View:
         What a unit of its machines is called in pictures, in the singular.
     files
         What a run folder holds of a Trace; without the first file a folder is no run.
+    figures
+        What can be drawn of its runs, by name; ``None``: what can be drawn of all tables.
     """
 
-    def __init__(self, unit_word: str = "unit", files: Sequence[TraceFile] = TABLE_FILES) -> None:
+    def __init__(
+        self,
+        unit_word: str = "unit",
+        files: Sequence[TraceFile] = TABLE_FILES,
+        figures: Mapping[str, Figure] | None = None,
+    ) -> None:
         self.unit_word = unit_word
         self.files = files
+        self._figures = figures
 
     @property
     def figures(self) -> Mapping[str, Figure]:
-        """What can be drawn of its runs, by name; usually what can be drawn of all tables."""
+        """What can be drawn of its runs, by name."""
+        if self._figures is not None:
+            return self._figures
         from hdrl.figures.tables import TABLE_FIGURES
 
         return TABLE_FIGURES

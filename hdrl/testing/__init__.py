@@ -5,7 +5,7 @@
 
 from hdrl.testing.checks import check_policy, check_trace, energy_of_cores, run_policy, trace_differences
 from hdrl.testing.environments import check_env
-from hdrl.testing.settings import check_setting
+from hdrl.testing.settings import SettingCheck, check_setting, parametrize_with_checks, setting_checks
 from hdrl.testing.worlds import (
     Job,
     Node,
@@ -22,6 +22,7 @@ __all__ = [
     "Job",
     "Node",
     "Processor",
+    "SettingCheck",
     "World",
     "check_env",
     "check_policy",
@@ -30,7 +31,9 @@ __all__ = [
     "check_worlds",
     "energy_of_cores",
     "frugal_world",
+    "parametrize_with_checks",
     "run_policy",
+    "setting_checks",
     "small_platform",
     "small_workload",
     "spreading_world",

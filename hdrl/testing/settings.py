@@ -1,29 +1,67 @@
-"""Checks that every setting must pass: the questions of `hdrl.setting.Setting`, answered as they are meant."""
+"""Checks that every setting must pass: the parts of `hdrl.setting.Setting`, answered as they are meant."""
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hdrl.base.errors import HdrlError
-from hdrl.setting import EnvironmentSpec, Fingerprints, Indexed, Load, LoadGenerator, Machine, PolicyBook, Setting
-from hdrl.trace.model import TaskState
+from hdrl.options import Sweep
+from hdrl.setting import (
+    Cautions,
+    Configured,
+    EnvironmentSpec,
+    Fingerprints,
+    Indexed,
+    Load,
+    LoadGenerator,
+    Machine,
+    Setting,
+)
+from hdrl.trace.model import TaskState, Trace
+
+if TYPE_CHECKING:
+    import pytest
 
 
-def _require(condition: object, message: str) -> None:
-    if not condition:
-        raise AssertionError(message)
+@dataclass(frozen=True, slots=True)
+class SettingCheck:
+    """A check of a setting, to be called; it raises an `AssertionError` that says which answer is wrong.
+
+    Attributes
+    ----------
+    name
+        What is checked: ``"machine"``, ``"simulation of fcfs"``.
+    """
+
+    name: str
+    _check: Callable[[], None]
+
+    def __call__(self) -> None:
+        """Check it."""
+        try:
+            self._check()
+        except AssertionError as error:
+            raise AssertionError(f"{self.name}: {error}") from None
+
+    def __str__(self) -> str:
+        """Return the name, which tests go by."""
+        return self.name
 
 
-def check_setting(
+def setting_checks(
     setting: Setting, *, platform: str, workload: str, n_items: int = 50, offered_load: float = 0.7
-) -> None:
-    """Check that a setting answers what it is asked.
+) -> list[SettingCheck]:
+    """Return the checks of a setting one by one, for tests of their own (`parametrize_with_checks`).
+
+    Nothing is read or simulated before a check is called.
 
     Parameters
     ----------
@@ -37,69 +75,180 @@ def check_setting(
         How many items are simulated.
     offered_load
         Offered load of what is generated.
+    """
+    asked = _Asked(setting, platform, workload, n_items, offered_load)
+    checks: list[tuple[str, Callable[[], None]]] = [
+        (check.__name__.removeprefix("_check_").replace("_", " "), partial(check, asked))
+        for check in (_check_names, _check_groups, _check_additions, _check_metrics, _check_machine, _check_load)
+    ]
+    if isinstance(setting.inputs, LoadGenerator):
+        checks.append(("generated load", partial(_check_generated, asked, setting.inputs)))
+    if isinstance(setting.inputs, Cautions):
+        checks.append(("cautions", partial(_check_cautions, asked, setting.inputs)))
+    checks.append(("warm-up", partial(_check_warm_up, asked)))
+    for policy in _some_policies(setting):
+        for what, check in (
+            ("simulation of", _check_simulation),
+            ("repetition of", _check_repetition),
+            ("metrics of", _check_measures),
+            ("part of", _check_part),
+            ("files of", _check_files),
+        ):
+            checks.append((f"{what} {policy}", partial(check, asked, policy)))
+    for name, spec in setting.environments.items():
+        checks.append((f"goal of {name}", partial(_check_goal, asked, spec)))
+        check_player = _check_index if isinstance(spec, Indexed) else _check_player
+        checks.append((f"player of {name}", partial(check_player, asked, spec)))
+        if isinstance(spec, Fingerprints):
+            checks.append((f"marks of {name}", partial(_check_marks, asked, spec)))
+        if isinstance(spec, Configured):
+            checks.append((f"configurations of {name}", partial(_check_configurations, asked, spec)))
+    return [SettingCheck(name, check) for name, check in checks]
+
+
+def check_setting(
+    setting: Setting, *, platform: str, workload: str, n_items: int = 50, offered_load: float = 0.7
+) -> None:
+    """Check that a setting answers what it is asked: call all of `setting_checks`, with the same parameters.
 
     Raises
     ------
     AssertionError
         If an answer is not as it is meant; the message says which.
     """
-    baseline = setting.policies.default_baseline
-    data: dict[str, Any] = {"platform": platform, "workloads": [workload], "candidates": [baseline]}
-    if "setting" in setting.inputs.Sweep.model_fields:
-        data["setting"] = setting.name
-    sweep = setting.inputs.Sweep.model_validate(data)
-    machine = setting.inputs.machine(sweep)
-    sweep = sweep.completed(machine, baseline=baseline, metrics=setting.measures.compared)
-    (whole,) = setting.inputs.loads(sweep, machine)
-    load = whole.window(0, n_items)
-    _check_names(setting)
-    _check_inputs(machine, load)
-    if isinstance(setting.inputs, LoadGenerator):
-        generated = setting.inputs.generate(sweep, machine, n_items, offered_load=offered_load, seed=1)
-        _check_generated(setting, machine, load, generated)
-    setting.simulator.warm_up([baseline], _hear)
-    for policy in (baseline, *_others(setting)):
-        _check_simulation(setting, sweep, machine, load, policy)
-    _check_environments(setting, machine, load)
+    for check in setting_checks(
+        setting, platform=platform, workload=workload, n_items=n_items, offered_load=offered_load
+    ):
+        check()
 
 
-def _others(setting: Setting) -> list[str]:
-    """Return a policy of each group."""
-    return [names[-1] for names in setting.policies.groups().values() if names]
+def parametrize_with_checks(
+    setting: Setting, *, platform: str, workload: str, n_items: int = 50, offered_load: float = 0.7
+) -> pytest.MarkDecorator:
+    """Return a decorator by which pytest calls a test with each of `setting_checks`, under its name.
+
+    The test has one parameter, ``check``, and calls it. The parameters here are those of `setting_checks`.
+    """
+    import pytest
+
+    checks = setting_checks(setting, platform=platform, workload=workload, n_items=n_items, offered_load=offered_load)
+    return pytest.mark.parametrize("check", checks, ids=str)
 
 
-def _check_names(setting: Setting) -> None:
+@dataclass
+class _Asked:
+    """A setting, and what is simulated of it, made when it is first needed."""
+
+    setting: Setting
+    platform: str
+    workload: str
+    n_items: int
+    offered_load: float
+    _traces: dict[str, Trace] = field(default_factory=dict)
+
+    @cached_property
+    def _read(self) -> tuple[Sweep, Machine, Load]:
+        inputs, baseline = self.setting.inputs, self.setting.policies.default_baseline
+        data: dict[str, object] = {"platform": self.platform, "workloads": [self.workload], "candidates": [baseline]}
+        if "setting" in inputs.Sweep.model_fields:
+            data["setting"] = self.setting.name
+        sweep = inputs.Sweep.model_validate(data)
+        machine = inputs.machine(sweep)
+        sweep = sweep.completed(machine, baseline=baseline, metrics=self.setting.measures.compared)
+        (whole,) = inputs.loads(sweep, machine)
+        return sweep, machine, whole.window(0, self.n_items)
+
+    @property
+    def sweep(self) -> Sweep:
+        return self._read[0]
+
+    @property
+    def machine(self) -> Machine:
+        return self._read[1]
+
+    @property
+    def load(self) -> Load:
+        return self._read[2]
+
+    def simulated(self, policy: str, seed: int) -> Trace:
+        return self.setting.simulator.simulate(self.machine, self.load, policy, seed=seed, options=self.sweep)
+
+    def trace(self, policy: str) -> Trace:
+        """Return what the checks of a policy share."""
+        if policy not in self._traces:
+            self._traces[policy] = self.simulated(policy, seed=3)
+        return self._traces[policy]
+
+
+def _require(condition: object, message: str) -> None:
+    if not condition:
+        raise AssertionError(message)
+
+
+def _some_policies(setting: Setting) -> list[str]:
+    """Return the baseline, and a policy of each group."""
     policies = setting.policies
-    known = set(policies.names())
-    _require("heuristics" in policies.groups(), "policies.groups() has no 'heuristics'")
-    for name in known:
+    return list(
+        dict.fromkeys([policies.default_baseline, *(names[-1] for names in policies.groups().values() if names)])
+    )
+
+
+# ------------------------------------------------------------------ policies and metrics
+
+
+def _check_names(asked: _Asked) -> None:
+    policies = asked.setting.policies
+    for name in policies.names():
         _require(policies.read(name) == name, f"policies.read({name!r}) gives another name")
+        _require(isinstance(policies.knows_too_much(name), bool), f"policies.knows_too_much({name!r}) is no bool")
+    _require(not _is_read(asked, "no such policy"), "policies.read takes a policy that does not exist")
+
+
+def _check_groups(asked: _Asked) -> None:
+    policies = asked.setting.policies
+    _require("heuristics" in policies.groups(), "policies.groups() has no 'heuristics'")
     for group, names in policies.groups().items():
         _require(names, f"the group {group!r} is empty")
         for name in names:
             _require(policies.read(name) == name, f"the group {group!r} has a policy that is not today's: {name!r}")
-    _require(not _is_read(policies, "no such policy"), "policies.read takes a policy that does not exist")
+
+
+def _check_additions(asked: _Asked) -> None:
+    policies = asked.setting.policies
     for addition in policies.additions():
         _require(
-            any(_is_read(policies, f"{name}{addition}") for name in policies.names()),
+            any(_is_read(asked, f"{name}{addition}") for name in policies.names()),
             f"policies.additions() has {addition!r}, which may follow the name of no policy",
         )
-    _require(setting.measures.compared, "measures.compared is empty: no metric decides")
-    _require("n_jobs" in setting.measures.metrics, "metrics has no n_jobs: how many items a simulation had")
 
 
-def _is_read(policies: PolicyBook, name: str) -> bool:
+def _is_read(asked: _Asked, name: str) -> bool:
     try:
-        policies.read(name)
+        asked.setting.policies.read(name)
     except HdrlError:
         return False
     return True
 
 
-def _check_inputs(machine: Machine, load: Load) -> None:
+def _check_metrics(asked: _Asked) -> None:
+    measures = asked.setting.measures
+    _require(measures.compared, "measures.compared is empty: no metric decides")
+    _require("n_jobs" in measures.metrics, "measures.metrics has no n_jobs: how many items a simulation had")
+
+
+# ------------------------------------------------------------------ inputs
+
+
+def _check_machine(asked: _Asked) -> None:
+    machine = asked.machine
     _require(machine.n_units == sum(machine.unit_kinds.values()), "unit_kinds do not add up to n_units")
     _require(machine.facts().get("name") == machine.name, "machine.facts() has no name")
-    _require(len(machine.sha256()) == len(load.sha256()) == 64, "a SHA-256 has 64 digits")
+    _require(len(machine.sha256()) == 64, "the SHA-256 of a machine has 64 digits")
+
+
+def _check_load(asked: _Asked) -> None:
+    load = asked.load
+    _require(len(load.sha256()) == 64, "the SHA-256 of a load has 64 digits")
     _require(load.window(0, load.n_items).sha256() == load.window(0, load.n_items).sha256(), "window is not repeatable")
     _require(load.window(1, 2).n_items == 2, "window(1, 2) does not hold two items")
     for start, n_items in ((-1, 1), (0, load.n_items + 1), (0, 0)):
@@ -110,113 +259,145 @@ def _check_inputs(machine: Machine, load: Load) -> None:
         raise AssertionError(f"window({start}, {n_items}) of {load.n_items} items is not refused")
 
 
-def _check_generated(setting: Setting, machine: Machine, load: Load, generated: Load) -> None:
-    _require(generated.n_items == load.n_items, "generate made another number of items")
-    offered = setting.inputs.offered_load(machine, generated)
+def _check_generated(asked: _Asked, inputs: LoadGenerator) -> None:
+    def generate(seed: int) -> Load:
+        return inputs.generate(asked.sweep, asked.machine, asked.n_items, offered_load=asked.offered_load, seed=seed)
+
+    generated = generate(1)
+    _require(generated.n_items == asked.n_items, "generate made another number of items")
+    _require(generated.sha256() == generate(1).sha256(), "generate makes another load of the same seed")
+    offered = asked.setting.inputs.offered_load(asked.machine, generated)
     _require(offered is not None and offered > 0, "a generated load has no offered load")
 
 
-def _check_simulation(setting: Setting, sweep: Any, machine: Machine, load: Load, policy: str) -> None:
-    trace = setting.simulator.simulate(machine, load, policy, seed=3, options=sweep)
-    again = setting.simulator.simulate(machine, load, policy, seed=3, options=sweep)
-    what = f"{policy}: "
+def _check_cautions(asked: _Asked, inputs: Cautions) -> None:
+    loads = [asked.load]
+    unknown = set(inputs.exact_estimates(asked.sweep, loads)) - {asked.load.name}
+    _require(not unknown, f"exact_estimates names {sorted(unknown)}, which are no loads")
+    for kind, sentence in inputs.cautions(asked.sweep, asked.machine, loads):
+        _require(kind and sentence and "\n" not in sentence, f"the caution {kind!r} is no line")
+
+
+# ------------------------------------------------------------------ simulator, measures, view
+
+
+def _check_warm_up(asked: _Asked) -> None:
+    def hear(message: str) -> None:
+        _require(message and "\n" not in message, "a message before something takes long is no line")
+
+    asked.setting.simulator.warm_up([asked.setting.policies.default_baseline], hear)
+
+
+def _check_simulation(asked: _Asked, policy: str) -> None:
+    trace, load = asked.trace(policy), asked.load
     tasks, stays = trace.tasks, trace.stays
-    _require(len(tasks) == load.n_items, what + "tasks are not the items of the load")
-    _require(tasks.tobytes() == again.tasks.tobytes(), what + "the same seed gives other tasks")
+    _require(len(tasks) == load.n_items, "tasks are not the items of the load")
     started = tasks["start_s"] >= 0
     ended = tasks["end_s"] >= 0
-    _require(np.all(tasks["start_s"][started] >= tasks["release_s"][started] - 1e-6), what + "a start before a release")
-    _require(np.all(tasks["end_s"][ended] >= tasks["start_s"][ended]), what + "an end before a start")
+    _require(np.all(tasks["start_s"][started] >= tasks["release_s"][started] - 1e-6), "a start before a release")
+    _require(np.all(tasks["end_s"][ended] >= tasks["start_s"][ended]), "an end before a start")
     is_done = np.isin(tasks["state"], (TaskState.DONE, TaskState.FAILED, TaskState.OVERRAN, TaskState.KILLED))
-    _require(np.all(ended[is_done & started]), what + "a finished task without an end")
-    _require(np.all(np.diff(stays["start_s"]) >= 0), what + "stays are not in the order of their starts")
+    _require(np.all(ended[is_done & started]), "a finished task without an end")
+    _require(np.all(np.diff(stays["start_s"]) >= 0), "stays are not in the order of their starts")
     last = stays["first_unit"] + stays["n_units"]
-    _require(np.all(last <= len(trace.stay_units)), what + "a stay on units that are not in stay_units")
+    _require(np.all(last <= len(trace.stay_units)), "a stay on units that are not in stay_units")
     if len(trace.stay_units):
-        _require(0 <= trace.stay_units.min() <= trace.stay_units.max() < machine.n_units, what + "no such unit")
+        _require(0 <= trace.stay_units.min() <= trace.stay_units.max() < asked.machine.n_units, "no such unit")
     for name, signal in trace.signals.items():
-        _require(np.all(np.diff(signal.time_s) >= 0), what + f"the dates of {name} go back")
-        _require(len(signal.time_s) == len(signal.value), what + f"{name} has dates without values")
-    numbers = setting.measures.measure(trace)
-    _require(
-        list(numbers) == list(setting.measures.metrics),
-        what + "measure gives other names than metrics, or another order",
-    )
-    _require(all(isinstance(value, float) for value in numbers.values()), what + "measure gives what is no float")
-    _require(numbers["n_jobs"] == load.n_items, what + "n_jobs is not the number of items")
-    fewer = setting.measures.measure(trace.part(5, load.n_items - 8))
-    _require(fewer["n_jobs"] == load.n_items - 8, what + "part of a Trace leaves another number of items")
-    _require(not math.isnan(numbers[setting.measures.compared[0]]), what + f"{setting.measures.compared[0]} is NaN")
-    _check_files(setting, trace, what)
+        _require(np.all(np.diff(signal.time_s) >= 0), f"the dates of {name} go back")
+        _require(len(signal.time_s) == len(signal.value), f"{name} has dates without values")
 
 
-def _check_files(setting: Setting, trace: Any, what: str) -> None:
+def _check_repetition(asked: _Asked, policy: str) -> None:
+    tasks = asked.trace(policy).tasks.tobytes()
+    _require(asked.simulated(policy, seed=3).tasks.tobytes() == tasks, "the same seed gives other tasks")
+    if not asked.setting.policies.draws(policy):
+        _require(
+            asked.simulated(policy, seed=4).tasks.tobytes() == tasks,
+            f"policies.draws({policy!r}) is False, but another seed gives other tasks",
+        )
+
+
+def _check_measures(asked: _Asked, policy: str) -> None:
+    measures = asked.setting.measures
+    numbers = measures.measure(asked.trace(policy))
+    _require(numbers["n_jobs"] == asked.load.n_items, "n_jobs is not the number of items")
+    _require(not math.isnan(numbers[measures.compared[0]]), f"{measures.compared[0]} is NaN")
+
+
+def _check_part(asked: _Asked, policy: str) -> None:
+    n_items = asked.load.n_items - 8
+    fewer = asked.setting.measures.measure(asked.trace(policy).part(5, n_items))
+    _require(fewer["n_jobs"] == n_items, "part of a Trace leaves another number of items")
+
+
+def _check_files(asked: _Asked, policy: str) -> None:
+    files = asked.setting.view.files
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
-        for file in setting.view.files:
-            file.write(trace, folder)
-        promised = {name for file in setting.view.files for name in file.names}
+        for file in files:
+            file.write(asked.trace(policy), folder)
+        promised = {name for file in files for name in file.names}
         made = {path.name for path in folder.iterdir()}
-        promised -= {name for file in setting.view.files if file.is_of_few for name in file.names} - made
-        _require(made == promised, what + f"files are {sorted(made)}, promised were {sorted(promised)}")
+        promised -= {name for file in files if file.is_of_few for name in file.names} - made
+        _require(made == promised, f"files are {sorted(made)}, promised were {sorted(promised)}")
 
 
-def _check_environments(setting: Setting, machine: Machine, load: Load) -> None:
-    for name, spec in setting.environments.items():
-        what = f"environment {name}: "
-        metric, sign = spec.goal({})
-        _require(metric in setting.measures.metrics or metric == "return", what + f"its goal {metric!r} is no metric")
-        _require(sign in (-1, 1), what + "the sign of its goal is neither 1 nor -1")
-        _check_marks(what, spec, machine, load)
-        if spec.refuses(machine, load, {}) is not None or spec.unplayable({}) is not None:
-            continue
-        if isinstance(spec, Indexed):
-            _check_index(what, spec, machine, load)
-            continue
-        env = spec.player(machine, load, {})
-        observation, info = env.reset(seed=1)
-        done = False
-        while not done:
-            _require(env.observation_space.contains(observation), what + "an observation is not in its space")
-            action = int(np.argmax(np.asarray(info["action_mask"])))
-            observation, _, terminated, truncated, info = env.step(action)
-            done = bool(terminated or truncated)
-        episode = info.get("episode")
-        _require(
-            isinstance(episode, Mapping) and "objective" in episode,
-            what + "an episode's end does not tell its objective",
-        )
-        _require(len(env.trace().tasks) == load.n_items, what + "its trace has another number of items")
-        env.close()
+# ------------------------------------------------------------------ environments
 
 
-def _check_index(what: str, spec: Any, machine: Machine, load: Load) -> None:
-    """Check that weights are judged as they are played, and that the last of several candidates is, too."""
-    index = spec.index({})
-    n = len(index.names)
-    _require(len(set(index.names)) == n and index.start.shape == (n,), what + "names and first weights do not fit")
-    _require(index.sigma > 0, what + "its sigma is not above 0")
-    objectives = spec.run_index(machine, [load], np.array([index.start + index.sigma, index.start]), {})
-    _require(objectives.shape == (2, 1), what + "run_index gives no objective of each candidate and load")
+def _check_goal(asked: _Asked, spec: EnvironmentSpec) -> None:
+    metric, sign = spec.goal({})
+    _require(metric in asked.setting.measures.metrics or metric == "return", f"its goal {metric!r} is no metric")
+    _require(sign in (-1, 1), "the sign of its goal is neither 1 nor -1")
+
+
+def _check_player(asked: _Asked, spec: EnvironmentSpec) -> None:
+    machine, load = asked.machine, asked.load
+    if spec.refuses(machine, load, {}) is not None or spec.unplayable({}) is not None:
+        return
     env = spec.player(machine, load, {})
-    observation, _ = env.reset(seed=1)
-    _require(env.observation_space.contains(observation), what + "an observation is not in its space")
-    _require(env.action_space.shape == (n,), what + "an action is not as many weights as have names")
-    _, _, terminated, _, info = env.step(np.zeros(n))
-    _require(terminated, what + "an episode has more than one step")
-    _require(info["episode"]["objective"] == objectives[1, 0], what + "weights are judged otherwise than played")
-    _require(len(env.trace().tasks) == load.n_items, what + "its trace has another number of items")
+    observation, info = env.reset(seed=1)
+    done = False
+    while not done:
+        _require(env.observation_space.contains(observation), "an observation is not in its space")
+        action = int(np.argmax(np.asarray(info["action_mask"])))
+        observation, _, terminated, truncated, info = env.step(action)
+        done = bool(terminated or truncated)
+    episode = info.get("episode")
+    _require(isinstance(episode, Mapping) and "objective" in episode, "an episode's end tells no objective")
+    _require(len(env.trace().tasks) == load.n_items, "its trace has another number of items")
     env.close()
 
 
-def _check_marks(what: str, spec: EnvironmentSpec, machine: Machine, load: Load) -> None:
-    if not isinstance(spec, Fingerprints):
-        return
+def _check_index(asked: _Asked, spec: Any) -> None:
+    """Check that weights are judged as they are played, and that the last of several candidates is, too."""
+    machine, load, index = asked.machine, asked.load, spec.index({})
+    n = len(index.names)
+    _require(len(set(index.names)) == n and index.start.shape == (n,), "names and first weights do not fit")
+    _require(index.sigma > 0, "its sigma is not above 0")
+    objectives = spec.run_index(machine, [load], np.array([index.start + index.sigma, index.start]), {})
+    _require(objectives.shape == (2, 1), "run_index gives no objective of each candidate and load")
+    env = spec.player(machine, load, {})
+    observation, _ = env.reset(seed=1)
+    _require(env.observation_space.contains(observation), "an observation is not in its space")
+    _require(env.action_space.shape == (n,), "an action is not as many weights as have names")
+    _, _, terminated, _, info = env.step(np.zeros(n))
+    _require(terminated, "an episode has more than one step")
+    _require(info["episode"]["objective"] == objectives[1, 0], "weights are judged otherwise than played")
+    _require(len(env.trace().tasks) == load.n_items, "its trace has another number of items")
+    env.close()
+
+
+def _check_marks(asked: _Asked, spec: Fingerprints) -> None:
+    machine, load = asked.machine, asked.load
     whole = spec.marks(machine, load)
-    _require(whole.shape == (load.n_items,) and whole.dtype == np.int64, what + "its marks are not one int64 an item")
+    _require(whole.shape == (load.n_items,) and whole.dtype == np.int64, "its marks are not one int64 an item")
     part = spec.marks(machine, load.window(1, load.n_items - 1))
-    _require(np.array_equal(part, whole[1:]), what + "marks of a window differ from those before")
+    _require(np.array_equal(part, whole[1:]), "marks of a window differ from those before")
 
 
-def _hear(message: str) -> None:
-    _require(message and "\n" not in message, "a message before something takes long is no line")
+def _check_configurations(asked: _Asked, spec: Configured) -> None:
+    begins = list(spec.configurations(asked.load))
+    _require(begins[:1] == [0] and begins == sorted(set(begins)), "configurations do not begin at 0, one after another")
+    _require(len(spec.points(asked.load)) == len(begins), "points are not one for each configuration")

@@ -2,6 +2,7 @@
 
 from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, read_tables, write_tables
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Load, Machine, Signal, TaskState, TaskTrace, Trace, never
+from hdrl.trace.plain import PlainLoad, PlainMachine, trace_of_runs
 
 __all__ = [
     "STAYS_FILE",
@@ -10,6 +11,8 @@ __all__ = [
     "TASK_DTYPE",
     "Load",
     "Machine",
+    "PlainLoad",
+    "PlainMachine",
     "Signal",
     "TaskState",
     "TaskTrace",
@@ -17,5 +20,6 @@ __all__ = [
     "TraceFile",
     "never",
     "read_tables",
+    "trace_of_runs",
     "write_tables",
 ]

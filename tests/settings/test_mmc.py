@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from hdrl.base.errors import OptionsError
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
-from hdrl.setting import SETTINGS, EnvironmentSpec, find_setting
-from hdrl.testing import check_setting
+from hdrl.metrics import with_roles
+from hdrl.setting import (
+    SETTINGS,
+    EnvironmentSpec,
+    Inputs,
+    Measures,
+    PolicyBook,
+    Setting,
+    Simulator,
+    find_setting,
+)
+from hdrl.testing import SettingCheck, check_setting, parametrize_with_checks
 
 FILE = Path(__file__).with_name("mmc.py")
 
@@ -43,13 +56,49 @@ def hdrl(*words: object) -> Result:
     return run(*words, command=cli)
 
 
-def test_it_is_a_setting() -> None:
-    check_setting(find_setting(str(FILE)), platform="servers:3", workload="poisson:0.7", n_items=40)
+CHECKED = {"platform": "servers:3", "workload": "poisson:0.7", "n_items": 40}
+
+
+@parametrize_with_checks(find_setting(str(FILE)), **CHECKED)
+def test_it_is_a_setting(check: SettingCheck) -> None:
+    check()
+
+
+@parametrize_with_checks(SETTINGS["batch"], platform="gaia", workload="lublin_gaia_1000")
+def test_batch_jobs_are_a_setting(check: SettingCheck) -> None:
+    check()
+
+
+def questions() -> dict[str, list[str]]:
+    """Return what a setting must answer, by part: what is abstract, and what has no default."""
+    parts = {
+        part.__name__: sorted(part.__abstractmethods__) for part in (Inputs, Simulator, PolicyBook, EnvironmentSpec)
+    }
+    parts["Setting"] = [
+        one.name for one in fields(Setting) if one.default is MISSING and one.default_factory is MISSING
+    ]
+    parts["Measures"] = [
+        one.name
+        for function in (Measures, with_roles)
+        for one in inspect.signature(function).parameters.values()
+        if one.default is inspect.Parameter.empty
+    ]
+    return parts
+
+
+def test_a_whole_setting_fits_into_150_lines() -> None:
+    assert len(FILE.read_text().splitlines()) <= 150
+
+
+def test_at_most_25_questions_must_be_answered() -> None:
+    # Metrics are asked for once; `with_roles` takes the same ones.
+    n = sum(map(len, questions().values())) - 1
+    assert n <= 25, questions()
 
 
 def test_what_can_be_named_is_listed() -> None:
     policies = [line.split(maxsplit=1) for line in hdrl("list", "policies", "--setting", FILE).stdout.splitlines()]
-    assert policies == [["heuristics", "group of 2"], ["fcfs"], ["lcfs"], ["shortest"], ["...!", "said aloud"]]
+    assert policies == [["heuristics", "group of 2"], ["fcfs"], ["lcfs"], ["shortest"]]
     assert hdrl("list", "platforms", "--setting", FILE).stdout == "servers:2  two of them\n"
     refused = CliRunner().invoke(cli, ["list", "workloads", "--setting", str(FILE)])
     assert (refused.exit_code, refused.stderr) == (2, "cli: error: setting mmc ships no workloads\n")
@@ -59,7 +108,54 @@ def test_an_addition_that_no_policy_takes_is_found(monkeypatch: pytest.MonkeyPat
     setting = find_setting(str(FILE))
     monkeypatch.setattr(type(setting.policies), "additions", lambda self: {"?": "asked"})
     with pytest.raises(AssertionError, match=r"additions\(\) has '\?', which may follow the name of no policy"):
-        check_setting(setting, platform="servers:3", workload="poisson:0.7", n_items=40)
+        check_setting(setting, **CHECKED)
+
+
+def test_a_policy_that_hides_that_it_draws_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def simulate(self: Any, machine: Any, load: Any, policy: Any, *, seed: int, **more: Any) -> Any:
+        return honest(self, machine, load, "lcfs" if seed % 2 else policy, seed=seed, **more)
+
+    setting = find_setting(str(FILE))
+    honest = type(setting.simulator).simulate
+    monkeypatch.setattr(type(setting.simulator), "simulate", simulate)
+    with pytest.raises(AssertionError, match=r"repetition of fcfs: policies.draws\('fcfs'\) is False"):
+        check_setting(setting, **CHECKED)
+
+
+def test_a_setting_need_not_generate_or_learn(tmp_path: Path) -> None:
+    text = FILE.read_text().replace("toy/Mmc-v0", "toy/Unused-v0") + UNABLE
+    (tmp_path / "unable.py").write_text(text)
+    (tmp_path / "out").mkdir()
+    setting = find_setting(str(tmp_path / "unable.py"))
+    check_setting(setting, **CHECKED)
+    words = ["compare", "lcfs", "-p", "servers:2", "--windows", "50:4", "--setting", str(tmp_path / "unable.py")]
+    done = CliRunner().invoke(cli, [*words, "--loads", "0.7", "--out", str(tmp_path / "compared")])
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "setting unable generates no loads: leave out loads" in done.stderr
+    learning = write_options(tmp_path, setting="unable.py", agent={"type": "LEARNING"})
+    done = CliRunner().invoke(launch, ["ppo", str(learning), "--out", str(tmp_path / "trained")])
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "setting unable has no environment to learn in" in done.stderr
+
+
+UNABLE = """
+
+class Unable(Inputs):
+    Options, Sweep = ExperimentOptions, SettingSweep
+    machine, load, loads, _stream = QueueInputs.machine, QueueInputs.load, QueueInputs.loads, QueueInputs._stream
+    offered_load = QueueInputs.offered_load
+
+
+from dataclasses import replace
+
+SETTING = replace(SETTING, name="unable", inputs=Unable(), environments={})
+"""
+
+
+def test_what_is_no_setting_is_told(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text("class Old:\n    name = 'old'\n\n\nSETTING = Old()\n")
+    with pytest.raises(OptionsError, match=r"old\.py: SETTING is of Old, expected hdrl\.setting\.Setting"):
+        find_setting(str(tmp_path / "old.py"))
 
 
 @pytest.mark.parametrize(("n_servers", "load"), [(1, 0.5), (2, 0.7), (4, 0.8)])
@@ -163,9 +259,11 @@ def test_mistakes_are_one_line(tmp_path: Path, changes: dict[str, Any], message:
 
 
 def test_a_setting_cannot_pass_for_another_one(tmp_path: Path) -> None:
-    text = FILE.read_text().replace("class MmcOptions(ExperimentOptions):", "class MmcOptions(Options):")
+    text = FILE.read_text().replace(
+        "Options, Sweep, generator = ExperimentOptions,", "Options, Sweep, generator = Options,"
+    )
     text = text.replace("toy/Mmc-v0", "toy/Posing-v0")
-    (tmp_path / "mine.py").write_text(text.replace("import annotations\n", "import annotations\n" + IMPORT, 1))
+    (tmp_path / "mine.py").write_text(text.replace("import heapq\n", "import heapq\n" + IMPORT, 1))
     (tmp_path / "options.json").write_text('{"platform_file_path": "gaia", "workload_file_path": "lublin_gaia_1000"}')
     done = CliRunner().invoke(launch, [str(tmp_path / "options.json"), "--setting", str(tmp_path / "mine.py")])
     assert done.exit_code == 2
@@ -189,10 +287,3 @@ def test_it_is_reproduced(tmp_path: Path) -> None:
     (folder / "reference.csv").write_text(f"row,column,value\nfcfs,mean_wait_s,{2 * wait_s}\n")
     done = CliRunner().invoke(cli, ["reproduce", str(folder), "--out", str(tmp_path / "differs")])
     assert done.exit_code == 1
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_every_environment_answers_every_question(name: str):
-    questions = {one for one in vars(EnvironmentSpec) if not one.startswith("_")}
-    for spec in SETTINGS[name].environments.values():
-        assert not [one for one in questions if not hasattr(spec, one)], spec.id

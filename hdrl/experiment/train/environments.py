@@ -195,6 +195,8 @@ def environment_of(options: OptionsFile, setting: Setting) -> Environment:
         If there is no such environment, or an argument of it does not exist.
     """
     known = setting.environments
+    if not known:
+        raise OptionsError(f"{options.where}: setting {setting.name} has no environment to learn in")
     name = options.learning.environment or next(iter(known), "")
     if name not in known:
         raise OptionsError(f"{options.where}: learning.environment: {UnknownName('environment', name, known)}")

@@ -290,7 +290,7 @@ def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path |
     spaces = env.observation_space, env.action_space
     where = f"{options.where}: learning.settings"
     try:
-        made = make_agent(choice, _settings(options, choice), spaces, seed=seed, where=where)
+        made = make_agent(choice, _settings(options, choice, world.spec), spaces, seed=seed, where=where)
         specialists: Sequence[Specialist] = ()
         if given is not None:
             specialists = load_model(options.path_of(given), choice, made, world)
@@ -392,13 +392,13 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> l
     return specialists_of(model, str(path))
 
 
-def _settings(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
+def _settings(options: OptionsFile, choice: AgentChoice, environment: Environment) -> dict[str, Any]:
     """Return the settings that a test needs: those of the model, which decide about its networks."""
     given = options.agent_options.input_model
     if given is None or choice.kind is AgentKind.HDEEPRM:
-        return settings_of(options, choice)
+        return settings_of(options, choice, environment)
     _, checkpoint = read_model(options.path_of(given), choice)
-    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice)
+    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice, environment)
 
 
 def _no_pair() -> str:

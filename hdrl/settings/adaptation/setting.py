@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from hdrl.settings.adaptation.simulation import Job, decide_step_by_step, simula
 from hdrl.trace.model import OutcomeTrace
 
 if TYPE_CHECKING:
-    from hdrl.figures.figure import Figure, Run
+    from hdrl.figures.figure import Run
 
 FEW_DRAWS = 10
 """Trainings of each sequence below which its mean says little."""
@@ -113,11 +113,6 @@ class AdaptationSimulator(Simulator[AdaptationOptions, AdaptationSweep, Device, 
 class AdaptationView(View):
     """Tables, and what became of each job."""
 
-    @property
-    def figures(self) -> Mapping[str, Figure]:
-        """What can be drawn of its runs, by name."""
-        return FIGURES
-
     def read(self, folder: Path, name: str | None = None) -> Run:
         """Return what the files of a run hold."""
         return read_run(folder, name)
@@ -171,7 +166,7 @@ SETTING = Setting(
         ),
         compute_metrics,
     ),
-    view=AdaptationView(files=FILES),
+    view=AdaptationView(files=FILES, figures=FIGURES),
     environments=MappingProxyType({"adaptation": AdaptationSpec()}),
     find_protocols=lambda: PROTOCOLS,
 )

@@ -46,8 +46,8 @@ class GpuPolicies(PolicyBook):
         return name if name in SHARES else read_policy(text).name
 
     def draws(self, policy: str) -> bool:
-        """Tell whether the results of a policy depend on the seed."""
-        return policy not in SHARES and read_policy(policy).draws
+        """Tell whether the results of a policy depend on the seed; rounds draw in which order types are served."""
+        return policy in SHARES or read_policy(policy).draws
 
     def knows_too_much(self, policy: Any) -> bool:
         """Tell whether a policy goes by how long jobs take, which GPU clusters' traces do not say, or by the future."""

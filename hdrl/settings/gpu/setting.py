@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,9 +36,6 @@ from hdrl.settings.gpu.metrics import METRICS, compute_metrics
 from hdrl.settings.gpu.named_policies import GpuPolicies
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
 from hdrl.trace.model import TaskTrace
-
-if TYPE_CHECKING:
-    from hdrl.figures.figure import Figure
 
 HIGHEST_LOAD, LOWEST_LOAD = 1.0, 0.05
 """Offered loads above and below which a comparison says nothing about schedulers."""
@@ -152,15 +148,6 @@ class GpuSimulator(Simulator[GpuOptions, GpuSweep, Cluster, GpuLoad, TaskTrace])
         return simulate(machine, load, read_policy(name), seed=seed, rules=rules, progress=progress)
 
 
-class GpuView(View):
-    """Tables of jobs and their stays."""
-
-    @property
-    def figures(self) -> Mapping[str, Figure]:
-        """What can be drawn of its runs, by name."""
-        return FIGURES
-
-
 def find_protocols() -> Registry[ReproduceProtocol]:
     """Return the claimed experiments that are more than one comparison."""
     import hdrl.settings.gpu.learned_protocols  # noqa: F401 (registers its own)
@@ -188,7 +175,7 @@ SETTING = Setting(
         ),
         compute_metrics,
     ),
-    view=GpuView("GPU", FILES),
+    view=View("GPU", FILES, FIGURES),
     environments=MappingProxyType({"gpu_cluster": GpuClusterSpec()}),
     find_protocols=find_protocols,
 )

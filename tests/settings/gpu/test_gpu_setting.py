@@ -20,7 +20,7 @@ from hdrl.settings.gpu.metrics import METRICS, compute_metrics
 from hdrl.settings.gpu.policies.names import read_policy
 from hdrl.settings.gpu.policies.rules import Rules
 from hdrl.settings.gpu.simulation.events import simulate
-from hdrl.testing import check_setting
+from hdrl.testing import SettingCheck, parametrize_with_checks
 
 
 def write(path: Path, **data: Any) -> Path:
@@ -34,8 +34,9 @@ def run(*words: object, command: Any = launch, code: int = 0) -> Result:
     return done
 
 
-def test_it_is_a_setting() -> None:
-    check_setting(SETTINGS["gpu"], platform="drl-gpu", workload="poisson", n_items=60)
+@parametrize_with_checks(SETTINGS["gpu"], platform="drl-gpu", workload="poisson", n_items=60)
+def test_it_is_a_setting(check: SettingCheck) -> None:
+    check()
 
 
 def test_a_run_by_command_holds_its_files(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from hdrl.settings.pipelines.runs import run_of_trace
 from hdrl.settings.pipelines.simulation.policies import simulate
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 from hdrl.settings.pipelines.simulation.view import Start, View, simulate_python
-from hdrl.testing import check_setting
+from hdrl.testing import parametrize_with_checks
 from hdrl.trace.files import read_tables
 from hdrl.trace.model import TaskState
 
@@ -316,8 +316,9 @@ def test_loads_as_options_say_them(tmp_path: Path):
     assert SETTING.inputs.cautions(sweep, BOTH, [hard]) == []
 
 
-def test_it_answers_as_settings_should():
-    check_setting(SETTING, platform="1cpu+1gpu", workload="generated", n_items=20)
+@parametrize_with_checks(SETTING, platform="1cpu+1gpu", workload="generated", n_items=20)
+def test_it_answers_as_settings_should(check):
+    check()
 
 
 def test_policies_by_group():

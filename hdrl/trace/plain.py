@@ -1,0 +1,112 @@
+"""A plain machine, a plain load, and the Trace of items on single units: enough for a small setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.errors import WorkloadError
+from hdrl.base.hashing import columns, sha256_of
+from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Machine, TaskState, TaskTrace
+
+
+@dataclass(frozen=True, slots=True)
+class PlainMachine:
+    """A machine of units that differ by their kinds alone.
+
+    Attributes
+    ----------
+    name, unit_kinds
+        See `hdrl.trace.Machine`.
+    """
+
+    name: str
+    unit_kinds: Mapping[str, int]
+
+    @property
+    def n_units(self) -> int:
+        """How many units it has."""
+        return sum(self.unit_kinds.values())
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of its units, hexadecimal."""
+        return sha256_of([], dict(self.unit_kinds))
+
+    def facts(self) -> dict[str, object]:
+        """Return its name, how many units it has, and of which kinds."""
+        of_kinds = {f"n_{kind}": n for kind, n in self.unit_kinds.items()}
+        return {"name": self.name, "n_units": self.n_units, **(of_kinds if len(of_kinds) > 1 else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLoad:
+    """A load that is a table.
+
+    Attributes
+    ----------
+    name, origin, n_dropped
+        See `hdrl.trace.Load`.
+    items
+        A row for each item, in the order of ``release_s``, its one column that must be there.
+    """
+
+    name: str
+    items: NDArray[np.void]
+    origin: Mapping[str, object] = field(default_factory=dict)
+    n_dropped: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def n_items(self) -> int:
+        """How many items it holds."""
+        return len(self.items)
+
+    def window(self, start: int, n_items: int, /) -> PlainLoad:
+        """Return consecutive items, the first of which is released at date 0.
+
+        Raises
+        ------
+        WorkloadError
+            If there are none.
+        """
+        if start < 0 or n_items < 1 or start + n_items > self.n_items:
+            raise WorkloadError(f"{self.name}: no window of {n_items} items from item {start} on of {self.n_items}")
+        items = self.items[start : start + n_items].copy()
+        items["release_s"] -= items["release_s"][0]
+        return replace(self, items=items)
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all items, hexadecimal."""
+        return sha256_of(columns(self.items))
+
+
+def trace_of_runs(
+    machine: Machine,
+    load: PlainLoad,
+    start_s: NDArray[np.float64],
+    end_s: NDArray[np.float64],
+    unit: NDArray[np.int32],
+    n_decisions: int = 0,
+) -> TaskTrace:
+    """Return the Trace of items each of which has held one unit, and done all its work.
+
+    Parameters
+    ----------
+    machine, load
+        What was simulated.
+    start_s, end_s, unit
+        When each item ran on which unit, shape ``(n_items,)``.
+    n_decisions
+        How many times the policy was asked.
+    """
+    tasks = np.zeros(load.n_items, TASK_DTYPE)
+    tasks["release_s"], tasks["start_s"], tasks["end_s"] = load.items["release_s"], start_s, end_s
+    tasks["deadline_s"], tasks["state"], tasks["user"], tasks["kind"] = np.inf, TaskState.DONE, -1, -1
+    tasks["requested_s"] = load.items["requested_s"] if "requested_s" in (load.items.dtype.names or ()) else np.nan
+    order = np.argsort(start_s, kind="stable")
+    stays = np.zeros(load.n_items, STAY_DTYPE)
+    stays["task"], stays["start_s"], stays["end_s"] = order, start_s[order], end_s[order]
+    stays["first_unit"], stays["n_units"], stays["pace"] = np.arange(load.n_items), 1, 1.0
+    return TaskTrace(machine, load, tasks, float(end_s.max()), n_decisions, stays, unit[order].astype(np.int32))
