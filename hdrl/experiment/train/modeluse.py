@@ -396,9 +396,13 @@ def _settings(options: OptionsFile, choice: AgentChoice, environment: Environmen
     """Return the settings that a test needs: those of the model, which decide about its networks."""
     given = options.agent_options.input_model
     if given is None or choice.kind is AgentKind.HDEEPRM:
-        return settings_of(options, choice, environment)
+        return settings_of(options, choice, environment.usual_settings())
     _, checkpoint = read_model(options.path_of(given), choice)
-    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice, environment)
+    return (
+        dict(checkpoint.config)
+        if checkpoint is not None
+        else settings_of(options, choice, environment.usual_settings())
+    )
 
 
 def _no_pair() -> str:
