@@ -423,7 +423,13 @@ CODE_FROM_TEXT = {
 runs the scheduler that its command names."""
 
 IMPORTERS = {
-    *("hdrl/base/lazy.py", "hdrl/base/moved.py", "hdrl/setting/known.py", "hdrl/settings/batch/simulation/frames.py"),
+    *(
+        "hdrl/base/lazy.py",
+        "hdrl/base/moved.py",
+        "experiments/__init__.py",
+        "hdrl/setting/known.py",
+        "hdrl/settings/batch/simulation/frames.py",
+    ),
     *("hdrl/settings/batch/simulators.py", "hdrl/learn/uncompiled.py", "launcher/main.py", "agents/__init__.py"),
     *("hdrl/compiled/lend.py", "hdrl/compiled/jit.py", "hdrl/base/gymnasium_ids.py"),
 }
@@ -431,7 +437,7 @@ IMPORTERS = {
 
 
 def test_one_function_runs_the_python_of_users():
-    for folder in ("hdrl", "launcher", "agents"):
+    for folder in ("hdrl", "launcher", "agents", "experiments"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             name = path.relative_to(ROOT).as_posix()
             tree = ast.parse(path.read_text())

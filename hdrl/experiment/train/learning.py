@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     import torch
 
     from hdrl.learn.agent import Agent
+
+HDEEPRM_ADAPTER = "hdrl.compat.hdeeprm.adapter"
+"""What makes agents of HDeepRM learn here; loaded when there is one."""
 
 
 def require_torch() -> None:
@@ -138,9 +142,11 @@ def _made(
     import torch
 
     if choice.kind is AgentKind.HDEEPRM:
-        from hdrl.agents.hdeeprm_adapter import HDeepRMAgent, HDeepRMConfig
-
-        return HDeepRMAgent(*spaces, HDeepRMConfig.of(config, where), made_of=cls, seed=stream_seed(seed, "train"))
+        adapter = import_module(HDEEPRM_ADAPTER)
+        of_hdeeprm: Agent = adapter.HDeepRMAgent(
+            *spaces, adapter.HDeepRMConfig.of(config, where), made_of=cls, seed=stream_seed(seed, "train")
+        )
+        return of_hdeeprm
     generator = torch.Generator().manual_seed(stream_seed(seed, "agent"))
     made: Agent = cls(*spaces, cls.Config.of(config, where), generator)
     return made

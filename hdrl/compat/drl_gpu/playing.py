@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import UnknownName, WorkloadError
 from hdrl.base.seeding import stream
+from hdrl.compat.drl_gpu import world as kernel
 from hdrl.compiled.lend import Lent
 from hdrl.envs.requests import chosen_errors
 from hdrl.settings.gpu.cluster.machine import Cluster
-from hdrl.settings.gpu.kernel import seconds as kernel
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.loads.readers import read_trace
 from hdrl.settings.gpu.simulation.events import signals_of

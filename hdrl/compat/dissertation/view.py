@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from hdrl.compiled.jit import jit
-from hdrl.compiled.lehmer import following
-from hdrl.settings.batch.dissertation.world import (
+from hdrl.compat.dissertation.world import (
     BY_F1,
     BY_F2,
     BY_SHORTEST,
@@ -23,6 +21,8 @@ from hdrl.settings.batch.dissertation.world import (
     fits,
     sort_queue,
 )
+from hdrl.compiled.jit import jit
+from hdrl.compiled.lehmer import following
 
 CAP = 1.0 - 1e-6
 """The largest number that is seen of a job."""

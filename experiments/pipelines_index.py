@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.cores import usable_cores
 from hdrl.base.seeding import stream
+from hdrl.experiments import PROTOCOLS
 from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.pipelines.analysis.mapping import best_mapping
 from hdrl.settings.pipelines.envs.options import OBJECTIVES
@@ -27,7 +28,6 @@ from hdrl.settings.pipelines.loads.generate import Model
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.named_policies import PipelinePolicies
-from hdrl.settings.pipelines.protocols import PROTOCOLS
 from hdrl.settings.pipelines.simulation.index import (
     INDEX_CODES,
     IndexedLoads,

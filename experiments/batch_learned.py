@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.windows import side_by_side
-from hdrl.setting import Finding, Place, Playable
-from hdrl.settings.batch.evolution_protocols import (
+from hdrl.experiments import PROTOCOLS
+from hdrl.experiments.batch_evolution import (
     BY_HAND,
     JUDGED_FROM,
     LENGTH,
@@ -33,7 +33,7 @@ from hdrl.settings.batch.evolution_protocols import (
     pooled,
     ratio_of,
 )
-from hdrl.settings.batch.protocols import PROTOCOLS
+from hdrl.setting import Finding, Place, Playable
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.envs.window_judge import JudgedLog, WindowOutcome

@@ -12,6 +12,15 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
+from hdrl.compat.drl_gpu import world as kernel
+from hdrl.compat.drl_gpu.playing import (
+    check_can_be_split,
+    flops_of,
+    put_jobs,
+    read_errors,
+    shared_arrays,
+    trace_of_seconds,
+)
 from hdrl.compiled.fields import saved
 from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Length, Part, Start
@@ -22,16 +31,7 @@ from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
 from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
 from hdrl.settings.gpu.envs.loads import loads_of
-from hdrl.settings.gpu.kernel import seconds as kernel
 from hdrl.settings.gpu.loads.load import GpuLoad
-from hdrl.settings.gpu.seconds import (
-    check_can_be_split,
-    flops_of,
-    put_jobs,
-    read_errors,
-    shared_arrays,
-    trace_of_seconds,
-)
 from hdrl.trace.model import TaskTrace
 
 
@@ -57,7 +57,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
     num_envs, machine, load, n_jobs, start, part, autoreset_mode, copy, n_threads
         See `hdrl.settings.gpu.envs.env.GpuClusterVectorEnv`.
     errors
-        What the original gets wrong and is reproduced, names of `hdrl.settings.gpu.seconds.ERRORS`; ``None``: all.
+        What the original gets wrong and is reproduced, names of `hdrl.compat.drl_gpu.playing.ERRORS`; ``None``: all.
         Those that concern its baselines and tables alone change nothing here.
     max_s
         Seconds after which an episode is cut off.

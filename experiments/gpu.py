@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.base.registry import Registry
-from hdrl.setting import Finding, Place, ReproduceProtocol, without_models
+from hdrl.compat.drl_gpu.playing import ERRORS, play_baseline, read_cut_trace
+from hdrl.experiments import PROTOCOLS
+from hdrl.setting import Finding, Place, without_models
 from hdrl.settings.gpu.cluster.machine import read_cluster
 from hdrl.settings.gpu.cluster.throughputs import read_throughputs
 from hdrl.settings.gpu.loads.gavel_jobs import gavel_load
-from hdrl.settings.gpu.seconds import ERRORS, play_baseline, read_cut_trace
 from hdrl.settings.gpu.simulation.fragmentation import fgd_table
 from hdrl.settings.gpu.simulation.rounds import mean_jct_s, simulate_rounds
-
-PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
 
 NODES, PODS = "alibaba2023_openb_node_list_gpu_node.csv", "alibaba2023_openb_pod_list_default.csv"
 

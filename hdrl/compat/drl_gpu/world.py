@@ -12,13 +12,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compat.drl_gpu.jit import entry
 from hdrl.compiled import heap
 from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.fields import new_arrays, own, shared
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.jit import jit
 from hdrl.compiled.serving import RESET, serving
-from hdrl.settings.gpu.kernel.jit import entry
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

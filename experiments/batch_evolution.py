@@ -19,8 +19,8 @@ from hdrl.base import elementary
 from hdrl.base.cores import usable_cores
 from hdrl.base.seeding import stream
 from hdrl.base.windows import side_by_side
+from hdrl.experiments import PROTOCOLS
 from hdrl.setting import Finding, Place, Playable
-from hdrl.settings.batch.protocols import PROTOCOLS
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.envs.window_judge import JudgedLog, WindowOutcome

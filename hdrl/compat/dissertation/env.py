@@ -13,17 +13,10 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
-from hdrl.compiled.fields import saved
-from hdrl.compiled.lend import Lent
-from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes
-from hdrl.envs.hooks import BoolArray, Options, StateDict
-from hdrl.envs.native import NativeVectorEnv
-from hdrl.envs.requests import check_choice, check_flags, check_render_mode
-from hdrl.envs.single import SingleEnv
-from hdrl.envs.windowed import Windowed
-from hdrl.settings.batch.dissertation import entries
-from hdrl.settings.batch.dissertation import world as kernel
-from hdrl.settings.batch.envs.dissertation import (
+from hdrl.compat.dissertation import entries
+from hdrl.compat.dissertation import world as kernel
+from hdrl.compat.dissertation.jobs import node_jobs, whole_nodes
+from hdrl.compat.dissertation.playing import (
     GUIDES,
     REWARDS,
     SCORES,
@@ -33,7 +26,14 @@ from hdrl.settings.batch.envs.dissertation import (
     scores_of,
     shared_arrays,
 )
-from hdrl.settings.batch.envs.dissertation_jobs import node_jobs, whole_nodes
+from hdrl.compiled.fields import saved
+from hdrl.compiled.lend import Lent
+from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes
+from hdrl.envs.hooks import BoolArray, Options, StateDict
+from hdrl.envs.native import NativeVectorEnv
+from hdrl.envs.requests import check_choice, check_flags, check_render_mode
+from hdrl.envs.single import SingleEnv
+from hdrl.envs.windowed import Windowed
 from hdrl.settings.batch.envs.guides import Guides
 from hdrl.settings.batch.envs.job_pick_options import names_of_guides, number_of
 from hdrl.settings.batch.envs.machines import WorkloadLike, why_not_pool

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hdrl.compiled.codes import CodeTable
-from hdrl.compiled.jit import jit
-from hdrl.compiled.serving import RESET, serving
-from hdrl.settings.batch.dissertation.jit import entry
-from hdrl.settings.batch.dissertation.view import look, mark_legal, show
-from hdrl.settings.batch.dissertation.world import (
+from hdrl.compat.dissertation.jit import entry
+from hdrl.compat.dissertation.view import look, mark_legal, show
+from hdrl.compat.dissertation.world import (
     CORRECTED,
     EPISODIC,
     IS_OVER,
@@ -34,6 +31,9 @@ from hdrl.settings.batch.dissertation.world import (
     skip,
     smallest_world,
 )
+from hdrl.compiled.codes import CodeTable
+from hdrl.compiled.jit import jit
+from hdrl.compiled.serving import RESET, serving
 
 REQUESTS = CodeTable("request", range(4))
 """Requests to `SERVED`.

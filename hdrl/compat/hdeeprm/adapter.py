@@ -182,7 +182,7 @@ class HDeepRMAgent(Agent):
     observation_space, action_space, config
         As for every agent.
     made_of
-        Its class, a subclass of `hdrl.agents.hdeeprm.Agent`.
+        Its class, a subclass of `hdrl.compat.hdeeprm.bases.Agent`.
     seed
         Seed of the global generators while it is trained.
 

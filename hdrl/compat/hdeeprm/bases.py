@@ -2,8 +2,8 @@
 
 ::
 
-    from hdeeprm.agent import PolicyLearningAgent          # before
-    from hdrl.agents.hdeeprm import PolicyLearningAgent    # now
+    from hdeeprm.agent import PolicyLearningAgent                # before
+    from hdrl.compat.hdeeprm.bases import PolicyLearningAgent    # now
 
 An agent file defines one class. It is made as ``cls(gamma, hidden, action_size, observation_size)``, a new object for
 every simulation, into which the weights of the last one are loaded; so what a constructor sets up is set up anew each

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.errors import UnknownName
+from hdrl.compat.dissertation import entries
+from hdrl.compat.dissertation import world as kernel
+from hdrl.compat.dissertation.jobs import SHORTEST_S, FloatArray, NodeJobs
+from hdrl.compat.dissertation.view import CAP
 from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Window
 from hdrl.envs.requests import chosen_errors
-from hdrl.settings.batch.dissertation import entries
-from hdrl.settings.batch.dissertation import world as kernel
-from hdrl.settings.batch.dissertation.view import CAP
-from hdrl.settings.batch.envs.dissertation_jobs import SHORTEST_S, FloatArray, NodeJobs
 
 COMPATIBILITY = "dissertation"
 """The compatibility mode."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.base.registry import Registry
 from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
-from hdrl.setting import Finding, Place, Playable, ReproduceProtocol, without_models
+from hdrl.experiments import PROTOCOLS
+from hdrl.setting import Finding, Place, Playable, without_models
 from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.named_policies import BatchPolicies
@@ -21,8 +21,6 @@ from hdrl.settings.batch.policies.choices import EASY_ORDERS
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.read import read_workload
-
-PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
 
 LUBLIN = "lublin_256.swf.gz"
 

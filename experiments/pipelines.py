@@ -8,16 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.base.registry import Registry
+from hdrl.experiments import PROTOCOLS
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.setting import Finding, Place, Playable, ReproduceProtocol
+from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.pipelines.inputs import load_of
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.loads.readers import read_set
 from hdrl.settings.pipelines.loads.releases import Context
 from hdrl.settings.pipelines.machine import read_machine
-
-PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
 
 MACHINE = "1cpu+1gpu"
 """rlschedsim's units."""

@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from hdrl.base import elementary
 from hdrl.base.errors import SimulationError, WorkloadError
 from hdrl.base.windows import range_of_shares, side_by_side
+from hdrl.compat.dissertation.env import DissertationVectorEnv
+from hdrl.compat.dissertation.jobs import NodeJobs, node_jobs, whole_nodes
+from hdrl.compat.dissertation.playing import ERRORS, GUIDES, play_baseline, play_order, shared_arrays
 from hdrl.envs.episodes import Window
+from hdrl.experiments import PROTOCOLS
+from hdrl.experiments.batch_learned import first_episodes
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.setting import Finding, Place, Playable, without_models
-from hdrl.settings.batch.envs.dissertation import ERRORS, GUIDES, play_baseline, play_order, shared_arrays
-from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
-from hdrl.settings.batch.envs.dissertation_jobs import NodeJobs, node_jobs, whole_nodes
 from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
-from hdrl.settings.batch.learned_protocols import first_episodes
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.reader import read_platform
-from hdrl.settings.batch.protocols import PROTOCOLS
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.read import read_workload
 
