@@ -55,6 +55,7 @@ WIDTH = 140
 @click.option("--seeds", type=click.IntRange(1), help="Number of seeds for candidates that draw.")
 @click.option("--seed", type=click.IntRange(0), help="The first seed.")
 @click.option("--metrics", metavar="NAME,...", help="Metrics to summarise; the first one decides.")
+@click.option("--bound", is_flag=True, help="Beside each policy, itself with true run times: what is left to win.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Any other key of a sweep file.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
@@ -212,6 +213,8 @@ def _changes(asked: dict[str, Any]) -> dict[str, Any]:
     for key in ("platform", "baseline", "seeds", "seed"):
         if asked[key] is not None:
             changes[key] = asked[key]
+    if asked["bound"]:
+        changes["bound"] = True
     if asked["workloads"]:
         changes["workloads"] = list(asked["workloads"])
     if asked["loads"]:
