@@ -22,7 +22,7 @@ def job_pick(n_envs: int) -> Any:
     """Return the batch of `benchmarks/training.py`, whose steps take less time than the network that acts."""
     from hdrl.envs import JobPickVectorEnv
 
-    return JobPickVectorEnv(n_envs, n_procs=256, commitment="block", backfilling="none", copy=False)
+    return JobPickVectorEnv.of(n_envs, n_procs=256, commitment="block", backfilling="none", copy=False)
 
 
 def policy_pair(n_envs: int) -> Any:

@@ -71,18 +71,20 @@ def measure_job_pick(report: Report) -> None:
     blocking = common | {"commitment": "block", "backfilling": "none"}
     main = f"JobPick, {N_ENVS} environments, blocking"
     envs = {
-        main: JobPickVectorEnv(N_ENVS, **blocking),
-        f"{main}, 2 threads": JobPickVectorEnv(N_ENVS, n_threads=2, **blocking),
-        f"{main}, RLScheduler's backfilling": JobPickVectorEnv(
+        main: JobPickVectorEnv.of(N_ENVS, **blocking),
+        f"{main}, 2 threads": JobPickVectorEnv.of(N_ENVS, n_threads=2, **blocking),
+        f"{main}, RLScheduler's backfilling": JobPickVectorEnv.of(
             N_ENVS, **common, commitment="block", backfilling="rlscheduler"
         ),
-        f"JobPick, {N_ENVS} environments, proper EASY": JobPickVectorEnv(N_ENVS, **common),
-        f"JobPick, {N_ENVS} environments, proper EASY, all further features": JobPickVectorEnv(
+        f"JobPick, {N_ENVS} environments, proper EASY": JobPickVectorEnv.of(N_ENVS, **common),
+        f"JobPick, {N_ENVS} environments, proper EASY, all further features": JobPickVectorEnv.of(
             N_ENVS, **common, features=("profile", "running", "queue_length", "earliest_start", "log_requested_time")
         ),
-        f"JobPick, {MANY_ENVS} environments, blocking, 2 threads": JobPickVectorEnv(MANY_ENVS, n_threads=2, **blocking),
-        f"{main}, copies": JobPickVectorEnv(N_ENVS, **(blocking | {"copy": True})),
-        "JobPick, 1 environment, blocking": JobPickVectorEnv(1, **blocking),
+        f"JobPick, {MANY_ENVS} environments, blocking, 2 threads": JobPickVectorEnv.of(
+            MANY_ENVS, n_threads=2, **blocking
+        ),
+        f"{main}, copies": JobPickVectorEnv.of(N_ENVS, **(blocking | {"copy": True})),
+        "JobPick, 1 environment, blocking": JobPickVectorEnv.of(1, **blocking),
     }
     add_rates(report, measure_in_turn(envs), {main: JOB_PICK_AT_LEAST})
     report.notes.append(

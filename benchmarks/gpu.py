@@ -64,7 +64,7 @@ def pods_per_s(placement: str) -> float:
 
 def decisions_per_s(n_envs: int = 64, n_steps: int = 2_000) -> float:
     """Return how many decisions a batch on one core takes in a second, observations and masks included."""
-    env = GpuClusterVectorEnv(n_envs, n_jobs=500, copy=False)
+    env = GpuClusterVectorEnv.of(n_envs, n_jobs=500, copy=False)
     _, info = env.reset(seed=0)
 
     def play() -> None:

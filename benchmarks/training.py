@@ -26,7 +26,7 @@ def environments(*, copy: bool = False, **arguments: Any) -> Any:
     """Return the batch: windows of 256 jobs of the Lublin-Feitelson model, 128 rows of 8 columns."""
     from hdrl.envs import JobPickVectorEnv
 
-    return JobPickVectorEnv(N_ENVS, n_procs=256, commitment="block", backfilling="none", copy=copy, **arguments)
+    return JobPickVectorEnv.of(N_ENVS, n_procs=256, commitment="block", backfilling="none", copy=copy, **arguments)
 
 
 def hdrl_trainer(**settings: Any) -> Any:

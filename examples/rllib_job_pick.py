@@ -38,7 +38,7 @@ def make_batch(config: dict[str, Any]) -> DictObservationVector:
     config
         Arguments of `JobPickVectorEnv`; RLlib adds ``num_envs``.
     """
-    return DictObservationVector(FlattenObservation(JobPickVectorEnv(**config)), np.float32)
+    return DictObservationVector(FlattenObservation(JobPickVectorEnv.of(**config)), np.float32)
 
 
 def make_config() -> Any:

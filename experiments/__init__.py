@@ -47,6 +47,7 @@ HOMES = {
     ),
     "hdrl.experiments.gpu_learned": ("gpu-seed-agents",),
     "hdrl.experiments.pipelines": ("adas-worlds",),
+    "hdrl.experiments.pipelines_index": ("pipelines-index",),
 }
 """Where protocols are that have not been loaded."""
 

@@ -64,7 +64,9 @@ def _of_priorities(log: Path, worlds: Mapping[str, Mapping[str, Any]]) -> dict[P
     titles = {"fcfs": "FCFS", "wfp3": "WFP3", "unicef": "UNICEF", "sjf": "SJF", "f1": "F1"}
     results: dict[Place, float] = {}
     for column, arguments in worlds.items():
-        env = JobPickVectorEnv(1, workload=log, n_jobs=RLSCHEDULER_N_JOBS, start=list(RLSCHEDULER_STARTS), **arguments)
+        env = JobPickVectorEnv.of(
+            1, workload=log, n_jobs=RLSCHEDULER_N_JOBS, start=list(RLSCHEDULER_STARTS), **arguments
+        )
         found = env.run_priorities(list(titles))
         for name, title in titles.items():
             results[title, column] = float(np.mean(found[name]["mean_bounded_slowdown"]))

@@ -124,7 +124,7 @@ def _played(
 def _under_easy(jobs: NodeJobs, windows: Sequence[Window]) -> dict[Place, float]:
     """Return the same under EASY with whole nodes: a queue that is sorted at every event, and a reservation."""
     platform, workload = whole_nodes(jobs)
-    env = JobPickVectorEnv(1, workload=workload, platform=platform, n_jobs="all", backfilling="easy")
+    env = JobPickVectorEnv.of(1, workload=workload, platform=platform, n_jobs="all", backfilling="easy")
     results = env.run_priorities(list(BASELINES.values()), windows)
     env.close()
     return {

@@ -252,9 +252,7 @@ def untrained_policy(models: Sequence[Playable]) -> PolicyPair:
 def _kind_of(model: Playable) -> IndexKind:
     from hdrl.settings.batch.policies.indexed import IndexKind
 
-    known = IndexKind.__dataclass_fields__
-    arguments = model.environment["arguments"]
-    return IndexKind(**{name: value for name, value in arguments.items() if name in known})
+    return IndexKind.of(model.environment["arguments"])
 
 
 def outcomes_of(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -> list[list[WindowOutcome]]:

@@ -181,7 +181,7 @@ def windows_of_model(
     arguments: dict[str, Any] = dict(model.environment["arguments"])
     known = {name: value for name, value in arguments.items() if name not in _TRAINED_ALONE}
     n_jobs = warm_up + LENGTH + follow_up
-    envs = JobPickVectorEnv(
+    envs = JobPickVectorEnv.of(
         len(starts), platform=log.platform, workload=log.workload, n_jobs=n_jobs, start="random", **known
     )
     try:

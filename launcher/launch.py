@@ -22,7 +22,6 @@ from hdrl.version import VERSION
 if TYPE_CHECKING:
     from hdrl.experiment import Progress, RunResult
     from hdrl.options.file import OptionsFile
-    from hdrl.setting import Setting
 
 TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entropy", "steps_per_s": "steps/s"}
 """Numbers of a training that are shown while it runs, and what they are called then."""
@@ -143,7 +142,6 @@ def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool, 
     from datetime import datetime
 
     from hdrl.experiment import default_folder, resolve_options, run_experiment
-    from hdrl.setting import find_setting
 
     options = resolve_options(options)
     folder = out if out is not None else default_folder(options.sha256(), datetime.now())
@@ -163,7 +161,7 @@ def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool, 
     if quiet:
         click.echo(str(result.folder))
     else:
-        _show(result, find_setting(options.setting_name))
+        _show(result)
 
 
 @contextlib.contextmanager
@@ -207,7 +205,7 @@ def _training_numbers(values: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {_number(round(value) if 1000 <= abs(value) < 1e12 else value)}" for name, value in shown)
 
 
-def _show(result: RunResult, setting: Setting) -> None:
+def _show(result: RunResult) -> None:
     """Print the metrics and where the results are."""
     from rich.console import Console
     from rich.table import Table
@@ -223,7 +221,7 @@ def _show(result: RunResult, setting: Setting) -> None:
     table.add_column("metric")
     table.add_column("value", justify="right")
     table.add_column("unit")
-    metrics = result.metrics
+    metrics, setting = result.metrics, result.plan.setting
     for name in setting.measures.shown:
         info = setting.measures.metrics[name]
         if info.hides_zero and (not metrics[name] or math.isnan(metrics[name])):

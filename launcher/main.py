@@ -42,6 +42,7 @@ COMMANDS = {
     ),
     "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),
     "benchmark": LazyCommand("hdrl.launcher.benchmark", "benchmark", "Measure how fast devices learn."),
+    "site": LazyCommand("hdrl.launcher.site", "site", "Import the accounting data of a cluster."),
     "slurm": LazyCommand("hdrl.launcher.slurm", "slurm", "Write a file for sbatch that runs any command of hdrl."),
     "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),
     "cache": LazyCommand("hdrl.launcher.cache", "cache", "Show or clear the compiled code on disk."),

@@ -16,9 +16,10 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from hdrl.base.errors import MAX_SHOWN_PATH, DecisionError, HdrlError, readable, suggest
 from hdrl.base.files import read_text
@@ -141,13 +142,51 @@ def trust_words(data: Any) -> str:
 _NAMES_PYTHON = re.compile(r"\.py($|\W)", re.IGNORECASE)
 
 
-def run_file(path: Path, *, trust: bool) -> tuple[ModuleType, str]:
+Within: TypeAlias = Callable[[str], AbstractContextManager[object]]
+"""Gets the text of a file and gives what the file is run within."""
+
+
+class RanFile(NamedTuple):
+    """A file that has been run: its module, where it is, its hash, and what followed its name."""
+
+    module: ModuleType
+    path: Path
+    sha256: str
+    suffix: str
+
+
+def run_policy_file(name: str, within: Within = nullcontext) -> RanFile:
+    """Run the file of a policy or an agent that the user has named.
+
+    Parameters
+    ----------
+    name
+        The file, possibly with backfilling behind it: ``"my.py+easy"``.
+    within
+        Within what.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read.
+    AgentError
+        If it is no Python, or fails.
+    """
+    base, suffix = split_policy_file(name)
+    path = Path(base)
+    module, digest = run_file(path, within, trust=True)
+    return RanFile(module, path, digest, suffix)
+
+
+def run_file(path: Path, within: Within = nullcontext, *, trust: bool) -> tuple[ModuleType, str]:
     """Run a Python file; return the module that it makes, and the SHA-256 of its text.
 
     Parameters
     ----------
     path
         The file; its name ends in ``.py``.
+    within
+        Within what.
     trust
         Whether it may run: the user has named it, or trusts the data that name it.
 
@@ -166,7 +205,8 @@ def run_file(path: Path, *, trust: bool) -> tuple[ModuleType, str]:
         raise AgentError(f"{path}: is no Python file, expected a name that ends in {SUFFIX}")
     source = read_text(path)
     digest = hashlib.sha256(source.encode()).hexdigest()
-    return _run_module(path, source, f"hdrl_agent_{digest[:16]}"), digest
+    with within(source):
+        return _run_module(path, source, f"hdrl_agent_{digest[:16]}"), digest
 
 
 def _blame(error: BaseException, path: Path) -> AgentError | None:

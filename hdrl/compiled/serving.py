@@ -193,13 +193,18 @@ class Served(Generic[T]):
         self._serve(batch, counts, team, STEP, member, chosen, NO_NUMBERS, self._no_results)
 
     def ask(
-        self, batch: Lent[T], request: int, chosen: NDArray[np.bool_], numbers: NDArray[np.int64] = NO_NUMBERS
+        self,
+        batch: Lent[T],
+        request: int,
+        chosen: NDArray[np.bool_],
+        numbers: NDArray[np.int64] = NO_NUMBERS,
+        counts: Lent[Counts] = _NO_COUNTS,
     ) -> NDArray[np.float64]:
         """Carry out any other request in chosen environments, on one thread; return the results, by number and row.
 
         Parameters
         ----------
-        batch, chosen
+        batch, chosen, counts
             See `reset`.
         request
             Which one.
@@ -207,7 +212,7 @@ class Served(Generic[T]):
             What it depends on.
         """
         results = np.zeros((self._n_results, len(chosen)))
-        self._serve(batch, _NO_COUNTS, new_team(len(chosen)), request, LEADER, chosen, numbers, results)
+        self._serve(batch, counts, new_team(len(chosen)), request, LEADER, chosen, numbers, results)
         return results
 
 

@@ -29,6 +29,7 @@ ENVIRONMENTS = {
     "hdrl/PolicyPair-v0": "hdrl.settings.batch.envs.policy_pair:PolicyPair",
     "hdrl/JobIndex-v0": "hdrl.settings.batch.envs.job_index:JobIndex",
     "hdrl/Pipelines-v0": "hdrl.settings.pipelines.envs.env:Pipelines",
+    "hdrl/PipelinesIndex-v0": "hdrl.settings.pipelines.envs.index:PipelinesIndex",
     "hdrl/GpuCluster-v0": "hdrl.settings.gpu.envs.env:GpuCluster",
     "hdrl/Adaptation-v0": "hdrl.settings.adaptation.env:Adaptation",
 }

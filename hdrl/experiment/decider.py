@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.pyfiles import blamed
-from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
-from hdrl.options.file import OptionsFile
-from hdrl.setting import EnvironmentSpec, Load, Machine, Policy, Progress, Setting, find_setting
-
-if TYPE_CHECKING:
-    from hdrl.experiment.train.modeluse import Model
+from hdrl.experiment.plan import RunPlan
+from hdrl.experiment.run.agentfile import AgentKind, load_agent
+from hdrl.experiment.train.modeluse import Model, play_options
+from hdrl.experiment.train.world import World
+from hdrl.setting import EnvironmentSpec, Load, Machine, Policy, Progress, Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,54 +141,38 @@ class ModelDecider:
 
 @dataclass(frozen=True, slots=True)
 class AgentDecider:
-    """An agent that learns, tested as options say: with the model that they name, if any.
+    """An agent that learns, tested as options say: with the model that they name, if any."""
 
-    Attributes
-    ----------
-    options
-        The options.
-    agent
-        The agent.
-    """
-
-    options: OptionsFile
-    agent: AgentChoice
+    plan: RunPlan
 
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
     ) -> Any:
         """Simulate with the best actions."""
-        from hdrl.experiment.train.modeluse import play_options
-
         del progress
-        return play_options(self.options, self.agent, machine, load, seed=seed, folder=folder)
+        world = World(replace(self.plan, machine=machine, loads=(load,)))
+        return play_options(world, self.plan.agent, seed=seed, folder=folder)
 
     def knows(self) -> Knowledge:
         """Return that it was trained."""
         return Knowledge(is_trained=True)
 
 
-def decider_of(options: OptionsFile, agent: AgentChoice) -> Decider:
-    """Return who decides under options.
-
-    Parameters
-    ----------
-    options
-        The options.
-    agent
-        Their agent.
+def decider_of(plan: RunPlan) -> Decider:
+    """Return who decides in a run.
 
     Raises
     ------
     OptionsError
         If it cannot decide there.
     """
+    options, agent = plan.asked, plan.agent
     if agent.kind is AgentKind.POLICY:
-        return PolicyDecider(find_setting(options.setting_name), agent.policy, agent.path, options)
+        return PolicyDecider(plan.setting, agent.policy, agent.path, options)
     why_not = options.no_learning()
     if why_not is not None:
         raise OptionsError(f"{options.where}: {why_not}")
-    return AgentDecider(options, agent)
+    return AgentDecider(plan)
 
 
 def decider_of_file(path: Path, suffix: str, setting: Setting, options: Any = None) -> PolicyDecider:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import math
 import tempfile
-import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.files import write_json
+from hdrl.compiled.cache import announcing
 from hdrl.experiment.decider import decider_of
-from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
-from hdrl.experiment.run.choice import choose_agent, may_learn, resolve_options, run_seeds, with_kind
+from hdrl.experiment.plan import RunPlan, plans_of
+from hdrl.experiment.run.agentfile import AgentKind
 from hdrl.experiment.run.folder import check_free, new_folder
 from hdrl.experiment.run.insights import insights, tell_run
-from hdrl.experiment.run.progress import Progress
+from hdrl.experiment.run.progress import Clock, Progress
 from hdrl.experiment.run.results import WALL_CLOCK_INFO, write_results
 from hdrl.experiment.train.decisions import DECISION_FILES
+from hdrl.experiment.train.run import Trained, TrainingRun
 from hdrl.options.file import OptionsFile
-from hdrl.setting import Load, Machine, find_setting
-
-if TYPE_CHECKING:
-    from hdrl.experiment.train.run import Trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +67,8 @@ class RunResult:
     ----------
     folder
         Its folder.
+    plan
+        What it was, that of its last run if there are several.
     runs
         Its runs; none if a training was stopped before its end.
     training
@@ -77,6 +76,7 @@ class RunResult:
     """
 
     folder: Path
+    plan: RunPlan
     runs: tuple[SingleRun, ...]
     training: Trained | None = None
 
@@ -131,28 +131,31 @@ def run_experiment(
     out, progress = Path(out), progress or Progress()
     if not resumes:
         check_free(out)
-    options = resolve_options(options)
-    if may_learn(options):
-        agent = choose_agent(options)
-        options = with_kind(options, agent)
-        if _trains(options, agent):
-            with insights(options.log_level, out):
-                return _train(options, agent, out, progress, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
+    runs: list[SingleRun] = []
+    clock = Clock()
+    if not options.may_learn:
+        _check_untrained(out, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
+    for plan in plans_of(options, out):
+        work: Work = Training(plan, resumes, on, hdeeprm_model)
+        if not plan.trains:
+            _check_untrained(out, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
+            if options.runs > 1:
+                progress.message(f"run {len(runs) + 1} of {options.runs}, seed {plan.asked.seed}")
+            work = Simulation(plan)
+        done, trained = work.carry_out(clock, progress)
+        runs += done
+        clock = Clock()
+    return RunResult(out, plan, tuple(runs), trained)
+
+
+def _check_untrained(out: Path, *, resumes: bool, on: str, hdeeprm_model: bool) -> None:
+    """Refuse what is for trainings where nothing is trained."""
     if resumes:
         raise OptionsError(f"{out}: is not the folder of a training")
     if hdeeprm_model:
         raise OptionsError("--hdeeprm-model is for trainings, and nothing is trained here")
     if on != "local":
         raise OptionsError(f"--on {on} is for trainings by several workers, and nothing is trained here")
-    seeds = run_seeds(options)
-    if len(seeds) == 1:
-        return RunResult(out, (_single_run(options, out, progress),))
-    runs = []
-    for index, seed in enumerate(seeds):
-        progress.message(f"run {index + 1} of {len(seeds)}, seed {seed}")
-        one = options.changed(seed=seed, runs=1)
-        runs.append(_single_run(one, out / f"run_{index}", progress))
-    return RunResult(out, tuple(runs))
 
 
 def check_experiment(options: OptionsFile) -> OptionsFile:
@@ -168,123 +171,113 @@ def check_experiment(options: OptionsFile) -> OptionsFile:
     HdrlError
         If the options, the platform, the workload or the agent are wrong.
     """
-    options = resolve_options(options)
-    agent = choose_agent(options)
-    if _trains(options, agent):
-        from hdrl.experiment.train.run import TrainingRun
-
-        # A folder that cannot be there: what is set up has touched nothing.
-        TrainingRun(with_kind(options, agent), agent, Path(tempfile.gettempdir()) / uuid.uuid4().hex)
+    # A folder that cannot be there: what is set up has touched nothing.
+    plan = next(plans_of(options, Path(tempfile.gettempdir()) / uuid.uuid4().hex))
+    if plan.trains:
+        TrainingRun(plan)
     else:
-        _read(options)
-        decider_of(options, agent)
-    return options
+        decider_of(plan)
+    return plan.asked
 
 
-def _trains(options: OptionsFile, agent: AgentChoice) -> bool:
-    return agent.kind is not AgentKind.POLICY and options.agent_options.run == "train"
+class Work(Protocol):
+    """What is done for a plan."""
+
+    def carry_out(self, clock: Clock, progress: Progress) -> tuple[list[SingleRun], Trained | None]:
+        """Do it; return the runs that are finished then, and what a training has come to.
+
+        Parameters
+        ----------
+        clock
+            It is told the stages.
+        progress
+            Progress callbacks.
+        """
 
 
-def _read(options: OptionsFile) -> tuple[Machine, Load]:
-    setting = find_setting(options.setting_name)
-    machine = setting.inputs.machine(options)
-    return machine, setting.inputs.load(options, machine)
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """One simulation."""
+
+    plan: RunPlan
+
+    def carry_out(self, clock: Clock, progress: Progress) -> tuple[list[SingleRun], None]:
+        """Simulate, and write the folder."""
+        plan, options, agent = self.plan, self.plan.asked, self.plan.agent
+        policy = agent.policy if isinstance(agent.policy, str) else agent.name
+        clock.lap("read_s")
+        with new_folder(plan.out) as folder, insights(options.log_level, folder):
+            plan.setting.simulator.warm_up([agent.policy], progress.message)
+            clock.lap("compile_s")
+            _tell(plan, "simulating", progress)
+            left_out = [name for name in DECISION_FILES if name in options.also_write_names]
+            if left_out and agent.kind is AgentKind.POLICY:
+                progress.message(f"no {' and no '.join(left_out)} (also_write): {policy} is no agent with actions")
+            decider = decider_of(plan)
+            trace = decider.play(plan.machine, plan.load, seed=options.seed, progress=progress.jobs, folder=folder)
+            simulation_s = clock.lap("simulate_s")
+            tell_run(trace)
+            metrics = write_results(folder, plan, trace)
+            clock.lap("write_s")
+            wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
+            write_json(folder / "timing.json", clock.laps | wall_clock)
+        dropped = dict(plan.load.n_dropped)
+        return [SingleRun(plan.out, options.seed, policy, trace.load.n_items, dropped, metrics, simulation_s)], None
 
 
-def _single_run(options: OptionsFile, out: Path, progress: Progress) -> SingleRun:
-    clock = _Clock()
-    setting = find_setting(options.setting_name)
-    agent = choose_agent(options)
-    policy = agent.policy if isinstance(agent.policy, str) else agent.name
-    machine, load = _read(options)
-    clock.lap("read_s")
-    with new_folder(out) as folder, insights(options.log_level, folder):
-        setting.simulator.warm_up([agent.policy], progress.message)
-        clock.lap("compile_s")
-        _tell(options, "simulating", machine, load, progress)
-        left_out = [name for name in DECISION_FILES if name in options.also_write_names]
-        if left_out and agent.kind is AgentKind.POLICY:
-            progress.message(f"no {' and no '.join(left_out)} (also_write): {policy} is no agent with actions")
-        decider = decider_of(options, agent)
-        trace = decider.play(machine, load, seed=options.seed, progress=progress.jobs, folder=folder)
-        simulation_s = clock.lap("simulate_s")
-        tell_run(trace)
-        metrics = write_results(folder, options, trace, agent)
-        clock.lap("write_s")
-        wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
-        write_json(folder / "timing.json", clock.laps | wall_clock)
-    return SingleRun(out, options.seed, policy, trace.load.n_items, dict(load.n_dropped), metrics, simulation_s)
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A training, and the simulation of what it has come to; see `run_experiment`."""
+
+    plan: RunPlan
+    resumes: bool
+    on: str
+    hdeeprm_model: bool
+
+    def carry_out(self, clock: Clock, progress: Progress) -> tuple[list[SingleRun], Trained]:
+        """Train, and write the folder."""
+        plan, out = self.plan, self.plan.out
+        with insights(plan.asked.log_level, out):
+            with announcing(progress.message):
+                training = TrainingRun(
+                    plan, resumes=self.resumes, progress=progress, on=self.on, hdeeprm_model=self.hdeeprm_model
+                )
+            clock.lap("read_s")
+            plan.setting.simulator.warm_up((), progress.message)
+            clock.lap("compile_s")
+            if training.training.is_done:
+                progress.message(
+                    f"nothing is left to train: {training.training.reached.n_iterations:,} iterations are done, "
+                    f"{training.training.plan.n_iterations:,} asked for (--set learning.iterations=N asks for more)"
+                )
+            else:
+                _tell(plan, f"training {plan.agent.name} on", progress)
+            if training.device_told() is not None:
+                progress.message(f"learning on {training.device}")
+            trained = training.run()
+            train_s = clock.lap("train_s")
+            if trained.trace is None:
+                return [], trained
+            tell_run(trained.trace)
+            metrics = write_results(out, plan, trained.trace, trained.model, training.told())
+            clock.lap("write_s")
+            write_json(out / "timing.json", clock.laps)
+            training.folder.write_manifest(is_final=True)
+        n_jobs, dropped = trained.trace.load.n_items, dict(plan.load.n_dropped)
+        return [SingleRun(out, plan.asked.seed, plan.agent.name, n_jobs, dropped, metrics, train_s)], trained
 
 
-def _train(
-    options: OptionsFile,
-    agent: AgentChoice,
-    out: Path,
-    progress: Progress,
-    *,
-    resumes: bool,
-    on: str,
-    hdeeprm_model: bool,
-) -> RunResult:
-    from hdrl.compiled.cache import announcing
-    from hdrl.experiment.train.run import TrainingRun
-
-    clock = _Clock()
-    with announcing(progress.message):
-        training = TrainingRun(
-            options, agent, out, resumes=resumes, progress=progress, on=on, hdeeprm_model=hdeeprm_model
-        )
-    clock.lap("read_s")
-    find_setting(options.setting_name).simulator.warm_up((), progress.message)
-    clock.lap("compile_s")
-    if training.training.is_done:
-        progress.message(
-            f"nothing is left to train: {training.training.reached.n_iterations:,} iterations are done, "
-            f"{training.training.plan.n_iterations:,} asked for (--set learning.iterations=N asks for more)"
-        )
-    else:
-        _tell(options, f"training {agent.name} on", training.world.machine, training.world.load, progress)
-    if training.device_told() is not None:
-        progress.message(f"learning on {training.device}")
-    trained = training.run()
-    train_s = clock.lap("train_s")
-    if trained.trace is None:
-        return RunResult(out, (), trained)
-    tell_run(trained.trace)
-    metrics = write_results(out, options, trained.trace, agent, trained.model, training.told())
-    clock.lap("write_s")
-    write_json(out / "timing.json", clock.laps)
-    training.folder.write_manifest(is_final=True)
-    dropped = dict(training.world.load.n_dropped)
-    run = SingleRun(out, options.seed, agent.name, trained.trace.load.n_items, dropped, metrics, train_s)
-    return RunResult(out, (run,), trained)
-
-
-def _tell(options: OptionsFile, doing: str, machine: Machine, load: Load, progress: Progress) -> None:
+def _tell(plan: RunPlan, doing: str, progress: Progress) -> None:
     """Tell what is going to be simulated, how much work that is, and whether it is less than was asked for."""
-    missed = options.unheard(load.n_items)
+    machine, load = plan.machine, plan.load
+    missed = plan.asked.unheard(load.n_items)
     if missed is not None:
         progress.message(missed)
     size = ", ".join(f"{value:,} {key.removeprefix('n_')}" for key, value in machine.facts().items() if key != "name")
-    offered = find_setting(options.setting_name).inputs.offered_load(machine, load)
+    offered = plan.setting.inputs.offered_load(machine, load)
     told = f", offered load {offered:.3g}" if offered is not None and math.isfinite(offered) else ""
     progress.message(
         f"{doing} {load.n_items:,} jobs {'on' if doing == 'simulating' else 'and'} {size} of {machine.name}{told}"
     )
     if told and offered is not None and offered >= 1:
         progress.message("the offered load is 1 or more: queues grow as long as jobs arrive")
-
-
-class _Clock:
-    """Wall-clock seconds of the stages of a run."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last_s = time.perf_counter()
-
-    def lap(self, name: str) -> float:
-        """Note and return the seconds since the last call."""
-        now_s = time.perf_counter()
-        self.laps[name] = now_s - self._last_s
-        self._last_s = now_s
-        return self.laps[name]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from hdrl.base.errors import OptionsError
+from hdrl.base.seeding import stream_seed
 from hdrl.options.block import Block, PlacedBlock
 from hdrl.options.learning import LearningOptions
 from hdrl.options.numbers import Count, Few, Positive, Share
@@ -126,6 +127,17 @@ class OptionsFile(PlacedBlock):
         """Whether agents of HDeepRM's API draw their actions when they are tested, too."""
         return False
 
+    @property
+    def run_seeds(self) -> list[int]:
+        """The seed of each run.
+
+        A single run has the seed of the options. Of several, run ``i`` has the first 32 bits of the stream
+        ``run/<i>``; where the seed repeats, as in HDeepRM, all have the same.
+        """
+        if self.runs == 1 or self.repeats_seed:
+            return [self.seed] * self.runs
+        return [stream_seed(self.seed, f"run/{index}") for index in range(self.runs)]
+
     def file_or_name(self, text: str) -> str | Path:
         """Return the path of a file, or the text itself where it can only be the name of something shipped.
 
@@ -186,6 +198,11 @@ class OptionsFile(PlacedBlock):
             return "LEARNING"
         learns = getattr(agent, self.policy_key) is None and (agent.hidden, agent.lr, agent.gamma) != (None, None, None)
         return "LEARNING" if learns else "CLASSIC"
+
+    @property
+    def may_learn(self) -> bool:
+        """Whether the agent may be one that learns: a file decides itself."""
+        return self.agent_type == "LEARNING" or self.agent_options.file is not None
 
     def no_learning(self) -> str | None:
         """Return why an agent cannot learn, or decide by a model, under these options; ``None`` if it can."""

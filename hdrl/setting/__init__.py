@@ -6,7 +6,7 @@ Python file that defines ``SETTING``; it works wherever a name does.
 
 A part is a base class. What is abstract in it, a setting must write; the rest has the usual answers. What only some
 settings can do is a small base class of its own (`LoadGenerator`, `Cautions`, `Configured`, `Fingerprints`,
-`FurtherLoads`), which a part derives from besides: whoever needs it asks by ``isinstance``.
+`FurtherLoads`, `Indexed`), which a part derives from besides: whoever needs it asks by ``isinstance``.
 """
 
 from hdrl.setting.claims import Finding, Place, Playable, ReproduceProtocol, Results, without_models
@@ -16,6 +16,8 @@ from hdrl.setting.environments import (
     EnvironmentSpec,
     Fingerprints,
     FurtherLoads,
+    Index,
+    Indexed,
     LoadPart,
     Player,
 )
@@ -40,6 +42,8 @@ __all__ = [
     "Finding",
     "Fingerprints",
     "FurtherLoads",
+    "Index",
+    "Indexed",
     "Inputs",
     "Load",
     "LoadGenerator",

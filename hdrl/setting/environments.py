@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol
 
 from hdrl.base.windows import Places
@@ -55,7 +56,8 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
 
     Usually all its arguments stand in ``learning.arguments``, an action is a place in a table, it runs on the simulator
     that policies run on, and its models can be played. One whose loads have configurations is `Configured`, too; one
-    that knows items again, `Fingerprints`; one that learns from further files, `FurtherLoads`.
+    that knows items again, `Fingerprints`; one that learns from further files, `FurtherLoads`; one whose action is the
+    weights of an index, `Indexed`.
     """
 
     given: frozenset[str] = frozenset(
@@ -237,4 +239,59 @@ class FurtherLoads(ABC):
         ------
         HdrlError
             If something cannot be read.
+        """
+
+
+@dataclass(frozen=True)
+class Index:
+    """What is weighed when an index with weights decides.
+
+    Attributes
+    ----------
+    names
+        What the weights are called; as many as there are features.
+    start
+        The weights by hand, of the same order: where a search begins, and what trained ones are held against.
+    sigma
+        Standard deviation of the first candidates around them.
+    """
+
+    names: tuple[str, ...]
+    start: NDArray[np.float64]
+    sigma: float
+
+
+class Indexed(ABC, Generic[MachineT, LoadT]):
+    """Environments whose action is by how much the weights of an index differ from those by hand.
+
+    A step is an episode: whole loads judge the weights (`hdrl.envs.index`). So whoever searches weights needs to know
+    nothing of the setting.
+    """
+
+    @abstractmethod
+    def index(self, arguments: Arguments) -> Index:
+        """Return what is weighed, and where a search begins."""
+
+    @abstractmethod
+    def run_index(
+        self,
+        machine: MachineT,
+        loads: Sequence[LoadT],
+        weights: NDArray[np.float64],
+        arguments: Arguments,
+        *,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]:
+        """Return the objective of whole loads under candidates, shape ``(n_candidates, n_loads)``.
+
+        Parameters
+        ----------
+        machine, loads
+            What is simulated.
+        weights
+            The weights of each candidate, shape ``(n_candidates, n_weights)``.
+        arguments
+            Arguments of the environment; `EnvironmentSpec.goal` says what the objective is.
+        n_threads
+            How many threads share the simulations; results do not depend on it.
         """

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hdrl.base.errors import HdrlError
-from hdrl.setting import EnvironmentSpec, Fingerprints, Load, LoadGenerator, Machine, PolicyBook, Setting
+from hdrl.setting import EnvironmentSpec, Fingerprints, Indexed, Load, LoadGenerator, Machine, PolicyBook, Setting
 from hdrl.trace.model import TaskState
 
 
@@ -170,6 +170,9 @@ def _check_environments(setting: Setting, machine: Machine, load: Load) -> None:
         _check_marks(what, spec, machine, load)
         if spec.refuses(machine, load, {}) is not None or spec.unplayable({}) is not None:
             continue
+        if isinstance(spec, Indexed):
+            _check_index(what, spec, machine, load)
+            continue
         env = spec.player(machine, load, {})
         observation, info = env.reset(seed=1)
         done = False
@@ -185,6 +188,25 @@ def _check_environments(setting: Setting, machine: Machine, load: Load) -> None:
         )
         _require(len(env.trace().tasks) == load.n_items, what + "its trace has another number of items")
         env.close()
+
+
+def _check_index(what: str, spec: Any, machine: Machine, load: Load) -> None:
+    """Check that weights are judged as they are played, and that the last of several candidates is, too."""
+    index = spec.index({})
+    n = len(index.names)
+    _require(len(set(index.names)) == n and index.start.shape == (n,), what + "names and first weights do not fit")
+    _require(index.sigma > 0, what + "its sigma is not above 0")
+    objectives = spec.run_index(machine, [load], np.array([index.start + index.sigma, index.start]), {})
+    _require(objectives.shape == (2, 1), what + "run_index gives no objective of each candidate and load")
+    env = spec.player(machine, load, {})
+    observation, _ = env.reset(seed=1)
+    _require(env.observation_space.contains(observation), what + "an observation is not in its space")
+    _require(env.action_space.shape == (n,), what + "an action is not as many weights as have names")
+    _, _, terminated, _, info = env.step(np.zeros(n))
+    _require(terminated, what + "an episode has more than one step")
+    _require(info["episode"]["objective"] == objectives[1, 0], what + "weights are judged otherwise than played")
+    _require(len(env.trace().tasks) == load.n_items, what + "its trace has another number of items")
+    env.close()
 
 
 def _check_marks(what: str, spec: EnvironmentSpec, machine: Machine, load: Load) -> None:

@@ -45,7 +45,7 @@ def test_samples_of_a_batch_are_legal() -> None:
     assert set(draws[:, 0]) == {1}
     assert set(draws[:, 1]) == {0, 2}
     assert type(copy.deepcopy(space)) is spaces.MultiDiscrete
-    env = JobPickVectorEnv(3, **SMALL)
+    env = JobPickVectorEnv.of(3, **SMALL)
     env.reset(seed=0)
     for _ in range(100):
         env.step(env.action_space.sample())
@@ -65,7 +65,7 @@ def test_the_mask_can_be_a_part_of_the_observation(dtype: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_the_mask_can_be_a_part_of_the_observations_of_a_batch(mode: str) -> None:
-    env = DictObservationVector(JobPickVectorEnv(3, autoreset_mode=mode, **SMALL), bool)
+    env = DictObservationVector(JobPickVectorEnv.of(3, autoreset_mode=mode, **SMALL), bool)
     observations, info = env.reset(seed=0)
     n_endings = 0
     for _ in range(60):
@@ -106,11 +106,11 @@ def vec_env(num_envs: int = 4, illegal: str = "error") -> Any:
     pytest.importorskip("stable_baselines3", reason="the extra sb3 is not installed")
     from hdrl.envs.sb3 import as_vec_env
 
-    return as_vec_env(JobPickVectorEnv(num_envs, autoreset_mode="SameStep", **SMALL), illegal=illegal)
+    return as_vec_env(JobPickVectorEnv.of(num_envs, autoreset_mode="SameStep", **SMALL), illegal=illegal)
 
 
 def test_a_vec_env_does_what_the_batch_does() -> None:
-    env, batch = vec_env(), JobPickVectorEnv(4, autoreset_mode="SameStep", **SMALL)
+    env, batch = vec_env(), JobPickVectorEnv.of(4, autoreset_mode="SameStep", **SMALL)
     env.seed(3)
     assert np.array_equal(env.reset(), batch.reset(seed=3)[0])
     for _ in range(80):
@@ -136,7 +136,7 @@ def test_a_vec_env_needs_the_mode_of_stable_baselines3() -> None:
     from hdrl.envs.sb3 import as_vec_env
 
     with pytest.raises(OptionsError, match="autoreset_mode is 'NextStep', Stable-Baselines3 needs 'SameStep'"):
-        as_vec_env(JobPickVectorEnv(2, **SMALL))
+        as_vec_env(JobPickVectorEnv.of(2, **SMALL))
     with pytest.raises(OptionsError, match=r"illegal is 'nearst'; did you mean 'nearest'\?"):
         vec_env(illegal="nearst")
 
@@ -146,7 +146,7 @@ def test_a_vec_env_does_not_hand_out_buffers_that_change() -> None:
     from hdrl.envs.sb3 import as_vec_env
 
     with pytest.raises(OptionsError, match="copy is False, Stable-Baselines3 needs True"):
-        as_vec_env(JobPickVectorEnv(2, autoreset_mode="SameStep", copy=False, **SMALL))
+        as_vec_env(JobPickVectorEnv.of(2, autoreset_mode="SameStep", copy=False, **SMALL))
 
 
 def test_a_vec_env_gives_each_row_its_own_options() -> None:
@@ -154,7 +154,7 @@ def test_a_vec_env_gives_each_row_its_own_options() -> None:
     env.seed(0)
     env.set_options([{"episode": 1}, {"episode": 2}, {"episode": 3}])
     env.reset()
-    batch = JobPickVectorEnv(3, **SMALL)
+    batch = JobPickVectorEnv.of(3, **SMALL)
     batch.reset(seed=0, options={"episode": [1, 2, 3]})
     assert [env.env.window(row) for row in range(3)] == [batch.window(row) for row in range(3)]
     env.set_options([{"episode": 1}, {}, {}])

@@ -119,10 +119,10 @@ def test_mistakes_in_a_file_are_told_with_their_line(text: str, message: str, tm
 def test_a_copy_and_a_saved_state_go_on_with_it() -> None:
     world = frugal_world()
     for make in (
-        lambda: JobPickVectorEnv(2, objective=both, reward="shaped", **PICK),
+        lambda: JobPickVectorEnv.of(2, objective=both, reward="shaped", **PICK),
         lambda: PolicyPairVectorEnv(2, platform=world.platform, workload=world.workload, objective=both),
         lambda: PolicyPairVectorEnv(2, platform=world.platform, workload=world.workload, objective="max_slowdown"),
-        lambda: JobPickVectorEnv(2, objective="max_slowdown", reward="shaped", **PICK),
+        lambda: JobPickVectorEnv.of(2, objective="max_slowdown", reward="shaped", **PICK),
     ):
         env, other = make(), make()
         env.reset(seed=1)
@@ -147,7 +147,7 @@ def test_names_are_the_same_everywhere() -> None:
 
 @pytest.mark.parametrize("code", [-2, codes.N_OBJECTIVES, 77])
 def test_a_number_of_no_objective_is_no_number_in_a_pool(code: int) -> None:
-    env = JobPickVectorEnv(1, reward="shaped", **PICK)
+    env = JobPickVectorEnv.of(1, reward="shaped", **PICK)
     env._pool.settings["objective"] = code
     env.reset(seed=0)
     assert np.isnan(env.step(np.array([0]))[1]).all()

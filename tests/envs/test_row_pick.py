@@ -115,7 +115,7 @@ def test_a_batch_and_a_single_environment_tell_both_masks() -> None:
 
 @pytest.mark.parametrize("backfilling", ["easy", "easy_priority"])
 def test_a_job_may_be_seen_that_cannot_be_picked(backfilling: str) -> None:
-    env = JobPickVectorEnv(3, n_procs=32, n_jobs=60, max_jobs=16, backfilling=backfilling, skip=True)
+    env = JobPickVectorEnv.of(3, n_procs=32, n_jobs=60, max_jobs=16, backfilling=backfilling, skip=True)
     rng = np.random.default_rng(0)
     observations, info = env.reset(seed=1)
     differed = False
@@ -130,7 +130,7 @@ def test_a_job_may_be_seen_that_cannot_be_picked(backfilling: str) -> None:
         actions = np.where(info["action_mask"], rng.random(info["action_mask"].shape), -1).argmax(axis=1)
         observations, _, _, _, info = env.step(actions)
     assert differed == (backfilling == "easy_priority")
-    other = JobPickVectorEnv(3, n_procs=32, n_jobs=60, max_jobs=16, backfilling=backfilling, skip=True)
+    other = JobPickVectorEnv.of(3, n_procs=32, n_jobs=60, max_jobs=16, backfilling=backfilling, skip=True)
     other.load_state_dict(env.state_dict())
     assert np.array_equal(env.row_masks(), other.row_masks())
     assert env.layout.extra_actions == ("skip",)

@@ -28,8 +28,8 @@ FEATURES = ("profile", "running", "queue_length", "earliest_start", "log_request
 @pytest.mark.parametrize(
     "env",
     [
-        f"JobPickVectorEnv(2, n_procs=16, n_jobs=20, max_jobs=8, features={FEATURES})",
-        "JobPickVectorEnv(2, n_procs=16, n_jobs=20, commitment='block', backfilling='rlscheduler')",
+        f"JobPickVectorEnv.of(2, n_procs=16, n_jobs=20, max_jobs=8, features={FEATURES})",
+        "JobPickVectorEnv.of(2, n_procs=16, n_jobs=20, commitment='block', backfilling='rlscheduler')",
         "PolicyPairVectorEnv(2, platform=world.platform, workload=world.workload)",
         "PolicyPairVectorEnv(2, platform=world.platform, workload=world.workload, observation='small')",
     ],

@@ -20,11 +20,10 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 from hdrl.base.errors import OptionsError, OutputError, ReadError  # noqa: E402
 from hdrl.experiment import Progress, resumed_options, run_experiment  # noqa: E402
 from hdrl.experiment.decider import decider_of  # noqa: E402
-from hdrl.experiment.run.choice import choose_agent  # noqa: E402
+from hdrl.experiment.plan import plans_of  # noqa: E402
 from hdrl.experiment.run.inputs import parse_options  # noqa: E402
 from hdrl.experiment.train.learning import built_in_agent, make_agent  # noqa: E402
 from hdrl.learn.checkpoint import load_checkpoint  # noqa: E402
-from hdrl.setting import find_setting  # noqa: E402
 from hdrl.settings.batch.metrics import compute_metrics  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("learning_worlds", Path(__file__).with_name("learning.py"))
@@ -283,10 +282,8 @@ def test_the_first_weights_do_not_depend_on_the_number_of_threads():
 
 def test_an_agent_draws_by_the_seed_that_it_is_played_with(tmp_path: Path):
     options = worlds.options(tmp_path, "pybatsim.agent.run=test", algorithm="random")
-    setting = find_setting("batch")
-    machine = setting.inputs.machine(options)
-    load = setting.inputs.load(options, machine)
-    decider = decider_of(options, choose_agent(options))
-    spans = [compute_metrics(decider.play(machine, load, seed=seed))["makespan_s"] for seed in (*range(6), 0)]
+    plan = next(plans_of(options, tmp_path))
+    decider = decider_of(plan)
+    spans = [compute_metrics(decider.play(plan.machine, plan.load, seed=seed))["makespan_s"] for seed in (*range(6), 0)]
     assert len(set(spans)) > 1
     assert spans[0] == spans[-1]

@@ -156,7 +156,7 @@ def test_the_header_of_a_model_file_is_checked(tmp_path: Path, keys: tuple[str, 
 def test_a_model_that_was_saved_in_python_is_used_like_one_of_a_training(tmp_path: Path):
     platform = hdrl.read_platform("homogeneous:2280")
     workload = hdrl.read_workload("lublin_gaia_1000", platform, n_jobs=20)
-    envs = JobPickVectorEnv(1, platform=platform, workload=workload, n_jobs="all")
+    envs = JobPickVectorEnv.of(1, platform=platform, workload=workload, n_jobs="all")
     agent = make_built_in("ppo", envs.single_observation_space, envs.single_action_space, network="kernel")
     save_checkpoint(tmp_path / "bare.pt", checkpoint_of(agent, "ppo"))
     with pytest.raises(

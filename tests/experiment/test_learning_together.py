@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.base.errors import HdrlError, LearningError, OptionsError
 from hdrl.experiment import Progress, resumed_options, run_experiment
-from hdrl.experiment.run.choice import choose_agent
+from hdrl.experiment.plan import plan_of, plans_of
 from hdrl.experiment.run.inputs import read_options
 from hdrl.experiment.train.modeluse import Model
 from hdrl.experiment.train.run import TrainingRun
@@ -53,13 +53,13 @@ SETS = ('load={"sets": 2, "utilizations": [0.6, 0.8], "horizon_ms": 2000}', "lea
 
 def worlds_of(given, n: int) -> list:
     """Return the environments of n workers who have the configurations among themselves."""
-    make_envs = TrainingEnvs(World(given), given)
+    make_envs = TrainingEnvs(World(plan_of(given)))
     return [make_envs(1, share=(number, n)) for number in range(n)]
 
 
 def test_each_worker_has_configurations_of_its_own(tmp_path: Path) -> None:
     given = options(tmp_path, *SETS, "learning.episodes.n_jobs=8")
-    load = World(given).load
+    load = plan_of(given).load
     assert len(load.first_items) == 4
     bounds = [*load.first_items, load.n_items]
     for n in (4, 2, 3):
@@ -146,7 +146,7 @@ RELIANT = (*SETS, "learning.distributed.scheme=sync", "learning.distributed.reli
 def test_a_model_holds_an_agent_for_each_configuration_and_plays_it_where_it_is_in_force(tmp_path: Path) -> None:
     given = options(tmp_path, *RELIANT)
     run_experiment(given, out=tmp_path / "out")
-    whole = World(given)
+    whole = World(plan_of(given))
     points = whole.points()
     checkpoint = load_checkpoint(tmp_path / "out" / "model.pt")
     specialists = specialists_of(checkpoint.agent, "model.pt")
@@ -193,7 +193,7 @@ def test_a_test_of_a_model_with_an_agent_for_each_configuration_plays_as_the_tra
     # A training that begins with it begins with one of its agents.
     told: list[str] = []
     from_it = test.with_agent(run="train")
-    TrainingRun(from_it, choose_agent(from_it), tmp_path / "new", progress=Progress(told.append, lambda *_: None))
+    TrainingRun(next(plans_of(from_it, tmp_path / "new")), progress=Progress(told.append, lambda *_: None))
     (line,) = [text for text in told if "model.pt holds" in text]
     assert line.endswith("for 4 configurations, each for itself: this training begins with what was learned last")
 

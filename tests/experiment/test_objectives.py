@@ -12,11 +12,12 @@ pytest.importorskip("torch", reason="agents that learn need torch")
 import hdrl
 from hdrl.base.errors import HdrlError
 from hdrl.experiment import evaluate_model, run_experiment
-from hdrl.experiment.run.choice import choose_agent
+from hdrl.experiment.plan import plans_of
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.train.environments import environment_of
 from hdrl.experiment.train.run import TrainingRun
 from hdrl.learn.checkpoint import load_checkpoint
+from hdrl.setting import SETTINGS
 from hdrl.settings.batch.workload import lublin_log, write_swf
 
 OWN = """\
@@ -75,7 +76,7 @@ def test_a_validation_judges_by_the_objective_not_by_the_return(
     folder: Path, arguments: dict[str, Any], sign: int
 ) -> None:
     chosen = options(folder, **arguments)
-    run = TrainingRun(chosen, choose_agent(chosen), folder / "out")
+    run = TrainingRun(next(plans_of(chosen, folder / "out")))
     rows = [{"return": 5.0, "objective": 2.0}, {"return": -7.0, "objective": 4.0}]
     assert run.world.score(rows) == sign * 3.0
     run.trainer.interaction.envs.close()
@@ -85,7 +86,7 @@ def test_a_validation_judges_by_the_objective_not_by_the_return(
 @pytest.mark.parametrize("function", ["tail", "served"])
 def test_a_training_with_an_objective_of_ones_own(folder: Path, environment: str, function: str) -> None:
     chosen = options(folder, environment, objective=f"own.py:{function}")
-    assert environment_of(chosen).goal() == (function, -1 if function == "tail" else 1)
+    assert environment_of(chosen, SETTINGS["batch"]).goal() == (function, -1 if function == "tail" else 1)
     run_experiment(chosen, out=folder / "out")
     model = folder / "out" / "model.pt"
     assert load_checkpoint(model).environment["arguments"]["objective"] == f"own.py:{function}"
@@ -97,7 +98,7 @@ def test_a_training_with_an_objective_of_ones_own(folder: Path, environment: str
 
 def test_options_take_metrics_and_aliases(folder: Path) -> None:
     for name, metric in (("avg_job_slowdown", "mean_slowdown"), ("max_wait_s", "max_wait_s"), ("edp", None)):
-        spec = environment_of(options(folder, "policy_pair", env={"objective": name}))
+        spec = environment_of(options(folder, "policy_pair", env={"objective": name}), SETTINGS["batch"])
         assert spec.goal() == (metric or "energy_delay_product_js", -1)
     with pytest.raises(HdrlError, match="did you mean 'mean_wait_s'"):
         options(folder, "policy_pair", env={"objective": "mean_wait"})

@@ -8,6 +8,7 @@ import pytest
 from hdrl.base.errors import OptionsError
 from hdrl.experiment.compare.cases import Case, test_cases
 from hdrl.experiment.compare.knowledge import JudgingWindows
+from hdrl.experiment.plan import plan_of
 from hdrl.experiment.recognition import DIGITS, KNOWN_SHARE, LENGTH, SIZE, is_sketch, runs_of, sketch_of
 from hdrl.experiment.recognition import known_share as share_of_runs
 from hdrl.experiment.run.inputs import make_sweep, parse_options
@@ -93,7 +94,7 @@ def world(folder: Path, **learning) -> World:
             **learning,
         },
     }
-    return World(parse_options(data, folder=folder))
+    return World(plan_of(parse_options(data, folder=folder)))
 
 
 def windows(folder: Path, *logs: str, **changes) -> JudgingWindows:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import OptionsError, OutputError, ReadError, WorkloadError
-from hdrl.experiment import Progress, default_folder, resolve_options, run_experiment, run_seeds
+from hdrl.experiment import Progress, default_folder, resolve_options, run_experiment
 from hdrl.experiment.run import folder as folder_module
 from hdrl.experiment.run.clean import clean_plans
 from hdrl.experiment.run.folder import new_folder
@@ -155,7 +155,7 @@ def test_several_runs_have_seeds_of_their_own(small_world: Path, stand_in, tmp_p
     seeds = [run.seed for run in result.runs]
     assert len(set(seeds)) == 3
     assert [call["seed"] for call in stand_in.calls] == seeds
-    more = run_seeds(read_options(small_world, overrides=["runs=5"]))
+    more = read_options(small_world, overrides=["runs=5"]).run_seeds
     assert more[:3] == seeds, "more runs do not change the first ones"
     # Each of them can be had alone.
     alone = run_experiment(read_options(small_world, overrides=[f"seed={seeds[1]}"]), out=tmp_path / "alone")
@@ -164,7 +164,7 @@ def test_several_runs_have_seeds_of_their_own(small_world: Path, stand_in, tmp_p
 
 def test_runs_of_the_compatibility_mode_share_their_seed(small_world: Path):
     options = read_options(small_world, overrides=["runs=2", "compatibility=hdeeprm-0.3.1", "workload.memory=log"])
-    assert run_seeds(options) == [7, 7]
+    assert options.run_seeds == [7, 7]
 
 
 def test_metrics_of_several_runs_are_means(small_world: Path, stand_in, tmp_path: Path):

@@ -28,7 +28,6 @@ from hdrl.compiled.borrow import borrow
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.serving import Served
-from hdrl.compiled.team import LEADER
 from hdrl.envs import PolicyPairVectorEnv
 from hdrl.settings.batch.identical_cores import codes as order_codes
 from hdrl.settings.batch.identical_cores import entries as order_entries
@@ -189,11 +188,6 @@ def watch_of_batch(name: str) -> Callable[[int], None]:
     return ask
 
 
-def request_to_batch(code: int) -> None:
-    pair_batch().reset(seed=0)
-    pair_batch()._play(code, LEADER, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
-
-
 def run_of_kernel(code: int) -> None:
     lent = Lent(small_state())
     entries.begin(lent)
@@ -258,7 +252,7 @@ def rule_of_gpus(place: int) -> Callable[[int], int]:
 
 
 def env_of_gpus() -> GpuClusterVectorEnv:
-    return GpuClusterVectorEnv(1, machine=CLUSTER, load=LOAD, n_jobs="all")
+    return GpuClusterVectorEnv.of(1, machine=CLUSTER, load=LOAD, n_jobs="all")
 
 
 def objective_of_gpus(code: int) -> None:
@@ -328,7 +322,7 @@ ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (observe.DETAILS, watch_of_batch("detail")),
     (reward.OBJECTIVES, watch_of_batch("objective")),
     (reward.PAYMENTS, watch_of_batch("instantaneous")),
-    (episodes.REQUESTS, request_to_batch),
+    (episodes.REQUESTS, request_to(episodes.SERVED, episodes.small_episodes)),
     (codes.ORDER_JOB_KEYS, lambda code: value_in_order(first_of(smallest_state()), 0, code)),
     (codes.ORDER_BACKFILLINGS, setting_of_pool("backfilling")),
     (order_codes.COMMITMENTS, setting_of_pool("commitment")),

@@ -27,8 +27,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hdrl.base.errors import HdrlError
-from hdrl.base.files import read_text
-from hdrl.base.pyfiles import AgentError, blamed, one_line, run_file, split_policy_file
+from hdrl.base.pyfiles import AgentError, blamed, one_line, run_policy_file
 from hdrl.setting import BATCH, SETTINGS
 
 if TYPE_CHECKING:
@@ -114,10 +113,7 @@ def load_agent(
     AgentError
         If it is no Python, fails, or does not define exactly one agent.
     """
-    base, suffix = split_policy_file(str(path))
-    path = Path(base)
-    with _hdeeprm_stands_for_ours(path):
-        module, digest = run_file(path, trust=True)
+    module, path, digest, suffix = run_policy_file(str(path), _hdeeprm_stands_for_ours)
     policy = (policies or SETTINGS[BATCH].policies).of_module(module, path, suffix)
     classes = _agent_classes(module)
     if takes_first:
@@ -164,10 +160,10 @@ def _kind_of(cls: type[Any]) -> AgentKind | None:
 
 
 @contextlib.contextmanager
-def _hdeeprm_stands_for_ours(path: Path) -> Iterator[None]:
+def _hdeeprm_stands_for_ours(source: str) -> Iterator[None]:
     """Let agents of HDeepRM import its bases unchanged, from `compat.hdeeprm.bases`, where HDeepRM is not installed."""
     names = ("hdeeprm", "hdeeprm.agent", "hdeeprm.environment")
-    if not path.is_file() or not _IMPORTS_HDEEPRM.search(read_text(path)) or find_spec(names[0]) is not None:
+    if not _IMPORTS_HDEEPRM.search(source) or find_spec(names[0]) is not None:
         yield
         return
     ours = import_module(HDEEPRM_BASES)

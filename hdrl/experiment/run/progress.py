@@ -1,8 +1,9 @@
-"""Progress callbacks of an experiment."""
+"""How far an experiment is: progress callbacks, and the time of its stages."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -38,3 +39,18 @@ class Progress:
     jobs: Callable[[int, int], None] | None = None
     training: Callable[[int, int, Mapping[str, float]], None] = quiet
     stoppable: Callable[[], AbstractContextManager[Callable[[], bool]]] = _never
+
+
+class Clock:
+    """Wall-clock seconds of the stages of a run."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last_s = time.perf_counter()
+
+    def lap(self, name: str) -> float:
+        """Note and return the seconds since the last call."""
+        now_s = time.perf_counter()
+        self.laps[name] = now_s - self._last_s
+        self._last_s = now_s
+        return self.laps[name]

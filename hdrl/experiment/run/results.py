@@ -10,22 +10,16 @@ from typing import Any
 
 from hdrl.base.files import write_json
 from hdrl.base.hashing import sha256_of_file
-from hdrl.experiment.run.agentfile import AgentChoice
+from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.provenance import inputs_of, versions
-from hdrl.options.file import OptionsFile
-from hdrl.setting import Trace, find_setting
+from hdrl.setting import Trace
 
 WALL_CLOCK_INFO = ("scheduling_time_s", "simulation_time_s")
 """What a Trace says about the wall clock: it goes into timing.json, so that the other files repeat exactly."""
 
 
 def write_results(
-    folder: Path,
-    options: OptionsFile,
-    trace: Any,
-    agent: AgentChoice,
-    model: Path | None = None,
-    told: Mapping[str, Any] | None = None,
+    folder: Path, plan: RunPlan, trace: Any, model: Path | None = None, told: Mapping[str, Any] | None = None
 ) -> dict[str, float]:
     """Write the files of a run into its folder, and return its metrics.
 
@@ -33,18 +27,16 @@ def write_results(
     ----------
     folder
         The folder.
-    options
-        The options of the run.
+    plan
+        What was run.
     trace
         What happened.
-    agent
-        Who decided.
     model
-        The model file that it decided with; ``None``: the one that the options name, if any.
+        The model file that decided; ``None``: the one that the options name, if any.
     told
         What else the provenance says; ``None``: nothing.
     """
-    setting = find_setting(options.setting_name)
+    options, setting = plan.asked, plan.setting
     repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK_INFO}
     trace = dataclasses.replace(trace, info=repeatable)
     for one in setting.view.files:
@@ -58,7 +50,7 @@ def write_results(
     given = options.agent_options.input_model
     if model is None and given is not None:
         model = options.path_of(given)
-    write_json(folder / "provenance.json", _provenance(options, trace, agent, model) | dict(told or {}))
+    write_json(folder / "provenance.json", _provenance(plan, trace, model) | dict(told or {}))
     return metrics
 
 
@@ -67,10 +59,10 @@ def _simulator_version(trace: Trace) -> dict[str, str]:
     return {} if version is None else {"batsim": str(version)}
 
 
-def _provenance(options: OptionsFile, trace: Trace, agent: AgentChoice, model: Path | None) -> dict[str, Any]:
+def _provenance(plan: RunPlan, trace: Trace, model: Path | None) -> dict[str, Any]:
+    options, agent = plan.asked, plan.agent
     learned: dict[str, Any] = {} if model is None else {"model_sha256": sha256_of_file(model)}
-    policies = find_setting(options.setting_name, options.folder).policies
-    read = policies.files(agent.policy) if isinstance(agent.policy, str) else ()
+    read = plan.setting.policies.files(agent.policy) if isinstance(agent.policy, str) else ()
     if read:
         learned["files"] = {Path(file).name: sha256_of_file(Path(file)) for file in read}
     return {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import OptionsError, UnknownName, suggest
+from hdrl.envs.own_objective import is_objective_file, moved_objective
 from hdrl.options.file import OptionsFile
 from hdrl.setting import (
     Configured,
@@ -19,7 +20,7 @@ from hdrl.setting import (
     LoadPart,
     Machine,
     Player,
-    find_setting,
+    Setting,
 )
 
 if TYPE_CHECKING:
@@ -180,15 +181,15 @@ def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.
     return spec.marks(machine, load) if isinstance(spec, Fingerprints) else None
 
 
-def environment_of(options: OptionsFile) -> Environment:
-    """Return the environment that options ask for.
+def environment_of(options: OptionsFile, setting: Setting) -> Environment:
+    """Return the environment that options of a setting ask for.
 
     Raises
     ------
     OptionsError
         If there is no such environment, or an argument of it does not exist.
     """
-    known = find_setting(options.setting_name).environments
+    known = setting.environments
     name = options.learning.environment or next(iter(known), "")
     if name not in known:
         raise OptionsError(f"{options.where}: learning.environment: {UnknownName('environment', name, known)}")
@@ -216,8 +217,6 @@ def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Env
 
 def _with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
     """Return arguments in which a file of a user's own objective has a new path; ``None`` leaves the objective out."""
-    from hdrl.envs.own_objective import is_objective_file, moved_objective
-
     objective = arguments.get("objective")
     if not isinstance(objective, str) or not is_objective_file(objective):
         return dict(arguments)

@@ -10,14 +10,13 @@ from pathlib import Path
 from hdrl.base.errors import OutputError
 from hdrl.base.files import write_json
 from hdrl.experiment.locks import FolderLock
+from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.inputs import RESUME_FILE
 from hdrl.experiment.run.insights import INSIGHTS_FILE
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.train.decisions import DECISION_FILES
 from hdrl.experiment.train.log import EPISODES_FILE, LOGS, PROBABILITIES_FILE, TRAINING_FILE
 from hdrl.experiment.train.resuming import write_resume_file
-from hdrl.options.file import OptionsFile
-from hdrl.setting import find_setting
 
 CHECKPOINT_FILE = "checkpoint.pt"
 BEST_FILE = "best.pt"
@@ -34,10 +33,8 @@ class TrainingFolder(FolderLock):
 
     Parameters
     ----------
-    path
-        The folder.
-    options
-        The options, resolved.
+    plan
+        What is learned there.
 
     Attributes
     ----------
@@ -47,10 +44,11 @@ class TrainingFolder(FolderLock):
         Where the last checkpoint, the best model by validation and the model in the end are.
     """
 
-    def __init__(self, path: Path, options: OptionsFile) -> None:
-        super().__init__(path)
-        self.path, self._options = path, options
-        self.checkpoint, self.best, self.model = (path / name for name in (CHECKPOINT_FILE, BEST_FILE, MODEL_FILE))
+    def __init__(self, plan: RunPlan) -> None:
+        super().__init__(plan.out)
+        self.path, self._options = plan.out, plan.asked
+        self._names = {*FILES, *(name for one in plan.setting.view.files for name in one.names)}
+        self.checkpoint, self.best, self.model = (plan.out / name for name in (CHECKPOINT_FILE, BEST_FILE, MODEL_FILE))
 
     @property
     def has_not_begun(self) -> bool:
@@ -106,8 +104,7 @@ class TrainingFolder(FolderLock):
         is_final
             Whether they do not change any more.
         """
-        of_setting = find_setting(self._options.setting_name, self._options.folder).view.files
-        write_manifest(self.path, {*FILES, *(name for one in of_setting for name in one.names)}, is_final=is_final)
+        write_manifest(self.path, self._names, is_final=is_final)
 
 
 def check_writable(output: Path | None) -> None:

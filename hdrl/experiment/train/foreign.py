@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import OptionsError, OutputError, ReadError, suggest
 from hdrl.base.files import max_unpacked_bytes
+from hdrl.experiment.plan import plan_of
 from hdrl.experiment.train.learning import require_torch
 from hdrl.experiment.train.world import World
 from hdrl.options.file import OptionsFile
@@ -135,7 +136,7 @@ def import_model(
     layout = _layout_of(weights, source)
     networks = _networks(weights, layout, source)
     activation = activation or _activation_told(told, source) or _usual_activation(weights, layout, source)
-    world = World(options)
+    world = World(plan_of(options))
     algorithm, agent = _agent(networks, layout, world, str(source), activation)
     notes = {"trained_on": world.trained_on(), "imported_from": layout.name}
     save_checkpoint(out, checkpoint_of(agent, algorithm, environment=world.spec.as_json(), notes=notes))

@@ -12,7 +12,9 @@ from hdrl.base.errors import HdrlError, MissingExtra, OptionsError, UnknownName
 from hdrl.base.pyfiles import blamed, one_line
 from hdrl.base.seeding import stream_seed
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
+from hdrl.experiment.train.environments import environment_of
 from hdrl.options.file import OptionsFile
+from hdrl.setting import Indexed
 
 if TYPE_CHECKING:
     import torch
@@ -153,7 +155,7 @@ def _made(
 
 
 def settings_of(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
-    """Return the settings of an agent: those of the preset, of the agent, of ``learning.settings``."""
+    """Return the settings of an agent: of the preset, the environment, the agent, ``learning.settings``."""
     given = options.agent_options
     chosen = {name: getattr(given, name) for name in ("hidden", "lr", "gamma") if getattr(given, name) is not None}
     if choice.learner is None:
@@ -166,6 +168,9 @@ def settings_of(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
 
         settings |= ALGORITHMS[choice.name].settings
     known = choice.learner.Config.model_fields
+    environment = environment_of(options)
+    if "sigma" in known and isinstance(environment.spec, Indexed):
+        settings["sigma"] = environment.spec.index(environment.arguments).sigma
     for name, value in chosen.items():
         if name in known:
             settings[name] = [value] * len(known[name].get_default()) if name == "hidden" else value

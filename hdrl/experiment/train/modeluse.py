@@ -25,7 +25,7 @@ from hdrl.experiment.train.modelfile import (
 )
 from hdrl.experiment.train.world import World
 from hdrl.options.file import OptionsFile
-from hdrl.setting import EnvironmentSpec, Load, Machine, Message, Setting, Trace, find_setting
+from hdrl.setting import EnvironmentSpec, Load, Machine, Message, Setting, Trace
 
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent
@@ -260,17 +260,15 @@ def evaluate_model(
     return Model(path, agent_file=agent_file, trust=trust).play(machine, load, seed=seed)
 
 
-def play_options(
-    options: OptionsFile, choice: AgentChoice, machine: Machine, load: Load, *, seed: int, folder: Path | None = None
-) -> Trace:
+def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path | None = None) -> Trace:
     """Test a learning agent as options say: with the model that they name, in the environment that they describe.
 
     Parameters
     ----------
-    options, choice
-        The options and their agent.
-    machine, load
+    world
         What is simulated.
+    choice
+        The agent of the options.
     seed
         Seed of what is random in deciding.
     folder
@@ -282,12 +280,12 @@ def play_options(
         If there is no model, or it does not fit.
     """
     require_torch()
+    options = world.options
     given = options.agent_options.input_model
     if given is None and choice.name != "random":
         raise OptionsError(
             f"{options.where}: {options.agent_block}.run is 'test', which needs a model (--inmodel FILE)"
         )
-    world = World(options, machine, load)
     env = world.test()
     spaces = env.observation_space, env.action_space
     where = f"{options.where}: learning.settings"
@@ -295,8 +293,7 @@ def play_options(
         made = make_agent(choice, _settings(options, choice), spaces, seed=seed, where=where)
         specialists: Sequence[Specialist] = ()
         if given is not None:
-            setting = find_setting(options.setting_name, options.folder)
-            specialists = load_model(options.path_of(given), choice, made, world.spec, setting)
+            specialists = load_model(options.path_of(given), choice, made, world)
         decisions = DecisionLog(world.spec.action_names(), options.also_write_names)
         made.listener = decisions if decisions.is_needed else None
         switch = switch_of(specialists, made, env, world.tested(), world.spec, str(given))
@@ -361,7 +358,7 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callabl
     return trace
 
 
-def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment, setting: Setting) -> list[Specialist]:
+def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> list[Specialist]:
     """Let an agent start from a model file, if what it has learned means the same in its environment.
 
     Parameters
@@ -370,10 +367,8 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment,
         The file.
     choice, agent
         Who starts from it, and what it is made of.
-    spec
-        The environment that it will decide in.
-    setting
-        The setting.
+    world
+        Where it will decide.
 
     Returns
     -------
@@ -392,7 +387,7 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, spec: Environment,
     if checkpoint is not None:
         check_same_spaces(checkpoint.spaces(), (agent.observation_space, agent.action_space), str(path))
         if checkpoint.environment:
-            check_same_meaning(spec_of(checkpoint, path, setting), spec, path)
+            check_same_meaning(spec_of(checkpoint, path, world.setting), world.spec, path)
     load_weights(agent, model, str(path), choice.path)
     return specialists_of(model, str(path))
 

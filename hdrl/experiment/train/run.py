@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import LearningError, OptionsError
+from hdrl.base.files import atomic_write_bytes
 from hdrl.base.pyfiles import blamed
 from hdrl.base.seeding import stream_seed
-from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
+from hdrl.experiment.plan import RunPlan
+from hdrl.experiment.run.agentfile import AgentError, AgentKind
 from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.run.insights import LOGGER
 from hdrl.experiment.run.progress import Progress
@@ -50,8 +52,7 @@ from hdrl.experiment.train.resuming import (
     taking_over,
 )
 from hdrl.experiment.train.world import TrainingEnvs, World
-from hdrl.options.file import OptionsFile
-from hdrl.setting import Trace, find_setting
+from hdrl.setting import Trace
 
 if TYPE_CHECKING:
     from hdrl.distributed.training import ConfigurationTrainer, DistributedTrainer
@@ -93,12 +94,8 @@ class TrainingRun:
 
     Parameters
     ----------
-    options
-        The options, resolved.
-    choice
-        An agent that learns.
-    folder
-        Its folder; new or empty, or that of an earlier training to resume.
+    plan
+        What is learned where; its folder is new or empty, or that of an earlier training to resume.
     resumes
         Whether to resume what is there.
     progress
@@ -116,29 +113,27 @@ class TrainingRun:
 
     def __init__(
         self,
-        options: OptionsFile,
-        choice: AgentChoice,
-        folder: Path,
+        plan: RunPlan,
         *,
         resumes: bool = False,
         progress: Progress | None = None,
         on: str = "local",
         hdeeprm_model: bool = False,
     ) -> None:
+        self.options, self.choice = options, choice = plan.asked, plan.agent
         why_not = options.no_learning()
         if why_not is not None:
             raise OptionsError(f"{options.where}: {why_not}")
         if not resumes:
-            check_free(folder)
+            check_free(plan.out)
         given = options.agent_options.output_model
         self._output = None if given is None else options.path_of(given)
         if hdeeprm_model:
             check_hdeeprm_layout(choice, self._output)
         self._save_output = write_hdeeprm_model if hdeeprm_model else _copy_atomically
-        self.options, self.choice = options, choice
-        self.folder = TrainingFolder(folder, options)
+        self.folder = TrainingFolder(plan)
         progress = progress or Progress()
-        self.world = World(options)
+        self.world = World(plan)
         require_torch()
         from hdrl.learn.device import name_of
         from hdrl.learn.portability import why_not_portable
@@ -153,15 +148,14 @@ class TrainingRun:
         check_writable(self._output)
         given = options.agent_options.input_model
         if given is not None:
-            setting = find_setting(options.setting_name, options.folder)
-            held = load_model(options.path_of(given), choice, self.trainer.agent, self.world.spec, setting)
+            held = load_model(options.path_of(given), choice, self.trainer.agent, self.world)
             if len(held) > 1 and not resumes:
                 progress.message(
                     f"{given} holds what was learned for {len(held)} configurations, each for itself: this training "
                     "begins with what was learned last"
                 )
         self.training = Training(
-            folder=folder,
+            folder=plan.out,
             trainer=self.trainer,
             plan=self._plan(),
             save_checkpoint=self._save_checkpoint,
@@ -308,7 +302,7 @@ class TrainingRun:
         if self.choice.path is not None and on != "local":
             raise OptionsError(f"{self.choice.path}: other processes do not know its class, expected --on local")
         # What travels to other processes are options; worlds hold what need not travel.
-        make_envs = TrainingEnvs(self.world, options)
+        make_envs = TrainingEnvs(self.world)
         if distributed.allotment == "configurations":
             self.world.check_shares(distributed.workers)
         n_envs, seed = options.learning.n_envs, stream_seed(options.seed, "train")
@@ -359,8 +353,7 @@ class TrainingRun:
             checkpoint = read_resumed(path, self.choice)
             check_same_training(self.options, self._trained_on, checkpoint.notes, self.folder.path)
             if checkpoint.environment:
-                setting = find_setting(self.options.setting_name, self.options.folder)
-                check_same_meaning(spec_of(checkpoint, path, setting), self.world.spec, path)
+                check_same_meaning(spec_of(checkpoint, path, self.world.setting), self.world.spec, path)
             check_same_layout(checkpoint, self._layout, path)
             with taking_over(checkpoint, path):
                 self.training.resume(checkpoint.agent, checkpoint.training)
@@ -391,7 +384,5 @@ class TrainingRun:
 
 
 def _copy_atomically(source: Path, target: Path) -> None:
-    from hdrl.base.files import atomic_write_bytes
-
     with atomic_write_bytes(target) as out:
         out.write(source.read_bytes())

@@ -10,12 +10,14 @@ from typing import Any
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.windows import Places, range_of_shares
+from hdrl.experiment.plan import Plan, plan_of
 from hdrl.experiment.recognition import sketch_of
+from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.train.environments import environment_of
 from hdrl.experiment.train.learning import asked_for
 from hdrl.experiment.train.loop import EpisodeRow
 from hdrl.options.file import OptionsFile
-from hdrl.setting import Load, Machine, find_setting
+from hdrl.setting import Load, Machine
 
 Share = tuple[int, int]
 """Whose configurations: the number of a worker from 0, and how many there are."""
@@ -26,30 +28,26 @@ class World:
 
     Parameters
     ----------
-    options
-        The options.
-    machine, load
-        What is simulated; ``None``: what the options say.
+    plan
+        What is asked for and simulated.
 
     Attributes
     ----------
-    machine, load
-        What is simulated.
+    options, setting, machine, load
+        Those of the plan.
     spec
         The environment.
 
     Raises
     ------
     HdrlError
-        If the options ask for something that does not exist.
+        If the options ask for an environment that does not exist.
     """
 
-    def __init__(self, options: OptionsFile, machine: Machine | None = None, load: Load | None = None) -> None:
-        self._options = options
-        setting = find_setting(options.setting_name, options.folder)
-        self.machine = setting.inputs.machine(options) if machine is None else machine
-        self.load = setting.inputs.load(options, self.machine) if load is None else load
-        self.spec = environment_of(options)
+    def __init__(self, plan: Plan[OptionsFile]) -> None:
+        self.options, self.setting = plan.asked, plan.setting
+        self.machine, self.load = plan.machine, plan.load
+        self.spec = environment_of(self.options, self.setting)
 
     def batch(self, part: str, n_envs: int, share: Share | None = None) -> Any:
         """Make a batch of environments.
@@ -68,8 +66,8 @@ class World:
         HdrlError
             If the part is too short for an episode, or an argument of the environment is wrong.
         """
-        self.spec.check_exact(self.machine, self.load, self._options.where)
-        arguments = _episode_arguments(self._options, part, self.load)
+        self.spec.check_exact(self.machine, self.load, self.options.where)
+        arguments = _episode_arguments(self.options, part, self.load)
         if share is not None:
             arguments |= {"part": self._shares(share[1])[share[0]]}
         if part == "train":
@@ -79,7 +77,7 @@ class World:
 
     def _lessons(self) -> dict[str, Any]:
         """Return the arguments that say whom an agent imitates, and which windows it learns from."""
-        learning = self._options.learning
+        learning = self.options.learning
         imitation, filtered = learning.imitation, learning.episodes.filter
         asked: dict[str, Any] = {}
         if imitation is not None:
@@ -89,7 +87,7 @@ class World:
         for name, key in (("guide", "learning.imitation"), ("keeps", "learning.episodes.filter")):
             if name in asked and name not in self.spec.spec.given:
                 raise OptionsError(
-                    f"{self._options.where}: {key}: {self.spec.id} knows none, expected learning.environment 'job_pick'"
+                    f"{self.options.where}: {key}: {self.spec.id} knows none, expected learning.environment 'job_pick'"
                 )
         return asked
 
@@ -108,7 +106,7 @@ class World:
         OptionsError
             If each cannot have one.
         """
-        options, episodes = self._options, self._options.learning.episodes
+        options, episodes = self.options, self.options.learning.episodes
         shares = self._shares(n)
         value = getattr(options.learning.distributed, what)
         whose = "those of worker" if what == "allotment" else "configuration"
@@ -130,15 +128,15 @@ class World:
         begins = self._begins()
         if len(begins) < n:
             raise OptionsError(
-                f"{self._options.where}: learning.distributed.allotment is 'configurations', but there "
+                f"{self.options.where}: learning.distributed.allotment is 'configurations', but there "
                 f"{'is' if len(begins) == 1 else 'are'} {len(begins)} of {self.load.name} to train on for {n} workers, "
                 f"expected at least as many, or allotment 'simulations'"
             )
-        return _in_pieces([*begins, part_of(self._options, "train", self.load)[1]], n)
+        return _in_pieces([*begins, part_of(self.options, "train", self.load)[1]], n)
 
     def _begins(self) -> list[int]:
         """Return where the configurations to train on begin."""
-        first, last = part_of(self._options, "train", self.load)
+        first, last = part_of(self.options, "train", self.load)
         return [first, *(place for place in self.spec.configurations(self.load) if first < place < last)]
 
     def points(self) -> list[tuple[float, ...]]:
@@ -155,7 +153,7 @@ class World:
         OptionsError
             If it has none.
         """
-        part_of(self._options, "test", self.load)
+        part_of(self.options, "test", self.load)
 
     def test(self) -> Any:
         """Make the environment of the test: all jobs, or those of the range ``test`` where episodes are windows.
@@ -168,9 +166,9 @@ class World:
         tested = self.tested()
         with self._asked_for():
             if self.spec.is_compatible:  # reproduces numbers that were made in that mode
-                self.spec.check_exact(self.machine, tested, self._options.where)
+                self.spec.check_exact(self.machine, tested, self.options.where)
                 return self.spec.single(self.machine, tested)
-            return self.spec.player(self.machine, tested, self._options)
+            return self.spec.player(self.machine, tested, self.options)
 
     def tested(self) -> Load:
         """Return the load of the test.
@@ -180,9 +178,9 @@ class World:
         OptionsError
             If it has none.
         """
-        if self._options.learning.episodes.n_jobs is None:
+        if self.options.learning.episodes.n_jobs is None:
             return self.load
-        first, last = part_of(self._options, "test", self.load)
+        first, last = part_of(self.options, "test", self.load)
         return self.load.window(first, last - first)
 
     def trained_on(self, *, is_validated: bool = False) -> dict[str, Any]:
@@ -198,10 +196,10 @@ class World:
         OptionsError
             If there are none.
         """
-        first, last = part_of(self._options, "train", self.load)
+        first, last = part_of(self.options, "train", self.load)
         shares = first / self.load.n_items, last / self.load.n_items
         further = self.spec.further_parts(shares)
-        chosen = [part_of(self._options, "validation", self.load)] if is_validated else []
+        chosen = [part_of(self.options, "validation", self.load)] if is_validated else []
         record, *of_choice = self._records(self.machine, self.load, (first, last), *chosen)
         if further:
             record["further"] = [one for machine, load, part in further for one in self._records(machine, load, part)]
@@ -231,22 +229,21 @@ class World:
         return sum(sign * row["objective"] for row in episodes) / len(episodes)
 
     def _asked_for(self) -> AbstractContextManager[None]:
-        return asked_for(f"{self._options.where}: learning.arguments")
+        return asked_for(f"{self.options.where}: learning.arguments")
 
 
 class TrainingEnvs:
-    """Makes environments to learn in, here or in another process.
+    """Makes environments to learn in, here or in another process, which reads again what is simulated.
 
     Parameters
     ----------
     world
-        What is simulated here; elsewhere it is read again.
-    options
-        The options.
+        What is simulated here.
     """
 
-    def __init__(self, world: World, options: OptionsFile) -> None:
+    def __init__(self, world: World) -> None:
         self._world: World | None = world
+        options = world.options
         self._given = (options.model_dump(mode="json"), options.where, options.folder)
 
     def __call__(self, n_envs: int, share: Share | None = None) -> Any:
@@ -260,10 +257,8 @@ class TrainingEnvs:
             Which of the configurations to train on; ``None``: all of them.
         """
         if self._world is None:
-            from hdrl.experiment.run.inputs import parse_options
-
             values, where, folder = self._given
-            self._world = World(parse_options(values, where=where, folder=folder))
+            self._world = World(plan_of(parse_options(values, where=where, folder=folder)))
         return self._world.batch("train", n_envs, share)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.windows import range_of_shares
-from hdrl.setting import EnvironmentSpec, Fingerprints, FurtherLoads, LoadPart, Message
+from hdrl.setting import EnvironmentSpec, Fingerprints, FurtherLoads, Index, Indexed, LoadPart, Message
 from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.sweep import BatchSweep
@@ -164,9 +164,9 @@ class JobPickSpec(_OfMoreLogs):
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective, and 1 where more of it is better, else -1."""
-        from hdrl.envs import JobPickVectorEnv
+        from hdrl.settings.batch.envs.job_pick_making import job_pick_vector
 
-        return _goal(JobPickVectorEnv, arguments)
+        return _goal(job_pick_vector, arguments)
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
         """Return why its simulator of identical processors cannot simulate jobs exactly; ``None`` if it can."""
@@ -179,10 +179,10 @@ class JobPickSpec(_OfMoreLogs):
         """Return the choices whose defaults depend on other arguments."""
         if self.is_dissertation(arguments):
             return {}
-        from hdrl.settings.batch.envs.job_pick_options import job_pick_options
+        from hdrl.envs.arguments import taken
+        from hdrl.settings.batch.envs.job_pick_options import PickChoices
 
-        known = inspect.signature(job_pick_options).parameters
-        options = job_pick_options(**{name: value for name, value in arguments.items() if name in known})
+        options = taken(PickChoices(), dict(arguments)).checked()
         names = ("commitment", "backfilling", "features", "scales")
         return {name: getattr(options, name) for name in names}
 
@@ -249,7 +249,7 @@ class JobPickSpec(_OfMoreLogs):
         warm_up(message)
 
 
-class JobIndexSpec(_OfMoreLogs):
+class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
     """Weights of an index of jobs, judged by whole windows of logs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/JobIndex-v0"
@@ -271,6 +271,30 @@ class JobIndexSpec(_OfMoreLogs):
 
         energy = None if options is None else options.energy
         return JobIndexPlayer(platform=machine, workload=load, energy=energy, **arguments)
+
+    def index(self, arguments: Mapping[str, Any]) -> Index:
+        """Return what is weighed, and where evolution begins."""
+        from hdrl.settings.batch.policies.indexed import SIGMA, IndexKind, first_weights, names_of_weights
+
+        form = IndexKind.of(arguments).form
+        return Index(names_of_weights(form), first_weights(form), SIGMA)
+
+    def run_index(
+        self,
+        machine: Platform,
+        loads: Sequence[Workload],
+        weights: NDArray[np.float64],
+        arguments: Mapping[str, Any],
+        *,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]:
+        """Simulate whole workloads under candidates, in compiled code from first to last job."""
+        from hdrl.settings.batch.envs.window_judge import run_policies
+        from hdrl.settings.batch.policies.indexed import IndexKind, first_weights
+
+        kind = IndexKind.of(arguments)
+        candidates = [kind.policy(row - first_weights(kind.form)) for row in weights]
+        return run_policies(machine, loads, candidates, self.goal(arguments)[0], n_threads=n_threads)
 
 
 def _goal(environment: Any, arguments: Mapping[str, Any]) -> tuple[str, int]:

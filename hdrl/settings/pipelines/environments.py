@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.errors import OptionsError
-from hdrl.setting import Configured, EnvironmentSpec
+from hdrl.setting import Configured, EnvironmentSpec, Index, Indexed
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.machine import CPU, GPU, Units
 from hdrl.settings.pipelines.options import GENERATED, PipelineOptions, PipelineSweep
@@ -101,3 +102,51 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         from hdrl.settings.pipelines.envs.env import PipelinesEnv
 
         return PipelinesEnv(machine=machine, load=load, n_jobs="all", redraw=False, **arguments)
+
+
+class PipelinesIndexSpec(
+    EnvironmentSpec[PipelineOptions, PipelineSweep, Units, PipelineLoad], Indexed[Units, PipelineLoad]
+):
+    """Weights of an index of kernels, judged by windows of sets, see `hdrl.setting.EnvironmentSpec`."""
+
+    id = "hdrl/PipelinesIndex-v0"
+
+    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the metric of its objective; less of each is better."""
+        return str(arguments.get("objective", "miss_ratio")), -1
+
+    def player(
+        self,
+        machine: Units,
+        load: PipelineLoad,
+        arguments: Mapping[str, Any],
+        options: PipelineOptions | PipelineSweep | None = None,
+    ) -> Any:
+        """Return an environment in which weights decide about all instances."""
+        del options
+        from hdrl.settings.pipelines.envs.index import PipelinesIndexPlayer
+
+        return PipelinesIndexPlayer(machine=machine, load=load, objective=self.goal(arguments)[0])
+
+    def index(self, arguments: Mapping[str, Any]) -> Index:
+        """Return what is weighed, and where evolution begins."""
+        del arguments
+        from hdrl.settings.pipelines.simulation.index import NAMES, SIGMA, start_weights
+
+        return Index(tuple(NAMES), start_weights(), SIGMA)
+
+    def run_index(
+        self,
+        machine: Units,
+        loads: Sequence[PipelineLoad],
+        weights: NDArray[np.float64],
+        arguments: Mapping[str, Any],
+        *,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]:
+        """Run whole loads under candidates, in one compiled call for each thread."""
+        from hdrl.settings.pipelines.envs.options import OBJECTIVES
+        from hdrl.settings.pipelines.simulation.index import run_index
+
+        objective = OBJECTIVES[self.goal(arguments)[0]]
+        return run_index(machine, loads, weights, objective=objective, n_threads=n_threads)

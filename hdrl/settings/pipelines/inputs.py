@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import ReadError, WorkloadError
+from hdrl.base.errors import OptionsError, ReadError, WorkloadError
 from hdrl.base.files import expanded
 from hdrl.base.seeding import stream
 from hdrl.base.textnumbers import float_of, int_of
@@ -17,7 +18,13 @@ from hdrl.settings.pipelines.loads.generate import Model, generate
 from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
 from hdrl.settings.pipelines.loads.readers import MAX_CONFIGURATIONS, PipelineSet, read_set
 from hdrl.settings.pipelines.loads.releases import MAX_INSTANCES, Context, ends_us, release
+from hdrl.settings.pipelines.machine import Units
 from hdrl.settings.pipelines.options import GENERATED
+
+LoadLike: TypeAlias = PipelineLoad | str | Path
+
+N_DEFAULT_LOADS = 16
+"""Generated loads that episodes hold if no others are given."""
 
 
 def load_of(
@@ -206,6 +213,31 @@ def loads_of(text: str | Path, folder: Path = Path()) -> list[PipelineLoad]:
     if isinstance(text, str) and text.partition(":")[0] == GENERATED:
         return [_generated(text)]
     return all_configurations(read_set(file_of(text, folder)))
+
+
+def read_loads(load: LoadLike | Sequence[LoadLike] | None, machine: Units) -> list[PipelineLoad]:
+    """Return the loads of an environment.
+
+    Parameters
+    ----------
+    load
+        Loads or texts, see `loads_of`; ``None``: sets of two pipelines for each unit that need 0.8 of all units.
+    machine
+        The units.
+
+    Raises
+    ------
+    OptionsError
+        If there are none.
+    """
+    if load is None:
+        model = Model(utilization=0.8, n_units=machine.n_units, n_pipelines=2 * machine.n_units)
+        return [generated_load(model, seed=seed) for seed in range(N_DEFAULT_LOADS)]
+    given = [load] if isinstance(load, (PipelineLoad, str, Path)) else list(load)
+    found = [one for text in given for one in ([text] if isinstance(text, PipelineLoad) else loads_of(text))]
+    if not found:
+        raise OptionsError("load is empty, expected at least one")
+    return found
 
 
 def file_of(text: str | Path, folder: Path) -> Path:

@@ -26,9 +26,11 @@ class PipelinePolicies(PolicyBook):
         """Return the policies that a word stands for.
 
         ``fused`` and ``unfused``: with and without fusion. ``heuristics``: all that do not draw and use every unit, the
-        opponents that a learned policy has to beat.
+        opponents that a learned policy has to beat; what evolution has found is in none of the groups.
         """
-        names = self.names()
+        from hdrl.settings.pipelines.simulation.index import shipped_indices
+
+        names = [name for name in self.names() if name not in shipped_indices()]
         kinds = ("cpu", "gpu", "random")
         return {
             "fused": [name for name in names if name.endswith("+fusion")],

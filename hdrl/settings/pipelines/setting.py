@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hdrl.base.files import expanded
 from hdrl.metrics import with_roles
 from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Message, Policy, Progress, Setting, Simulator, View
-from hdrl.settings.pipelines.environments import PipelinesSpec
+from hdrl.settings.pipelines.environments import PipelinesIndexSpec, PipelinesSpec
 from hdrl.settings.pipelines.files import FILES
 from hdrl.settings.pipelines.inputs import file_of, generated_load, generated_loads, in_a_row, load_of
 from hdrl.settings.pipelines.loads.load import PipelineLoad, Times, check_runs_on
@@ -252,5 +252,5 @@ SETTING = Setting(
         compute_metrics,
     ),
     view=PipelineView(files=FILES),
-    environments=MappingProxyType({"pipelines": PipelinesSpec()}),
+    environments=MappingProxyType({"pipelines": PipelinesSpec(), "pipelines_index": PipelinesIndexSpec()}),
 )

@@ -109,7 +109,7 @@ def test_turning_pages_shows_the_whole_queue() -> None:
 
 
 def test_a_row_does_what_a_single_environment_does() -> None:
-    batch = GpuClusterVectorEnv(3, machine=CLUSTER, load=LOAD, n_jobs=25, start="random", max_running=2)
+    batch = GpuClusterVectorEnv.of(3, machine=CLUSTER, load=LOAD, n_jobs=25, start="random", max_running=2)
     single = GpuClusterEnv(machine=CLUSTER, load=LOAD, n_jobs=25, start="random", max_running=2)
     shown, info = batch.reset(seed=10)
     alone, one = single.reset(seed=12)

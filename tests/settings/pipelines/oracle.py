@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from hdrl.settings.pipelines.loads.load import WHOLE, PipelineLoad
 from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Pipeline
 from hdrl.settings.pipelines.machine import Units
+from hdrl.settings.pipelines.simulation.index import checked_weights, start_weights
 
 FAR = 1 << 62
 
@@ -35,6 +37,7 @@ class World:
     runs: list[Run] = field(default_factory=list)
     ended: dict[int, int] = field(default_factory=dict)
     n_decisions: int = 0
+    weights: tuple[float, ...] = tuple(start_weights())
 
     def __post_init__(self) -> None:
         self.queues = [[] for _ in range(self.machine.n_units)]
@@ -168,6 +171,8 @@ class World:
 
     def decide(self, rule: str, ready: list[tuple[int, int]], *, is_fusing: bool) -> tuple[int, int, int] | None:
         """Return instance, option and unit."""
+        if rule in ("doomed_last", "index"):
+            return self.lowest_row(ready)
         candidates = []
         for one in ready:
             place = self.place(rule, one, ready, is_fusing=is_fusing)
@@ -245,3 +250,94 @@ class World:
             if value > best:
                 best, found = value, option
         return found
+
+    # ------------------------------------------------------------------ the index, as its formula is written down
+
+    def rows(self, one: tuple[int, int]) -> list[tuple[int, int]]:
+        """Return what a ready kernel may do: options and units."""
+        instance, kernel = one
+        pipeline = self.pipeline(instance)
+        return [
+            (option, unit)
+            for option in self.choices(instance, kernel)
+            if self.startable(instance, pipeline.options[option])
+            for unit in range(self.machine.n_units)
+            if self.worst(instance, pipeline.options[option], unit) != NEVER
+        ]
+
+    def due(self, instance: int) -> int:
+        row = self.row(instance)
+        return row["deadline_us"] + row["tolerance_us"] - self.now_us
+
+    def slack(self, one: tuple[int, int], option: int, unit: int) -> int:
+        group = self.pipeline(one[0]).options[option]
+        return self.due(one[0]) - self.backlog(unit) - self.worst(one[0], group, unit) - self.after(one[0], group)
+
+    def best(self, one: tuple[int, int], unit: int | None = None) -> float:
+        """Return the largest slack of a kernel, anywhere or on a unit."""
+        return max((self.slack(one, *row) for row in self.rows(one) if unit in (None, row[1])), default=-math.inf)
+
+    def kills(self, one: tuple[int, int], unit: int, t: int, ready: list[tuple[int, int]]) -> int:
+        others = [q for q in ready if q[0] != one[0] and self.best(q) >= 0]
+        elsewhere = [v for v in range(self.machine.n_units) if v != unit]
+        return sum(
+            max(self.best(q, unit) - t, max((self.best(q, v) for v in elsewhere), default=-math.inf)) < 0
+            for q in others
+        )
+
+    def future(self, t: int) -> int:
+        found = 0
+        for instance in range(self.released, min(self.released + 6, self.load.n_items)):
+            row = self.row(instance)
+            if row["release_us"] < self.now_us + t:
+                least = self.tail(self.pipeline(instance), 0, min)
+                found += row["deadline_us"] + row["tolerance_us"] - (self.now_us + t) - least < 0
+        return found
+
+    def z(self, one: tuple[int, int], option: int, unit: int, ready: list[tuple[int, int]]) -> float:
+        """Return the index of a row."""
+        instance = one[0]
+        pipeline, kind = self.pipeline(instance), self.machine.kinds[unit]
+        group, period = pipeline.options[option], self.row(instance)["period_us"]
+        t, b, after = self.worst(instance, group, unit), self.backlog(unit), self.after(instance, group)
+        sl, best, due = self.slack(one, option, unit), self.best(one), self.due(instance)
+        times = [pipeline.kernels[k].times_us[kind] for k in group.kernels]
+        alone = NEVER if NEVER in times else sum(times)
+        other = group.times_us[1 - kind]
+        left = sum((instance, k) not in self.done for k in range(len(pipeline.kernels)))
+        idle, doomed = self.running[unit] is None, best < 0
+        x = (
+            max(-1.0, min(1.0, sl / period)),
+            float(sl < 0),
+            float(doomed),
+            t / period,
+            b / period,
+            after / period,
+            min(2.0, (best - sl) / period),
+            1 - t / alone if alone > 0 else 0.0,
+            float(idle),
+            (other - t) / (other + t) if other != NEVER else 1.0,
+            len(group.kernels) / left,
+            math.log(t + 1000) - 10,
+            math.log(max(due, 0) + 1000) - 12,
+            left / len(pipeline.kernels),
+            float(min(3, self.kills(one, unit, t, ready))) if idle else 0.0,
+            min(3.0, -best / period) if doomed else 0.0,
+            float(self.future(t)) if idle else 0.0,
+        )
+        return sum(w * value for w, value in zip(checked_weights(self.weights), x, strict=True))
+
+    def lowest_row(self, ready: list[tuple[int, int]]) -> tuple[int, int, int] | None:
+        """Return instance, option and unit of the lowest row on an idle unit; kernels whose own is elsewhere wait."""
+        table = [
+            (round(self.z(one, *row, ready), 5), place, at, one, *row)
+            for place, one in enumerate(ready)
+            for at, row in enumerate(self.rows(one))
+        ]
+        held: set[tuple[int, int]] = set()
+        while rows := [row for row in table if row[3] not in held]:
+            *_, one, option, unit = min(rows)
+            if self.running[unit] is None:
+                return one[0], option, unit
+            held.add(one)
+        return None

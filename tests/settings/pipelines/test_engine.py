@@ -13,13 +13,14 @@ from hdrl.base.errors import SimulationError, UnknownName, WorkloadError
 from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
 from hdrl.settings.pipelines.loads.pipeline import NEVER
 from hdrl.settings.pipelines.machine import Units, read_machine
+from hdrl.settings.pipelines.simulation.index import shipped_indices
 from hdrl.settings.pipelines.simulation.policies import RULES, simulate
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 from .oracle import World
 from .worlds import chain, independent, released, worlds
 
-PLAIN_RULES = [name for name in RULES if name not in ("static", "random")]
+PLAIN_RULES = [name for name in RULES if name not in ("static", "random", *shipped_indices())]
 
 
 def runs(trace: PipelineTrace) -> list[tuple[int, ...]]:

@@ -6,27 +6,22 @@ code; there are no further decisions. It is for agents that search weights (`hdr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-import numpy as np
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.cores import usable_cores
-from hdrl.base.errors import DecisionError, OptionsError, SimulationError
+from hdrl.base.errors import OptionsError
 from hdrl.envs.episodes import Length, Part, Start
-from hdrl.envs.hooks import Info
-from hdrl.envs.requests import check_render_mode, check_reset_options, checked_count, read_autoreset_mode
-from hdrl.envs.seeds import fresh_seed
+from hdrl.envs.index import Floats, IndexEnv, IndexPlayer, IndexVectorEnv
+from hdrl.envs.requests import checked_count
 from hdrl.settings.batch.envs.machines import WorkloadLike, pool_inputs
 from hdrl.settings.batch.envs.window_judge import ADDED, JudgedLog, judge
+from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.indexed import LARGEST_WEIGHT, IndexKind
 from hdrl.settings.batch.policies.simulation import simulate
@@ -38,12 +33,7 @@ DEFAULT_N_JOBS = 1024
 DEFAULT_N_WINDOWS = 6
 
 
-def _spaces(kind: IndexKind) -> tuple[spaces.Box, spaces.Box]:
-    nothing = spaces.Box(0.0, 1.0, (1,), np.float32)
-    return nothing, spaces.Box(-LARGEST_WEIGHT, LARGEST_WEIGHT, (kind.n_weights,), np.float64)
-
-
-class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
+class JobIndexVectorEnv(IndexVectorEnv):
     """A batch of environments in which weights of an index and a gate are judged by whole windows of logs.
 
     **Description.** The action is an index of waiting jobs and a gate that holds jobs back (`kernel.index`): EASY with
@@ -97,10 +87,6 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         If an argument is wrong, or a log cannot be read.
     """
 
-    metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
-    rows_share_draws = True
-    """All rows are judged on the same windows, whatever process holds them."""
-
     def __init__(
         self,
         num_envs: int = 1,
@@ -125,7 +111,6 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         n_threads: int | None = None,
         render_mode: None = None,
     ) -> None:
-        check_render_mode(render_mode)
         if start not in ("random", None):
             raise OptionsError(f"start is {start!r}, expected 'random': each episode has other windows")
         if not isinstance(n_jobs, (int, str)):
@@ -133,18 +118,12 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         if not tail >= 0:
             raise OptionsError(f"tail is {tail}, expected a number, at least 0")
         self.kind = IndexKind(form, gate, predictor, backfilling, core_selection)
-        self.num_envs = checked_count("num_envs", num_envs)
-        self.autoreset_mode = read_autoreset_mode(autoreset_mode)
-        if self.autoreset_mode is AutoresetMode.DISABLED:
-            raise OptionsError("autoreset_mode is 'Disabled', expected 'NextStep' or 'SameStep'")
-        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
-        self.render_mode = None
+        super().__init__(
+            num_envs, self.kind.n_weights, LARGEST_WEIGHT, autoreset_mode=autoreset_mode, render_mode=render_mode
+        )
         self.n_windows = checked_count("n_windows", n_windows)
         self._n_threads = usable_cores() if n_threads is None else checked_count("n_threads", n_threads)
         self._tail = float(tail)
-        self.single_observation_space, self.single_action_space = _spaces(self.kind)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
         given = [pool_inputs(workload, platform, n_procs, needs_identical=False)]
         given += [pool_inputs(one, None, None) for one in more_logs]
         self.logs = tuple(
@@ -160,84 +139,6 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
             )
             for one in given
         )
-        self._seed: int | None = None
-        self._episode = 0
-        self._is_begun = False
-        self._has_ended = np.zeros(self.num_envs, dtype=np.bool_)
-
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[Any], Info]:
-        """Begin an episode: see `gymnasium.vector.VectorEnv.reset`.
-
-        Parameters
-        ----------
-        seed
-            What the windows of all rows are drawn by; of several, the first counts.
-        options
-            None are known.
-        """
-        check_reset_options(options or {}, ())
-        first = seed if seed is None or isinstance(seed, int) else seed[0]
-        if first is not None:
-            self._seed, self._episode = int(first), 0
-        elif self._seed is None:
-            self._seed = fresh_seed()
-        self._has_ended[:] = False
-        self._is_begun = True
-        return self._seen(), {}
-
-    def step(
-        self, actions: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], Info]:
-        """Judge a candidate in each row: see `gymnasium.vector.VectorEnv.step`.
-
-        Parameters
-        ----------
-        actions
-            Shape ``(num_envs, 24)``, or as many as the form has weights.
-
-        Raises
-        ------
-        DecisionError
-            If they are no such numbers, or no episode has begun.
-        """
-        if not self._is_begun:
-            raise DecisionError("no episode has begun; reset the environment first")
-        never = np.zeros(self.num_envs, dtype=np.bool_)
-        if self._has_ended.all():  # this step only begins the next episode
-            self._has_ended[:] = False
-            return self._seen(), np.zeros(self.num_envs), never, never, {}
-        offsets = np.asarray(actions, dtype=np.float64)
-        if offsets.shape != self.action_space.shape or not np.isfinite(offsets).all():
-            raise DecisionError(
-                f"actions of shape {offsets.shape}, expected finite numbers of shape {self.action_space.shape}"
-            )
-        rewards, info = self._judge(offsets)
-        self._episode += 1
-        ended = np.ones(self.num_envs, dtype=np.bool_)
-        if self.autoreset_mode is AutoresetMode.SAME_STEP:
-            final = np.empty(self.num_envs, dtype=object)
-            final[:] = list(self._seen())
-            return self._seen(), rewards, ended, never, {"final_obs": final, "final_info": info}
-        self._has_ended[:] = True
-        return self._seen(), rewards, ended, never, info
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return where the episodes are."""
-        return {"seed": self._seed, "episode": self._episode, "has_ended": self._has_ended.copy()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was called.
-
-        Parameters
-        ----------
-        state
-            What it returned.
-        """
-        self._seed, self._episode = state["seed"], int(state["episode"])
-        self._has_ended = np.array(state["has_ended"], dtype=np.bool_)
-        self._is_begun = True
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
@@ -245,69 +146,25 @@ class JobIndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]):
         del machine, load
         return None
 
-    def _seen(self) -> NDArray[np.float32]:
-        return np.zeros((self.num_envs, 1), dtype=np.float32)
-
-    def _judge(self, offsets: NDArray[np.float64]) -> tuple[NDArray[np.float64], Info]:
-        if self._seed is None:
-            raise SimulationError("no episode has begun; reset the environment first")
+    def judge(self, offsets: Floats, draw: tuple[int, int]) -> tuple[Floats, Mapping[str, Floats]]:
+        """Judge candidates by windows of the logs: see `IndexVectorEnv.judge`."""
         candidates = [self.kind.policy(row) for row in offsets]
-        judged = judge(self.logs, candidates, self.n_windows, (self._seed, self._episode), n_threads=self._n_threads)
+        judged = judge(self.logs, candidates, self.n_windows, draw, n_threads=self._n_threads)
         rewards = -(judged.log_ratios + self._tail * judged.log_tail_ratios)
-        everywhere = np.ones(self.num_envs, dtype=np.bool_)
-        episode = {
-            "r": rewards.copy(),
-            "l": np.ones(self.num_envs, dtype=np.int64),
+        return rewards, {
             "objective": elementary.exp(judged.log_values) - ADDED.get(self.logs[0].objective, 0.0),
             "ratio": elementary.exp(judged.log_ratios),
         }
-        return rewards, {"episode": {**episode, **{f"_{name}": everywhere for name in episode}}, "_episode": everywhere}
 
 
-class JobIndexEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
-    """One environment in which weights are judged: see `JobIndexVectorEnv`.
+class JobIndexEnv(IndexEnv):
+    """One environment in which weights are judged: see `JobIndexVectorEnv`."""
 
-    Parameters
-    ----------
-    **arguments
-        Those of `JobIndexVectorEnv`, except ``num_envs`` and ``autoreset_mode``.
-    """
-
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
-
-    def __init__(self, **arguments: Any) -> None:
-        self.batch = JobIndexVectorEnv(1, autoreset_mode=AutoresetMode.SAME_STEP, **arguments)
-        self.observation_space = self.batch.single_observation_space
-        self.action_space = self.batch.single_action_space
-        self.render_mode = None
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Info]:
-        """Begin an episode: see `gymnasium.Env.reset`.
-
-        Parameters
-        ----------
-        seed, options
-            See `JobIndexVectorEnv.reset`.
-        """
-        super().reset(seed=seed)
-        observations, info = self.batch.reset(seed=seed, options=options)
-        return observations[0], info
-
-    def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, Info]:
-        """Judge a candidate: see `JobIndexVectorEnv.step`.
-
-        Parameters
-        ----------
-        action
-            As many weights as the form has.
-        """
-        observations, rewards, _, _, info = self.batch.step(np.asarray(action)[None])
-        told = info["final_info"]["episode"]
-        episode = {name: column[0].item() for name, column in told.items() if not name.startswith("_")}
-        return observations[0], float(rewards[0]), True, False, {"episode": episode}
+    batch: JobIndexVectorEnv
+    batch_class = JobIndexVectorEnv
 
 
-class JobIndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
+class JobIndexPlayer(IndexPlayer):
     """One environment whose only action, weights, is simulated on a whole workload as any policy is.
 
     Parameters
@@ -320,8 +177,6 @@ class JobIndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         Those of `policies.indexed.IndexKind`; others concern trainings alone.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
-
     def __init__(
         self,
         *,
@@ -330,35 +185,16 @@ class JobIndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         energy: bool | None = None,
         **arguments: Any,
     ) -> None:
-        self.kind = IndexKind(**{one.name: arguments[one.name] for one in fields(IndexKind) if one.name in arguments})
+        self.kind = IndexKind.of(arguments)
         self.platform, self.workload = platform, check_fits(workload, platform)
         self._energy = platform.has_power if energy is None else energy
-        self.observation_space, self.action_space = _spaces(self.kind)
-        self.render_mode = None
-        self._seed = 0
-        self._trace: Trace | None = None
+        self._objective = str(arguments.get("objective", "mean_bounded_slowdown"))
+        super().__init__(self.kind.n_weights, LARGEST_WEIGHT, self._simulated)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Info]:
-        """Begin: see `gymnasium.Env.reset`."""
-        super().reset(seed=seed)
-        check_reset_options(options or {}, ())
-        self._seed = seed or 0
-        return np.zeros(1, dtype=np.float32), {}
+    def _simulated(self, offsets: NDArray[Any], seed: int) -> Trace:
+        policy = self.kind.policy(offsets)
+        return simulate(self.platform, self.workload, policy, seed=seed, energy=self._energy)
 
-    def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, Info]:
-        """Simulate all jobs with some weights."""
-        policy = self.kind.policy(action)
-        self._trace = simulate(self.platform, self.workload, policy, seed=self._seed, energy=self._energy)
-        return np.zeros(1, dtype=np.float32), 0.0, True, False, {}
-
-    def trace(self) -> Trace:
-        """Return everything that happened.
-
-        Raises
-        ------
-        SimulationError
-            If nothing has been simulated yet.
-        """
-        if self._trace is None:
-            raise SimulationError("no episode has ended yet, so that there is no trace")
-        return self._trace
+    def objective(self, trace: Trace) -> float:
+        """Return the objective of a simulation."""
+        return compute_metrics(trace)[self._objective]

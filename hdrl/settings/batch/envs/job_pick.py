@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from inspect import signature
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.compiled.fields import Role, names_of
 from hdrl.compiled.lend import Lent
-from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes
+from hdrl.envs.arguments import Episodes, Stepping, defaults_of, taken
+from hdrl.envs.episodes import Length, Window, plan_episodes
 from hdrl.envs.hooks import BoolArray, Options, StateDict
-from hdrl.envs.requests import check_flags, check_render_mode
+from hdrl.envs.requests import check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.envs.windowed import Windowed
 from hdrl.settings.batch.envs.job_pick_guides import JobPickGuides
-from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, DEFAULT_PREDICTOR, RELATIVE, job_pick_options
+from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, RELATIVE, PickChoices
 from hdrl.settings.batch.envs.job_pick_pay import PickPay
 from hdrl.settings.batch.envs.job_pick_pools import JobPickPools
 from hdrl.settings.batch.envs.job_pick_windows import WindowFilter
-from hdrl.settings.batch.envs.machines import WorkloadLike, check_choices, pool_inputs, same_shares, why_not_pool
+from hdrl.settings.batch.envs.machines import PoolSource, check_choices, why_not_pool
 from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace
-from hdrl.settings.batch.envs.rewards import GivenObjective
 from hdrl.settings.batch.identical_cores import entries
 from hdrl.settings.batch.identical_cores.state import OrderState
 from hdrl.settings.batch.platform.model import Platform
@@ -36,6 +35,19 @@ from hdrl.settings.batch.workload.model import Workload
 
 DEFAULT_N_JOBS = 256
 """Jobs of an episode unless chosen, as in RLScheduler's training."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickEpisodes(Episodes):
+    """Which jobs an episode holds, and which windows are drawn."""
+
+    n_jobs: Length = DEFAULT_N_JOBS
+    keeps: Sequence[Any] | None = None
+
+
+GROUPS = (PoolSource(), PickEpisodes(), PickChoices(), Stepping())
+ARGUMENTS = {**defaults_of(*GROUPS), "render_mode": None}
+"""The arguments of a batch by name, and their defaults."""
 
 
 class JobPickVectorEnv(Windowed, RowPickVectorEnv):
@@ -78,6 +90,10 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
     ----------
     num_envs
         Number of rows of the batch.
+    source, episodes, choices, stepping
+        What follows, in groups; `of` takes all by their names.
+    reading
+        How logs become jobs, see `workload.workload_from_swf`; `of` takes that by name, too.
     workload
         A workload, a file, the name of a shipped one, or several of these; ``None``: 4,096 jobs of the
         Lublin-Feitelson model.
@@ -141,8 +157,6 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         in the log, and its inverted WFP3 and UNICEF in `run_priorities`.
     autoreset_mode, copy, n_threads
         See `NativeVectorEnv`.
-    **choices
-        How logs become jobs, see `workload.workload_from_swf`.
 
     Raises
     ------
@@ -171,65 +185,18 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         self,
         num_envs: int = 1,
         *,
-        workload: WorkloadLike | Sequence[WorkloadLike] | None = None,
-        platform: Platform | str | Path | None = None,
-        n_procs: int | None = None,
-        n_jobs: Length = DEFAULT_N_JOBS,
-        start: Start = None,
-        part: Part = "all",
-        commitment: str | None = None,
-        backfilling: str | None = None,
-        objective: GivenObjective = "mean_bounded_slowdown",
-        reward: str = "end",
-        reference: str = "f4",
-        max_jobs: int = 128,
-        order: str = "fcfs",
-        features: Iterable[str] = (),
-        guide: str | Sequence[str] | None = None,
-        keeps: Sequence[Any] | None = None,
-        skip: bool = False,
-        may_hold: bool = False,
-        predictor: str = DEFAULT_PREDICTOR,
-        scaled_columns: bool = True,
-        scales: str | None = None,
-        more_logs: Sequence[str] = (),
-        kill: bool | None = None,
-        compatibility: str | None = None,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        copy: bool = True,
-        n_threads: int = 1,
-        render_mode: None = None,
-        **choices: Any,
+        source: PoolSource = PoolSource(),  # noqa: B008 (frozen, as all groups)
+        reading: Mapping[str, Any] = MappingProxyType({}),
+        episodes: PickEpisodes = PickEpisodes(),
+        choices: PickChoices = PickChoices(),  # noqa: B008
+        stepping: Stepping = Stepping(),  # noqa: B008
     ) -> None:
-        check_render_mode(render_mode)
-        if kill is not None:
-            check_flags(kill=kill)
-        self.options = job_pick_options(
-            commitment=commitment,
-            backfilling=backfilling,
-            objective=objective,
-            reward=reward,
-            reference=reference,
-            order=order,
-            features=features,
-            skip=skip,
-            max_jobs=max_jobs,
-            compatibility=compatibility,
-            predictor=predictor,
-            scaled_columns=scaled_columns,
-            scales=scales,
-            may_hold=may_hold,
-            guide=guide,
-        )
-        check_choices(choices, signature(JobPickVectorEnv).parameters)
-        self.inputs = pool_inputs(workload, platform, n_procs, keeps_dates=compatibility == COMPATIBILITY, **choices)
-        part = same_shares(part, self.inputs.workloads[0].n_jobs) if more_logs else part
-        self.inputs = self.inputs.with_logs(more_logs) if more_logs else self.inputs
-        if kill is False and self.inputs.is_killed.any():
-            raise OptionsError("kill is False, but walltimes end jobs of the workload; read it without walltimes")
+        self.options = choices.checked()
+        keeps_dates = choices.compatibility == COMPATIBILITY
+        self.inputs, part = source.inputs(episodes.part, keeps_dates=keeps_dates, **reading)
         self.platform = self.inputs.platform
-        super().__init__(num_envs, self.options.layout, autoreset_mode=autoreset_mode, copy=copy, n_threads=n_threads)
-        self._plan_windows(self.inputs.workloads, n_jobs, start, part)
+        super().__init__(num_envs, self.options.layout, **defaults_of(stepping))
+        self._plan_windows(self.inputs.workloads, episodes.n_jobs, episodes.start, part)
         self._pools = JobPickPools(self.options, self.inputs)
         self._pool = self._pools.new(
             self.num_envs,
@@ -241,8 +208,23 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         self._lent = Lent(self._pool)
         self._ended = EndedEpisodes(self.num_envs)
         self._pay = PickPay(self.options, self.num_envs)
+        keeps = episodes.keeps
         self._filter = None if keeps is None else WindowFilter(self.plan, keeps, self.run_priorities)
         self._guides = JobPickGuides(self.options, self._pay, self._pools, self._pool)
+
+    @classmethod
+    def of(cls, num_envs: int = 1, *, render_mode: None = None, **arguments: Any) -> JobPickVectorEnv:
+        """Make a batch of arguments by their names, as options, model files and Gymnasium have them.
+
+        Raises
+        ------
+        HdrlError
+            If one is unknown or wrong.
+        """
+        check_render_mode(render_mode)
+        source, episodes, choices, stepping = (taken(group, arguments) for group in GROUPS)
+        check_choices(arguments, ["num_envs", *ARGUMENTS])
+        return cls(num_envs, source=source, reading=arguments, episodes=episodes, choices=choices, stepping=stepping)
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:
@@ -393,4 +375,4 @@ class JobPickEnv(RowPickEnv):
     """One environment in which waiting jobs are picked: see `JobPickVectorEnv`."""
 
     batch: JobPickVectorEnv
-    batch_class = JobPickVectorEnv
+    batch_class = JobPickVectorEnv.of

@@ -7,9 +7,10 @@ from importlib import import_module
 from typing import Any
 
 from hdrl.base.errors import OptionsError, suggest
+from hdrl.envs.arguments import signature_of
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.single import SingleEnv
-from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
+from hdrl.settings.batch.envs.job_pick import ARGUMENTS, JobPickEnv, JobPickVectorEnv
 
 DISSERTATION = "dissertation"
 
@@ -49,7 +50,7 @@ def job_pick_vector(num_envs: int = 1, *, compatibility: str | None = None, **ar
         If an argument belongs to the other environment alone.
     """
     if compatibility != DISSERTATION:
-        return JobPickVectorEnv(num_envs, compatibility=compatibility, **arguments)
+        return JobPickVectorEnv.of(num_envs, compatibility=compatibility, **arguments)
     _check_arguments(arguments)
     made: NativeVectorEnv = _theirs()(num_envs, **arguments)
     return made
@@ -69,14 +70,6 @@ def _check_arguments(arguments: dict[str, Any]) -> None:
             )
 
 
-def _both() -> inspect.Signature:
-    """Return the arguments of both environments, with the defaults of today's where they differ."""
-    ours = dict(inspect.signature(JobPickVectorEnv).parameters)
-    theirs = inspect.signature(_theirs()).parameters
-    choices = {name: ours.pop(name) for name in list(ours) if ours[name].kind is inspect.Parameter.VAR_KEYWORD}
-    more = {name: one for name, one in theirs.items() if name not in ours}
-    return inspect.Signature([*ours.values(), *more.values(), *choices.values()])
-
-
-# What asks for the arguments of an environment finds those of both.
-job_pick_vector.__signature__ = _both()  # type: ignore[attr-defined]
+# What asks for the arguments of an environment finds those of both, with the defaults of today's where they differ.
+_THEIRS = {name: one.default for name, one in inspect.signature(_theirs()).parameters.items()}
+job_pick_vector.__signature__ = signature_of({**_THEIRS, **ARGUMENTS})  # type: ignore[attr-defined]

@@ -208,82 +208,80 @@ class JobPickOptions:
         }
 
 
-def job_pick_options(
-    *,
-    commitment: str | None = None,
-    backfilling: str | None = None,
-    objective: GivenObjective = "mean_bounded_slowdown",
-    reward: str = "end",
-    reference: str = "f4",
-    order: str = "fcfs",
-    features: Iterable[str] = (),
-    skip: bool = False,
-    max_jobs: int = 128,
-    compatibility: str | None = None,
-    predictor: str = DEFAULT_PREDICTOR,
-    scaled_columns: bool = True,
-    scales: str | None = None,
-    may_hold: bool = False,
-    guide: str | Sequence[str] | None = None,
-) -> JobPickOptions:
-    """Check the options and fill in what depends on the compatibility mode.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickChoices:
+    """What an environment is asked for, see `envs.job_pick.JobPickVectorEnv`; ``None``: as the mode has it."""
 
-    Parameters
-    ----------
-    commitment, backfilling, objective, reward, reference, order, features, skip, max_jobs, compatibility, predictor, \
-    scaled_columns, scales, may_hold, guide
-        See `envs.job_pick.JobPickVectorEnv`.
+    commitment: str | None = None
+    backfilling: str | None = None
+    objective: GivenObjective = "mean_bounded_slowdown"
+    reward: str = "end"
+    reference: str = "f4"
+    order: str = "fcfs"
+    features: Iterable[str] = ()
+    skip: bool = False
+    max_jobs: int = 128
+    compatibility: str | None = None
+    predictor: str = DEFAULT_PREDICTOR
+    scaled_columns: bool = True
+    scales: str | None = None
+    may_hold: bool = False
+    guide: str | Sequence[str] | None = None
 
-    Raises
-    ------
-    OptionsError
-        If one is unknown, or some contradict each other.
-    HdrlError
-        If there is no such objective.
-    """
-    check_flags(skip=skip, may_hold=may_hold, scaled_columns=scaled_columns)
-    if compatibility not in (None, COMPATIBILITY):
-        raise OptionsError(f"compatibility is {compatibility!r}; {suggest(str(compatibility), MODES)}")
-    is_compatible = compatibility is not None
-    if commitment is None:
-        commitment = "block" if is_compatible or backfilling == "rlscheduler" else "repick"
-    if backfilling is None:
-        backfilling = "none" if is_compatible else "easy"
-    if scales is None:
-        scales = LARGEST if is_compatible else FIXED
-    for what, name, known in (
-        ("commitment", commitment, COMMITMENTS),
-        ("backfilling", backfilling, BACKFILLINGS),
-        ("reward", reward, REWARDS),
-        ("reference", reference, PRIORITIES),
-        ("order", order, PRIORITIES),
-        ("scales", scales, SCALES),
-    ):
-        number_of(what, name, known)
-    if PREDICTORS[predictor].run_times is not None:
-        raise OptionsError(f"predictor is {predictor!r}, expected one that learns from ended jobs")
-    checked_count("max_jobs", max_jobs)
-    if backfilling == "rlscheduler" and commitment != "block":
-        raise OptionsError("backfilling is 'rlscheduler', which needs commitment 'block'")
-    if is_compatible:
-        _check_compatible(commitment, backfilling, has_more_actions=skip or may_hold)
-    made = JobPickOptions(
-        commitment=commitment,
-        backfilling=backfilling,
-        objective=read_objective(objective, OBJECTIVES),
-        reward=reward,
-        reference=reference,
-        order=order,
-        features=_features(features),
-        has_skip=bool(skip),
-        max_jobs=int(max_jobs),
-        compatibility=compatibility,
-        predictor=predictor,
-        scaled_columns=bool(scaled_columns),
-        scales=scales,
-        may_hold=bool(may_hold),
-    )
-    return replace(made, guides=_guides(names_of_guides(guide), made))
+    def checked(self) -> JobPickOptions:
+        """Check the choices and fill in what depends on the compatibility mode.
+
+        Raises
+        ------
+        OptionsError
+            If one is unknown, or some contradict each other.
+        HdrlError
+            If there is no such objective.
+        """
+        check_flags(skip=self.skip, may_hold=self.may_hold, scaled_columns=self.scaled_columns)
+        if self.compatibility not in (None, COMPATIBILITY):
+            raise OptionsError(f"compatibility is {self.compatibility!r}; {suggest(str(self.compatibility), MODES)}")
+        is_compatible = self.compatibility is not None
+        commitment, backfilling, scales = self.commitment, self.backfilling, self.scales
+        if commitment is None:
+            commitment = "block" if is_compatible or backfilling == "rlscheduler" else "repick"
+        if backfilling is None:
+            backfilling = "none" if is_compatible else "easy"
+        if scales is None:
+            scales = LARGEST if is_compatible else FIXED
+        for what, name, known in (
+            ("commitment", commitment, COMMITMENTS),
+            ("backfilling", backfilling, BACKFILLINGS),
+            ("reward", self.reward, REWARDS),
+            ("reference", self.reference, PRIORITIES),
+            ("order", self.order, PRIORITIES),
+            ("scales", scales, SCALES),
+        ):
+            number_of(what, name, known)
+        if PREDICTORS[self.predictor].run_times is not None:
+            raise OptionsError(f"predictor is {self.predictor!r}, expected one that learns from ended jobs")
+        checked_count("max_jobs", self.max_jobs)
+        if backfilling == "rlscheduler" and commitment != "block":
+            raise OptionsError("backfilling is 'rlscheduler', which needs commitment 'block'")
+        if is_compatible:
+            _check_compatible(commitment, backfilling, has_more_actions=self.skip or self.may_hold)
+        made = JobPickOptions(
+            commitment=commitment,
+            backfilling=backfilling,
+            objective=read_objective(self.objective, OBJECTIVES),
+            reward=self.reward,
+            reference=self.reference,
+            order=self.order,
+            features=_features(self.features),
+            has_skip=bool(self.skip),
+            max_jobs=int(self.max_jobs),
+            compatibility=self.compatibility,
+            predictor=self.predictor,
+            scaled_columns=bool(self.scaled_columns),
+            scales=scales,
+            may_hold=bool(self.may_hold),
+        )
+        return replace(made, guides=_guides(names_of_guides(self.guide), made))
 
 
 def names_of_guides(guide: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from hdrl.envs.requests import check_reset_options
 from hdrl.envs.row_pick import ROW_MASK
 from hdrl.settings.batch.compiled_play.compilation import warm_up
 from hdrl.settings.batch.envs.job_pick_compiled import CompiledPicks, rule_of
-from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, SKIP, job_pick_options
+from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, SKIP, PickChoices
 from hdrl.settings.batch.envs.job_pick_picture import Picture
 from hdrl.settings.batch.envs.job_pick_rules import PickRules
 from hdrl.settings.batch.envs.machines import pool_inputs
@@ -106,7 +106,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         check_can_play(compatibility)
         if workload.n_jobs == 0:
             raise OptionsError(f"workload {workload.name!r} has no jobs, expected at least one")
-        self.options = job_pick_options(**choices)
+        self.options = PickChoices(**choices).checked()
         self.platform, self.workload = platform, workload
         self._energy = platform.has_power if energy is None else energy
         self._core_selection = core_selection

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, PlatformError, suggest
 from hdrl.envs.episodes import Part
-from hdrl.envs.requests import checked_count
+from hdrl.envs.requests import check_flags, checked_count
 from hdrl.settings.batch.identical_cores.table import JobColumns
 from hdrl.settings.batch.kernel.curves import MB_PER_GB
 from hdrl.settings.batch.platform import read_platform
@@ -95,6 +95,44 @@ class PoolInputs:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSource:
+    """From where the machine and the jobs of a pool come, see `envs.job_pick.JobPickVectorEnv`."""
+
+    workload: WorkloadLike | Sequence[WorkloadLike] | None = None
+    platform: Platform | str | Path | None = None
+    n_procs: int | None = None
+    more_logs: Sequence[str] = ()
+    kill: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.kill is not None:
+            check_flags(kill=self.kill)
+
+    def inputs(self, part: Part, *, keeps_dates: bool, **reading: Any) -> tuple[PoolInputs, Part]:
+        """Return the machine and the jobs, and a part of the first workload as it means the same of further ones.
+
+        Parameters
+        ----------
+        part
+            The part.
+        keeps_dates, **reading
+            See `pool_inputs`.
+
+        Raises
+        ------
+        HdrlError
+            As `pool_inputs`; and if jobs would be killed that are not to be.
+        """
+        found = pool_inputs(self.workload, self.platform, self.n_procs, keeps_dates=keeps_dates, **reading)
+        if self.more_logs:
+            part = same_shares(part, found.workloads[0].n_jobs)
+            found = found.with_logs(self.more_logs)
+        if self.kill is False and found.is_killed.any():
+            raise OptionsError("kill is False, but walltimes end jobs of the workload; read it without walltimes")
+        return found, part
+
+
 def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
     """Refuse unknown arguments.
 
@@ -105,7 +143,7 @@ def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
     """
     for name in choices:
         if name not in SwfChoices.__annotations__:
-            known = {*SwfChoices.__annotations__, *arguments} - {"choices"}
+            known = {*SwfChoices.__annotations__, *arguments}
             raise OptionsError(f"no argument or workload option {name!r}; {suggest(name, known)}")
 
 

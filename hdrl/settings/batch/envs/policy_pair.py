@@ -198,6 +198,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         self._has_random = any(one.job_key == codes.JOB_RANDOM or one.core_key == codes.CORE_RANDOM for one in policies)
         self._void = len(policies) if void else -1
         self._objective = read_objective(objective)
+        self._results = np.zeros((self.num_envs, N_OBJECTIVES))
         self._rows = PairRows(
             self.platform,
             self.workloads,
@@ -214,9 +215,10 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
             switches=self._switches,
             limits=limits,
             shares=pstate_shares(self.platform),
+            objectives=self._results,
+            observations=self._observations,
         )
         self._policy_seeds = np.zeros(self.num_envs, dtype=np.uint64)
-        self._results = np.zeros((self.num_envs, N_OBJECTIVES))
         self._own_pay = OwnPay(self._objective, self.num_envs) if isinstance(self._objective, OwnObjective) else None
         self._finished: list[tuple[Window, int, NDArray[np.int16]] | None] = [None] * self.num_envs
 
@@ -241,38 +243,24 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         self._rows.begin(row, window, seed, has_random=self._has_random)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        self._lead(episodes.BEGIN, chosen, self._actions)
+        episodes.SERVED.reset(self._rows.lent[LEADER], self._team, chosen, self._counts)
+        self._check_goes_on(chosen)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        return self._lead(episodes.STEP, chosen, actions)
-
-    def _help(self, number: int) -> None:
-        self._play(episodes.STEP, number, self._chosen, self._actions)
-
-    def _lead(self, request: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        illegal, stopped, n_ended = self._play(request, LEADER, chosen, actions)
-        if stopped >= 0:
-            raise SimulationError(f"row {stopped}: jobs are waiting and nothing will ever happen again")
-        if request == episodes.STEP and illegal == ALL_LEGAL and self._own_pay is not None:
+        illegal, n_ended = episodes.SERVED.step(self._rows.lent[LEADER], self._counts, self._team, chosen, actions)
+        if n_ended > 0:
+            self._check_goes_on(chosen)
+        if illegal == ALL_LEGAL and self._own_pay is not None:
             self._own_pay.pay(np.flatnonzero(chosen), self._known(), self._rewards, self._returns)
         return illegal, n_ended
 
-    def _play(self, request: int, member: int, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int, int]:
-        told: tuple[int, int, int] = episodes.play(
-            self._rows.lent[member].places,
-            self._rows.lent_watches.places,
-            self._rows.lent_beginning.places,
-            self._rows.lent_origin.places,
-            self._counts.places,
-            self._team,
-            request,
-            member,
-            chosen,
-            actions,
-            self._observations,
-            self._results,
-        )
-        return told
+    def _help(self, number: int) -> None:
+        episodes.SERVED.help(self._rows.lent[number], self._counts, self._team, number, self._chosen)
+
+    def _check_goes_on(self, chosen: BoolArray) -> None:
+        stopped = episodes.first_that_stopped(self._rows.lent[LEADER].arrays, chosen)
+        if stopped is not None:
+            raise SimulationError(f"row {stopped}: jobs are waiting and nothing will ever happen again")
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         for row in np.flatnonzero(ended).tolist():

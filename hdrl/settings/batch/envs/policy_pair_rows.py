@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import WorkloadError
-from hdrl.compiled.fields import Role, copied, for_another_thread, names_of, repeated
+from hdrl.compiled.fields import copied, for_another_thread, repeated, saved
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.envs.episodes import EpisodePlan, Window
 from hdrl.settings.batch.kernel import codes, episodes, observe
+from hdrl.settings.batch.kernel.episodes import Episodes
 from hdrl.settings.batch.kernel.observe import new_watches
 from hdrl.settings.batch.kernel.origin import Origin, Section, new_origin
-from hdrl.settings.batch.kernel.state import State, new_state
+from hdrl.settings.batch.kernel.state import new_state
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.model import Workload
 
@@ -127,19 +128,17 @@ class PairRows:
         Whether the agent decides which nodes are on, and so without waiting jobs, too.
     pairs, off_after_s, limits, shares
         ``pairs``, ``off_after_s``, ``limits``, and ``speed_share`` with ``power_share`` of `kernel.observe.Watch`.
+    objectives, observations
+        Where `kernel.episodes.Episodes` are to write what is handed out.
 
     Attributes
     ----------
     batch, watches
         The arrays of the environments, and what accompanies them, with a leading axis.
     lent
-        The same for compiled code, and for each thread.
-    lent_watches
-        What accompanies them, for compiled code.
-    lent_beginning
-        The machine that they begin with, for compiled code.
-    origin, lent_origin
-        The jobs that they begin with, and the same for compiled code.
+        The same with what they begin with, for compiled code, and for each thread.
+    origin
+        The jobs that they begin with.
     """
 
     def __init__(
@@ -158,6 +157,8 @@ class PairRows:
         off_after_s: NDArray[np.float64],
         limits: NDArray[np.float64],
         shares: tuple[NDArray[np.float64], NDArray[np.float64]],
+        objectives: NDArray[np.float64],
+        observations: NDArray[np.float32],
     ) -> None:
         self._jobs = JobTable(platform, workloads)
         self._compatible = compatible
@@ -182,15 +183,16 @@ class PairRows:
         )
         for name, value in watch.items():
             self.watches.rows[name] = value
-        others = (for_another_thread(self.batch) for _ in range(n_threads - 1))
-        self.lent = [Lent(self.batch), *map(Lent, others)]
-        self.lent_watches = Lent(self.watches)
-        self.lent_beginning = Lent(copied(birth))
         self.origin = self._jobs.origin(n_rows)
-        self.lent_origin = Lent(self.origin)
+        others = (for_another_thread(self.batch) for _ in range(n_threads - 1))
+        beginning = copied(birth)
+        self.lent = [
+            Lent(Episodes(batch, self.watches, beginning, self.origin, objectives, observations))
+            for batch in (self.batch, *others)
+        ]
 
     def begin(self, row: int, window: Window, seed: int, *, has_random: bool) -> None:
-        """Choose what a row begins with: `kernel.episodes.BEGIN` brings it back to date 0."""
+        """Choose what a row begins with: `hdrl.compiled.serving.RESET` brings it back to date 0."""
         self._jobs.choose(self.origin, row, window)
         self.watches.rows["n_jobs"][row] = window.n_jobs
         if has_random:
@@ -199,10 +201,5 @@ class PairRows:
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all arrays that change, by name; the structured ones as bytes."""
-        own = {name: getattr(self.batch, name) for name in names_of(State, Role.OWN)}
-        arrays = {name: array for name, array in own.items() if array.size}
-        arrays |= {f"watch_{name}": getattr(self.watches, name) for name in ("rows", "ordered", "history")}
-        return {
-            name: array.view(np.uint8).reshape(len(array), -1) if array.dtype.names else array
-            for name, array in arrays.items()
-        }
+        watches = saved(self.watches)
+        return saved(self.batch) | {f"watch_{name}": watches[name] for name in ("rows", "ordered", "history")}

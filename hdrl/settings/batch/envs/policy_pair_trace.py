@@ -9,10 +9,12 @@ from hdrl.base.errors import SimulationError
 from hdrl.compiled.counts import new_counts
 from hdrl.compiled.fields import alone, copied
 from hdrl.compiled.lend import Lent
-from hdrl.compiled.team import LEADER, new_team
+from hdrl.compiled.serving import RESET, STEP
+from hdrl.compiled.team import new_team
 from hdrl.envs.episodes import Window
 from hdrl.settings.batch.envs.policy_pair_rows import JobTable
 from hdrl.settings.batch.kernel import codes, episodes
+from hdrl.settings.batch.kernel.episodes import Episodes
 from hdrl.settings.batch.kernel.observe import MINIMAL, N_QUEUE_VALUES, N_SUMS, Watch
 from hdrl.settings.batch.kernel.rule import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State
@@ -30,45 +32,30 @@ class _Replay:
 
     def __init__(self, platform: Platform, workload: Workload, state: State, watch: Watch, n_actions: int) -> None:
         self.platform, self.workload, self.state, self.watch = platform, workload, state, watch
-        self._batch, self._watches = Lent(alone(state)), Lent(watch)
         jobs = JobTable(platform, [workload])
-        self._beginning = Lent(copied(state))
         origin = jobs.origin(1)
         jobs.choose(origin, 0, Window(0, 0, workload.n_jobs))
-        self._origin = Lent(origin)
-        self._observations = np.zeros((1, N_QUEUE_VALUES), dtype=np.float32)
+        observations = np.zeros((1, N_QUEUE_VALUES), dtype=np.float32)
+        self._lent = Lent(Episodes(alone(state), watch, copied(state), origin, np.zeros((1, 1)), observations))
         counts = new_counts(1, n_actions)
         counts.masks[:] = 1  # the actions were legal
         self._counts = Lent(counts)
-        self._results = np.zeros((1, 1))
 
     def play(self, request: int, action: int) -> None:
         """Carry out one request, enlarging the logs as often as it takes."""
         self._go_on_with(with_room_for_decisions(self.state, self.platform, self.workload))
-        status = codes.GROW
-        while status == codes.GROW:
-            episodes.play(
-                self._batch.places,
-                self._watches.places,
-                self._beginning.places,
-                self._origin.places,
-                self._counts.places,
-                new_team(1),
-                request,
-                LEADER,
-                np.ones(1, dtype=np.bool_),
-                np.array([action]),
-                self._observations,
-                self._results,
-            )
-            status = int(self.watch.rows["status"][0, 0])
-            if status == codes.GROW:
-                self._go_on_with(grown_for(self.state, self.platform, self.workload))
-                request = episodes.RESUME
+        one = np.ones(1, dtype=np.bool_)
+        if request == RESET:
+            episodes.SERVED.reset(self._lent, new_team(1), one, self._counts)
+        else:
+            episodes.SERVED.step(self._lent, self._counts, new_team(1), one, np.array([action]))
+        while int(self.watch.rows["status"][0, 0]) == codes.GROW:
+            self._go_on_with(grown_for(self.state, self.platform, self.workload))
+            episodes.SERVED.ask(self._lent, episodes.RESUME, one, counts=self._counts)
 
     def _go_on_with(self, state: State) -> None:
         if state is not self.state:
-            self.state, self._batch = state, Lent(alone(state))
+            self.state, self._lent = state, Lent(self._lent.arrays._replace(state=alone(state)))
 
 
 def replay(
@@ -108,7 +95,7 @@ def replay(
         sums=np.zeros((1, N_SUMS)),
     )
     again = _Replay(platform, workload, state, watch, len(watches.pairs) + 1)
-    again.play(episodes.BEGIN, 0)
+    again.play(RESET, 0)
     for action in actions.tolist():
-        again.play(episodes.STEP, action)
+        again.play(STEP, action)
     return collect_trace(platform, workload, again.state, compatibility)

@@ -239,6 +239,30 @@ class WindowOutcome:
         return cls(OBJECTIVES[objective](wait_s, run_s) + ADDED.get(objective, 0.0), tail_s, float(wait_s.max()))
 
 
+def run_policies(
+    platform: Platform, loads: Sequence[Workload], policies: Sequence[PolicyPair], objective: str, *, n_threads: int
+) -> Floats:
+    """Simulate whole workloads under policies; return the objective, shape ``(n_policies, n_loads)``.
+
+    Parameters
+    ----------
+    platform, loads
+        What is simulated.
+    policies
+        The policies.
+    objective
+        A name of `OBJECTIVES`.
+    n_threads
+        How many threads simulate.
+    """
+    if objective not in OBJECTIVES:
+        raise UnknownName("objective", objective, OBJECTIVES)
+    logs = [JudgedLog(platform, load, 0, load.n_jobs, load.n_jobs, objective, "") for load in loads]
+    tasks = [(log, policy) for policy in policies for log in logs]
+    values = in_threads(lambda task: task[0].outcomes(0, [task[1]])[0].value, tasks, n_threads)
+    return np.reshape(values, (len(policies), len(logs))) - ADDED.get(objective, 0.0)
+
+
 def judge(
     logs: Sequence[JudgedLog],
     candidates: Sequence[PolicyPair],

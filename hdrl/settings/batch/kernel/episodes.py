@@ -11,16 +11,16 @@ all the same, the first pair is carried out in its place.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Annotated, NamedTuple
 
-from hdrl.compiled.borrow import borrow
+import numpy as np
+from numpy.typing import NDArray
+
 from hdrl.compiled.codes import CodeTable
-from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, counts_at, keep_count, take_actions
-from hdrl.compiled.fields import first_row_of, repeated
+from hdrl.compiled.counts import NO_ACTION
+from hdrl.compiled.fields import Role, own, repeated
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import take_as
-from hdrl.compiled.rows import moved_to
-from hdrl.compiled.team import LEADER, enter_round, leave_round, request_of, take_row
+from hdrl.compiled.serving import RESET, STEP, serving
 from hdrl.settings.batch.kernel import codes, decide, engine, observe, reward
 from hdrl.settings.batch.kernel.cluster import add_pstate_ops
 from hdrl.settings.batch.kernel.jit import entry
@@ -29,8 +29,10 @@ from hdrl.settings.batch.kernel.origin import Origin, Section, bring_back, new_o
 from hdrl.settings.batch.kernel.refusal import refuse_code
 from hdrl.settings.batch.kernel.state import State, small_state
 
-BEGIN, STEP, RESUME = REQUESTS = CodeTable("request", range(3))
-"""What a call does with a row: begin its episode anew, carry out an action, go on after its logs have been enlarged."""
+REQUESTS = CodeTable("request", range(3))
+"""Requests to `SERVED`; `RESUME` goes on after the logs of an environment have been enlarged."""
+
+RESUME = REQUESTS[2]
 
 MAX_VOIDS = 10_000
 """How often in a row HDeepRM's mode takes void when it is asked again at once."""
@@ -172,7 +174,7 @@ def _play(state, watch, request, action):
     w = watch.rows[0]
     w.reward = 0.0
     w.status = codes.MESSAGE
-    if request == BEGIN:
+    if request == RESET:
         _begin(state, watch)
     if request != STEP or not _carry_out(state, watch, action):
         w.status = _go_on(state, watch, request != STEP)
@@ -181,131 +183,83 @@ def _play(state, watch, request, action):
         reward.pay_growth(state, watch, w.status == codes.ENDED)
 
 
-_first_state = first_row_of(State)
-_first_watch = first_row_of(Watch)
+class Episodes(NamedTuple):
+    """The arrays of a batch: machines and jobs, what accompanies them, and what they begin with."""
+
+    state: State
+    watch: Watch
+    beginning: Annotated[State, Role.SHARED]  # the machine at date 0, of one environment
+    origin: Annotated[Origin, Role.SHARED]  # the jobs
+    # Every objective so far, in the order of their numbers: of episodes that end, or of all if the objective is the
+    # user's own
+    objectives: Annotated[NDArray[np.float64], own(np.float64, "n_objectives", is_output=True)]
+    observations: Annotated[NDArray[np.float32], own(np.float32, "n_values", is_output=True)]
 
 
 @jit
-def _write_mask(state, watch, masks, row, ended):
+def _write_mask(state, watch, mask, ended):
     """Write which actions are legal; after the end, action 0 alone."""
-    for action in range(masks.shape[1]):
-        masks[row, action] = 0 if ended and action > 0 else 1
+    for action in range(len(mask)):
+        mask[action] = 0 if ended and action > 0 else 1
     void_action = watch.rows[0].void_action
     if void_action > 0 and not ended and not _void_is_legal(state, watch):
-        masks[row, void_action] = 0
+        mask[void_action] = 0
 
 
 @jit
-def _play_row(state, watch, request, row, action, observations, masks, results):
-    """Bring a row to its next decision point, or to its end; return the reward and whether it has ended."""
-    _play(state, watch, request, action)
+def _serve_row(batch, counts, request, row, numbers, results):  # noqa: ARG001
+    """Bring an environment, which is a row of its batch, to its next decision point, or to its end."""
+    state, watch = batch.state, batch.watch
+    if request == RESET:
+        bring_back(state, batch.beginning, batch.origin, row)
+    _play(state, watch, request, counts.actions[row])
     ended = watch.rows[0].status != codes.MESSAGE
-    _write_mask(state, watch, masks, row, ended)
-    observe.write_observation(state, watch, observations[row])
+    _write_mask(state, watch, counts.masks[row], ended)
+    observe.write_observation(state, watch, batch.observations)
     if ended or watch.rows[0].objective == reward.OWN:
-        for objective in range(results.shape[1]):
-            results[row, objective] = reward.objective_so_far(state, watch, objective, ended)
-    return watch.rows[0].reward, ended
+        for objective in range(len(batch.objectives)):
+            batch.objectives[objective] = reward.objective_so_far(state, watch, objective, ended)
+    if request != RESET:  # in the step in which an episode ends and the next begins, the reward stays
+        counts.rewards[row], counts.terminations[row] = watch.rows[0].reward, ended
 
 
 @jit
-def _play_rows(batch, watches, beginning, origin, counts, team, member, chosen, observations, results):
-    """Bring chosen rows to their next decision points, or to their ends, as long as there are any to take."""
-    request = request_of(team)
-    state, watch = borrow(_first_state(batch)), borrow(_first_watch(watches))
-    row = take_row(team, member)
-    while row >= 0:
-        if chosen[row]:
-            state, watch = moved_to(state, batch, row), moved_to(watch, watches, row)
-            if request == BEGIN:
-                bring_back(state, beginning, origin, row)
-            action = counts.actions[row]
-            paid, ended = _play_row(state, watch, request, row, action, observations, counts.masks, results)
-            if request != BEGIN:  # in the step in which an episode ends and the next begins, the reward stays
-                counts.rewards[row], counts.terminations[row] = paid, ended
-        row = take_row(team, member)
+def _knows(batch, request, numbers):  # noqa: ARG001 - the state refuses what it does not know
+    """Return whether a request is known."""
+    return request in REQUESTS
 
 
 @jit
-def _first_that_stopped(watches, chosen):
-    """Return the first chosen row that is neither at a decision nor at its end, -1 if there is none."""
-    for row in range(len(chosen)):
-        status = watches.rows[row, 0].status
-        if chosen[row] and status != codes.MESSAGE and status != codes.ENDED:
-            return row
-    return -1
+def _excused(batch):
+    """Return that void counts as action 0 in HDeepRM's mode where it is not legal: agents without masks choose it."""
+    is_compatible = batch.state.scalars[0, 0].compatible == 1
+    return batch.watch.rows[0, 0].void_action if is_compatible else NO_ACTION
 
 
-def _small_origin() -> Origin:
-    return new_origin([Section(small_state().jobs, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))], 1)
+def small_episodes() -> Episodes:
+    """Return a batch of one environment with one job; its arrays are of the types of all batches'."""
+    state = small_state()
+    origin = new_origin([Section(state.jobs, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))], 1)
+    empty = np.zeros((1, 0))
+    watches = new_watches(1, 1, 1, 1)
+    return Episodes(repeated(state, 1), watches, state, origin, empty, empty.astype(np.float32))
 
 
-_batch_at = take_as(lambda: repeated(small_state(), 1))
-_watches_at = take_as(lambda: new_watches(1, 1, 1, 1))
-_beginning_at = take_as(small_state)
-_origin_at = take_as(_small_origin)
+SERVED = serving(
+    entry,
+    Episodes,
+    small_episodes,
+    serve_row=_serve_row,
+    knows=_knows,
+    requests=REQUESTS,
+    module=__name__,
+    excused=_excused,
+)
+"""Batches of environments, whose rows go on to their next decision points, or to their ends."""
 
 
-@entry
-def play(batch, watches, beginning, origin, counts, team, request, member, chosen, given, observations, results):
-    """Bring the chosen rows to their next decision points, or to their ends; or help who does so.
-
-    Parameters
-    ----------
-    batch
-        Places (`hdrl.compiled.lend.Lent`) of the arrays of `State` with a leading axis.
-    watches
-        Places of what accompanies them: `Watch`.
-    beginning
-        Places of the arrays of a `State` at date 0, of one environment: the machine that they begin with.
-    origin
-        Places of the jobs that they begin with: `kernel.origin.Origin`.
-    counts
-        Places of what is kept of the steps: `hdrl.compiled.counts.Counts`.
-    team
-        Who shares the rows, see `hdrl.compiled.team`.
-    request
-        ``BEGIN``, ``STEP`` or ``RESUME``; who helps does what who leads was asked for.
-    member
-        ``LEADER``, or the number of who helps.
-    chosen
-        Which of all rows.
-    given
-        What each row is to carry out, for ``STEP``; who helps looks at the counts instead.
-    observations
-        What is written, besides the counts: float32 ``(n_rows, n_values)``.
-    results
-        Every objective so far, in the order of their numbers, float64 ``(n_rows, n_objectives)``; of rows that end, or
-        of all if the objective is the user's own.
-
-    Returns
-    -------
-    tuple
-        The first chosen row whose action is illegal (nothing has happened then), the first that could be brought to
-        neither a decision nor its end, each -1 if there is none; and the number of episodes that a step has ended.
-
-    Raises
-    ------
-    ValueError
-        If the request is none of these.
-    """
-    if request not in REQUESTS:
-        raise ValueError("the request is none of BEGIN, STEP and RESUME")
-    lent, lent_watches = _batch_at(batch), _watches_at(watches)
-    lent_beginning, lent_origin, lent_counts = _beginning_at(beginning), _origin_at(origin), counts_at(counts)
-    leads_step = member == LEADER and request == STEP
-    if leads_step:
-        # In HDeepRM's mode void where it is not legal counts as action 0: agents without masks choose it.
-        is_compatible = lent.scalars[0, 0].compatible == 1
-        excused = lent_watches.rows[0, 0].void_action if is_compatible else NO_ACTION
-        illegal = take_actions(lent_counts, chosen, given, excused)
-        if illegal != ALL_LEGAL:
-            return illegal, -1, 0
-    is_on = enter_round(team, request, member)
-    while is_on:
-        _play_rows(
-            lent, lent_watches, lent_beginning, lent_origin, lent_counts, team, member, chosen, observations, results
-        )
-        is_on = leave_round(team, member)
-    n_ended = keep_count(lent_counts, chosen) if leads_step else 0
-    return ALL_LEGAL, _first_that_stopped(lent_watches, chosen), n_ended
+def first_that_stopped(batch: Episodes, chosen: NDArray[np.bool_]) -> int | None:
+    """Return the first chosen row that is neither at a decision nor at its end, if there is one."""
+    status = batch.watch.rows["status"][:, 0]
+    stopped = np.flatnonzero(chosen & (status != codes.MESSAGE) & (status != codes.ENDED))
+    return int(stopped[0]) if len(stopped) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.base.seeding import stream
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.index import AGING, FIRST_OF_GATE
+from hdrl.settings.batch.kernel.index import AGING, FIRST_OF_GATE, N_HIDDEN
 from hdrl.settings.batch.kernel.rule import Rule, n_weights_of
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
 from hdrl.settings.batch.predict.predictors import PREDICTORS
@@ -35,6 +35,20 @@ _FIRST = {
     "network": {1: 1.0, 2: 1.0, 5: -0.5},
 }
 _FIRST_GATE = {FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}
+
+_FEATURES = (
+    *("request", "share of machine", "predicted length", "harmonic length", "last two", "stretch", "wait"),
+    *("wait by request", "user known", "user's spread", "user's jobs here", "user's jobs waiting", "fits"),
+)
+"""What `kernel.index.describe` writes, in its order."""
+
+_OF_GATE = (
+    *("bias", "predicted length", "harmonic length", "share of machine", "stretch", "wait"),
+    *("backlog", "user's jobs here", "user's spread", "days open"),
+)
+
+SIGMA = 0.25
+"""Standard deviation of the first candidates of an evolution."""
 
 LARGEST_WEIGHT = 50.0
 """Weights beyond it say nothing more."""
@@ -84,6 +98,17 @@ class IndexKind:
         if PREDICTORS[self.predictor].run_times is not None:
             raise OptionsError(f"predictor is {self.predictor!r}, expected one that learns from ended jobs")
 
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> IndexKind:
+        """Return what the arguments of an environment say of the index; others concern trainings alone.
+
+        Parameters
+        ----------
+        arguments
+            The arguments.
+        """
+        return cls(**{one.name: arguments[one.name] for one in fields(cls) if one.name in arguments})
+
     @property
     def n_weights(self) -> int:
         """How many weights the index and the gate have."""
@@ -116,6 +141,21 @@ def first_weights(form: str) -> NDArray[np.float64]:
     for place, value in {**_FIRST[form], **_FIRST_GATE}.items():
         weights[place] = value
     return weights
+
+
+def names_of_weights(form: str) -> tuple[str, ...]:
+    """Return what the weights of an index are called.
+
+    Parameters
+    ----------
+    form
+        A name of `FORMS`.
+    """
+    of_neurons = [
+        f"neuron {number}: {name}" for number in range(1, N_HIDDEN + 1) for name in ("weight", "bias", *_FEATURES)
+    ]
+    names = (*_FEATURES, "aging", *(f"gate: {name}" for name in _OF_GATE), *of_neurons)
+    return names[: n_weights_of(FORMS[form])]
 
 
 _SHIPPED = Path(__file__).parent / "data"

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from hdrl.base.pyfiles import AgentError, is_policy_file, run_file, split_policy_file
+from hdrl.base.pyfiles import AgentError, is_policy_file, run_policy_file
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
 from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.pairs import read_pair
@@ -65,9 +65,7 @@ def load_policy(name: str) -> FilePolicy:
     UnknownName
         If there is no such backfilling or core selection.
     """
-    base, suffix = split_policy_file(name)
-    path = Path(base)
-    module, _ = run_file(path, trust=True)
+    module, path, _, suffix = run_policy_file(name)
     policy = policy_of(module, path, suffix)
     if policy is None:
         raise AgentError(f"{path}: defines no policy, expected a function policy(view) or priority(job, now_s)")

@@ -18,7 +18,7 @@ from hdrl.settings.batch.workload.statistics import (
     reference_run_times,
     workload_statistics,
 )
-from hdrl.settings.batch.workload.swf import SwfLog, read_swf, write_swf
+from hdrl.settings.batch.workload.swf import SwfLog, read_swf, unknown_rows, write_swf
 from hdrl.settings.batch.workload.swf_jobs import swf_from_workload, workload_from_swf
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "shipped_workloads",
     "swf_from_workload",
     "tsafrir_estimates",
+    "unknown_rows",
     "workload_from_swf",
     "workload_statistics",
     "write_batsim5_json",

@@ -10,7 +10,7 @@ import hashlib
 import io
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -56,6 +56,7 @@ NAME_FIELDS = ("user", "group", "executable", "queue", "partition")
 UNKNOWN_VALUE = -1.0
 _LARGEST_EXACT = 2.0**53
 """Up to here floats tell whole numbers from one another."""
+_ROWS_AT_ONCE = 50_000
 _DIRECTIVE = re.compile(r"\s*([A-Z][A-Za-z]*)\s*:\s*(.*)")
 
 
@@ -238,6 +239,13 @@ def write_swf(log: SwfLog, path: str | Path) -> None:
         for key, value in log.header.items():
             for line in value.split("\n"):
                 out.write(f"; {key}: {line}\n")
-        for row in log.rows.tolist():
-            out.write(" ".join(str(int(value)) if value.is_integer() else repr(value) for value in row))
-            out.write("\n")
+        for first in range(0, log.n_rows, _ROWS_AT_ONCE):
+            rows = log.rows[first : first + _ROWS_AT_ONCE]
+            columns = (_texts(rows[name]) for name in SWF_FIELDS)
+            out.writelines(f"{' '.join(words)}\n" for words in zip(*columns, strict=True))
+
+
+def _texts(column: FloatArray) -> Iterable[str]:
+    if np.all((np.trunc(column) == column) & (np.abs(column) < 2.0**62)):
+        return map(str, column.astype(np.int64).tolist())
+    return (str(int(value)) if value.is_integer() else repr(value) for value in column.tolist())

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.compiled.fields import saved
 from hdrl.compiled.lend import Lent
-from hdrl.envs.episodes import Length, Part, Start, Window
+from hdrl.envs.arguments import Episodes, Stepping, defaults_of, taken
+from hdrl.envs.episodes import Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_render_mode, checked_count
 from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
@@ -26,7 +27,7 @@ from hdrl.settings.gpu.kernel.state import World, new_world
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.policies.names import ORDERS, PLACEMENTS, Policy, read_policy
-from hdrl.settings.gpu.policies.rules import TIES, Rules, draw_restarts, levels_of, order_nodes
+from hdrl.settings.gpu.policies.rules import TIES, NodeOrder, Rules, Tie, draw_restarts, levels_of, order_nodes
 from hdrl.settings.gpu.policies.shares import SHARES
 from hdrl.settings.gpu.simulation.events import (
     classes_of,
@@ -54,8 +55,79 @@ OBJECTIVES: Mapping[str, int] = MappingProxyType(
 WAIT, NEXT_PAGE = "wait", "next_page"
 """Extra actions."""
 
+Loads: TypeAlias = GpuLoad | str | Path | Sequence[GpuLoad | str | Path] | None
+
 STAYS_PER_JOB = 8
 """Room in the log of stays; where it is used up, no job gives way any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChoices:
+    """What is seen and can be done, and what it is for, see `GpuClusterVectorEnv`."""
+
+    max_jobs: int = 16
+    max_pages: int | None = None
+    max_running: int = 0
+    may_wait: bool = True
+    order: str = "fifo"
+    reference: str | None = None
+    placements: Sequence[str] = ("consolidated",)
+    objective: str = "mean_jct_s"
+    sees_durations: bool = True
+
+    def check(self) -> None:
+        """Refuse what there is not.
+
+        Raises
+        ------
+        OptionsError
+            If one of the names is unknown, or a number too small.
+        """
+        if self.objective not in OBJECTIVES:
+            raise UnknownName("objective", self.objective, OBJECTIVES)
+        for one in self.placements:
+            if one not in PLACEMENTS:
+                raise UnknownName("placement", one, PLACEMENTS)
+        if not self.placements or len(set(self.placements)) < len(self.placements):
+            raise OptionsError(f"placements is {list(self.placements)}, expected one at least, each once")
+        if self.max_running < 0:
+            raise OptionsError(f"max_running is {self.max_running}, expected 0 or more")
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Return them as compiled code takes them."""
+        most = np.iinfo(np.int64).max if self.max_pages is None else checked_count("max_pages", self.max_pages)
+        objective = OBJECTIVES[self.objective]
+        sizes = [self.max_jobs, self.max_running, len(self.placements), objective, int(self.sees_durations), most]
+        return np.array([*sizes, int(self.may_wait)], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedRules:
+    """Those of `hdrl.settings.gpu.policies.rules.Rules` that concern agents, as JSON has them."""
+
+    restart_s: Sequence[float] = Rules().restart_s
+    checkpoint_s: float = Rules().checkpoint_s
+    tie: Tie = Rules().tie
+    node_order: NodeOrder = Rules().node_order
+    levels: Sequence[float] = Rules().levels
+
+    def rules(self) -> Rules:
+        """Return the rules."""
+        return Rules(
+            restart_s=(float(self.restart_s[0]), float(self.restart_s[1])),
+            checkpoint_s=self.checkpoint_s,
+            tie=self.tie,
+            node_order=self.node_order,
+            levels=tuple(float(bound) for bound in self.levels),
+        )
+
+
+GROUPS, NAMED_RULES = (Episodes(), ClusterChoices(), Stepping()), NamedRules()
+ARGUMENTS: Mapping[str, Any] = {
+    **{"machine": "drl-gpu", "load": None, "seed_of_rules": 0, "records": False, "render_mode": None},
+    **defaults_of(*GROUPS, NAMED_RULES),
+}
+"""The arguments of a batch by name, and their defaults."""
 
 
 class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
@@ -107,6 +179,8 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     ----------
     num_envs
         Number of rows of the batch.
+    episodes, choices, stepping
+        What follows, in groups; `of` takes all by their names.
     machine
         The cluster, or the name or file of one.
     load
@@ -134,7 +208,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     sees_durations
         Whether the agent sees how long jobs take: what users requested, and the truth in traces where they did not.
     restart_s, checkpoint_s, tie, node_order, levels
-        See `hdrl.settings.gpu.policies.rules.Rules`.
+        See `hdrl.settings.gpu.policies.rules.Rules`; in code, ``rules``.
     seed_of_rules
         Seed of what `hdrl.settings.gpu.policies.rules.Rules` draw.
     autoreset_mode, copy, n_threads
@@ -159,67 +233,45 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         num_envs: int = 1,
         *,
         machine: Cluster | str = "drl-gpu",
-        load: GpuLoad | str | Path | Sequence[GpuLoad | str | Path] | None = None,
-        n_jobs: Length = None,
-        start: Start = None,
-        part: Part = "all",
-        max_jobs: int = 16,
-        max_pages: int | None = None,
-        max_running: int = 0,
-        may_wait: bool = True,
-        order: str = "fifo",
-        reference: str | None = None,
-        placements: Sequence[str] = ("consolidated",),
-        objective: str = "mean_jct_s",
-        sees_durations: bool = True,
-        restart_s: Sequence[float] = (0.0, 0.0),
-        checkpoint_s: float = 0.0,
-        tie: str = "first",
-        node_order: str = "file",
-        levels: Sequence[float] = Rules().levels,
+        load: Loads = None,
+        episodes: Episodes = Episodes(),  # noqa: B008 (frozen, as all groups)
+        choices: ClusterChoices = ClusterChoices(),
+        rules: Rules = Rules(),  # noqa: B008
         seed_of_rules: int = 0,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        copy: bool = True,
-        n_threads: int = 1,
-        render_mode: None = None,
+        stepping: Stepping = Stepping(),  # noqa: B008
         records: bool = False,
     ) -> None:
-        check_render_mode(render_mode)
         self.machine = read_cluster(machine) if isinstance(machine, str) else machine
         self.loads = loads_of(load, self.machine)
-        if objective not in OBJECTIVES:
-            raise UnknownName("objective", objective, OBJECTIVES)
-        for one in placements:
-            if one not in PLACEMENTS:
-                raise UnknownName("placement", one, PLACEMENTS)
-        if not placements or len(set(placements)) < len(placements):
-            raise OptionsError(f"placements is {list(placements)}, expected one at least, each once")
-        if max_running < 0:
-            raise OptionsError(f"max_running is {max_running}, expected 0 or more")
-        self.objective = objective
-        self.rules = Rules(
-            restart_s=(float(restart_s[0]), float(restart_s[1])),
-            checkpoint_s=checkpoint_s,
-            tie=tie,  # type: ignore[arg-type]
-            node_order=node_order,  # type: ignore[arg-type]
-            levels=tuple(float(bound) for bound in levels),
-        )
-        self.order = _order_of(order, sees_durations=sees_durations)
-        self.reference = None if reference is None else _reference_of(reference)
-        n_rows = checked_count("max_jobs", max_jobs) * len(placements) + max_running
+        choices.check()
+        self.objective, self.rules = choices.objective, rules
+        self.order = _order_of(choices.order, sees_durations=choices.sees_durations)
+        self.reference = None if choices.reference is None else _reference_of(choices.reference)
+        n_rows = checked_count("max_jobs", choices.max_jobs) * len(choices.placements) + choices.max_running
         layout = RowLayout(n_rows, acting.N_COLUMNS, (WAIT, NEXT_PAGE))
-        super().__init__(num_envs, layout, autoreset_mode=autoreset_mode, copy=copy, n_threads=n_threads)
-        self._plan_windows(self.loads, n_jobs, start, part)
-        sizes = [max_jobs, max_running, len(placements), OBJECTIVES[objective], int(sees_durations)]
-        sizes.append(np.iinfo(np.int64).max if max_pages is None else checked_count("max_pages", max_pages))
-        sizes.append(int(may_wait))
-        self._sizes = np.array(sizes, dtype=np.int64)
-        self._placements = np.array([PLACEMENTS[name] for name in placements], dtype=np.int64)
+        super().__init__(num_envs, layout, **defaults_of(stepping))
+        self._plan_windows(self.loads, episodes.n_jobs, episodes.start, episodes.part)
+        self._sizes = choices.sizes()
+        self._placements = np.array([PLACEMENTS[name] for name in choices.placements], dtype=np.int64)
         self._found_units: dict[Window, float] = {}
         self._records = records and self.num_envs == 1
         self._seed_of_rules = seed_of_rules
-        self._columns, self._state = self._new_world(seed_of_rules, "fgd" in placements)
+        self._columns, self._state = self._new_world(seed_of_rules, "fgd" in choices.placements)
         self._lent = Lent(self._state)
+
+    @classmethod
+    def of(cls, num_envs: int = 1, *, render_mode: None = None, **arguments: Any) -> GpuClusterVectorEnv:
+        """Make a batch of arguments by their names, as options, model files and Gymnasium have them.
+
+        Raises
+        ------
+        HdrlError
+            If one is unknown or wrong.
+        """
+        check_render_mode(render_mode)
+        episodes, choices, stepping = (taken(group, arguments) for group in GROUPS)
+        rules = taken(NAMED_RULES, arguments).rules()
+        return cls(num_envs, episodes=episodes, choices=choices, rules=rules, stepping=stepping, **arguments)
 
     def _new_world(self, seed: int, with_classes: bool) -> tuple[dict[str, NDArray[Any]], World]:  # noqa: FBT001
         """Return the columns of all jobs of all loads, and the world."""
@@ -348,4 +400,4 @@ class GpuClusterEnv(RowPickEnv):
     """One GPU cluster: see `GpuClusterVectorEnv`."""
 
     batch: GpuClusterVectorEnv
-    batch_class = GpuClusterVectorEnv
+    batch_class = GpuClusterVectorEnv.of

@@ -8,10 +8,11 @@ from importlib import import_module
 from typing import Any
 
 from hdrl.base.errors import OptionsError, suggest
+from hdrl.envs.arguments import signature_of
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.requests import check_choice
 from hdrl.envs.single import SingleEnv
-from hdrl.settings.gpu.envs.env import GpuClusterEnv, GpuClusterVectorEnv
+from hdrl.settings.gpu.envs.env import ARGUMENTS, GpuClusterEnv, GpuClusterVectorEnv
 
 DRL_GPU = "drl-gpu"
 
@@ -58,7 +59,7 @@ def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, *
 
 def _class_of(compatibility: str | None) -> Callable[..., NativeVectorEnv]:
     if compatibility is None:
-        return GpuClusterVectorEnv
+        return GpuClusterVectorEnv.of
     found: type[NativeVectorEnv] = import_module(_WORLDS[compatibility]).GpuSecondsVectorEnv
     return found
 
@@ -67,24 +68,16 @@ def _check_arguments(compatibility: str | None, arguments: dict[str, Any]) -> No
     """Raise if an argument does not belong to the environment that is asked for."""
     if compatibility is not None:
         check_choice("compatibility", compatibility, tuple(_WORLDS))
-    known = _parameters(_class_of(compatibility))
+    known = ARGUMENTS if compatibility is None else _OF_SECONDS
     for name in arguments:
         if name not in known:
             where = "without compatibility" if compatibility is None else f"with compatibility {compatibility!r}"
             raise OptionsError(f"GpuCluster {where} has no argument {name!r}; {suggest(name, known)}")
 
 
-def _parameters(made: Any) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(made).parameters)
-
+_OF_SECONDS = {name: one.default for name, one in inspect.signature(_class_of(DRL_GPU)).parameters.items()}
 
 # What asks for the arguments of an environment finds those of both.
-gpu_cluster_vector.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [
-        *{
-            **_parameters(GpuClusterVectorEnv),
-            **_parameters(_class_of(DRL_GPU)),
-            "compatibility": inspect.Parameter("compatibility", inspect.Parameter.KEYWORD_ONLY, default=None),
-        }.values()
-    ]
+gpu_cluster_vector.__signature__ = signature_of(  # type: ignore[attr-defined]
+    {**ARGUMENTS, **_OF_SECONDS, "compatibility": None}
 )

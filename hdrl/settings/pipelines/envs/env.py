@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,20 +17,14 @@ from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.envs.windowed import Windowed
 from hdrl.settings.pipelines.envs.options import OBJECTIVES, pipelines_options
-from hdrl.settings.pipelines.inputs import generated_load, loads_of
+from hdrl.settings.pipelines.inputs import LoadLike, read_loads
 from hdrl.settings.pipelines.kernel import entries
-from hdrl.settings.pipelines.kernel.state import OUTPUTS, SHARED, new_state, set_episode
-from hdrl.settings.pipelines.loads.generate import Model
+from hdrl.settings.pipelines.kernel.state import INDEXING, OUTPUTS, SHARED, new_state, set_episode
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.simulation.policies import RULES, read_policy
 from hdrl.settings.pipelines.simulation.tables import shared_tables
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace, trace_of
-
-LoadLike = PipelineLoad | str | Path
-
-N_DEFAULT_LOADS = 16
-"""Generated loads that episodes hold if no others are given."""
 
 MAX_DRAWN = 2**62
 """Seeds of execution times are below it."""
@@ -154,7 +147,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         check_render_mode(render_mode)
         check_flags(wait=wait, redraw=redraw)
         self.machine = read_machine(machine) if isinstance(machine, str) else machine
-        self.loads = _loads(load, self.machine)
+        self.loads = read_loads(load, self.machine)
         for one in self.loads:
             check_runs_on(one, self.machine)
         self.options = pipelines_options(
@@ -254,7 +247,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     def _state_arrays(self) -> StateDict:
         found: StateDict = {"windows": self._windows, "seeds_of_times": self._seeds_of_times}
         for name, array in self._state._asdict().items():
-            if name in (*SHARED, *OUTPUTS):
+            if name in (*SHARED, *INDEXING, *OUTPUTS):
                 continue
             if array.dtype.names is None:
                 found[name] = array
@@ -331,21 +324,11 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
             rule = RULES[read_policy(name)]
             if name == "static":
                 raise OptionsError("policy 'static' follows a plan of each load; simulate it load by load")
+            state.weights[:, : len(rule.weights)] = rule.weights
             state.scalars["random"] = 1 + np.arange(len(chosen))[:, np.newaxis]
             values = entries.run_policy(Lent(state), rule.codes)
             results[name] = {objective: values[number] for objective, number in OBJECTIVES.items()}
         return results
-
-
-def _loads(load: LoadLike | Sequence[LoadLike] | None, machine: Units) -> list[PipelineLoad]:
-    if load is None:
-        model = Model(utilization=0.8, n_units=machine.n_units, n_pipelines=2 * machine.n_units)
-        return [generated_load(model, seed=seed) for seed in range(N_DEFAULT_LOADS)]
-    given = [load] if isinstance(load, (PipelineLoad, str, Path)) else list(load)
-    found = [one for text in given for one in ([text] if isinstance(text, PipelineLoad) else loads_of(text))]
-    if not found:
-        raise OptionsError("load is empty, expected at least one")
-    return found
 
 
 class PipelinesEnv(RowPickEnv):

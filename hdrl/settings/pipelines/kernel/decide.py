@@ -9,16 +9,19 @@ from hdrl.settings.pipelines.kernel.codes import (
     BY_CHANCE,
     BY_DEADLINE,
     BY_FINISH,
+    BY_INDEX,
     BY_LAXITY,
     BY_LOCAL_DEADLINE,
     BY_PERIOD,
     BY_RELATIVE_DEADLINE,
     BY_THRESHOLD,
     FUSIONS,
+    INDEXED,
     NONE,
     ON_CPU,
     ON_GPU,
     ON_IDLE,
+    ON_INDEXED,
     ON_PLANNED,
     ON_RANDOM,
     ORDERS,
@@ -29,7 +32,18 @@ from hdrl.settings.pipelines.kernel.codes import (
     SINGLE,
     STUCK,
 )
-from hdrl.settings.pipelines.kernel.engine import FAR_US, advance, begin, dispatch, is_startable, runs_on, wait
+from hdrl.settings.pipelines.kernel.engine import (
+    FAR_US,
+    advance,
+    backlog_us,
+    begin,
+    dispatch,
+    is_startable,
+    kernel_row,
+    runs_on,
+    wait,
+)
+from hdrl.settings.pipelines.kernel.index import decide_by_index
 
 _LEHMER, _MODULUS = 48271, 2147483647
 
@@ -40,24 +54,6 @@ def draw(state, n):
     s = state.scalars[0]
     s.random = s.random * _LEHMER % _MODULUS
     return s.random % n
-
-
-@jit
-def backlog_us(state, number):
-    """Return how long a unit will be busy if all on it takes its worst time."""
-    unit = state.unit[number]
-    if unit.stay == NONE:
-        return 0
-    stay = state.stays[unit.stay]
-    return max(stay.start_us + stay.worst_us - state.scalars[0].now_us, 0) + unit.queued_us
-
-
-@jit
-def kernel_row(state, place):
-    """Return the row of a ready kernel in the table."""
-    ready = state.ready[place]
-    pipeline = state.instances[state.scalars[0].first_instance + ready.instance].pipeline
-    return state.kernels[state.pipelines[pipeline].first_kernel + ready.kernel]
 
 
 @jit
@@ -189,7 +185,9 @@ def knows_policy(order, where, fusion):
     """Return whether the three numbers of a policy are in their tables, and go together."""
     is_known = order in ORDERS and where in PLACES and fusion in FUSIONS
     is_random, is_planned = order == BY_CHANCE, where == ON_PLANNED
+    is_indexed = order == BY_INDEX
     goes_together = (where == ON_RANDOM) == is_random and (fusion == ANY_DEPTH) == is_random
+    goes_together = goes_together and (where == ON_INDEXED) == is_indexed and (fusion == INDEXED) == is_indexed
     return is_known and goes_together and (fusion == PLANNED) == is_planned
 
 
@@ -198,6 +196,8 @@ def decide(state, order, where, fusion):
     """Return place, unit and choice of what a policy starts or queues; unit `NONE`: it waits."""
     if order == BY_CHANCE:
         return _random(state)
+    if order == BY_INDEX:
+        return decide_by_index(state)
     found, unit, choice = NONE, NONE, NONE
     best = FAR_US
     for place in range(state.scalars[0].n_ready):

@@ -155,6 +155,24 @@ def runs_on(state, instance, choice, unit):
 
 
 @jit
+def backlog_us(state, number):
+    """Return how long a unit will be busy if all on it takes its worst time."""
+    unit = state.unit[number]
+    if unit.stay == NONE:
+        return 0
+    stay = state.stays[unit.stay]
+    return max(stay.start_us + stay.worst_us - state.scalars[0].now_us, 0) + unit.queued_us
+
+
+@jit
+def kernel_row(state, place):
+    """Return the row of a ready kernel in the table."""
+    ready = state.ready[place]
+    pipeline = state.instances[state.scalars[0].first_instance + ready.instance].pipeline
+    return state.kernels[state.pipelines[pipeline].first_kernel + ready.kernel]
+
+
+@jit
 def _true_time_us(state, stay):
     """Return how long a stay really takes: the mean share of its kernels of its worst case, rounded up."""
     choice = state.choices[stay.choice]

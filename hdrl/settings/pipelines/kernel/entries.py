@@ -214,20 +214,24 @@ def help_rows(batch: Lent[State], counts: Lent[Counts], team: Team, member: int,
     _ask(batch, team, _STEP, chosen, counts=counts, member=member)
 
 
-def run_policy(batch: Lent[State], policy: tuple[int, int, int]) -> NDArray[np.float64]:
+def run_policy(
+    batch: Lent[State], policy: tuple[int, int, int], chosen: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
     """Run one whole episode of each environment under a policy, in one compiled call.
 
     Parameters
     ----------
     batch
-        The arrays.
+        The arrays; ``weights`` of each environment if the policy is an index.
     policy
         Order, place and fusion: numbers of `hdrl.settings.pipelines.kernel.codes`.
+    chosen
+        Which of all environments; ``None``: all.
 
     Returns
     -------
     numpy.ndarray
-        All objectives by their numbers, shape ``(n_objectives, n_envs)``.
+        All objectives by their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
 
     Raises
     ------
@@ -237,7 +241,8 @@ def run_policy(batch: Lent[State], policy: tuple[int, int, int]) -> NDArray[np.f
     n_envs = len(batch.arrays.scalars)
     results = np.zeros((N_OBJECTIVES, n_envs))
     numbers = np.array(policy, dtype=np.int64)
-    _ask(batch, new_team(n_envs), _RUN, np.ones(n_envs, dtype=np.bool_), numbers=numbers, results=results)
+    rows = np.ones(n_envs, dtype=np.bool_) if chosen is None else chosen
+    _ask(batch, new_team(n_envs), _RUN, rows, numbers=numbers, results=results)
     return results
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.pipelines.kernel.codes import CHOOSE, NONE
-from hdrl.settings.pipelines.kernel.decide import backlog_us, kernel_row
 from hdrl.settings.pipelines.kernel.engine import (
+    backlog_us,
     can_wait,
     dispatch,
     is_startable,
+    kernel_row,
     runs_on,
     wait,
 )

@@ -65,10 +65,12 @@ INSTANCE_TABLE_DTYPE = record_dtype(
         ("period_us", np.int64),
         ("first_place", np.int64),
         ("job", np.int64),
+        ("is_announced", np.int64),
     ]
 )
 """An instance: as in `hdrl.settings.pipelines.loads.load.INSTANCE_DTYPE`; ``first_place`` counts kernels of all
-instances through, ``job`` is the number of its pipeline within its own set."""
+instances through, ``job`` is the number of its pipeline within its own set; ``is_announced`` whether its release is
+known before: that of strictly periodic ones is."""
 
 SETTINGS_DTYPE = record_dtype(
     [
@@ -157,6 +159,10 @@ PROGRESS_DTYPE = record_dtype(
 """An instance: kernels that have not ended, decisions that it took, its first start and its end (-1: none)."""
 
 
+N_WEIGHTS = 17
+"""Weights of an index, see `hdrl.settings.pipelines.kernel.index`."""
+
+
 class State(NamedTuple):
     """The arrays of a batch, or without the leading axis those of one environment.
 
@@ -166,8 +172,9 @@ class State(NamedTuple):
     With a leading axis: ``scalars`` (one row); ``unit`` by unit; ``ready`` by local deadline, then instance, then
     kernel; ``waits_for`` for each kernel of the episode how many predecessors have not ended, -1 once it is dispatched;
     ``shares`` how long it really takes, in parts of its worst case (65536); ``progress`` by instance; ``stays`` in the
-    order in which they were decided; ``observations`` float32, ``masks`` and ``row_masks`` int8, ``rewards`` float64,
-    ``is_over``.
+    order in which they were decided; ``weights`` of an index, and what it works with: ``features`` of a row, and
+    ``slack_us`` by place among the ready kernels and unit; ``observations`` float32, ``masks`` and ``row_masks`` int8,
+    ``rewards`` float64, ``is_over``.
     """
 
     units: NDArray[Any]
@@ -185,6 +192,9 @@ class State(NamedTuple):
     shares: NDArray[Any]
     progress: NDArray[Any]
     stays: NDArray[Any]
+    weights: NDArray[Any]
+    features: NDArray[Any]
+    slack_us: NDArray[Any]
     observations: NDArray[Any]
     masks: NDArray[Any]
     row_masks: NDArray[Any]
@@ -194,6 +204,9 @@ class State(NamedTuple):
 
 SHARED = ("units", "pipelines", "kernels", "successors", "choices", "members", "instances", "settings")
 """Names of the arrays that all environments of a batch share."""
+
+INDEXING = ("weights", "features", "slack_us")
+"""Names of the arrays of an index: its weights, which are given, and what is worked out anew for every decision."""
 
 OUTPUTS = ("observations", "masks", "row_masks", "rewards", "is_over")
 """Names of the arrays that are handed out."""
@@ -233,6 +246,9 @@ def new_state(
         shares=np.zeros((n_envs, n_kernels), dtype=np.int64),
         progress=np.zeros((n_envs, n_instances), dtype=PROGRESS_DTYPE),
         stays=np.zeros((n_envs, n_kernels), dtype=STAY_DTYPE),
+        weights=np.zeros((n_envs, N_WEIGHTS)),
+        features=np.zeros((n_envs, N_WEIGHTS)),
+        slack_us=np.zeros((n_envs, n_kernels * len(shared["units"])), dtype=np.int64),
         observations=np.zeros((n_envs, 0), dtype=np.float32)
         if observations is None
         else observations.reshape(n_envs, -1),
@@ -262,6 +278,9 @@ def first_row(batch):
         batch.shares[0],
         batch.progress[0],
         batch.stays[0],
+        batch.weights[0],
+        batch.features[0],
+        batch.slack_us[0],
         batch.observations[0],
         batch.masks[0],
         batch.row_masks[0],

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from numpy.typing import ArrayLike
+
 from hdrl.base.errors import SimulationError, UnknownName
 from hdrl.base.seeding import stream_seed
 from hdrl.compiled.cache import compile_once
@@ -16,6 +18,13 @@ from hdrl.settings.pipelines.kernel.jit import CACHE_FOLDER
 from hdrl.settings.pipelines.kernel.state import State, new_state, set_episode, smallest_state
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units
+from hdrl.settings.pipelines.simulation.index import (
+    INDEX_CODES,
+    checked_weights,
+    shipped_indices,
+    shipped_weights,
+    start_weights,
+)
 from hdrl.settings.pipelines.simulation.tables import Plan, shared_tables
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace, trace_of
 
@@ -31,12 +40,15 @@ class Rule:
         `hdrl.settings.pipelines.kernel.codes`.
     what
         The same in words.
+    weights
+        Of an index, see `hdrl.settings.pipelines.simulation.index`.
     """
 
     order: int
     where: int
     fusion: int
     what: str
+    weights: tuple[float, ...] = ()
 
     @property
     def codes(self) -> tuple[int, int, int]:
@@ -48,6 +60,28 @@ _FUSED = "+fusion"
 
 STATIC = "static"
 """The policy that follows a plan, see `hdrl.settings.pipelines.analysis.mapping`."""
+
+BY_HAND = "doomed_last+fusion"
+"""The policy that follows the index with its weights by hand: where evolution begins."""
+
+
+def index_rule(weights: ArrayLike, what: str = "index") -> Rule:
+    """Return what a policy with an index does.
+
+    Parameters
+    ----------
+    weights
+        Shape ``(17,)``.
+    what
+        The same in words.
+
+    Raises
+    ------
+    OptionsError
+        If they are no such numbers.
+    """
+    return Rule(*INDEX_CODES, what, tuple(checked_weights(weights).tolist()))
+
 
 _RULES = {
     "edf": Rule(
@@ -91,6 +125,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         },
         STATIC: Rule(codes.BY_DEADLINE, codes.ON_PLANNED, codes.PLANNED, "the best static mapping, by deadline"),
         "random": Rule(codes.BY_CHANCE, codes.ON_RANDOM, codes.ANY_DEPTH, "any ready kernel, any unit, any fusion"),
+        BY_HAND: index_rule(start_weights(), "index by hand: what is lost last, early deadlines on their best units"),
+        **{name: index_rule(shipped_weights(name), "index with evolved weights") for name in shipped_indices()},
     }
 )
 """The policies by name."""
@@ -192,8 +228,39 @@ def simulate(
     check_runs_on(load, machine)
     if name == STATIC and plan is None:
         plan = best_mapping(machine, load).plan
-    state = one_state(machine, load, seed=seed, plan=plan if name == STATIC else None, compatibility=compatibility)
-    entries.run_policy(Lent(state), RULES[name].codes)
+    used = plan if name == STATIC else None
+    return simulate_rule(machine, load, name, RULES[name], seed=seed, plan=used, compatibility=compatibility)
+
+
+def simulate_rule(
+    machine: Units,
+    load: PipelineLoad,
+    name: str,
+    rule: Rule,
+    *,
+    seed: int = 0,
+    plan: Plan | None = None,
+    compatibility: int = codes.PLAIN,
+) -> PipelineTrace:
+    """Simulate a load under a rule, which need not have a name among `RULES`.
+
+    Parameters
+    ----------
+    machine, load, seed, plan, compatibility
+        See `simulate`.
+    name
+        What the policy is called.
+    rule
+        What it does.
+
+    Raises
+    ------
+    SimulationError
+        If it never starts what is left, because it has no unit for it.
+    """
+    state = one_state(machine, load, seed=seed, plan=plan, compatibility=compatibility)
+    state.weights[0, : len(rule.weights)] = rule.weights
+    entries.run_policy(Lent(state), rule.codes)
     check_ended(state, name)
     return trace_of(state, 0, machine, load, {"policy": name})
 

@@ -62,6 +62,7 @@ def shared_tables(machine: Units, loads: Sequence[PipelineLoad], plan: Plan | No
             table[name] = load.instances[name]
         table["job"] = load.instances["pipeline"]
         table["pipeline"] = load.instances["pipeline"] + done[key]
+        table["is_announced"] = not load.origin.get("spread", 0.0)
         table["first_place"] = load.first_kernels[:-1] + n_places
         n_places += int(load.first_kernels[-1])
         instances.append(table)

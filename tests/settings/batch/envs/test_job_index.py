@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode
 import hdrl
 from hdrl import compute_metrics
 from hdrl.base.errors import DecisionError, HdrlError, OptionsError
+from hdrl.settings.batch.environments import JobIndexSpec
 from hdrl.settings.batch.envs.job_index import JobIndexEnv, JobIndexPlayer, JobIndexVectorEnv
 from hdrl.settings.batch.policies.indexed import IndexKind
 from hdrl.settings.batch.workload.lublin import lublin_workload
@@ -182,3 +183,20 @@ def test_actions_must_be_finite_numbers() -> None:
         envs.step(np.full((1, 24), np.nan))
     with pytest.raises(DecisionError, match="shape"):
         envs.step(weights(2))
+
+
+@pytest.mark.parametrize("form", ["linear", "additive", "network"])
+def test_whole_workloads_are_run_as_they_are_played(form: str) -> None:
+    spec, arguments = JobIndexSpec(), {"form": form, "objective": "mean_wait_s"}
+    index = spec.index(arguments)
+    assert len(set(index.names)) == len(index.start) == IndexKind(form).n_weights
+    loads = [LOAD, load(40, seed=2)]
+    offsets = np.vstack([np.zeros(len(index.names)), np.full(len(index.names), 0.3)])
+    found = spec.run_index(PLATFORM, loads, index.start + offsets, arguments, n_threads=2)
+    assert found.shape == (2, 2)
+    for row, changed in zip(found, offsets, strict=True):
+        for value, one in zip(row, loads, strict=True):
+            player = spec.player(PLATFORM, one, arguments)
+            player.reset(seed=0)
+            *_, info = player.step(changed)
+            assert value == pytest.approx(info["episode"]["objective"], rel=1e-12)

@@ -43,7 +43,7 @@ def log(tmp_path: Path) -> Path:
 
 def ten_sequences(**arguments: Any) -> JobPickVectorEnv:
     common = {"workload": LUBLIN, "n_jobs": RLSCHEDULER_N_JOBS, "start": RLSCHEDULER_STARTS}
-    return JobPickVectorEnv(10, **(common | arguments))
+    return JobPickVectorEnv.of(10, **(common | arguments))
 
 
 # ------------------------------------------------------------------ known numbers
@@ -109,7 +109,7 @@ def test_a_priority_gives_the_schedule_of_the_embedded_simulator(backfilling: st
         rows[name] += np.round(rng.uniform(0.0, 0.9, len(rows)), 4)
     rows["requested_s"] = np.maximum(rows["requested_s"], rows["run_s"])
     workload = workload_from_swf(replace(log, rows=rows), platform, bandwidth="none")
-    env = JobPickVectorEnv(1, workload=workload, platform=platform, n_jobs=300, backfilling=backfilling)
+    env = JobPickVectorEnv.of(1, workload=workload, platform=platform, n_jobs=300, backfilling=backfilling)
     for start in (0, 250):
         window = workload.window(start, 300, shift=False)
         for name in ("fcfs", "sjf", "f4", "wfp3"):
@@ -132,7 +132,7 @@ def test_start_dates_on_lublin_1_are_those_of_the_embedded_simulator(policy: str
     for name in ("submit_s", "run_s"):
         rows[name] += np.round(rng.uniform(0.0, 0.9, len(rows)), 4)
     workload = workload_from_swf(replace(log, rows=rows), platform, bandwidth="none", shift=False)
-    env = JobPickVectorEnv(
+    env = JobPickVectorEnv.of(
         2,
         workload=workload,
         platform=platform,
@@ -210,7 +210,7 @@ def test_waiting_shows_in_twelve_hours(log: Path) -> None:
 
 
 def test_episodes_of_drawn_lengths_end_with_their_jobs() -> None:
-    env = JobPickVectorEnv(3, n_procs=48, n_jobs=(6, 15), max_jobs=4)
+    env = JobPickVectorEnv.of(3, n_procs=48, n_jobs=(6, 15), max_jobs=4)
     _, info = env.reset(seed=3)
     lengths = []
     for _ in range(60):
@@ -227,7 +227,7 @@ def test_episodes_of_drawn_lengths_end_with_their_jobs() -> None:
 @pytest.mark.parametrize("order", ["fcfs", "sjf", "wfp3"])
 @pytest.mark.parametrize("backfilling", ["none", "easy", "easy_priority"])
 def test_what_is_not_written_anew_is_still_right(max_jobs: int, order: str, backfilling: str) -> None:
-    env = JobPickVectorEnv(
+    env = JobPickVectorEnv.of(
         3, n_procs=48, n_jobs=50, max_jobs=max_jobs, order=order, backfilling=backfilling, features=["free_processors"]
     )
     env.reset(seed=4)
@@ -290,7 +290,7 @@ def test_the_profile_tells_when_processors_become_free(tmp_path: Path) -> None:
 
 def test_the_queue_is_shown_in_its_order() -> None:
     for order, column in (("sjf", 1), ("smallest", 2)):
-        env = JobPickVectorEnv(
+        env = JobPickVectorEnv.of(
             4, n_procs=32, n_jobs=60, order=order, max_jobs=30, commitment="block", backfilling="none"
         )
         _, info = env.reset(seed=1)
@@ -367,7 +367,7 @@ def test_jobs_are_killed_at_the_walltimes_that_they_have() -> None:
 
 
 def test_traces_survive_the_next_episode() -> None:
-    env = JobPickVectorEnv(2, n_procs=64, n_jobs=10, autoreset_mode="SameStep")
+    env = JobPickVectorEnv.of(2, n_procs=64, n_jobs=10, autoreset_mode="SameStep")
     env.reset(seed=0)
     windows: dict[int, Window] = {}
     while len(windows) < 2:
@@ -383,7 +383,7 @@ def test_traces_survive_the_next_episode() -> None:
 
 
 def test_windows_differ_from_row_to_row_and_from_episode_to_episode() -> None:
-    env = JobPickVectorEnv(20, n_procs=64, n_jobs=16, part="train")
+    env = JobPickVectorEnv.of(20, n_procs=64, n_jobs=16, part="train")
     env.reset(seed=0)
     first = [env.window(row).start for row in range(20)]
     env.reset()
@@ -395,7 +395,7 @@ def test_windows_differ_from_row_to_row_and_from_episode_to_episode() -> None:
 
 
 def test_a_start_can_be_asked_for() -> None:
-    env = JobPickVectorEnv(2, n_procs=64, n_jobs=16)
+    env = JobPickVectorEnv.of(2, n_procs=64, n_jobs=16)
     env.reset(seed=0, options={"start": np.array([5, 77])})
     assert [env.window(row) for row in range(2)] == [Window(0, 5, 16), Window(0, 77, 16)]
     with pytest.raises(HdrlError, match="start is 4090: no window of 16 jobs there"):
@@ -404,7 +404,7 @@ def test_a_start_can_be_asked_for() -> None:
 
 @pytest.mark.parametrize("seed", [None, 99])
 def test_a_refused_reset_changes_nothing(seed: int | None) -> None:
-    env = JobPickVectorEnv(2, n_procs=64, n_jobs=16)
+    env = JobPickVectorEnv.of(2, n_procs=64, n_jobs=16)
     env.reset(seed=0)
     env.step(np.zeros(2, dtype=int))
     before = env.state_dict()
@@ -436,7 +436,7 @@ def test_how_logs_are_read_is_no_matter_of_a_workload_that_has_been_read() -> No
 
 
 def test_several_workloads_take_turns(log: Path) -> None:
-    env = JobPickVectorEnv(1, workload=[log, log], n_jobs="all")
+    env = JobPickVectorEnv.of(1, workload=[log, log], n_jobs="all")
     env.reset(seed=0)
     assert env.window(0) == Window(0, 0, 4)
     env.reset()
@@ -449,7 +449,7 @@ def test_several_workloads_take_turns(log: Path) -> None:
 def test_every_thread_count_gives_the_same_results() -> None:
     results = []
     for n_threads in (1, 3):
-        env = JobPickVectorEnv(7, n_procs=64, n_jobs=20, n_threads=n_threads)
+        env = JobPickVectorEnv.of(7, n_procs=64, n_jobs=20, n_threads=n_threads)
         env.reset(seed=0)
         rewards = [env.step(np.zeros(7, dtype=int))[1] for _ in range(50)]
         results.append(np.array(rewards).tobytes())
@@ -515,7 +515,7 @@ def test_a_log_that_names_no_processors_is_refused(tmp_path: Path) -> None:
 
 
 def test_priorities_need_windows_where_they_are_drawn() -> None:
-    env = JobPickVectorEnv(1, n_procs=64, n_jobs=16)
+    env = JobPickVectorEnv.of(1, n_procs=64, n_jobs=16)
     with pytest.raises(HdrlError, match="windows is missing"):
         env.run_priorities("fcfs")
     with pytest.raises(HdrlError, match=r"priority is 'fcsf'; did you mean 'fcfs'\?"):

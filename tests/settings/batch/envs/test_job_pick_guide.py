@@ -25,7 +25,7 @@ def guided_starts(policy: str, arguments: dict[str, Any]) -> tuple[list[float], 
     """Return when jobs start under a policy in the kernel and as its choices in JobPick have it; how many holds."""
     platform, window = world(log(2, n_jobs=260), n_jobs=200)
     kernel = hdrl.simulate(platform, window, policy, energy=False)
-    envs = JobPickVectorEnv(
+    envs = JobPickVectorEnv.of(
         1, platform=platform, workload=window, n_jobs="all", guide=policy, autoreset_mode="Disabled", **arguments
     )
     _, info = envs.reset(seed=0)
@@ -80,7 +80,9 @@ def test_the_gate_of_a_guide_knows_who_found_no_room_as_the_kernel_does() -> Non
     entries.begin(lent)
     entries.run_pair(lent, policy.job_key, policy.core_key, 1 << 40, policy.backfilling)
     arguments: dict[str, Any] = ASKS | {"may_hold": True, "skip": True, "guide": "es-generalist"}
-    envs = JobPickVectorEnv(1, platform=platform, workload=window, n_jobs="all", autoreset_mode="Disabled", **arguments)
+    envs = JobPickVectorEnv.of(
+        1, platform=platform, workload=window, n_jobs="all", autoreset_mode="Disabled", **arguments
+    )
     envs.reset(seed=0)
     while not envs.step(envs.guide_actions())[2][0]:
         pass
@@ -110,22 +112,22 @@ def test_the_gate_of_a_guide_knows_who_found_no_room_as_the_kernel_does() -> Non
 )
 def test_mistakes_are_one_line(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(HdrlError, match=told) as caught:
-        JobPickVectorEnv(1, n_procs=16, n_jobs=8, **arguments)
+        JobPickVectorEnv.of(1, n_procs=16, n_jobs=8, **arguments)
     assert "\n" not in str(caught.value)
 
 
 def test_without_a_policy_there_is_nobody_to_ask() -> None:
     with pytest.raises(HdrlError, match="guide is missing"):
-        JobPickVectorEnv(1, n_procs=16, n_jobs=8).guide_actions()
+        JobPickVectorEnv.of(1, n_procs=16, n_jobs=8).guide_actions()
 
 
 def test_windows_are_drawn_until_one_is_kept() -> None:
     arguments: dict[str, Any] = {"n_procs": 256, "n_jobs": 64}
-    plain = JobPickVectorEnv(64, **arguments)
+    plain = JobPickVectorEnv.of(64, **arguments)
     plain.reset(seed=0)
     values = plain.run_priorities("sjf", [plain.window(row) for row in range(64)])["sjf"]["objective"]
     least, most = np.quantile(values, (0.3, 0.8))
-    kept = JobPickVectorEnv(64, keeps=("sjf", least, most), **arguments)
+    kept = JobPickVectorEnv.of(64, keeps=("sjf", least, most), **arguments)
     kept.reset(seed=0)
     windows = [kept.window(row) for row in range(64)]
     inside = kept.run_priorities("sjf", windows)["sjf"]["objective"]
@@ -133,11 +135,11 @@ def test_windows_are_drawn_until_one_is_kept() -> None:
     # Windows that are kept stay where they are.
     stays = (values >= least) & (values <= most)
     assert [windows[i] for i in np.flatnonzero(stays)] == [plain.window(int(i)) for i in np.flatnonzero(stays)]
-    by_itself = JobPickVectorEnv(1, keeps=("sjf",), **arguments)
+    by_itself = JobPickVectorEnv.of(1, keeps=("sjf",), **arguments)
     assert by_itself._filter is not None
     assert 1.0 <= by_itself._filter.least < by_itself._filter.most
     with pytest.raises(HdrlError, match="none of 1000 windows is kept"):
-        JobPickVectorEnv(1, keeps=("sjf", 0.1, 0.2), **arguments).reset(seed=0)
+        JobPickVectorEnv.of(1, keeps=("sjf", 0.1, 0.2), **arguments).reset(seed=0)
 
 
 def first_objectives(envs: Any) -> list[float]:
@@ -155,9 +157,9 @@ def test_of_several_policies_the_best_of_each_window_is_told() -> None:
     platform, window = world(log(2, n_jobs=260), n_jobs=200)
     names = ["fcfs+easy_priority", "lxf+easy_priority", "saf+easy_priority@geo~gate"]
     arguments: dict[str, Any] = {"platform": platform, "workload": window, "n_jobs": 60, "skip": True, **ASKS}
-    alone = np.array([first_objectives(JobPickVectorEnv(8, guide=name, **arguments)) for name in names])
+    alone = np.array([first_objectives(JobPickVectorEnv.of(8, guide=name, **arguments)) for name in names])
     assert len(set(alone.argmin(axis=0).tolist())) > 1
-    together = JobPickVectorEnv(8, guide=names, **arguments)
+    together = JobPickVectorEnv.of(8, guide=names, **arguments)
     assert first_objectives(together) == alone.min(axis=0).tolist()
     # A copy goes on as the original does.
     other = copy.deepcopy(together)

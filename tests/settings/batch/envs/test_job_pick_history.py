@@ -140,11 +140,11 @@ def write_swf(path: Path, made: SwfLog, n_procs: int) -> str:
 def test_windows_come_from_several_logs_each_on_its_machine(tmp_path: Path) -> None:
     files = [write_swf(tmp_path / f"{n}.swf", log(n, n_jobs=100 + n), n) for n in (16, 40)]
     arguments: dict[str, Any] = {"n_jobs": 20, "features": ["index"], "scaled_columns": False, "part": (0.0, 0.6)}
-    both = JobPickVectorEnv(16, workload=files[0], more_logs=files[1:], **arguments)
+    both = JobPickVectorEnv.of(16, workload=files[0], more_logs=files[1:], **arguments)
     observations, info = both.reset(seed=0)
     alone = {}
     for number, file in enumerate(files):
-        alone[number] = JobPickVectorEnv(1, workload=file, **(arguments | {"part": "all"}))
+        alone[number] = JobPickVectorEnv.of(1, workload=file, **(arguments | {"part": "all"}))
     windows = [both.window(row) for row in range(16)]
     assert {window.workload for window in windows} == {0, 1}
     assert all(window.start + 20 <= 0.6 * (116, 140)[window.workload] for window in windows)
@@ -159,13 +159,13 @@ def test_windows_come_from_several_logs_each_on_its_machine(tmp_path: Path) -> N
     saved = both.state_dict()
     actions = info["action_mask"].argmax(axis=1)
     after = both.step(actions)[0]
-    other = JobPickVectorEnv(16, workload=files[0], more_logs=files[1:], **arguments)
+    other = JobPickVectorEnv.of(16, workload=files[0], more_logs=files[1:], **arguments)
     other.load_state_dict(saved)
     assert np.array_equal(other.step(actions)[0], after)
 
 
 def test_nothing_more_is_saved_without_predictions() -> None:
-    saved = JobPickVectorEnv(1, n_procs=16, n_jobs=8).state_dict()
+    saved = JobPickVectorEnv.of(1, n_procs=16, n_jobs=8).state_dict()
     assert not [name for name in saved if name.split(".")[-1] in ("sums", "groups", "predictions", "n_procs")]
 
 
@@ -180,5 +180,5 @@ def test_nothing_more_is_saved_without_predictions() -> None:
 )
 def test_mistakes_are_one_line(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(HdrlError, match=told) as caught:
-        JobPickVectorEnv(1, n_procs=16, n_jobs=8, **arguments)
+        JobPickVectorEnv.of(1, n_procs=16, n_jobs=8, **arguments)
     assert "\n" not in str(caught.value)

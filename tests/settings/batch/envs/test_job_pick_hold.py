@@ -66,7 +66,7 @@ def test_held_jobs_are_neither_first_nor_overtake(backfilling: str) -> None:
 
 def test_whoever_holds_all_it_may_still_reaches_the_end() -> None:
     for skip in (False, True):
-        env = JobPickVectorEnv(2, n_procs=64, n_jobs=60, may_hold=True, skip=skip, autoreset_mode="SameStep")
+        env = JobPickVectorEnv.of(2, n_procs=64, n_jobs=60, may_hold=True, skip=skip, autoreset_mode="SameStep")
         rng = np.random.default_rng(0)
         _, info = env.reset(seed=0)
         has_ended = np.zeros(2, dtype=bool)
@@ -85,14 +85,14 @@ def test_whoever_holds_all_it_may_still_reaches_the_end() -> None:
 
 
 def test_nothing_changes_for_those_who_do_not_ask() -> None:
-    plain = JobPickVectorEnv(1, n_procs=16, n_jobs=8)
+    plain = JobPickVectorEnv.of(1, n_procs=16, n_jobs=8)
     assert type(plain.single_action_space) is spaces.Discrete
     assert "episode.scalars.n_held" not in plain.state_dict()
 
 
 @pytest.mark.parametrize("extras", [0, 1])
 def test_the_kernel_network_gives_each_row_two_logits(extras: int) -> None:
-    envs = JobPickVectorEnv(4, n_procs=16, n_jobs=32, max_jobs=MAX_JOBS, may_hold=True, skip=bool(extras))
+    envs = JobPickVectorEnv.of(4, n_procs=16, n_jobs=32, max_jobs=MAX_JOBS, may_hold=True, skip=bool(extras))
     space = space_from_json(space_as_json(envs.single_action_space))
     assert n_per_row_of(space) == n_per_row_of(envs.single_action_space) == 2
     agent = make_agent("ppo", envs.single_observation_space, space, seed=1, network="kernel")
@@ -124,11 +124,11 @@ def test_the_kernel_network_gives_each_row_two_logits(extras: int) -> None:
 )
 def test_mistakes_are_one_line(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(HdrlError, match=told) as caught:
-        JobPickVectorEnv(1, n_procs=16, n_jobs=8, **({"may_hold": True} | arguments))
+        JobPickVectorEnv.of(1, n_procs=16, n_jobs=8, **({"may_hold": True} | arguments))
     assert "\n" not in str(caught.value)
 
 
 def test_attention_knows_one_action_for_each_row() -> None:
-    envs = JobPickVectorEnv(1, n_procs=16, n_jobs=8, may_hold=True)
+    envs = JobPickVectorEnv.of(1, n_procs=16, n_jobs=8, may_hold=True)
     with pytest.raises(HdrlError, match="expected 'kernel' or 'mlp'"):
         make_agent("ppo", envs.single_observation_space, envs.single_action_space, seed=1, network="attention")

@@ -13,8 +13,8 @@ import hdrl
 from hdrl.base.errors import DecisionError, HdrlError, OptionsError
 from hdrl.experiment.train.environments import Environment
 from hdrl.settings.batch.environments import JobPickSpec
-from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
-from hdrl.settings.batch.envs.job_pick_options import job_pick_options
+from hdrl.settings.batch.envs.job_pick import ARGUMENTS, JobPickEnv, JobPickVectorEnv
+from hdrl.settings.batch.envs.job_pick_options import PickChoices
 from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
 from hdrl.settings.batch.envs.policy_pair import PolicyPairVectorEnv
 from hdrl.settings.batch.workload import lublin_log, workload_from_swf
@@ -197,7 +197,6 @@ def test_every_argument_of_a_training_is_one_of_the_player() -> None:
     given = {
         "guide",
         "keeps",
-        "num_envs",
         "workload",
         "n_procs",
         "n_jobs",
@@ -207,5 +206,4 @@ def test_every_argument_of_a_training_is_one_of_the_player() -> None:
         "copy",
         "render_mode",
     }
-    known = {name for name, one in signature(JobPickVectorEnv).parameters.items() if one.kind is not one.VAR_KEYWORD}
-    assert known - given <= {*signature(JobPickPlayer).parameters, *signature(job_pick_options).parameters}
+    assert ARGUMENTS.keys() - given <= {*signature(JobPickPlayer).parameters, *signature(PickChoices).parameters}

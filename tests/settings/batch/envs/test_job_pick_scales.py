@@ -12,6 +12,7 @@ import pytest
 from hdrl.base.errors import OptionsError
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.train.environments import environment_from, environment_of
+from hdrl.setting import SETTINGS
 from hdrl.settings.batch.environments import JobPickSpec
 from hdrl.settings.batch.envs.job_pick import JobPickEnv
 from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
@@ -83,7 +84,7 @@ def test_model_files_say_how_columns_are_scaled() -> None:
     ):
         learning = {"environment": "job_pick", "arguments": arguments}
         data = {"platform_file_path": "gaia", "workload_file_path": "lublin_gaia_1000", "learning": learning}
-        made = environment_of(parse_options(data)).as_json()["arguments"]
+        made = environment_of(parse_options(data), SETTINGS["batch"]).as_json()["arguments"]
         assert made.get("scales") == expected
         assert environment_from(JobPickSpec(), made).arguments == made
 

@@ -75,7 +75,7 @@ def main():
     hdrl.simulate(different, jobs, "fcfs+easy~off20~sleep1")
     play(PolicyPairVectorEnv(2, platform=frugal, workload="learning", actions=["fcfs+easy~on0", "fcfs~on1"]), 20)
     for arguments in POOLS:
-        play(JobPickVectorEnv(2, n_procs=64, n_jobs=40, max_jobs=16, **arguments), 60)
+        play(JobPickVectorEnv.of(2, n_procs=64, n_jobs=40, max_jobs=16, **arguments), 60)
     sys.stdout.write(f"{n}\n")
 
 

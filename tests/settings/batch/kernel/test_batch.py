@@ -86,7 +86,7 @@ def test_scratch_holds_nothing_from_one_decision_to_the_next(world, compatibilit
 
 def test_each_thread_has_scratch_of_its_own_and_nothing_else(world):
     env = PolicyPairVectorEnv(2, platform=world[0], workload=world[1], n_threads=2)
-    first, second = (lent.arrays for lent in env._rows.lent)
+    first, second = (lent.arrays.state for lent in env._rows.lent)
     own = {name for name in first._fields if getattr(first, name) is not getattr(second, name)}
     assert own == set(names_of(State, Role.SCRATCH))
     assert not any(np.shares_memory(getattr(first, name), getattr(second, name)) for name in own)

@@ -1,0 +1,189 @@
+"""What an experiment or a comparison asks for, resolved once: in which setting, what is simulated, and who decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from hdrl.agents import ALGORITHMS
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.pyfiles import is_policy_file
+from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
+from hdrl.experiment.train.learning import built_in_agent
+from hdrl.options.file import OptionsFile
+from hdrl.options.sweep import Sweep
+from hdrl.setting import Load, Machine, Setting, find_setting
+
+Asked = TypeVar("Asked", bound="OptionsFile | Sweep")
+
+NOWHERE = Path()
+"""The folder of results that nobody keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[Asked]):
+    """What is simulated, and where the results go.
+
+    Attributes
+    ----------
+    asked
+        The options or the sweep, with all that they imply made explicit.
+    setting
+        Their setting.
+    machine, loads
+        What is simulated.
+    out
+        The folder of the results.
+    """
+
+    asked: Asked
+    setting: Setting
+    machine: Machine
+    loads: tuple[Load, ...]
+    out: Path
+
+    @property
+    def load(self) -> Load:
+        """The only load, or the first of several."""
+        return self.loads[0]
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan(Plan[OptionsFile]):
+    """A run, or a training and what its model does then.
+
+    Attributes
+    ----------
+    agent
+        Who decides or learns; its Python file has been run, and is not run again.
+    """
+
+    agent: AgentChoice
+
+    @property
+    def trains(self) -> bool:
+        """Whether the agent learns."""
+        return self.agent.kind is not AgentKind.POLICY and self.asked.agent_options.run == "train"
+
+
+def plan_of(asked: Asked, out: Path = NOWHERE) -> Plan[Asked]:
+    """Resolve options or a sweep: find the setting, and read what is simulated.
+
+    Parameters
+    ----------
+    asked
+        The options, explicit (`plans_of`), or the sweep.
+    out
+        The folder of the results.
+
+    Raises
+    ------
+    HdrlError
+        If something that they name is wrong.
+    """
+    setting = find_setting(asked.setting_name, asked.folder)
+    machine = setting.inputs.machine(asked)
+    if isinstance(asked, Sweep):
+        usual = setting.policies.default_baseline, setting.measures.compared
+        completed = asked.completed(machine, baseline=usual[0], metrics=usual[1])
+        return Plan(completed, setting, machine, tuple(setting.inputs.loads(asked, machine)), out)
+    return Plan(asked, setting, machine, (setting.inputs.load(asked, machine),), out)
+
+
+def plans_of(options: OptionsFile, out: Path) -> Iterator[RunPlan]:
+    """Resolve options: yield the plan of a training, or of each run; several have a folder each, ``run_0`` and so on.
+
+    The agent of each run is loaded for itself, since what one remembers must not pass to the next run.
+
+    Yields
+    ------
+    RunPlan
+        A plan.
+
+    Raises
+    ------
+    HdrlError
+        If something that they name is wrong.
+    """
+    setting, options = find_setting(options.setting_name, options.folder), options.explicit()
+    agent = choose_agent(options, setting)
+    learns = agent.kind is not AgentKind.POLICY
+    values = {"type": "LEARNING" if learns else "CLASSIC"}
+    if not learns and agent.path is None:
+        values[options.policy_key] = agent.policy
+    options = options.with_agent(**values)
+    if options.runs == 1 or (learns and options.agent_options.run == "train"):
+        each = {out: options}
+    else:
+        seeds = enumerate(options.run_seeds)
+        each = {out / f"run_{index}": options.changed(seed=seed, runs=1) for index, seed in seeds}
+    for number, (folder, one) in enumerate(each.items()):
+        agent = agent if number == 0 else choose_agent(one, setting)
+        machine = setting.inputs.machine(one)
+        yield RunPlan(one, setting, machine, (setting.inputs.load(one, machine),), folder, agent)
+
+
+def resolve_options(options: OptionsFile) -> OptionsFile:
+    """Return the options with all that they imply made explicit, so that equal experiments have equal options.
+
+    The kind of agent, the policy of the classic agent by today's name, and no copy of the seed. No agent's file is run
+    for that: it is believed to hold what the options say.
+
+    Raises
+    ------
+    OptionsError
+        If a classic agent without a file does not have exactly one policy.
+    """
+    setting, options = find_setting(options.setting_name, options.folder), options.explicit()
+    values = {"type": options.agent_type}
+    if options.agent_type == "CLASSIC" and options.agent_options.file is None:
+        values[options.policy_key] = _classic_policy(options, setting)
+    return options.with_agent(**values)
+
+
+def choose_agent(options: OptionsFile, setting: Setting) -> AgentChoice:
+    """Return the agent that options ask for; a Python file is run for it.
+
+    Raises
+    ------
+    OptionsError
+        If they do not say who learns, ask for a model where nothing learns, or do not name exactly one policy.
+    HdrlError
+        If the agent file is wrong.
+    """
+    given = options.agent_options
+    if given.file is not None:
+        agent = load_agent(
+            options.path_of(given.file),
+            lambda: _classic_policy(options, setting),
+            policies=setting.policies,
+            takes_first=options.takes_first_agent,
+        )
+    elif options.learning.algorithm is not None:
+        agent = built_in_agent(options, options.learning.algorithm)
+    elif options.agent_type == "LEARNING":
+        raise OptionsError(
+            f"{options.where}: asks for a LEARNING agent, but names none; name a Python file or one of "
+            f"{', '.join(ALGORITHMS)}"
+        )
+    else:
+        agent = AgentChoice("classic", _classic_policy(options, setting))
+    if agent.kind is AgentKind.POLICY:
+        for key, model in (("input_model", given.input_model), ("output_model", given.output_model)):
+            if model is not None:
+                raise OptionsError(
+                    f"{options.where}: {options.agent_block}.{key} is {model!r}, but a classic agent has no model"
+                )
+    return agent
+
+
+def _classic_policy(options: OptionsFile, setting: Setting) -> str:
+    written, key = options.policy(), f"{options.agent_block}.{options.policy_key}"
+    if is_policy_file(written):
+        raise OptionsError(f"{options.where}: {key} is {written!r}; a Python file goes into {options.agent_block}.file")
+    try:
+        return setting.policies.read(written)
+    except UnknownName as error:
+        raise OptionsError(f"{options.where}: {key}: {error}") from None

@@ -1,0 +1,434 @@
+"""What a site says of itself: nodes, partitions, weights, limits; from ``slurm.conf`` or a descriptor of hdrl's own."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from hdrl.base.errors import ReadError, quoted, suggest
+from hdrl.base.files import open_bytes, read_json, read_text
+from hdrl.options.block import Block
+from hdrl.options.problems import problem_of
+from hdrl.site.hostlist import MAX_NODES, node_names
+from hdrl.site.values import gres_gpus, memory_kb, minutes_s
+
+SCHEDULER_KEYS = (
+    *("SchedulerType", "SchedulerParameters", "SelectType", "SelectTypeParameters", "PriorityType", "PriorityFlags"),
+    *(
+        "PriorityCalcPeriod",
+        "PriorityDecayHalfLife",
+        "PriorityFavorSmall",
+        "PriorityMaxAge",
+        "PriorityUsageResetPeriod",
+    ),
+    *("PriorityWeightAge", "PriorityWeightAssoc", "PriorityWeightFairshare", "PriorityWeightJobSize"),
+    *("PriorityWeightPartition", "PriorityWeightQOS", "PriorityWeightTRES", "PreemptType", "PreemptMode"),
+    *("PreemptExemptTime", "KillWait", "OverTimeLimit", "EnforcePartLimits", "MaxArraySize", "MaxJobCount"),
+    *("FairShareDampeningFactor", "RequeueExit", "JobRequeue", "DefMemPerCPU", "MaxMemPerCPU", "DefMemPerNode"),
+)
+"""Keys of ``slurm.conf`` that decide about schedules; all others stay out of what is written."""
+
+_MOST_CORES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes that are alike.
+
+    Attributes
+    ----------
+    names
+        Their names, a list as Slurm writes it.
+    count
+        How many they are.
+    cores, memory_mib, gpus
+        What each has; memory 0: unknown.
+    features
+        Words that jobs may ask for.
+    """
+
+    names: str
+    count: int
+    cores: int
+    memory_mib: int = 0
+    gpus: int = 0
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition: which nodes its jobs may use, and under which limits.
+
+    Attributes
+    ----------
+    nodes
+        List of nodes; empty: all of them.
+    max_time_s, default_time_s
+        Limits of its jobs; ``None``: none.
+    tier, priority
+        ``PriorityTier`` and ``PriorityJobFactor``.
+    max_nodes
+        Most nodes of a job; ``None``: any number.
+    is_default
+        Whether jobs that name none go there.
+    """
+
+    nodes: str = ""
+    max_time_s: float | None = None
+    default_time_s: float | None = None
+    tier: int = 1
+    priority: int = 1
+    max_nodes: int | None = None
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SiteConf:
+    """What a site says of itself."""
+
+    name: str = ""
+    nodes: tuple[Nodes, ...] = ()
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    scheduler: Mapping[str, str] = field(default_factory=dict)
+    qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts_memory(self) -> bool:
+        """Whether memory is a resource that jobs take."""
+        return "MEMORY" in self.scheduler.get("SelectTypeParameters", "").upper()
+
+    def nodes_of(self, partition: str) -> frozenset[str]:
+        """Return the names of the nodes of a partition."""
+        found = self.partitions.get(partition)
+        listed = found.nodes if found is not None and found.nodes else ",".join(one.names for one in self.nodes)
+        return frozenset(node_names(listed))
+
+
+def read_conf(path: Path) -> SiteConf:
+    """Read ``slurm.conf``, or a descriptor (JSON).
+
+    Raises
+    ------
+    ReadError
+        If it is neither, or makes no sense.
+    """
+    return _read_descriptor(path) if path.suffix.lower() == ".json" else _read_slurm_conf(path)
+
+
+def read_qos(path: Path) -> dict[str, dict[str, str]]:
+    """Read what ``sacctmgr show qos -P`` prints: what is set, by name.
+
+    Raises
+    ------
+    ReadError
+        If it is no such table.
+    """
+    lines = [line for line in read_text(path).splitlines() if line.strip()]
+    header = lines[0].split("|") if lines else []
+    if "Name" not in header:
+        raise ReadError(path, "has no column Name, expected what 'sacctmgr show qos -P' prints", line=1)
+    found = {}
+    for number, line in enumerate(lines[1:], start=2):
+        cells = line.split("|")
+        if len(cells) != len(header):
+            raise ReadError(path, f"has {len(cells)} fields, expected {len(header)}", line=number)
+        row = dict(zip(header, cells, strict=True))
+        name = row.pop("Name")
+        found[name] = {key: text for key, text in row.items() if key and text}
+    return found
+
+
+class _Line:
+    """One line of ``slurm.conf``: its keys in lower case."""
+
+    def __init__(self, path: Path, number: int, text: str) -> None:
+        self._path, self._number = path, number
+        self.values: dict[str, str] = {}
+        for found in re.finditer(r'([A-Za-z_]+)\s*\+?=\s*("[^"]*"|\S+)', text):
+            self.values[found[1].lower()] = found[2].strip('"')
+        self.key = next(iter(self.values), "")
+
+    def error(self, problem: str) -> ReadError:
+        return ReadError(self._path, problem, line=self._number)
+
+    def integer(self, key: str, default: int, most: int) -> int:
+        text = self.values.get(key)
+        if text is None:
+            return default
+        if not text.isascii() or not text.isdigit() or len(text) > 12 or int(text) > most:
+            raise self.error(f"{key} is {quoted(text)}, expected a whole number up to {most:,}")
+        return int(text)
+
+    def listed(self, key: str) -> list[str]:
+        try:
+            return node_names(self.values.get(key, ""))
+        except ValueError as error:
+            raise self.error(f"{key} {error}") from None
+
+    def limit_s(self, key: str, default: float | None) -> float | None:
+        text = self.values.get(key)
+        if text is None:
+            return default
+        try:
+            found = minutes_s(text)
+        except ValueError:
+            raise self.error(f"{key} is {quoted(text)}, expected minutes or days-hours:minutes:seconds") from None
+        return float(found) if np.isfinite(found) else None
+
+
+def _lines(path: Path) -> Iterator[_Line]:
+    with open_bytes(path) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
+        held, first = "", 0
+        for number, raw in enumerate(text, start=1):
+            line = re.sub(r"(?<!\\)#.*", "", raw.rstrip("\r\n"))
+            first = first or number
+            if line.rstrip().endswith("\\"):
+                held += line.rstrip()[:-1] + " "
+                continue
+            whole, start = held + line, first
+            held, first = "", 0
+            if whole.strip():
+                yield _Line(path, start, whole if "=" in whole else re.sub(r"^\s*(\S+)\s+", r"\1=", whole))
+
+
+class _SlurmConf:
+    """What the lines of one ``slurm.conf`` say, line by line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._name = ""
+        self._scheduler: dict[str, str] = {}
+        self._nodes: list[Nodes] = []
+        self._n_nodes = 0
+        self._sets: dict[str, str] = {}
+        self._partitions: list[_Line] = []
+        self._defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
+        self._notes: list[str] = []
+
+    def add(self, line: _Line) -> None:
+        """Take one line."""
+        if line.key in self._defaults:
+            self._add_nodes_or_partition(line)
+        elif line.key == "nodeset":
+            self._sets[line.values["nodeset"]] = line.values.get("nodes", "")
+        elif line.key == "clustername":
+            self._name = line.values[line.key]
+        elif line.key == "include":
+            what = quoted(line.values[line.key])
+            self._notes.append(f"{self._path.name} includes {what}, which was not read: give it by --conf, too")
+        elif line.key in _SCHEDULER:
+            self._scheduler[_SCHEDULER[line.key]] = line.values[line.key]
+
+    def _add_nodes_or_partition(self, line: _Line) -> None:
+        defaults = self._defaults[line.key]
+        if line.values[line.key].upper() == "DEFAULT":
+            defaults |= {key: text for key, text in line.values.items() if key != line.key}
+            return
+        line.values = {**defaults, **line.values}
+        if line.key == "partitionname":
+            self._partitions.append(line)
+            return
+        self._nodes.append(_nodes(line))
+        self._n_nodes += self._nodes[-1].count
+        if self._n_nodes > MAX_NODES:
+            raise line.error(f"{self._n_nodes:,} nodes, more than {MAX_NODES:,}")
+
+    def conf(self) -> SiteConf:
+        """Return what all lines said.
+
+        Raises
+        ------
+        ReadError
+            If that is nothing.
+        """
+        partitions = {line.values["partitionname"]: _partition(line, self._sets) for line in self._partitions}
+        if not self._nodes and not partitions and not self._scheduler and not self._notes:
+            raise ReadError(
+                self._path, "names no nodes, partitions or rules, expected slurm.conf or a descriptor (.json)"
+            )
+        return SiteConf(self._name, tuple(self._nodes), partitions, self._scheduler, {}, tuple(self._notes))
+
+
+_SCHEDULER = {key.lower(): key for key in SCHEDULER_KEYS}
+
+
+def _read_slurm_conf(path: Path) -> SiteConf:
+    found = _SlurmConf(path)
+    for line in _lines(path):
+        found.add(line)
+    return found.conf()
+
+
+def _nodes(line: _Line) -> Nodes:
+    names = line.listed(line.key)
+    sockets = line.integer("socketsperboard", 0, _MOST_CORES) * line.integer("boards", 1, _MOST_CORES)
+    sockets = sockets or line.integer("sockets", 1, _MOST_CORES)
+    per_socket = line.integer("corespersocket", 1, _MOST_CORES) * line.integer("threadspercore", 1, _MOST_CORES)
+    cores = line.integer("cpus", line.integer("procs", sockets * per_socket, _MOST_CORES), _MOST_CORES)
+    if not names or not 1 <= cores <= _MOST_CORES:
+        raise line.error(f"{quoted(line.values[line.key])} has {cores:,} CPUs, expected at least one node and one CPU")
+    try:
+        gpus = gres_gpus(line.values.get("gres", ""))
+        memory_mib = memory_kb(line.values.get("realmemory", "0")) / 1024
+    except ValueError as error:
+        raise line.error(f"Gres or RealMemory: {error}") from None
+    if not memory_mib < 2**40 or not (np.isnan(gpus) or gpus < _MOST_CORES):
+        raise line.error("Gres or RealMemory is more than any node has")
+    features = line.values.get("features", line.values.get("feature", ""))
+    return Nodes(
+        names=line.values[line.key],
+        count=len(names),
+        cores=cores,
+        memory_mib=int(memory_mib),
+        gpus=0 if np.isnan(gpus) else int(gpus),
+        features=tuple(one for one in features.split(",") if one),
+    )
+
+
+def _partition(line: _Line, sets: Mapping[str, str]) -> Partition:
+    listed = line.values.get("nodes", "")
+    parts = [sets.get(part, part) for part in re.split(r",(?![^\[]*\])", listed)]
+    line.values["nodes"] = "" if "ALL" in (part.upper() for part in parts) else ",".join(filter(None, parts))
+    line.listed("nodes")
+    most = line.values.get("maxnodes", "UNLIMITED")
+    return Partition(
+        nodes=line.values["nodes"],
+        max_time_s=line.limit_s("maxtime", None),
+        default_time_s=line.limit_s("defaulttime", None),
+        tier=line.integer("prioritytier", line.integer("priority", 1, 65533), 65533),
+        priority=line.integer("priorityjobfactor", line.integer("priority", 1, 65533), 65533),
+        max_nodes=None if most.upper() in ("UNLIMITED", "INFINITE") else line.integer("maxnodes", 1, MAX_NODES),
+        is_default=line.values.get("default", "NO").upper() == "YES",
+    )
+
+
+Text = Annotated[str, Field(max_length=100_000)]
+Time = Annotated[float, Field(gt=0, le=1e12)]
+
+
+class _NodesInFile(Block):
+    """Nodes that are alike, in a descriptor."""
+
+    names: Text
+    cores: Annotated[int, Field(ge=1, le=_MOST_CORES)]
+    memory_mib: Annotated[int, Field(ge=0, le=2**40)] = 0
+    gpus: Annotated[int, Field(ge=0, le=_MOST_CORES)] = 0
+    features: list[Text] = Field(default_factory=list)
+
+
+class _PartitionInFile(Block):
+    """A partition in a descriptor."""
+
+    nodes: Text = ""
+    max_time_s: Time | None = None
+    default_time_s: Time | None = None
+    tier: Annotated[int, Field(ge=0, le=65533)] = 1
+    priority: Annotated[int, Field(ge=0, le=65533)] = 1
+    max_nodes: Annotated[int, Field(ge=0, le=MAX_NODES)] | None = None
+    is_default: bool = False
+
+
+class _SiteInFile(Block):
+    """A descriptor."""
+
+    name: Text = ""
+    nodes: list[_NodesInFile] = Field(min_length=1)
+    partitions: dict[str, _PartitionInFile] = Field(default_factory=dict)
+    scheduler: dict[str, Text] = Field(default_factory=dict)
+    qos: dict[str, dict[str, Text]] = Field(default_factory=dict)
+
+
+def _read_descriptor(path: Path) -> SiteConf:
+    data = read_json(path)
+    try:
+        found = _SiteInFile.model_validate(data)
+    except ValidationError as error:
+        raise ReadError(path, str(problem_of(_SiteInFile, error, "the file"))) from None
+    nodes = []
+    for place, one in enumerate(found.nodes):
+        try:
+            count = len(node_names(one.names))
+        except ValueError as error:
+            raise ReadError(path, f"nodes[{place}].names {error}") from None
+        if count == 0:
+            raise ReadError(path, f"nodes[{place}].names names no node")
+        nodes.append(Nodes(one.names, count, one.cores, one.memory_mib, one.gpus, tuple(one.features)))
+    if sum(one.count for one in nodes) > MAX_NODES:
+        raise ReadError(path, f"has more than {MAX_NODES:,} nodes")
+    for name, partition in found.partitions.items():
+        try:
+            node_names(partition.nodes)
+        except ValueError as error:
+            raise ReadError(path, f"partitions.{name}.nodes {error}") from None
+    partitions = {name: Partition(**one.model_dump()) for name, one in found.partitions.items()}
+    return SiteConf(found.name, tuple(nodes), partitions, found.scheduler, found.qos)
+
+
+def descriptor(conf: SiteConf) -> dict[str, Any]:
+    """Return the descriptor of a site, as `read_conf` reads it."""
+    return {
+        "name": conf.name,
+        "nodes": [
+            {
+                "names": one.names,
+                "cores": one.cores,
+                "memory_mib": one.memory_mib,
+                "gpus": one.gpus,
+                "features": list(one.features),
+            }
+            for one in conf.nodes
+        ],
+        "partitions": {
+            name: {
+                "nodes": one.nodes,
+                "max_time_s": one.max_time_s,
+                "default_time_s": one.default_time_s,
+                "tier": one.tier,
+                "priority": one.priority,
+                "max_nodes": one.max_nodes,
+                "is_default": one.is_default,
+            }
+            for name, one in conf.partitions.items()
+        },
+        "scheduler": dict(conf.scheduler),
+        "qos": {name: dict(values) for name, values in conf.qos.items()},
+    }
+
+
+def joined(confs: Iterable[SiteConf]) -> SiteConf:
+    """Return what several files say together; the later ones add to the earlier."""
+    result = SiteConf()
+    for one in confs:
+        result = replace(
+            result,
+            name=one.name or result.name,
+            nodes=(*result.nodes, *one.nodes),
+            partitions={**result.partitions, **one.partitions},
+            scheduler={**result.scheduler, **one.scheduler},
+            qos={**result.qos, **one.qos},
+            notes=(*result.notes, *one.notes),
+        )
+    return result
+
+
+def check_partitions(conf: SiteConf) -> list[str]:
+    """Return a sentence for each partition that names nodes that the site does not have."""
+    known = frozenset(name for one in conf.nodes for name in node_names(one.names))
+    notes = []
+    for name, partition in conf.partitions.items():
+        lacking = [one for one in node_names(partition.nodes) if one not in known] if known else []
+        if lacking:
+            notes.append(
+                f"partition {name} names {len(lacking):,} nodes that no NodeName describes, such as "
+                f"{quoted(lacking[0])} ({suggest(lacking[0], known)})"
+            )
+    return notes

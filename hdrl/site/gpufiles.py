@@ -1,0 +1,65 @@
+"""The GPUs of a site and the jobs that took some, in files that the setting of GPU clusters reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from hdrl.base.csvfiles import atomic_table
+from hdrl.base.files import write_json
+from hdrl.site.conf import SiteConf
+from hdrl.site.hostlist import node_names
+from hdrl.site.joining import Jobs
+from hdrl.site.records import Dump
+
+FOLDER = "gpu"
+
+_ANY = "gpu"
+"""Model of GPUs whose model is unknown."""
+
+
+def has_gpus(conf: SiteConf, jobs: Jobs) -> bool:
+    """Tell whether the site has GPUs that jobs took."""
+    return any(one.gpus for one in conf.nodes) and bool(np.any(jobs.records["gpus"] > 0))
+
+
+def write_gpu_files(folder: Path, conf: SiteConf, dump: Dump, jobs: Jobs) -> None:
+    """Write nodes and jobs as Alibaba's gpu-v2023 has them, and options that name both.
+
+    Parameters
+    ----------
+    folder
+        Where the folder `FOLDER` is made.
+    conf, dump, jobs
+        The site.
+    """
+    place = folder / FOLDER
+    place.mkdir()
+    models = {name: model for name, _, _, _, model in dump.nodes}
+    with atomic_table(place / "nodes.csv", ["sn", "cpu_milli", "memory_mib", "gpu", "model"]) as write_row:
+        for one in conf.nodes:
+            for name in node_names(one.names):
+                model = models.get(name, _ANY) if one.gpus else ""
+                write_row([name, one.cores * 1000, one.memory_mib or 2**20, one.gpus, model])
+    columns = (
+        *("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase"),
+        *("creation_time", "deletion_time", "scheduled_time"),
+    )
+    records = jobs.records[jobs.records["gpus"] > 0]
+    first_s = float(np.floor(records["eligible_s"].min()))
+    memory = np.where(records["memory_kb"] > 0, records["memory_kb"] * records["cores"] / 1024, 0.0)
+    with atomic_table(place / "jobs.csv", columns) as write_row:
+        for number, row in enumerate(records):
+            start_s = row["start_s"] - first_s
+            dates = [row["eligible_s"] - first_s, start_s + row["run_s"], start_s]
+            sizes = [int(row["cores"]) * 1000, int(memory[number]), int(row["gpus"]), 1000]
+            write_row([f"job{number + 1}", *sizes, "", "", "Succeeded", *(round(float(date), 3) for date in dates)])
+    options = {
+        "setting": "gpu",
+        "platform": "nodes.csv",
+        "workload": "jobs.csv",
+        "load": {"unrunnable": "leave out"},
+        "agent": {"type": "CLASSIC", "policy": "fifo"},
+    }
+    write_json(place / "options.json", options)

@@ -1,0 +1,383 @@
+"""From accounting data to the folder of a site: machine, workload, and what was read, joined and left out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdrl.base.errors import MissingExtra, OptionsError, OutputError, WorkloadError
+from hdrl.base.files import atomic_write, write_json
+from hdrl.base.hashing import sha256_of_file
+from hdrl.batch import Platform, build_platform, fits, workload_from_swf, write_swf
+from hdrl.site.conf import SiteConf, check_partitions, descriptor, joined, read_conf, read_qos
+from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
+from hdrl.site.joining import Jobs, jobs_of
+from hdrl.site.log import SiteLog, log_of, read_key
+from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, platform_of
+from hdrl.site.page import page_of, text_of
+from hdrl.site.readers import Choices, read_dump
+from hdrl.site.records import NAME_COLUMNS, Dump, Names
+from hdrl.site.replay import DEFAULT_JOBS, Replays, replay
+from hdrl.site.report import report_of
+from hdrl.site.values import Clock, find_zone
+
+TOO_WIDE = "more cores (or memory) than the machine has"
+
+PLATFORM, LOG, SITE, NAMES, OPTIONS = "platform.json", "jobs.swf", "site.json", "names.json", "options.json"
+REPORT, TEXT, PAGE = "import.json", "import.txt", "import.html"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportChoices:
+    """How accounting data becomes a site.
+
+    Attributes
+    ----------
+    confs
+        Files that describe the site: ``slurm.conf``, or a descriptor (JSON).
+    qos
+        What ``sacctmgr show qos -P`` prints.
+    form
+        Format of the dumps, ``"auto"``: by their first lines.
+    mapping
+        File that says what the columns of a table in CSV mean.
+    nodes_field
+        Field of a log in SWF that holds the number of nodes.
+    zone
+        Time zone of dates that say none; ``None``: UTC.
+    key
+        File with the key that names are hashed with; ``None``: names stay.
+    n_replayed
+        How many of the last jobs are replayed; ``None``: all; 0: none.
+    """
+
+    confs: tuple[Path, ...] = ()
+    qos: Path | None = None
+    form: str = "auto"
+    mapping: Path | None = None
+    nodes_field: int | None = None
+    zone: str | None = None
+    key: Path | None = None
+    n_replayed: int | None = DEFAULT_JOBS
+
+
+@dataclass(slots=True)
+class SiteImport:
+    """A site that was imported.
+
+    Attributes
+    ----------
+    files
+        Name and SHA-256 of each dump.
+    dump, jobs, conf, log, platform, replays
+        What was read and made.
+    zone
+        Name of the time zone.
+    notes
+        What a reader should know, a sentence each.
+    is_anonymous
+        Whether names are hashed.
+    """
+
+    files: list[tuple[str, str]]
+    dump: Dump
+    jobs: Jobs
+    conf: SiteConf
+    log: SiteLog
+    platform: Platform
+    replays: Replays
+    zone: str
+    notes: list[str] = field(default_factory=list)
+    is_anonymous: bool = False
+
+
+def import_site(
+    dumps: Sequence[Path],
+    out: Path,
+    choices: ImportChoices | None = None,
+    *,
+    force: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> SiteImport:
+    """Make the folder of a site from accounting data; it appears whole or not at all.
+
+    Parameters
+    ----------
+    dumps
+        Files of accounting data, which together tell of one site.
+    out
+        The folder.
+    choices
+        How to read them.
+    force
+        Whether a folder that such an import made is replaced.
+    progress
+        Called with what is done next.
+
+    Raises
+    ------
+    HdrlError
+        If a file cannot be read, no job is left, or the folder cannot be written.
+    """
+    choices = choices or ImportChoices()
+    progress = progress or _say_nothing
+    _check_out(out, force=force)
+    found = read_site(dumps, choices, progress)
+    progress("writing")
+    _write(found, out, force=force)
+    return found
+
+
+def _say_nothing(text: str) -> None:
+    del text
+
+
+def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[[str], None]) -> SiteImport:
+    """Read accounting data, and replay the end of it.
+
+    Parameters
+    ----------
+    dumps, choices, progress
+        As for `import_site`.
+
+    Raises
+    ------
+    OptionsError
+        If there is no dump.
+    WorkloadError
+        If no job is left.
+    HdrlError
+        If a file cannot be read.
+    """
+    if not dumps:
+        raise OptionsError("no dump given, expected at least one file of accounting data")
+    zone = find_zone(choices.zone)
+    key = None if choices.key is None else read_key(choices.key)
+    conf = joined(map(read_conf, choices.confs))
+    if choices.qos is not None:
+        conf = replace(conf, qos=read_qos(choices.qos))
+    clock = Clock(zone)
+    reading = Choices(clock, choices.mapping, choices.nodes_field)
+    parts = []
+    for path in dumps:
+        progress(f"reading {path.name}")
+        parts.append(read_dump(path, reading, choices.form))
+    dump = _together(parts)
+    _take_whole_nodes(dump, conf)
+    progress("joining")
+    jobs = jobs_of(dump)
+    if jobs.n_jobs == 0:
+        shown = ", ".join(f"{count:,} {reason}" for reason, count in (dump.skipped + jobs.left_out).items())
+        raise WorkloadError(f"{dumps[0]}: no job is left of {dump.n_rows:,} rows; left out: {shown}")
+    conf = partitions_of(completed(conf, dump, jobs), dump, jobs)
+    name = conf.name or dumps[0].name.partition(".")[0]
+    _leave_out(jobs, jobs.records["cores"] <= n_cores(conf), conf)
+    platform = build_platform(platform_of(conf), name=name)
+    log = log_of(dump, jobs, conf, name, choices.zone or "UTC", key)
+    if conf.counts_memory:
+        can_run = fits(workload_from_swf(log.log, platform, bandwidth="none"), platform)
+        if not np.all(can_run):
+            _leave_out(jobs, can_run, conf)
+            log = log_of(dump, jobs, conf, name, choices.zone or "UTC", key)
+    if choices.n_replayed == 0:
+        replays = Replays((), 0, 0, 0, log.log.n_rows)
+    else:
+        replays = replay(
+            log.log,
+            platform,
+            n_jobs=choices.n_replayed,
+            n_attempts=jobs.n_attempts,
+            partitions=log.names["partition"],
+            first_s=log.first_s,
+            progress=progress,
+        )
+    files = [(path.name, sha256_of_file(path)) for path in dumps]
+    found = SiteImport(files, dump, jobs, conf, log, platform, replays, choices.zone or "UTC")
+    found.is_anonymous = key is not None
+    found.notes = [*_notes(found, clock, choices)]
+    return found
+
+
+def _take_whole_nodes(dump: Dump, conf: SiteConf) -> None:
+    """Give each job that says its nodes all their cores: those of most nodes of the site, else one a node."""
+    if not dump.takes_whole_nodes:
+        return
+    sizes: Counter[int] = Counter()
+    for one in conf.nodes:
+        sizes[one.cores] += one.count
+    cores = sizes.most_common(1)[0][0] if sizes else 1
+    records = dump.records
+    is_known = records["nodes"] > 0
+    for column in ("cores", "requested_cores"):
+        records[column][is_known] = records["nodes"][is_known] * cores
+    if not sizes:
+        dump.notes.append("no description of nodes: a core of the machine stands for a whole node")
+    elif len(sizes) > 1:
+        dump.notes.append(f"nodes differ: each node of a job counts {cores:,} cores, as most nodes have")
+
+
+def _leave_out(jobs: Jobs, can_run: Any, conf: SiteConf) -> None:
+    n_wide = int(np.count_nonzero(~can_run))
+    if n_wide == 0:
+        return
+    if n_wide == jobs.n_jobs:
+        least = int(jobs.records["cores"].min())
+        raise WorkloadError(
+            f"no job fits on the {n_cores(conf):,} cores of the machine, the smallest wants {least:,}: "
+            "is this the slurm.conf of the dump?"
+        )
+    jobs.left_out[TOO_WIDE] += n_wide
+    jobs.records, jobs.n_attempts = jobs.records[can_run], jobs.n_attempts[can_run]
+
+
+def _together(parts: Sequence[Dump]) -> Dump:
+    """Return several dumps as one; names get the same numbers in all of them."""
+    if len(parts) == 1:
+        return parts[0]
+    names = {column: Names() for column in NAME_COLUMNS}
+    for part in parts:
+        for column in NAME_COLUMNS:
+            texts = part.names[column].texts()
+            numbers = np.array([*(names[column][text] for text in texts), -1], dtype=np.int32)
+            part.records[column] = numbers[part.records[column]]
+    return Dump(
+        ", ".join(dict.fromkeys(part.form for part in parts)),
+        np.concatenate([part.records for part in parts]),
+        names,
+        sum(part.n_rows for part in parts),
+        sum((part.skipped for part in parts), Counter()),
+        list(dict.fromkeys(note for part in parts for note in part.notes)),
+        [node for part in parts for node in part.nodes],
+        parts[0].header,
+        any(part.takes_whole_nodes for part in parts),
+    )
+
+
+def _many(n: int, what: str) -> str:
+    """Return a number and a noun, in the plural unless it is one."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def _notes(found: SiteImport, clock: Clock, choices: ImportChoices) -> list[str]:
+    """Return what would mislead a reader, most important first."""
+    conf = found.conf
+    notes = [*_notes_on_machine(found), *_notes_on_dates(clock, choices)]
+    if found.log.n_without_limit:
+        jobs = _many(found.log.n_without_limit, "job")
+        notes.append(f"{jobs} had no limit: a year counts as requested, as Slurm plans")
+    if found.log.n_without_request:
+        jobs = _many(found.log.n_without_request, "job")
+        notes.append(f"of {jobs} no request is known: the run time counts as requested, which no scheduler knows")
+    if found.jobs.lost_core_s > 0:
+        hours = f"{found.jobs.lost_core_s / 3600:,.2f} core hours"
+        notes.append(f"attempts before a requeue used {hours}, which simulations leave out")
+    notes.append("no accounting says what nodes draw: 10 W a core is assumed, so energies are not the site's")
+    return [*notes, *found.jobs.notes, *found.log.notes, *found.dump.notes, *conf.notes, *check_partitions(conf)]
+
+
+def _notes_on_machine(found: SiteImport) -> Iterator[str]:
+    """Say what simulations of the machine leave out."""
+    records, conf = found.jobs.records, found.conf
+    texts = found.dump.names["partition"].texts()
+    used = [texts[number] for number in np.unique(records["partition"]).tolist() if number >= 0]
+    if len(conf.partitions) > 1:
+        yield "partitions are not enforced in simulations: any job may start on any node"
+    lacking = sorted(name for name in used if name not in conf.partitions)
+    if lacking:
+        yield f"partitions that the description of the site lacks: {', '.join(lacking[:5])}"
+    n_gpu_jobs = int(np.count_nonzero(records["gpus"] > 0))
+    if n_gpu_jobs:
+        where = f"; the folder {FOLDER} has them for the setting of GPU clusters" if has_gpus(conf, found.jobs) else ""
+        yield f"{_many(n_gpu_jobs, 'job')} took GPUs, which are not enforced in simulations of batch jobs{where}"
+    n_after = int(np.count_nonzero(records["after"] >= 0))
+    if n_after:
+        yield (
+            f"{_many(n_after, 'job')} waited for another: fields 17 and 18 of the log say so; simulations take the "
+            "date from which it could start at the site instead"
+        )
+    peak = peak_cores(records["start_s"], records["run_s"], records["cores"])
+    if peak > n_cores(conf):
+        yield (
+            f"jobs had up to {peak:,} cores at one time, the machine has {n_cores(conf):,}: another slurm.conf, or "
+            "oversubscribed cores"
+        )
+
+
+def _notes_on_dates(clock: Clock, choices: ImportChoices) -> Iterator[str]:
+    if clock.n_local and choices.zone is None:
+        yield "dates without a zone count as UTC; --zone names the zone of the site"
+    if clock.n_ambiguous:
+        dates = _many(clock.n_ambiguous, "date")
+        yield f"{dates} in an hour that clocks repeat or skip: the earlier one counts"
+
+
+def _check_out(out: Path, *, force: bool) -> None:
+    if not out.exists():
+        if not out.parent.is_dir():
+            raise OutputError(f"{out}: its folder {out.parent} does not exist")
+        return
+    if not force:
+        raise OutputError(f"{out}: exists already, expected the name of a new folder (--force replaces an import)")
+    if not (out / REPORT).is_file() or out.is_symlink():
+        raise OutputError(f"{out}: is no folder that 'hdrl site import' made, so --force does not replace it")
+
+
+def _write(found: SiteImport, out: Path, *, force: bool) -> None:
+    """Write the folder beside its place, then put it there."""
+    try:
+        folder = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written ({error.strerror})") from None
+    try:
+        _write_files(found, folder)
+        umask = os.umask(0)
+        os.umask(umask)
+        folder.chmod(0o777 & ~umask)
+        if force and out.exists():
+            old = folder.with_name(f"{folder.name}.old")
+            out.rename(old)
+            folder.rename(out)
+            shutil.rmtree(old)
+        else:
+            folder.rename(out)
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_files(found: SiteImport, folder: Path) -> None:
+    write_json(folder / PLATFORM, platform_of(found.conf))
+    write_swf(found.log.log, folder / LOG)
+    write_json(folder / SITE, descriptor(found.conf))
+    write_json(folder / NAMES, found.log.names)
+    options = {
+        "seed": 1,
+        "platform_file_path": PLATFORM,
+        "workload_file_path": LOG,
+        "nb_jobs": found.jobs.n_jobs,
+        "workload": {"bandwidth": "none"},
+        "pybatsim": {"agent": {"type": "CLASSIC", "policy_pair": "fcfs+easy"}, "env": {"objective": "makespan"}},
+    }
+    write_json(folder / OPTIONS, options)
+    if has_gpus(found.conf, found.jobs):
+        write_gpu_files(folder, found.conf, found.dump, found.jobs)
+    report = report_of(found)
+    write_json(folder / REPORT, report)
+    with atomic_write(folder / TEXT) as file:
+        file.write(text_of(report))
+    try:
+        page = page_of(report)
+    except MissingExtra as error:
+        found.notes.append(f"no page {PAGE}: {error}")
+        return
+    with atomic_write(folder / PAGE) as file:
+        file.write(page)

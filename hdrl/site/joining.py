@@ -1,0 +1,225 @@
+"""From attempts to jobs: requeues and het jobs become one job each, and what never ran is left out and counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.site.records import UNKNOWN, Dump, State
+
+FloatArray = NDArray[np.float64]
+
+PENDING = "pending: it had not started"
+CANCELLED = "cancelled before it started"
+NEVER_STARTED = "ended without a start"
+NO_DATE = "no date of submission"
+NO_CORES = "no number of cores"
+NO_RUN_TIME = "no run time"
+TOO_LARGE = "numbers beyond all measure"
+
+_REUSED_AFTER_S = 7 * 86400
+"""A number that comes again so long after its job ended belongs to another job."""
+
+_LARGEST = 1e12
+
+SHORTEST_S = 1.0
+"""Accounting counts whole seconds: what ended in the second in which it started gets one."""
+
+
+@dataclass(slots=True)
+class Jobs:
+    """The jobs of a dump.
+
+    Attributes
+    ----------
+    records
+        One row per job, in the order of eligibility: submission and eligibility are those of its first attempt, start,
+        end and run time those of its last.
+    n_attempts
+        Rows that each job was joined from, shape ``(n_jobs,)``; components of a het job count once.
+    n_ids
+        Different ids in the dump, waiting tasks of arrays that share a row included once.
+    joined
+        What was joined, by name.
+    left_out
+        Jobs that were left out, by reason; the tasks of an array count one by one.
+    notes
+        What was changed to make jobs of rows, a sentence each.
+    lost_core_s
+        Core seconds of attempts that were followed by another.
+    """
+
+    records: NDArray[np.void]
+    n_attempts: NDArray[np.int64]
+    n_ids: int
+    joined: dict[str, int] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    lost_core_s: float = 0.0
+
+    @property
+    def n_jobs(self) -> int:
+        """Number of jobs."""
+        return len(self.records)
+
+
+def jobs_of(dump: Dump) -> Jobs:
+    """Return the jobs of a dump.
+
+    Parameters
+    ----------
+    dump
+        What a reader found.
+    """
+    records = dump.records
+    order = np.lexsort((records["submit_s"], records["component"], records["task"], records["job"], records["cluster"]))
+    records = records[order]
+    records, n_repeated = _without_repeated(records)
+    begins, n_reused = _first_attempts(records)
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(records)) - 1
+    found = records[last].copy()
+    for name in ("submit_s", "eligible_s"):
+        found[name] = records[name][first]
+    n_attempts = last - first + 1
+    used = np.where(records["run_s"] > 0, records["run_s"], 0.0) * np.maximum(records["cores"], 0)
+    is_earlier = np.ones(len(records), dtype=bool)
+    is_earlier[last] = False
+    jobs = Jobs(found, n_attempts, len(found), lost_core_s=float(np.sum(used[is_earlier & np.isfinite(used)])))
+    jobs.joined["requeues"] = int(np.sum(n_attempts - 1))
+    jobs.joined["array tasks"] = int(np.sum(found["n_tasks"][found["task"] >= 0]))
+    if n_repeated:
+        jobs.joined["rows that repeat another"] = n_repeated
+    if n_reused:
+        jobs.notes.append(f"numbers used again for another job: {n_reused:,}")
+    _join_components(jobs)
+    _complete(jobs, dump)
+    _leave_out(jobs)
+    order = np.argsort(jobs.records["eligible_s"], kind="stable")
+    jobs.records, jobs.n_attempts = jobs.records[order], jobs.n_attempts[order]
+    return jobs
+
+
+def _same_id(records: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Tell which rows have the id of the row before them."""
+    same = np.zeros(len(records), dtype=bool)
+    same[1:] = True
+    for name in ("cluster", "job", "task", "component"):
+        same[1:] &= records[name][1:] == records[name][:-1]
+    # Ranges of waiting tasks of one array share the number of no task.
+    same[1:] &= (records["n_tasks"][1:] == 1) & (records["n_tasks"][:-1] == 1)
+    return same
+
+
+def _without_repeated(records: NDArray[np.void]) -> tuple[NDArray[np.void], int]:
+    """Drop rows that the next one tells again, as exports do that overlap."""
+    again = _same_id(records)
+    again[1:] &= records["submit_s"][1:] == records["submit_s"][:-1]
+    start_s = records["start_s"]
+    again[1:] &= (start_s[1:] == start_s[:-1]) | np.isnan(start_s[:-1])
+    kept = np.ones(len(records), dtype=bool)
+    kept[:-1] = ~again[1:]
+    return records[kept], int(np.count_nonzero(again))
+
+
+def _first_attempts(records: NDArray[np.void]) -> tuple[NDArray[np.bool_], int]:
+    """Tell which rows begin a job, and how many do with the number of an earlier one."""
+    same = _same_id(records)
+    gap_s = np.zeros(len(records))
+    gap_s[1:] = records["submit_s"][1:] - records["end_s"][:-1]
+    is_other_user = np.zeros(len(records), dtype=bool)
+    is_other_user[1:] = records["user"][1:] != records["user"][:-1]
+    is_reused = same & (is_other_user | (gap_s > _REUSED_AFTER_S))
+    return ~same | is_reused, int(np.count_nonzero(is_reused))
+
+
+def _join_components(jobs: Jobs) -> None:
+    """Make one job of the components of each het job: they start together, so their cores add up."""
+    found = jobs.records
+    is_part = found["component"] >= 0
+    if not np.any(is_part):
+        return
+    parts = found[is_part]
+    begins = np.ones(len(parts), dtype=bool)
+    begins[1:] = (parts["job"][1:] != parts["job"][:-1]) | (parts["cluster"][1:] != parts["cluster"][:-1])
+    # A number that was used again begins a job anew with component 0.
+    begins[1:] |= parts["component"][1:] < parts["component"][:-1]
+    first = np.flatnonzero(begins)
+    whole = parts[first].copy()
+    whole["component"] = UNKNOWN
+    for name in ("cores", "requested_cores", "nodes", "gpus"):
+        whole[name] = np.add.reduceat(np.maximum(parts[name], 0), first)
+    for name, reduce in (("run_s", np.fmax), ("limit_s", np.fmax), ("end_s", np.fmax), ("start_s", np.fmax)):
+        whole[name] = reduce.reduceat(parts[name], first)
+    jobs.joined["het jobs"] = len(first)
+    jobs.joined["components of het jobs"] = len(parts)
+    other = parts["partition"] != np.repeat(whole["partition"], np.diff(np.append(first, len(parts))))
+    if np.any(other):
+        jobs.notes.append(
+            f"components of het jobs in another partition than the first: {np.count_nonzero(other):,}; that of the "
+            "first stands for the job"
+        )
+    attempts = jobs.n_attempts[is_part]
+    jobs.records = np.concatenate([found[~is_part], whole])
+    jobs.n_attempts = np.concatenate([jobs.n_attempts[~is_part], np.maximum.reduceat(attempts, first)])
+
+
+def _complete(jobs: Jobs, dump: Dump) -> None:
+    """Fill in what follows from other columns."""
+    found = jobs.records
+    has_started = np.isfinite(found["start_s"])
+    lacks = ~np.isfinite(found["run_s"]) & has_started
+    found["run_s"][lacks] = found["end_s"][lacks] - found["start_s"][lacks]
+    is_running = has_started & (found["state"] == State.RUNNING)
+    if np.any(is_running):
+        dates = np.concatenate([dump.records[name] for name in ("submit_s", "start_s", "end_s")])
+        latest_s = float(np.nanmax(dates))
+        unknown = is_running & ~np.isfinite(found["run_s"])
+        found["run_s"][unknown] = latest_s - found["start_s"][unknown]
+        n_running = int(np.count_nonzero(is_running))
+        jobs.notes.append(f"still running: {n_running:,}, kept with the time run so far")
+    is_short = has_started & (found["run_s"] == 0)
+    if np.any(is_short):
+        found["run_s"][is_short] = SHORTEST_S
+        n_short = int(np.count_nonzero(is_short))
+        jobs.notes.append(f"ended within the second of the start: {n_short:,}, which run {SHORTEST_S:g} s")
+    lacks = ~np.isfinite(found["eligible_s"])
+    found["eligible_s"][lacks] = found["submit_s"][lacks]
+    is_early = found["start_s"] < found["eligible_s"]
+    if np.any(is_early):
+        n_early = int(np.count_nonzero(is_early))
+        jobs.notes.append(f"started before the date of eligibility: {n_early:,}, which count as eligible at the start")
+        found["eligible_s"][is_early] = found["start_s"][is_early]
+    asked = found["cores"] < 1
+    found["cores"][asked] = found["requested_cores"][asked]
+    is_wider = has_started & (found["requested_cores"] > 0) & (found["cores"] > found["requested_cores"])
+    if np.any(is_wider):
+        n_wider = int(np.count_nonzero(is_wider))
+        jobs.notes.append(f"got more cores than requested (whole nodes): {n_wider:,}, which take what they got")
+
+
+def _leave_out(jobs: Jobs) -> None:
+    """Leave out jobs that no simulation can replay, each by its first reason."""
+    found = jobs.records
+    never = ~np.isfinite(found["start_s"])
+    state = found["state"]
+    sizes = np.stack([found["cores"], found["nodes"], found["gpus"]]).astype(np.float64)
+    reasons = {
+        PENDING: state == State.PENDING,
+        CANCELLED: never & (state == State.CANCELLED),
+        NEVER_STARTED: never,
+        NO_DATE: ~np.isfinite(found["eligible_s"]),
+        NO_CORES: found["cores"] < 1,
+        NO_RUN_TIME: ~(found["run_s"] > 0),
+        TOO_LARGE: (np.max(sizes, axis=0) > 2**31 - 1) | (found["run_s"] > _LARGEST),
+    }
+    kept = np.ones(len(found), dtype=bool)
+    for reason, applies in reasons.items():
+        n_jobs = int(np.sum(found["n_tasks"][kept & applies]))
+        if n_jobs:
+            jobs.left_out[reason] += n_jobs
+        kept &= ~applies
+    jobs.records, jobs.n_attempts = found[kept], jobs.n_attempts[kept]

@@ -1,0 +1,212 @@
+"""The jobs of a site as a log in the Standard Workload Format, with a table of the names behind its numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.errors import OptionsError, ReadError
+from hdrl.batch import SwfLog, unknown_rows
+from hdrl.site.conf import SiteConf
+from hdrl.site.joining import Jobs
+from hdrl.site.machine import n_cores
+from hdrl.site.records import UNKNOWN, Dump, State
+
+FloatArray = NDArray[np.float64]
+
+FIELDS = {"user": "user", "account": "group", "name": "executable", "qos": "queue", "partition": "partition"}
+"""Columns of records and the fields of the log that hold their numbers."""
+
+SECRET = ("user", "account", "name")
+"""Names that `--anonymize` hashes."""
+
+_STATUS = {
+    State.DONE: 1,
+    State.FAILED: 0,
+    State.CANCELLED: 5,
+    State.TIMEOUT: 0,
+    State.STOPPED: 0,
+    State.RUNNING: -1,
+}
+
+UNLIMITED_S = 365 * 86400.0
+"""What Slurm plans with for a job without a limit."""
+
+_LEAST_KEY_BYTES = 16
+
+
+def read_key(path: Path) -> bytes:
+    """Return the key that names are hashed with.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read.
+    OptionsError
+        If it is too short to be a key.
+    """
+    try:
+        key = path.read_bytes() if path.is_file() else None
+    except OSError as error:
+        raise ReadError(path, f"cannot be read ({error.strerror})") from None
+    if key is None:
+        raise ReadError(path, "no such file; make a key by 'head -c 32 /dev/urandom > KEY_FILE'")
+    if len(key) < _LEAST_KEY_BYTES:
+        raise OptionsError(f"{path}: holds {len(key)} bytes, expected a key of at least {_LEAST_KEY_BYTES}")
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLog:
+    """A log and what its numbers mean.
+
+    Attributes
+    ----------
+    log
+        The log: a row for each job, in the order of eligibility.
+    names
+        The names behind the numbers of each field, by position.
+    first_s
+        The date that is 0 in the log, in seconds since 1970.
+    start_s
+        When each job started, in seconds of the log.
+    n_without_limit, n_without_request
+        Jobs without a limit, and of which no request is known.
+    notes
+        What was changed, a sentence each.
+    """
+
+    log: SwfLog
+    names: dict[str, list[str]]
+    first_s: float
+    start_s: FloatArray
+    n_without_limit: int
+    n_without_request: int
+    notes: tuple[str, ...]
+
+
+def log_of(dump: Dump, jobs: Jobs, conf: SiteConf, name: str, zone: str, key: bytes | None) -> SiteLog:
+    """Return the log of the jobs of a site.
+
+    The submission date of the log is the date from which a job could start (Slurm's Eligible): waits count from there.
+
+    Parameters
+    ----------
+    dump, jobs, conf
+        What was read.
+    name
+        Name of the log.
+    zone
+        Name of the time zone.
+    key
+        Key that secret names are hashed with; ``None``: they stay.
+    """
+    records = jobs.records
+    first_s = float(np.floor(np.min(records["eligible_s"]))) if jobs.n_jobs else 0.0
+    rows = unknown_rows(jobs.n_jobs)
+    numbers, notes = _numbers(jobs, is_secret=key is not None)
+    rows["job_number"] = numbers
+    rows["submit_s"] = records["eligible_s"] - first_s
+    rows["wait_s"] = records["start_s"] - records["eligible_s"]
+    rows["run_s"] = records["run_s"]
+    rows["processors"] = rows["requested_processors"] = records["cores"]
+    limits, n_without_limit = _limits(dump, jobs, conf)
+    rows["requested_s"] = limits
+    if conf.counts_memory:
+        rows["requested_memory_kb"] = np.where(records["memory_kb"] > 0, records["memory_kb"], UNKNOWN)
+    status = np.full(max(State) + 1, -1)
+    for state, number in _STATUS.items():
+        status[state] = number
+    rows["status"] = status[records["state"]]
+    names = {}
+    for column, field in FIELDS.items():
+        used, rows[field] = _renumbered(records[column])
+        texts = dump.names[column].texts()
+        found = [texts[number] for number in used.tolist()]
+        names[field] = found if key is None or column not in SECRET else [_hashed(key, column, one) for one in found]
+    _preceding(rows, jobs, numbers)
+    header = {
+        "Version": "2.2",
+        "Computer": conf.name or "unknown",
+        "UnixStartTime": str(int(first_s)),
+        "TimeZoneString": zone,
+        "MaxJobs": str(jobs.n_jobs),
+        "MaxRecords": str(jobs.n_jobs),
+        "MaxProcs": str(n_cores(conf)),
+        "MaxNodes": str(sum(one.count for one in conf.nodes)),
+        "Note": "Submission dates are the dates from which jobs could start (eligible).",
+    }
+    for field in ("queue", "partition"):
+        if names[field]:
+            header[field.title()] = "\n".join(f"{number} {text}" for number, text in enumerate(names[field]))
+    return SiteLog(
+        SwfLog(name, rows, header),
+        names,
+        first_s,
+        records["start_s"] - first_s,
+        n_without_limit,
+        int(np.count_nonzero(rows["requested_s"] < 0)),
+        tuple(notes),
+    )
+
+
+def _numbers(jobs: Jobs, *, is_secret: bool) -> tuple[FloatArray, list[str]]:
+    """Return a number for each job: that of the accounting where each has its own."""
+    own = np.where(jobs.records["number"] >= 0, jobs.records["number"], jobs.records["job"])
+    if not is_secret and len(np.unique(own)) == len(own) and np.all((own >= 0) & (own < 2**53)):
+        return own.astype(np.float64), []
+    numbers = np.arange(1, jobs.n_jobs + 1, dtype=np.float64)
+    return numbers, ["jobs are numbered from 1 in the order of eligibility"]
+
+
+def _limits(dump: Dump, jobs: Jobs, conf: SiteConf) -> tuple[FloatArray, int]:
+    """Return the requested times: the limit of the partition where jobs have none, a year where that has none, too."""
+    limits = np.array(jobs.records["limit_s"])
+    texts = dump.names["partition"].texts()
+    # No name, and with it the number -1, has no limit of its own.
+    most = np.full(len(texts) + 1, np.nan)
+    for number, text in enumerate(texts):
+        partition = conf.partitions.get(text)
+        if partition is not None and partition.max_time_s is not None:
+            most[number] = partition.max_time_s
+    of_partition = most[jobs.records["partition"]]
+    limits = np.where(np.isfinite(limits), limits, np.where(np.isfinite(of_partition), of_partition, limits))
+    is_endless = np.isinf(limits)
+    limits[is_endless] = UNLIMITED_S
+    return np.where(limits > 0, limits, float(UNKNOWN)), int(np.count_nonzero(is_endless))
+
+
+def _renumbered(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], FloatArray]:
+    """Return the numbers that are used, and each job's place among them."""
+    used, place = np.unique(numbers, return_inverse=True)
+    if len(used) and used[0] == UNKNOWN:
+        return used[1:], place.astype(np.float64) - 1
+    return used, place.astype(np.float64)
+
+
+def _preceding(rows: NDArray[np.void], jobs: Jobs, numbers: FloatArray) -> None:
+    """Fill in fields 17 and 18: the job that one waited for, and how long after its end it could start."""
+    records = jobs.records
+    waiting = np.flatnonzero(records["after"] >= 0)
+    if len(waiting) == 0:
+        return
+    place_of: Mapping[tuple[int, int], int] = {
+        (job, task): place
+        for place, (job, task) in enumerate(zip(records["job"].tolist(), records["task"].tolist(), strict=True))
+    }
+    for place in waiting.tolist():
+        other = place_of.get((int(records["after"][place]), int(records["after_task"][place])))
+        if other is not None and other != place:
+            rows["preceding_job"][place] = numbers[other]
+            think_s = records["eligible_s"][place] - (records["start_s"][other] + records["run_s"][other])
+            rows["think_s"][place] = max(think_s, 0.0)
+
+
+def _hashed(key: bytes, kind: str, text: str) -> str:
+    return hmac.new(key, f"{kind}\0{text}".encode(), hashlib.sha256).hexdigest()[:16]

@@ -1,0 +1,191 @@
+"""The machine of a site: a platform file with its nodes, and which nodes are in which partitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.errors import WorkloadError
+from hdrl.site.conf import Nodes, Partition, SiteConf
+from hdrl.site.hostlist import MAX_NODES, node_names
+from hdrl.site.joining import Jobs
+from hdrl.site.records import Dump
+
+CORE_POWER_W = 10.0
+"""No accounting says what a node draws; this is what ``homogeneous:<n>`` takes."""
+
+ENDLESS_GB = ENDLESS_GBPS = 1e9
+
+MIB_PER_GB = 1024
+"""How platform files count memory."""
+
+
+def platform_of(conf: SiteConf) -> dict[str, Any]:
+    """Return the description of the machine, whose node i is the i-th node of the site.
+
+    A core does 1 Gflop/s, so that run times are those of the accounting. Memory is only limited where jobs take it.
+
+    Parameters
+    ----------
+    conf
+        The site.
+    """
+    types: dict[str, dict[str, Any]] = {"processors": {}, "nodes": {}}
+    used: list[tuple[str, int]] = []
+    for one in conf.nodes:
+        memory_gb = one.memory_mib / MIB_PER_GB if conf.counts_memory and one.memory_mib else ENDLESS_GB
+        chip = f"{one.cores} cores"
+        name = chip if memory_gb == ENDLESS_GB else f"{chip}, {one.memory_mib} MiB"
+        types["processors"][chip] = {
+            "cores": one.cores,
+            "clock_rate": 1.0,
+            "dpflops_per_cycle": 1.0,
+            "mem_bw": ENDLESS_GBPS,
+            "power": one.cores * CORE_POWER_W,
+        }
+        types["nodes"][name] = {
+            "processors": [{"type": chip, "number": 1}],
+            "memory": {"capacity": max(memory_gb, 1e-6)},
+        }
+        used.append((name, one.count))
+    groups = [
+        {"type": name, "number": sum(count for _, count in group)}
+        for name, group in groupby(used, key=lambda pair: pair[0])
+    ]
+    link = {"type": "100 Gigabit Ethernet", "latency": "0us"}
+    return {
+        "clusters": [{"id": "site", "nodes": groups, "local_links": link}],
+        "global_links": link,
+        "types": types,
+    }
+
+
+def n_cores(conf: SiteConf) -> int:
+    """Return the cores of all nodes."""
+    return sum(one.count * one.cores for one in conf.nodes)
+
+
+def peak_cores(start_s: NDArray[np.float64], run_s: NDArray[np.float64], cores: NDArray[np.int64]) -> int:
+    """Return the most cores that jobs had at one time.
+
+    Parameters
+    ----------
+    start_s, run_s, cores
+        When each job started, how long it ran, and on how many cores, shape ``(n_jobs,)``.
+    """
+    if len(start_s) == 0:
+        return 0
+    dates = np.concatenate([start_s, start_s + run_s])
+    changes = np.concatenate([cores, -cores])
+    order = np.lexsort((changes, dates))  # what ends frees its cores before what starts takes them
+    return int(np.max(np.cumsum(changes[order])))
+
+
+def completed(conf: SiteConf, dump: Dump, jobs: Jobs) -> SiteConf:
+    """Return the site with nodes, if it does not say them: those that the dump describes or names, else one.
+
+    Parameters
+    ----------
+    conf
+        What the site says of itself.
+    dump, jobs
+        What the accounting says.
+
+    Raises
+    ------
+    WorkloadError
+        If there is no job to see a machine in.
+    """
+    if conf.nodes:
+        return conf
+    if dump.nodes:
+        nodes = tuple(Nodes(name, 1, max(cores, 1), memory, gpus) for name, cores, memory, gpus, _ in dump.nodes)
+        return replace(conf, nodes=nodes)
+    records = jobs.records
+    peak = peak_cores(records["start_s"], records["run_s"], records["cores"])
+    if peak == 0:
+        raise WorkloadError("the dump holds no job that ran, so no machine can be seen in it")
+    said = None if dump.takes_whole_nodes else _said_size(dump)
+    named = _named_nodes(dump, jobs)
+    if named and sum(named.values()) >= peak:
+        grouped = [
+            Nodes(",".join(names), len(names), cores)
+            for cores, names in ((cores, [name for name, _ in group]) for cores, group in _by_cores(named))
+        ]
+        note = (
+            f"no slurm.conf: {len(named):,} nodes as jobs name them, each with the most cores that one of its jobs had "
+            "there"
+        )
+        return replace(conf, nodes=tuple(grouped), notes=(*conf.notes, note))
+    if said:
+        n_nodes, cores = said
+        note = f"no description of nodes: {n_nodes:,} nodes of {cores:,} cores, as the header of the log says"
+        return replace(conf, nodes=(Nodes(f"node[1-{n_nodes}]", n_nodes, cores),), notes=(*conf.notes, note))
+    note = f"no description of nodes: one machine of {peak:,} cores, the most that jobs had at one time"
+    return replace(conf, nodes=(Nodes("machine", 1, peak),), notes=(*conf.notes, note))
+
+
+def _said_size(dump: Dump) -> tuple[int, int] | None:
+    """Return nodes and cores of each that the header of a log says."""
+    numbers = {}
+    for key in ("MaxProcs", "MaxNodes"):
+        word = dump.header.get(key, "").split()[:1]
+        if word and word[0].isascii() and word[0].isdigit() and len(word[0]) < 10:
+            numbers[key] = int(word[0])
+    cores, nodes = numbers.get("MaxProcs", 0), numbers.get("MaxNodes", 0)
+    if cores < 1:
+        return None
+    if 1 <= nodes <= MAX_NODES and cores % nodes == 0:
+        return nodes, cores // nodes
+    return 1, cores
+
+
+def _named_nodes(dump: Dump, jobs: Jobs) -> dict[str, int]:
+    """Return the nodes that jobs name, each with the most cores that one job had there."""
+    records = jobs.records
+    found: Counter[str] = Counter()
+    texts = dump.names["node_list"].texts()
+    pairs, _ = _unique_pairs(records["node_list"], records["cores"])
+    for number, cores in pairs:
+        if number < 0:
+            continue
+        try:
+            names = node_names(texts[number])
+        except ValueError:
+            continue
+        for name in names:
+            found[name] = max(found[name], -(-cores // len(names)))
+        if len(found) > MAX_NODES:
+            return {}
+    return dict(sorted(found.items()))
+
+
+def _unique_pairs(first: NDArray[Any], second: NDArray[Any]) -> tuple[list[tuple[int, int]], None]:
+    pairs = np.unique(np.stack([first.astype(np.int64), second.astype(np.int64)]), axis=1)
+    return [(int(one), int(other)) for one, other in pairs.T], None
+
+
+def _by_cores(named: dict[str, int]) -> Any:
+    ordered = sorted(named.items(), key=lambda pair: (pair[1], pair[0]))
+    return groupby(ordered, key=lambda pair: pair[1])
+
+
+def partitions_of(conf: SiteConf, dump: Dump, jobs: Jobs) -> SiteConf:
+    """Return the site with the partitions that jobs name, if it describes none.
+
+    Parameters
+    ----------
+    conf, dump, jobs
+        As for `completed`.
+    """
+    if conf.partitions:
+        return conf
+    texts = dump.names["partition"].texts()
+    used = np.unique(jobs.records["partition"])
+    found = {texts[number]: Partition() for number in used.tolist() if number >= 0}
+    return replace(conf, partitions=found)

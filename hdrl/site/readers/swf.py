@@ -1,0 +1,129 @@
+"""Logs in the Standard Workload Format, with node counts in the descriptors that some sites put behind the fields."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.errors import ReadError
+from hdrl.base.files import open_bytes
+from hdrl.batch import SwfLog, read_swf
+from hdrl.site.records import UNKNOWN, Dump, State, integers, new_names, unknown_records
+
+_N_FIELDS = 18
+_NODES = re.compile(r"(?:^|[^A-Za-z])(?:n_?nodes|num_?nodes|node_?count|nodes?)[\"']?\s*[:=]\s*[\"']?(\d{1,9})", re.I)
+
+_STATES = {1: State.DONE, 0: State.FAILED, 5: State.CANCELLED, 2: State.STOPPED, 3: State.DONE, 4: State.FAILED}
+PARTIAL = "parts of a checkpointed job, of which another row tells the whole"
+
+
+def is_swf(first_line: str) -> bool:
+    """Tell whether a file begins as a log in SWF: with a directive or 18 numbers."""
+    if first_line.startswith(";"):
+        return True
+    words = first_line.split()
+    return len(words) >= _N_FIELDS and all(re.fullmatch(r"-?\d+(?:\.\d+)?", word) for word in words[:_N_FIELDS])
+
+
+def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
+    """Read a log in SWF.
+
+    Where each line has something behind its 18 fields that says a number of nodes (``nodes=12``), or ``nodes_field``
+    names a field, that number of nodes counts; cores then follow from the nodes of the site.
+
+    Parameters
+    ----------
+    path
+        The log.
+    nodes_field
+        Number of the field that holds the nodes of a job, counted from 1.
+
+    Raises
+    ------
+    ReadError
+        If it is no such log, or lacks the field.
+    """
+    log = read_swf(path)
+    rows = log.rows
+    records = unknown_records(len(rows))
+    first_s = _first_s(log)
+    records["job"] = integers(rows["job_number"])
+    records["submit_s"] = np.where(rows["submit_s"] >= 0, rows["submit_s"] + first_s, np.nan)
+    records["eligible_s"] = records["submit_s"]
+    records["start_s"] = np.where(rows["wait_s"] >= 0, records["submit_s"] + rows["wait_s"], np.nan)
+    records["run_s"] = np.where(rows["run_s"] >= 0, rows["run_s"], np.nan)
+    records["end_s"] = records["start_s"] + records["run_s"]
+    records["limit_s"] = np.where(rows["requested_s"] > 0, rows["requested_s"], np.nan)
+    records["cores"] = integers(np.where(rows["processors"] > 0, rows["processors"], rows["requested_processors"]))
+    records["requested_cores"] = integers(rows["requested_processors"])
+    records["memory_kb"] = np.where(rows["requested_memory_kb"] > 0, rows["requested_memory_kb"], np.nan)
+    records["gpus"] = 0
+    records["after"] = np.where(rows["preceding_job"] > 0, integers(rows["preceding_job"]), UNKNOWN)
+    status = rows["status"]
+    records["state"] = State.DONE
+    for number, state in _STATES.items():
+        records["state"][status == number] = state
+    names = new_names()
+    shown = {"user": "user", "account": "group", "name": "executable", "qos": "queue", "partition": "partition"}
+    for column, field in shown.items():
+        titles = _titles(log, field)
+        texts = ["" if value < 0 else titles.get(int(value), str(int(value))) for value in rows[field].tolist()]
+        records[column] = names[column].numbers(texts, len(texts))
+    notes = ["the log says when jobs were submitted, not from when they could start: waits count from the submission"]
+    takes_whole_nodes = _read_nodes(path, records, nodes_field, notes)
+    whole = np.isin(status, (2, 3, 4), invert=True)
+    is_part = ~whole & np.isin(records["job"], records["job"][whole])
+    dump = Dump("swf", records[~is_part], names, len(rows), notes=notes, header=dict(log.header))
+    dump.takes_whole_nodes = takes_whole_nodes
+    if np.any(is_part):
+        dump.skipped[PARTIAL] = int(np.count_nonzero(is_part))
+    return dump
+
+
+def _first_s(log: SwfLog) -> float:
+    word = log.header.get("UnixStartTime", "").split()[:1]
+    return float(word[0]) if word and word[0].isascii() and word[0].isdigit() and len(word[0]) < 12 else 0.0
+
+
+def _titles(log: SwfLog, field: str) -> dict[int, str]:
+    """Return the names of queues and partitions in the header: ``; Queue: 1 batch``."""
+    lines = log.header.get(field.title(), "").split("\n")
+    found = [re.match(r"(\d{1,9})[\s:,]+(\S+)", line) for line in lines]
+    return {int(one[1]): one[2] for one in found if one is not None}
+
+
+def _read_nodes(path: Path, records: NDArray[np.void], nodes_field: int | None, notes: list[str]) -> bool:
+    """Read the nodes of jobs from what stands behind the 18 fields, or from a field; tell whether there are some."""
+    nodes = np.full(len(records), UNKNOWN, dtype=np.int64)
+    place = 0
+    with open_bytes(path) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
+        for number, line in enumerate(text, start=1):
+            words = line.split()
+            if not words or words[0].startswith(";") or place >= len(records):
+                continue
+            if nodes_field is not None:
+                nodes[place] = _field(path, words, nodes_field, number)
+            elif len(words) > _N_FIELDS:
+                found = _NODES.search(line.split(maxsplit=_N_FIELDS)[_N_FIELDS])
+                nodes[place] = int(found[1]) if found is not None else UNKNOWN
+            place += 1
+    is_known = nodes > 0
+    if np.any(is_known):
+        records["nodes"] = np.where(is_known, nodes, records["nodes"])
+        where = "the descriptor at the end of lines" if nodes_field is None else f"field {nodes_field}"
+        notes.append(f"number of nodes from {where}: {np.count_nonzero(is_known):,} jobs, which have whole nodes")
+    return bool(np.any(is_known))
+
+
+def _field(path: Path, words: list[str], nodes_field: int, number: int) -> int:
+    if nodes_field > len(words):
+        raise ReadError(path, f"{len(words)} fields, expected nodes in field {nodes_field}", line=number)
+    text = words[nodes_field - 1]
+    if not re.fullmatch(r"-1|\d{1,9}", text):
+        raise ReadError(path, f"field {nodes_field} is {text[:40]!r}, expected a number of nodes", line=number)
+    return int(text)

@@ -1,0 +1,247 @@
+"""How far a replay of the site's policy is from what happened: the order of starts, waits, by partition, by week."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.batch import Platform, SwfLog, simulate, workload_from_swf
+from hdrl.site.machine import peak_cores
+
+FloatArray = NDArray[np.float64]
+
+STAND_INS = ("fcfs+easy", "fcfs+conservative")
+"""Policies that stand for the site's own until there is a better one."""
+
+DEFAULT_JOBS = 20_000
+WARM_UP_SHARE = 0.1
+"""Share of the replayed jobs that only fill the machine, which is empty when a replay begins."""
+
+_LEAST_FOR_WARM_UP = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """How far the replay of some jobs is from what happened.
+
+    Attributes
+    ----------
+    n_jobs
+        Jobs that are compared.
+    discordant_share
+        Share of the pairs of jobs that start in the other order; NaN for less than two jobs.
+    mean_wait_s, site_mean_wait_s
+        Mean wait in the replay, and at the site.
+    median_wait_s, site_median_wait_s, p95_wait_s, site_p95_wait_s
+        The same for the median and the 95th percentile.
+    mean_shift_s
+        Mean distance of the starts of a job, whichever is earlier.
+    """
+
+    n_jobs: int
+    discordant_share: float
+    mean_wait_s: float
+    site_mean_wait_s: float
+    median_wait_s: float
+    site_median_wait_s: float
+    p95_wait_s: float
+    site_p95_wait_s: float
+    mean_shift_s: float
+
+    @property
+    def wait_ratio(self) -> float:
+        """Mean wait in the replay over that at the site; NaN where nobody waited there."""
+        return self.mean_wait_s / self.site_mean_wait_s if self.site_mean_wait_s > 0 else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The replay under one policy.
+
+    Attributes
+    ----------
+    policy
+        Its name.
+    whole
+        The distance over all jobs that are compared.
+    by_partition, by_week
+        The same for the jobs of each partition, and of each week in which jobs became eligible.
+    peak_cores, site_peak_cores
+        Most cores in use at one time, in the replay and at the site.
+    """
+
+    policy: str
+    whole: Distance
+    by_partition: Mapping[str, Distance]
+    by_week: Mapping[str, Distance]
+    peak_cores: int
+    site_peak_cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """The replays of a log.
+
+    Attributes
+    ----------
+    replays
+        One per policy.
+    n_replayed, n_warm_up, n_requeued
+        Jobs that were replayed, and those of them that are not compared, because the machine fills up, and because they
+        were requeued.
+    first_job
+        How many jobs of the log come before the replayed ones.
+    """
+
+    replays: tuple[Replay, ...]
+    n_replayed: int
+    n_warm_up: int
+    n_requeued: int
+    first_job: int
+
+    @property
+    def nearest(self) -> Replay | None:
+        """The replay with the fewest pairs of jobs in another order, ``None`` if nothing was replayed."""
+        known = [one for one in self.replays if np.isfinite(one.whole.discordant_share)]
+        return min(known, key=lambda one: one.whole.discordant_share, default=None)
+
+
+def replay(
+    log: SwfLog,
+    platform: Platform,
+    *,
+    n_jobs: int | None,
+    n_attempts: NDArray[np.int64],
+    partitions: Sequence[str],
+    first_s: float,
+    progress: Callable[[str], None],
+) -> Replays:
+    """Replay the last jobs of a log under the stand-ins for the site's own policy.
+
+    Parameters
+    ----------
+    log
+        The log; it tells all jobs with their waits, in the order of submission.
+    platform
+        The machine.
+    n_jobs
+        How many jobs to replay; ``None``: all.
+    n_attempts
+        Attempts of each job; those with several are simulated and not compared.
+    partitions
+        Names of the partitions.
+    first_s
+        Date 0 of the log in seconds since 1970.
+    progress
+        Called with what is done next.
+    """
+    n_replayed = log.n_rows if n_jobs is None else min(n_jobs, log.n_rows)
+    first = log.n_rows - n_replayed
+    part = slice(first, log.n_rows)
+    rows = log.rows[part]
+    n_warm_up = int(n_replayed * WARM_UP_SHARE) if n_replayed >= _LEAST_FOR_WARM_UP else 0
+    counts = n_attempts[part] == 1
+    counts[:n_warm_up] = False
+    n_requeued = int(np.count_nonzero(n_attempts[part][n_warm_up:] > 1))
+    if n_replayed == 0 or not np.any(counts):
+        return Replays((), n_replayed, n_warm_up, n_requeued, first)
+    workload = workload_from_swf(SwfLog(log.name, rows, log.header), platform, bandwidth="none")
+    site_start_s = rows["submit_s"] + rows["wait_s"]
+    shift_s = float(rows["submit_s"].min())
+    # Monday, 1970-01-05, began a week.
+    weeks = np.floor((rows["submit_s"] + first_s - 4 * 86400) / (7 * 86400)).astype(np.int64)
+    cores = rows["processors"].astype(np.int64)
+    found = []
+    for policy in STAND_INS:
+        progress(f"replaying {n_replayed:,} jobs under {policy}")
+        trace = simulate(platform, workload, policy, energy=False)
+        start_s = trace.records["start_s"] + shift_s
+
+        def distance(chosen: NDArray[np.bool_], start_s: FloatArray = start_s) -> Distance:
+            return _distance(rows["submit_s"][chosen], site_start_s[chosen], start_s[chosen])
+
+        found.append(
+            Replay(
+                policy,
+                distance(counts),
+                {
+                    _name(partitions, number): distance(counts & (rows["partition"] == number))
+                    for number in np.unique(rows["partition"][counts]).tolist()
+                },
+                {_week(week): distance(counts & (weeks == week)) for week in np.unique(weeks[counts]).tolist()},
+                peak_cores(start_s, rows["run_s"], cores),
+                peak_cores(site_start_s, rows["run_s"], cores),
+            )
+        )
+    return Replays(tuple(found), n_replayed, n_warm_up, n_requeued, first)
+
+
+def _name(partitions: Sequence[str], number: float) -> str:
+    return partitions[int(number)] if number >= 0 else "(none)"
+
+
+def _week(number: int) -> str:
+    year, week, _ = datetime.fromtimestamp((number * 7 + 4) * 86400, UTC).isocalendar()
+    return f"{year}-W{week:02d}"
+
+
+def _distance(submit_s: FloatArray, site_start_s: FloatArray, start_s: FloatArray) -> Distance:
+    waits, site_waits = start_s - submit_s, site_start_s - submit_s
+    return Distance(
+        len(submit_s),
+        discordant_share(site_start_s, start_s),
+        float(np.mean(waits)),
+        float(np.mean(site_waits)),
+        float(np.median(waits)),
+        float(np.median(site_waits)),
+        float(np.percentile(waits, 95)),
+        float(np.percentile(site_waits, 95)),
+        float(np.mean(np.abs(start_s - site_start_s))),
+    )
+
+
+def discordant_share(first_s: FloatArray, second_s: FloatArray) -> float:
+    """Return the share of all pairs of jobs that two schedules start in opposite orders; NaN for less than two jobs.
+
+    Pairs that one of them starts at the same time are in no opposite order.
+
+    Parameters
+    ----------
+    first_s, second_s
+        When each job starts in the one and in the other, shape ``(n_jobs,)``.
+    """
+    n_jobs = len(first_s)
+    if n_jobs < 2:
+        return float("nan")
+    # Engines start what starts together in steps far below a second.
+    first_s, second_s = np.round(first_s, 3), np.round(second_s, 3)
+    order = np.lexsort((second_s, first_s))
+    ranks = np.unique(second_s, return_inverse=True)[1][order]
+    return n_inversions(ranks) / (n_jobs * (n_jobs - 1) / 2)
+
+
+def n_inversions(ranks: NDArray[np.int64]) -> int:
+    """Return how many pairs of numbers have the larger one first.
+
+    Goes bit by bit, highest first: numbers that agree so far are side by side, in their order, and a pair is counted at
+    the first bit in which it differs.
+
+    Parameters
+    ----------
+    ranks
+        Whole numbers, not negative, shape ``(n,)``.
+    """
+    total = 0
+    for bit in range(int(ranks.max(initial=0)).bit_length() - 1, -1, -1):
+        is_one = (ranks >> bit) & 1
+        ones = np.cumsum(is_one)
+        group = ranks >> (bit + 1)
+        begins = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        before = np.repeat(ones[begins] - is_one[begins], np.diff(np.append(begins, len(ranks))))
+        total += int(np.sum((ones - before)[is_one == 0]))
+        ranks = ranks[np.lexsort((is_one, group))]
+    return total

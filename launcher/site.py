@@ -1,0 +1,126 @@
+"""``hdrl site``: a cluster's accounting data becomes a machine and a workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hdrl.base.errors import OptionsError
+from hdrl.launcher.completion import files_or
+from hdrl.launcher.errors import CleanErrors
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def site() -> None:
+    """Import the accounting data of a cluster, show what was imported."""
+
+
+@site.command("import", cls=CleanErrors)
+@click.argument("dumps", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DUMP...")
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to make.")
+@click.option(
+    "--conf",
+    "confs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="slurm.conf, or a descriptor of the site (.json); repeatable.",
+)
+@click.option("--qos", type=click.Path(path_type=Path), metavar="FILE", help="What 'sacctmgr show qos -P' prints.")
+@click.option("--format", "form", default="auto", show_default=True, metavar="NAME", help="Format of the dumps.")
+@click.option(
+    "--mapping", type=click.Path(path_type=Path), metavar="FILE", help="Meaning of the columns of a CSV file."
+)
+@click.option("--nodes-field", type=click.IntRange(1), metavar="N", help="Field of an SWF log with the nodes of a job.")
+@click.option("--zone", metavar="NAME", help="Time zone of dates that say none, such as Europe/Madrid; UTC by default.")
+@click.option(
+    "--anonymize", "key", type=click.Path(path_type=Path), metavar="KEY_FILE", help="Hash names with the key in a file."
+)
+@click.option(
+    "--replay",
+    "n_replayed",
+    default="20000",
+    show_default=True,
+    metavar="N",
+    help="How many of the last jobs to replay: a number, all, or none.",
+)
+@click.option("--force", is_flag=True, help="Replace a folder that such an import made.")
+@click.option("-q", "--quiet", is_flag=True, help="Only print the folder.")
+def import_command(
+    dumps: tuple[Path, ...],
+    out: Path,
+    confs: tuple[Path, ...],
+    qos: Path | None,
+    form: str,
+    mapping: Path | None,
+    nodes_field: int | None,
+    zone: str | None,
+    key: Path | None,
+    n_replayed: str,
+    *,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Make a machine, a workload and a report from accounting data: sacct -P, PBS, LSF, Kubernetes, SWF or CSV."""
+    from hdrl.site import ImportChoices, import_site, report_of
+
+    choices = ImportChoices(confs, qos, form, mapping, nodes_field, zone, key, _n_jobs(n_replayed))
+
+    def show(text: str) -> None:
+        if not quiet:
+            click.echo(text, err=True)
+
+    found = import_site(dumps, out, choices, force=force, progress=show)
+    if quiet:
+        click.echo(str(out))
+        return
+    report = report_of(found)
+    rows, jobs = report["rows"], report["jobs"]
+    click.echo(f"{rows['read']:,} rows, {jobs['ids']:,} job ids, {jobs['kept']:,} jobs kept")
+    _counts("rows skipped", rows["skipped"])
+    _counts("joined", {name: n for name, n in jobs["joined"].items() if n})
+    _counts("left out", jobs["left_out"])
+    click.echo(report["verdict"])
+    click.echo(report["certainty"])
+    click.echo(f"site in {out}; {out / 'import.html'} says what to know before you believe it")
+
+
+def _counts(what: str, counts: dict[str, int]) -> None:
+    if counts:
+        click.echo(f"{what}: {', '.join(f'{n:,} {name}' for name, n in counts.items())}")
+
+
+def _n_jobs(text: str) -> int | None:
+    if text == "all":
+        return None
+    if text == "none":
+        return 0
+    if not text.isascii() or not text.isdigit() or len(text) > 12 or int(text) == 0:
+        raise OptionsError(f"--replay is {text[:40]!r}, expected a number of jobs, 'all' or 'none'")
+    return int(text)
+
+
+@site.command(cls=CleanErrors)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--jobs", "-n", "n_jobs", type=click.IntRange(2), default=100_000, show_default=True, help="How many.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draws.")
+def example(folder: Path, n_jobs: int, seed: int) -> None:
+    """Make up a site to try an import on: FOLDER gets sacct.txt and slurm.conf."""
+    from hdrl.site.example import write_example
+
+    write_example(folder, n_jobs, seed)
+    click.echo(f"{folder}: sacct.txt and slurm.conf of {n_jobs:,} jobs")
+
+
+@site.command(cls=CleanErrors)
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def show(folder: Path, *, as_json: bool) -> None:
+    """Say again what the import of FOLDER said."""
+    import json
+
+    from hdrl.site import read_report, text_of
+
+    report = read_report(folder / "import.json")
+    click.echo(json.dumps(report, indent=2) if as_json else text_of(report).rstrip("\n"))

@@ -1,0 +1,351 @@
+"""From accounting data to a folder that other commands take, with a report that counts everything."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hdrl.base.errors import HdrlError
+from hdrl.batch import read_platform, read_swf, read_workload
+from hdrl.launcher.main import cli
+from hdrl.site import ImportChoices, import_site, read_conf, read_report
+from hdrl.site.conf import joined, read_qos
+from hdrl.site.importing import TOO_WIDE
+from hdrl.site.joining import CANCELLED, PENDING
+from hdrl.site.log import UNLIMITED_S
+from hdrl.site.replay import discordant_share
+
+RECORDED = Path(__file__).parents[3] / "shared" / "slurm"
+
+CONF = """\
+ClusterName=tiny
+SelectTypeParameters=CR_Core  # no memory
+SchedulerParameters=bf_interval=30,bf_continue
+NodeName=DEFAULT CPUs=4 RealMemory=1000
+NodeName=a[1-2] \\
+    State=UNKNOWN
+NodeName=g1 CPUs=8 Gres=gpu:a100:2 Features=fast,new
+NodeSet=all Nodes=a[1-2],g1
+PartitionName=DEFAULT State=UP
+PartitionName=main Nodes=a[1-2] Default=YES MaxTime=1-00:00:00
+PartitionName=gpu Nodes=g1 MaxTime=UNLIMITED PriorityTier=3
+PartitionName=any Nodes=all MaxNodes=2
+StoragePass=secret
+"""
+HEADER = "JobID|User|Account|JobName|Partition|QOS|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|AllocTRES|State\n"
+ROW = (
+    "{id}|{user}|{account}|run|{partition}|normal|{at}00|{at}00|{at}{start:02d}|{at}{end:02d}|{limit}|{cores}|{tres}|"
+    "COMPLETED\n"
+)
+
+
+def row(job: int, start: int, end: int, **changes: object) -> str:
+    values = {"user": "ann", "account": "bio", "partition": "main", "limit": 5, "cores": 4, "tres": "cpu=4"} | changes
+    return ROW.format(id=job, at="2025-01-01T00:00:", start=start, end=end, **values)
+
+
+def write(folder: Path, rows: str, conf: str = CONF) -> tuple[Path, Path]:
+    (folder / "sacct.txt").write_text(HEADER + rows)
+    (folder / "slurm.conf").write_text(conf)
+    return folder / "sacct.txt", folder / "slurm.conf"
+
+
+THREE = row(1, 0, 20) + row(2, 0, 30) + row(3, 30, 50, cores=16, partition="any", user="bob")
+
+
+def call(*words: str | Path) -> Result:
+    return CliRunner().invoke(cli, [str(one) for one in words], prog_name="hdrl")
+
+
+def fails(message: str, *words: str | Path) -> None:
+    done = call(*words)
+    errors = [line for line in done.stderr.splitlines() if "error: " in line]
+    assert (done.exit_code, len(errors)) == (2, 1), done.stderr
+    assert message in errors[0]
+
+
+def test_a_replay_is_as_far_as_it_is_by_hand(tmp_path: Path):
+    dump, conf = write(tmp_path, THREE)
+    found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,)))
+    # All three are eligible at once. 4 + 4 of 16 cores run; the third needs all and starts when both have ended.
+    for one in found.replays.replays:
+        assert one.whole.discordant_share == 0
+        assert (one.whole.mean_wait_s, one.whole.site_mean_wait_s) == pytest.approx((10, 10), abs=1e-3)
+        assert list(one.by_partition) == ["any", "main"] or list(one.by_partition) == ["main", "any"]
+        assert list(one.by_week) == ["2025-W01"]
+    # The site let the third job go first, though it fitted last: two of three pairs are in another order.
+    rows = row(1, 20, 40) + row(2, 20, 50) + row(3, 0, 20, cores=16, partition="any")
+    dump, conf = write(tmp_path, rows)
+    found = import_site([dump], tmp_path / "other", ImportChoices(confs=(conf,)))
+    assert found.replays.nearest is not None
+    assert found.replays.nearest.whole.discordant_share == pytest.approx(2 / 3)
+    assert "not yet to be believed" in read_report(tmp_path / "other" / "import.json")["certainty"]
+
+
+def test_commands_take_the_folder_as_it_is(tmp_path: Path):
+    dump, conf = write(tmp_path, THREE)
+    done = call("site", "import", dump, "--conf", conf, "-o", tmp_path / "site")
+    assert done.exit_code == 0, done.stderr
+    assert "3 rows, 3 job ids, 3 jobs kept" in done.stdout
+    site = tmp_path / "site"
+    platform = read_platform(site / "platform.json")
+    assert (platform.n_nodes, platform.n_cores) == (3, 16)
+    workload = read_workload(site / "jobs.swf", platform)
+    assert workload.n_dropped == {}
+    assert workload.jobs["cores"].tolist() == [4, 4, 16]
+    ran = call("run", site / "options.json", "--out", tmp_path / "run")
+    assert ran.exit_code == 0, ran.stderr
+    where = ("-p", site / "platform.json", "-w", site / "jobs.swf", "-j", 1)
+    compared = call("compare", "sjf+easy", "fcfs+easy", *where, "--out", tmp_path / "compared")
+    assert compared.exit_code == 0, compared.stderr
+    shown = call("site", "show", site)
+    assert shown.stdout == (site / "import.txt").read_text()
+    assert json.loads(call("site", "show", site, "--json").stdout) == read_report(site / "import.json")
+    page = (site / "import.html").read_text()
+    assert "How well does hdrl know tiny?" in page
+    assert "Partitions are not enforced in simulations" in page
+
+
+def test_what_slurm_conf_says(tmp_path: Path):
+    _, path = write(tmp_path, "")
+    conf = read_conf(path)
+    assert conf.name == "tiny"
+    assert [(one.names, one.count, one.cores, one.gpus) for one in conf.nodes] == [("a[1-2]", 2, 4, 0), ("g1", 1, 8, 2)]
+    assert conf.nodes[1].features == ("fast", "new")
+    assert conf.partitions["main"].max_time_s == 86400
+    assert conf.partitions["gpu"].max_time_s is None
+    assert (conf.partitions["gpu"].tier, conf.partitions["any"].max_nodes) == (3, 2)
+    assert conf.nodes_of("any") == {"a1", "a2", "g1"}
+    assert not conf.counts_memory
+    assert conf.scheduler == {"SelectTypeParameters": "CR_Core", "SchedulerParameters": "bf_interval=30,bf_continue"}
+
+
+def test_a_site_that_was_written_is_read_again(tmp_path: Path):
+    dump, conf = write(tmp_path, THREE)
+    import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,), n_replayed=0))
+    assert read_conf(tmp_path / "site" / "site.json") == read_conf(conf)
+    assert "secret" not in (tmp_path / "site" / "site.json").read_text()
+    again = import_site([dump], tmp_path / "again", ImportChoices(confs=(tmp_path / "site" / "site.json",)))
+    assert again.platform.n_cores == 16
+
+
+def test_several_files_describe_a_site(tmp_path: Path):
+    (tmp_path / "a.conf").write_text("ClusterName=x\nInclude nodes.conf\n")
+    (tmp_path / "b.conf").write_text("NodeName=n1 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2\n")
+    conf = joined([read_conf(tmp_path / "a.conf"), read_conf(tmp_path / "b.conf")])
+    assert (conf.name, conf.nodes[0].cores) == ("x", 16)
+    assert "'nodes.conf', which was not read" in conf.notes[0]
+    (tmp_path / "qos.txt").write_text("Name|Priority|GrpTRES\nnormal|0|\nhigh|100|cpu=8\n")
+    assert read_qos(tmp_path / "qos.txt") == {
+        "normal": {"Priority": "0"},
+        "high": {"Priority": "100", "GrpTRES": "cpu=8"},
+    }
+
+
+def test_limits_that_are_none(tmp_path: Path):
+    rows = (
+        row(1, 0, 20, limit="UNLIMITED")
+        + row(2, 0, 20, limit="UNLIMITED", partition="gpu")
+        + row(3, 0, 20, limit="Partition_Limit")
+        + row(4, 0, 20, limit="Partition_Limit", partition="nowhere")
+    )
+    dump, conf = write(tmp_path, rows)
+    found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,), n_replayed=0))
+    assert found.log.log.rows["requested_s"].tolist() == [86400, UNLIMITED_S, 86400, -1]
+    assert any("nowhere" in note for note in found.notes)
+
+
+def test_jobs_that_the_machine_cannot_run_are_left_out(tmp_path: Path):
+    dump, conf = write(tmp_path, THREE + row(9, 0, 10, cores=17))
+    found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,)))
+    assert found.jobs.left_out == {TOO_WIDE: 1}
+    dump, conf = write(tmp_path, row(9, 0, 10, cores=17))
+    fails("no job fits on the 16 cores", "site", "import", dump, "--conf", conf, "-o", tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+
+
+def test_memory_counts_where_the_site_says_so(tmp_path: Path):
+    conf = CONF.replace("CR_Core ", "CR_Core_Memory ")
+    header = HEADER.replace("|State", "|ReqMem|State")
+    rows = THREE.replace("|COMPLETED", "|1000Mn|COMPLETED")
+    rows += row(9, 0, 10, cores=1).replace("|COMPLETED", "|1001M|COMPLETED")
+    dump, path = write(tmp_path, "", conf)
+    dump.write_text(header + rows)
+    found = import_site([dump], tmp_path / "site", ImportChoices(confs=(path,)))
+    assert found.jobs.left_out == {TOO_WIDE: 1}
+    assert found.log.log.rows["requested_memory_kb"].tolist()[0] == 256000
+
+
+def test_names_are_hashed_with_the_key(tmp_path: Path):
+    dump, conf = write(tmp_path, THREE)
+    (tmp_path / "key").write_bytes(b"k" * 32)
+    (tmp_path / "other").write_bytes(b"o" * 32)
+    made = {}
+    for name in ("key", "other", "key"):
+        out = tmp_path / "site"
+        words = ("--anonymize", tmp_path / name, "--conf", conf, "-o", out, "--force")
+        assert call("site", "import", dump, *words).exit_code == 0
+        told = "".join(path.read_text() for path in out.iterdir() if path.is_file() and path.name != "import.html")
+        assert "ann" not in told.replace("cannot", "")
+        assert "bob" not in told
+        names = json.loads((out / "names.json").read_text())
+        assert names["partition"] == ["main", "any"]
+        assert len(set(names["user"])) == 2
+        made.setdefault(name, names["user"])
+        assert made[name] == names["user"]
+    assert set(made["key"]).isdisjoint(made["other"])
+    fails("no such file; make a key by", "site", "import", dump, "--anonymize", tmp_path / "none", "-o", tmp_path / "x")
+    (tmp_path / "short").write_text("x")
+    fails(
+        "expected a key of at least 16", "site", "import", dump, "--anonymize", tmp_path / "short", "-o", tmp_path / "x"
+    )
+
+
+def test_a_machine_is_seen_in_the_jobs_if_nobody_describes_it(tmp_path: Path):
+    dump, _ = write(tmp_path, THREE)
+    found = import_site([dump], tmp_path / "one", ImportChoices())
+    assert (found.platform.n_nodes, found.platform.n_cores) == (1, 16)
+    text = HEADER.replace("|State", "|NodeList|State") + (
+        row(1, 0, 20).replace("|COMPLETED", "|n[1-2]|COMPLETED") + row(2, 20, 30).replace("|COMPLETED", "|n3|COMPLETED")
+    )
+    dump.write_text(text)
+    found = import_site([dump], tmp_path / "two", ImportChoices())
+    assert sorted((one.names, one.cores) for one in found.conf.nodes) == [("n1,n2", 2), ("n3", 4)]
+
+
+def test_whole_nodes_of_a_log(tmp_path: Path):
+    text = "1 0 5 10 64 -1 -1 64 20 -1 1 1 1 1 1 1 -1 -1 nodes=2\n2 3 5 10 64 -1 -1 64 20 -1 1 1 1 1 1 1 1 4 nodes=3\n"
+    (tmp_path / "log.swf").write_text(text)
+    site = {"name": "big", "nodes": [{"names": "f[1-4]", "cores": 56}]}
+    (tmp_path / "site.json").write_text(json.dumps(site))
+    found = import_site([tmp_path / "log.swf"], tmp_path / "a", ImportChoices(confs=(tmp_path / "site.json",)))
+    assert found.log.log.rows["processors"].tolist() == [112, 168]
+    assert found.log.log.rows["preceding_job"].tolist() == [-1, 1]
+    found = import_site([tmp_path / "log.swf"], tmp_path / "b", ImportChoices())
+    assert (found.log.log.rows["processors"].tolist(), found.platform.n_cores) == ([2, 3], 5)
+
+
+def test_dependencies_are_in_fields_17_and_18(tmp_path: Path):
+    header = HEADER.replace("|State", "|State|SubmitLine")
+    rows = [row(1, 0, 20), row(2, 30, 40).replace("00|2025-01-01T00:00:00|", "00|2025-01-01T00:00:25|")]
+    lines = ["sbatch a", "sbatch --dependency=afterok:1 b | c"]
+    dump, conf = write(tmp_path, "")
+    dump.write_text(header + "".join(f"{one.strip()}|{line}\n" for one, line in zip(rows, lines, strict=True)))
+    found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,)))
+    log = read_swf(tmp_path / "site" / "jobs.swf")
+    assert log.rows["preceding_job"].tolist() == [-1, 1]
+    assert log.rows["think_s"].tolist() == [-1, 5]
+    assert found.log.log.rows["wait_s"].tolist() == [0, 5]
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=30))
+def test_pairs_in_another_order_are_counted(starts: list[tuple[int, int]]):
+    first, second = np.array(starts, dtype=float).T
+    pairs = [(first[i] - first[j]) * (second[i] - second[j]) < 0 for i in range(len(first)) for j in range(i)]
+    assert discordant_share(first, second) == pytest.approx(np.mean(pairs))
+
+
+def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path):
+    dump, _ = write(tmp_path, THREE)
+    out = tmp_path / "out"
+    bad = tmp_path / "bad"
+
+    def with_conf(text: str, name: str = "bad") -> tuple[str | Path, ...]:
+        (tmp_path / name).write_text(text)
+        return ("site", "import", dump, "--conf", tmp_path / name, "-o", out)
+
+    fails("no such file", "site", "import", tmp_path / "none", "-o", out)
+    fails("no time zone", "site", "import", dump, "--zone", "Mars/Olympus", "-o", out)
+    fails("expected a number of jobs, 'all' or 'none'", "site", "import", dump, "--replay", "some", "-o", out)
+    fails("needs --mapping", "site", "import", dump, "--format", "csv", "-o", out)
+    fails("bad:1: CPUs".lower(), *with_conf("NodeName=n1 CPUs=many"))
+    fails("expected a range that rises", *with_conf("NodeName=n[3-1] CPUs=1"))
+    fails("has 0 CPUs", *with_conf("NodeName=n1 CPUs=0"))
+    fails("names no nodes, partitions or rules", *with_conf("what=ever"))
+    fails("maxtime is 'soon'", *with_conf("NodeName=a\nPartitionName=p Nodes=a MaxTime=soon"))
+    fails(
+        "nodes[0] has no key 'core'",
+        *with_conf('{"nodes": [{"names": "a", "cores": 1, "core": 1}]}', "s.json"),
+    )
+    fails("exists already", "site", "import", dump, "-o", tmp_path)
+    fails("is no folder that 'hdrl site import' made", "site", "import", dump, "-o", tmp_path, "--force")
+    fails("its folder", "site", "import", dump, "-o", tmp_path / "no" / "such")
+    fails("no job is left of 1 rows", "site", "import", _written(bad, HEADER + "1|||||||||||||PENDING\n"), "-o", out)
+    fails("is no report of an import", "site", "show", _folder(tmp_path / "f", {"import.json": "{}"}))
+    fails("no such file", "site", "show", tmp_path / "nothing")
+    assert not out.exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def _folder(path: Path, files: dict[str, str]) -> Path:
+    path.mkdir()
+    for name, text in files.items():
+        (path / name).write_text(text)
+    return path
+
+
+def test_the_example_becomes_a_site(tmp_path: Path):
+    assert call("site", "example", tmp_path / "ex", "-n", 400).exit_code == 0
+    fails("exists already", "site", "example", tmp_path / "ex", "-n", 400)
+    dump, conf = tmp_path / "ex" / "sacct.txt", tmp_path / "ex" / "slurm.conf"
+    found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,)))
+    rows = read_report(tmp_path / "site" / "import.json")["rows"]
+    assert rows["read"] == len(dump.read_text().splitlines()) - 1
+    assert found.jobs.n_ids == 400 == found.jobs.n_jobs + sum(found.jobs.left_out.values())
+    assert found.jobs.left_out[PENDING] == 1
+    assert found.jobs.left_out[CANCELLED] > 0
+    assert found.jobs.joined["requeues"] == rows["attempts"] - 400
+    assert found.replays.nearest is not None
+    assert found.replays.nearest.whole.discordant_share < 0.05
+
+
+needs_recordings = pytest.mark.skipif(
+    not RECORDED.is_dir(), reason="the recorded runs of Slurm are not beside this checkout"
+)
+
+
+@needs_recordings
+def test_the_recorded_export(tmp_path: Path):
+    conf = RECORDED / "accounting" / "slurm-accounting.conf"
+    found = import_site([RECORDED / "sacct_sample.txt"], tmp_path / "site", ImportChoices(confs=(conf,)))
+    assert (found.dump.n_rows, found.jobs.n_ids) == (23, 19)
+    assert found.jobs.joined == {"requeues": 4, "array tasks": 4, "het jobs": 1, "components of het jobs": 2}
+    assert found.jobs.left_out == {PENDING: 1, CANCELLED: 1}
+    assert found.jobs.n_jobs == 19 - 1 - 2
+    log = found.log.log.rows
+    place = {int(number): index for index, number in enumerate(log["job_number"])}
+    assert log["processors"][place[15]] == 8  # --exclusive
+    assert (log["preceding_job"][place[4]], log["submit_s"][place[4]]) == (1, 137)
+    assert found.jobs.records["gpus"][place[5]] == 2
+    assert (tmp_path / "site" / "gpu" / "options.json").is_file()
+    ran = call("run", tmp_path / "site" / "gpu" / "options.json", "--out", tmp_path / "run")
+    assert ran.exit_code == 0, ran.stderr
+
+
+@needs_recordings
+@pytest.mark.parametrize("name", ["plain-101", "partitions-201"])
+def test_replays_of_recorded_runs(tmp_path: Path, name: str):
+    run = RECORDED / "runs" / name
+    choices = ImportChoices(confs=(run / "slurm.conf",))
+    found = import_site([run / "jobcomp.txt"], tmp_path / "site", choices)
+    asked = json.loads((run / "jobs.json").read_text())["jobs"]
+    assert found.jobs.n_jobs == len(asked)
+    nearest = found.replays.nearest
+    assert nearest is not None
+    assert nearest.policy == "fcfs+conservative"  # Slurm's default is conservative backfilling
+    assert nearest.whole.discordant_share < 0.06
+    assert 0.75 < nearest.whole.wait_ratio < 1
+
+
+def test_bad_settings_are_hdrl_errors(tmp_path: Path):
+    with pytest.raises(HdrlError, match="no dump given"):
+        import_site([], tmp_path / "site", ImportChoices())
