@@ -433,6 +433,8 @@ IMPORTERS = {
     ),
     *("hdrl/settings/batch/simulators.py", "hdrl/learn/uncompiled.py", "launcher/main.py", "agents/__init__.py"),
     *("hdrl/compiled/lend.py", "hdrl/compiled/jit.py", "hdrl/base/gymnasium_ids.py"),
+    *("hdrl/experiment/run/agentfile.py", "hdrl/experiment/train/learning.py"),
+    *("hdrl/settings/batch/envs/job_pick_making.py", "hdrl/settings/gpu/envs/making.py"),
 }
 """Modules that import others by a name: each from a table of its own."""
 
