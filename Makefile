@@ -48,7 +48,7 @@ lint: $(DEV)
 	@$(MAKE) --no-print-directory --jobs=2 imports types
 
 tree:
-	@rm -rf $(TREE) && mkdir -p $(TREE) && cp -Rp hdrl $(TREE)/ && cp -Rp agents launcher $(TREE)/hdrl/
+	@rm -rf $(TREE) && mkdir -p $(TREE) && cp -Rp hdrl $(TREE)/ && cp -Rp agents experiments launcher $(TREE)/hdrl/
 
 # Parts of lint, which makes the tree that they read.
 imports:

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from hdrl.agents.hdeeprm import PolicyLearningAgent, ValueLearningAgent
+from hdrl.compat.hdeeprm.bases import PolicyLearningAgent, ValueLearningAgent
 
 
 def head(hidden: int, size: int) -> nn.Sequential:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from hdrl.agents.hdeeprm import PolicyLearningAgent
+from hdrl.compat.hdeeprm.bases import PolicyLearningAgent
 
 
 class Reinforce(PolicyLearningAgent):

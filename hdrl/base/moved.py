@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from types import CodeType, ModuleType
 
 MOVED = {
+    "hdrl.agents.hdeeprm": "hdrl.compat.hdeeprm.bases",
     "hdrl.cores": "hdrl.base.cores",
     "hdrl.csvfiles": "hdrl.base.csvfiles",
     "hdrl.elementary": "hdrl.base.elementary",

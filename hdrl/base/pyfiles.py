@@ -224,7 +224,7 @@ def _blame(error: BaseException, path: Path) -> AgentError | None:
 def _hint(error: BaseException) -> str:
     """Return what an author probably meant, after a semicolon; empty if nothing is known."""
     if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] == "hdeeprm":
-        return "; its classes are in hdrl.agents.hdeeprm"
+        return "; its classes are in hdrl.compat.hdeeprm.bases"
     if isinstance(error, AttributeError) and error.name:
         if columns := _columns(error.obj):
             return f"; its columns are read by [...], {suggest(error.name, columns)}"

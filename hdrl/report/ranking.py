@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -129,13 +130,48 @@ def ranks_of(compared: Compared, ax: Axes | None = None) -> Figure:
         Where to draw; a new figure by default.
     """
     names, table = _table(compared, MOST_RANKED)
-    less = compared.infos[compared.metric].lower_is_better is not False
-    ranks = mean_ranks(table, lower_is_better=less)
+    return drawn_ranks(
+        names,
+        table,
+        ax,
+        marked=compared.result.baseline,
+        what=metric_words(compared.metric),
+        lower_is_better=compared.infos[compared.metric].lower_is_better is not False,
+        level=round(1 - compared.confidence, 12),
+    )
+
+
+def drawn_ranks(
+    names: Sequence[str],
+    table: FloatArray,
+    ax: Axes | None = None,
+    *,
+    marked: str = "",
+    what: str,
+    lower_is_better: bool,
+    level: float,
+) -> Figure:
+    """Draw the mean ranks of a table, and join those between which no difference is shown.
+
+    Parameters
+    ----------
+    names, table
+        Who has the columns, and the numbers of each window.
+    ax
+        Where to draw; a new figure by default.
+    marked
+        Whose mark is dark.
+    what
+        The metric in words.
+    lower_is_better, level
+        As in `hdrl.metrics.statistics.cliques`.
+    """
+    ranks = mean_ranks(table, lower_is_better=lower_is_better)
     order = np.argsort(ranks, kind="stable").tolist()
-    joined = cliques(table, lower_is_better=less, level=round(1 - compared.confidence, 12))
+    joined = cliques(table, lower_is_better=lower_is_better, level=level)
     figure, (axes,) = canvas(ax, 1, 1, size_in=(9.0, 2.0 + 0.3 * len(order)))
     for place, which in enumerate(order):
-        shade = INK if names[which] == compared.result.baseline else colour(0)
+        shade = INK if names[which] == marked else colour(0)
         axes.plot([ranks[which]], [place], "o", markersize=7, color=shade)
         axes.annotate(
             f"{ranks[which]:.2f}", (ranks[which], place), (8, 0), textcoords="offset points", va="center", fontsize=9
@@ -150,7 +186,7 @@ def ranks_of(compared: Compared, ax: Axes | None = None) -> Figure:
     axes.set_xlim(0.8, rightmost + 0.04 * len(order) * (len(joined) + 1))
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("mean rank over the windows, 1 is the best")
-    title = f"{metric_words(compared.metric).capitalize()}: mean ranks"
+    title = f"{what.capitalize()}: mean ranks"
     axes.set_title(title, loc="left", fontsize=12, fontweight="bold", pad=22)
     below_title(axes, f"{len(table):,} windows; bars join those between which no difference is shown")
     return figure

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Generic
 
-from hdrl.base.registry import Registry
-from hdrl.setting.claims import ReproduceProtocol
 from hdrl.setting.environments import EnvironmentSpec
 from hdrl.setting.inputs import Inputs
 from hdrl.setting.kinds import LoadT, MachineT, OptionsT, SweepT, TraceT
@@ -52,9 +50,3 @@ class Setting(Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
     environments: Mapping[str, EnvironmentSpec[OptionsT, SweepT, MachineT, LoadT]] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    find_protocols: Callable[[], Registry[ReproduceProtocol]] = lambda: Registry("protocol")
-
-    @property
-    def protocols(self) -> Registry[ReproduceProtocol]:
-        """Claimed experiments that are more than one comparison, by name."""
-        return self.find_protocols()

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
 from hdrl.agents import classic  # noqa: E402
-from hdrl.agents.hdeeprm import (  # noqa: E402
+from hdrl.compat.hdeeprm.bases import (  # noqa: E402
     Agent,
     ClassicAgent,
     LearningAgent,

@@ -53,7 +53,7 @@ REINFORCE = """
 import torch
 from torch import nn
 from torch.nn import functional
-from hdrl.agents.hdeeprm import PolicyLearningAgent
+from hdrl.compat.hdeeprm.bases import PolicyLearningAgent
 
 
 class Mine(PolicyLearningAgent):
@@ -74,7 +74,7 @@ ACTOR_CRITIC = """
 import torch
 from torch import nn
 from torch.nn import functional
-from hdrl.agents.hdeeprm import PolicyLearningAgent, ValueLearningAgent
+from hdrl.compat.hdeeprm.bases import PolicyLearningAgent, ValueLearningAgent
 
 
 class Mine(PolicyLearningAgent, ValueLearningAgent):

@@ -119,7 +119,7 @@ def test_the_same_bytes_from_other_processes(folder: Path, tmp_path: Path):
 
 def test_files_that_cannot_decide_are_refused(folder: Path, tmp_path: Path):
     (folder / "learns.py").write_text(
-        "from hdrl.agents.hdeeprm import PolicyLearningAgent\n\nclass Mine(PolicyLearningAgent):\n    pass\n"
+        "from hdrl.compat.hdeeprm.bases import PolicyLearningAgent\n\nclass Mine(PolicyLearningAgent):\n    pass\n"
     )
     with pytest.raises(OptionsError, match=r"learns\.py: an agent that learns is compared by its model"):
         run_comparison(sweep(folder, candidates=["learns.py"]), out=tmp_path / "out", n_workers=1)

@@ -14,9 +14,9 @@ from gymnasium.spaces import Box, Discrete
 torch = pytest.importorskip("torch", reason="agents that learn need torch")
 
 import hdrl  # noqa: E402
-from hdrl.agents.hdeeprm import PolicyLearningAgent  # noqa: E402
-from hdrl.agents.hdeeprm_adapter import HDeepRMAgent, RecordedEnvironment  # noqa: E402
 from hdrl.base.errors import HdrlError, LearningError  # noqa: E402
+from hdrl.compat.hdeeprm.adapter import HDeepRMAgent, RecordedEnvironment  # noqa: E402
+from hdrl.compat.hdeeprm.bases import PolicyLearningAgent  # noqa: E402
 from hdrl.experiment import AgentError, evaluate_model, load_agent, resumed_options, run_experiment  # noqa: E402
 from hdrl.experiment.experiment import RunResult  # noqa: E402
 from hdrl.experiment.run.inputs import parse_options, read_options  # noqa: E402

@@ -12,9 +12,10 @@ import pytest
 import hdrl
 from hdrl.experiment import Model, run_experiment
 from hdrl.experiment.run.inputs import read_options
-from hdrl.settings.batch import evolution_protocols, learned_protocols
+from hdrl.experiments import batch_evolution as evolution_protocols
+from hdrl.experiments import batch_learned as learned_protocols
+from hdrl.experiments.batch_learned import windows_of_model
 from hdrl.settings.batch.envs.window_judge import JudgedLog
-from hdrl.settings.batch.learned_protocols import windows_of_model
 
 
 @pytest.fixture(scope="module")

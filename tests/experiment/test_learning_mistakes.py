@@ -170,7 +170,7 @@ def test_an_agent_that_answers_nonsense_is_told_its_place(tmp_path: Path, code: 
             r"mine.py:1: AttributeError: .*; its columns are read by \[...\], did you mean 'submit_s'\?",
         ),
         (
-            "from hdrl.agents.hdeeprm import PolicyLearningAgent\n"
+            "from hdrl.compat.hdeeprm.bases import PolicyLearningAgent\n"
             "class Mine(PolicyLearningAgent):\n    def __init__(self, *given): self.hidden = 1",
             r"mine.py: Mine: .* has no attribute '_\w+'; its __init__ must begin with super\(\).__init__\(...\)",
         ),

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,10 @@ from hdrl.experiment.reproduce.recipe import (
 from hdrl.experiment.reproduce.reproduce import reproduce
 from hdrl.experiment.reproduce.resulttable import read_reference, read_results, write_reference, write_results
 from hdrl.experiment.run.inputs import read_options, read_sweep
+from hdrl.experiments import HOMES, PROTOCOLS, find_protocol
 from hdrl.launcher.main import cli
-from hdrl.setting import Finding, find_setting
+from hdrl.setting import Finding
 from hdrl.settings.batch.metrics import METRICS
-from hdrl.settings.batch.protocols import PROTOCOLS
 
 SHARED = Path(__file__).parents[3] / "shared" / "traces" / "swf"
 EXPERIMENTS = sorted(shipped_experiments())
@@ -393,7 +394,16 @@ def test_unknown_names():
     with pytest.raises(UnknownName, match="did you mean 'pairs36-gaia'"):
         read_experiment("pairs36-gaja")
     with pytest.raises(UnknownName, match="no protocol 'x'"):
-        PROTOCOLS["x"]
+        find_protocol("x")
+
+
+def test_every_protocol_is_where_the_table_says():
+    homes = {name: module for module, names in HOMES.items() for name in names}
+    for name, home in homes.items():
+        find_protocol(name)
+        text = Path(str(sys.modules[home].__file__)).read_text(encoding="utf-8")
+        assert f'@PROTOCOLS.register("{name}")' in text
+    assert set(PROTOCOLS) == set(homes)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -406,7 +416,7 @@ def test_every_shipped_experiment_makes_sense(name: str):
     if recipe.sweep is not None:
         assert read_sweep(experiment.folder / recipe.sweep).candidates
     if recipe.protocol is not None:
-        assert recipe.protocol in find_setting(recipe.setting).protocols
+        assert callable(find_protocol(recipe.protocol))
     assert set(recipe.metrics) <= set(METRICS)
     named = {*recipe.options.values(), recipe.sweep, "experiment.json", "reference.csv"}
     others = {path.name for path in experiment.folder.iterdir()} - named

@@ -52,8 +52,8 @@ def test_quiet_silences_the_log(options: Path, tmp_path: Path):
 def test_agents_of_hdeeprm_run_with_their_import(tmp_path: Path):
     pytest.importorskip("torch", reason="agents that learn need torch")
     text = (ROOT / "examples" / "reinforce.py").read_text()
-    assert "from hdrl.agents.hdeeprm import" in text
+    assert "from hdrl.compat.hdeeprm.bases import" in text
     file = tmp_path / "agent.py"
-    file.write_text(text.replace("from hdrl.agents.hdeeprm import", "from hdeeprm.agent import"))
+    file.write_text(text.replace("from hdrl.compat.hdeeprm.bases import", "from hdeeprm.agent import"))
     assert load_agent(file, lambda: "first-first").kind is AgentKind.HDEEPRM
     assert "hdeeprm" not in sys.modules

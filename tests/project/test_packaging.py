@@ -77,7 +77,9 @@ def test_a_wheel_holds_everything(tmp_path: Path):
     held = set(zipfile.ZipFile(wheel).namelist())
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "hdrl").rglob("*.py")}
     sources |= {
-        f"hdrl/{path.relative_to(ROOT)}" for name in ("agents", "launcher") for path in (ROOT / name).glob("*.py")
+        f"hdrl/{path.relative_to(ROOT)}"
+        for name in ("agents", "experiments", "launcher")
+        for path in (ROOT / name).glob("*.py")
     }
     assert sources <= held
     data = {f"hdrl/settings/batch/platform/shipped/{path.name}" for path in (ROOT / "platforms").glob("*.json")}
@@ -87,7 +89,7 @@ def test_a_wheel_holds_everything(tmp_path: Path):
         if path.suffix in (".json", ".gz")
     }
     data |= {
-        f"hdrl/experiment/shipped/{path.relative_to(ROOT / 'experiments')}"
+        f"hdrl/experiments/{path.relative_to(ROOT / 'experiments')}"
         for path in (ROOT / "experiments").glob("*/*")
         if path.is_file()
     }

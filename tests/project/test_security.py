@@ -66,7 +66,7 @@ def test_sockets_are_of_this_machine():
     binding = re.compile(r"\.bind\((?!\*)|HTTPServer|TCPServer|\.listen\(")
     found = {
         path.relative_to(ROOT).as_posix()
-        for folder in ("hdrl", "launcher", "agents")
+        for folder in ("hdrl", "launcher", "agents", "experiments")
         for path in (ROOT / folder).rglob("*.py")
         if binding.search(path.read_text().replace("signature(function).bind(", ""))
     }

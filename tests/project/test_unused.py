@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = [path for folder in ("hdrl", "agents", "launcher", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+SOURCES = [
+    path
+    for folder in ("hdrl", "agents", "experiments", "launcher", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+]
 
 
 def private_names(tree: ast.Module) -> Iterator[str]:

@@ -19,14 +19,16 @@ import pytest
 
 import hdrl.settings
 from hdrl.base.errors import SimulationError
+from hdrl.compat.dissertation import entries as dissertation_entries
+from hdrl.compat.dissertation import world as dissertation
+from hdrl.compat.dissertation.env import DissertationVectorEnv
+from hdrl.compat.drl_gpu import world as seconds
+from hdrl.compat.drl_gpu.playing import shared_arrays
 from hdrl.compiled.borrow import borrow
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.serving import Served
 from hdrl.envs import PolicyPairVectorEnv
-from hdrl.settings.batch.dissertation import entries as dissertation_entries
-from hdrl.settings.batch.dissertation import world as dissertation
-from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
 from hdrl.settings.batch.identical_cores import codes as order_codes
 from hdrl.settings.batch.identical_cores import entries as order_entries
 from hdrl.settings.batch.identical_cores import observe as order_observe
@@ -41,14 +43,13 @@ from hdrl.settings.batch.kernel.jobs import _run_steps, after_sleep
 from hdrl.settings.batch.kernel.state import small_state
 from hdrl.settings.gpu.cluster.machine import read_cluster
 from hdrl.settings.gpu.envs.env import GpuClusterVectorEnv
-from hdrl.settings.gpu.kernel import acting, seconds
+from hdrl.settings.gpu.kernel import acting
 from hdrl.settings.gpu.kernel import codes as gpu_codes
 from hdrl.settings.gpu.kernel import entries as gpu_entries
 from hdrl.settings.gpu.kernel import state as gpu_state
 from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.settings.gpu.policies.names import read_policy
 from hdrl.settings.gpu.policies.rules import Rules
-from hdrl.settings.gpu.seconds import shared_arrays
 from hdrl.settings.gpu.simulation import events as gpu_simulation
 from hdrl.settings.pipelines.kernel import codes as pipeline_codes
 from hdrl.settings.pipelines.kernel import entries as pipeline_entries

@@ -16,6 +16,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from hdrl import experiments
 from hdrl.base.errors import ReadError, UnknownName
 from hdrl.base.files import expanded, read_json, user_folder, why_unsafe
 from hdrl.base.hashing import sha256_of_file
@@ -30,9 +31,9 @@ REFERENCE = "reference.csv"
 TRACES_VARIABLE = "HDRL_TRACES"
 """Name of the environment variable with folders in which traces are looked for."""
 
-_HERE = Path(__file__).parents[1]
-INSTALLED_FOLDER = _HERE / "shipped"
-CHECKOUT_FOLDER = _HERE.parents[1] / "experiments"
+FOLDER = Path(experiments.__file__).parent
+INSTALLED_FOLDER = Path(__file__).parents[2] / "experiments"
+"""Where the experiments are unless hdrl runs from a checkout."""
 
 Text = Annotated[str, Field(min_length=1)]
 FileName = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
@@ -203,10 +204,9 @@ class Experiment:
 def shipped_experiments() -> dict[str, Path]:
     """Return the experiments that come with hdrl: their folders by name, sorted.
 
-    They are in ``experiments/`` of a checkout, and next to `hdrl.experiment` where hdrl is installed.
+    They are in ``experiments/`` of a checkout, which is installed as `hdrl.experiments`.
     """
-    folder = INSTALLED_FOLDER if INSTALLED_FOLDER.is_dir() else CHECKOUT_FOLDER
-    return {path.parent.name: path.parent for path in sorted(folder.glob(f"*/{RECIPE}"))}
+    return {path.parent.name: path.parent for path in sorted(FOLDER.glob(f"*/{RECIPE}"))}
 
 
 def read_experiment(name: str | Path) -> Experiment:
@@ -260,8 +260,6 @@ def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]
 
     Parameters
     ----------
-    experiment
-        The experiment.
     folders
         Where to look.
     """
@@ -273,8 +271,6 @@ def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Pa
 
     Parameters
     ----------
-    experiment
-        The experiment.
     folders
         Where to look.
 

@@ -32,6 +32,7 @@ from hdrl.experiment.run.progress import Progress, quiet
 from hdrl.experiment.run.provenance import versions
 from hdrl.experiment.train.log import TRAINING_FILE
 from hdrl.experiment.train.modeluse import Model
+from hdrl.experiments import find_protocol
 from hdrl.metrics.statistics import geometric_mean_ratio
 from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
@@ -89,8 +90,6 @@ def reproduce(
 
     Parameters
     ----------
-    experiment
-        The experiment.
     out
         The folder: new, empty, or of the same experiment.
     traces
@@ -190,11 +189,8 @@ class _Work:
 
     def protocol(self) -> ReproduceProtocol:
         """Return the protocol of the experiment."""
-        recipe = self.experiment.recipe
-        known, name = find_setting(recipe.setting, trust=self.trust).protocols, recipe.protocol or ""
-        if name not in known:
-            raise UnknownName("protocol", name, known)
-        return known[name]
+        find_setting(self.experiment.recipe.setting, trust=self.trust)  # a file of a user may add protocols
+        return find_protocol(self.experiment.recipe.protocol or "")
 
     def options(self, file: str) -> OptionsFile:
         """Return options of the experiment, traces found."""
@@ -418,8 +414,6 @@ def _numbers_of(comparison: Comparison, trained: Sequence[str], *, by_workload: 
 
     Parameters
     ----------
-    comparison
-        The comparison.
     trained
         The candidates that are several trainings of one kind.
     by_workload

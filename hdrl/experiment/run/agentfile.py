@@ -6,7 +6,7 @@ An agent file defines one of these:
 - a function ``priority(job, now_s)`` of a waiting job (`hdrl.settings.batch.policies.priorities`), with backfilling if
   ``+easy`` or the like follows the name of the file,
 - a class that derives from `hdrl.agents.classic.ClassicAgent`,
-- a class that learns and derives from `hdrl.agents.hdeeprm.Agent`, as agents of HDeepRM do,
+- a class that learns and derives from `hdrl.compat.hdeeprm.bases.Agent`, as agents of HDeepRM do,
 - a class that learns and has the methods of `hdrl.learn.agent.Agent`, the way that we recommend.
 
 How a file is read and run: `hdrl.settings.batch.policies.pyfile`.
@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from hdrl.setting import PolicyBook
 
 __all__ = ["AgentChoice", "AgentError", "AgentKind", "load_agent"]
+
+HDEEPRM_BASES = "hdrl.compat.hdeeprm.bases"
+"""What agents of HDeepRM derive from; loaded by who derives."""
 
 _IMPORTS_HDEEPRM = re.compile(r"^\s*(from|import)\s+hdeeprm\b", re.MULTILINE)
 
@@ -142,12 +146,12 @@ def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest
 
 def _kind_of(cls: type[Any]) -> AgentKind | None:
     """Return how agents of a class are asked, ``None`` for a class of something else."""
-    from hdrl.agents.classic import ClassicAgent
+    from hdrl.agents.classic import ClassicAgent  # with what batch jobs need
 
     if issubclass(cls, ClassicAgent):
         return AgentKind.POLICY
     # Who derives from a class has loaded its module: torch is not loaded just for looking.
-    hdeeprm = sys.modules.get("hdrl.agents.hdeeprm")
+    hdeeprm = sys.modules.get(HDEEPRM_BASES)
     if hdeeprm is not None and issubclass(cls, hdeeprm.Agent):
         return AgentKind.HDEEPRM
     if all(callable(getattr(cls, name, None)) for name in LEARNING_METHODS):
@@ -157,13 +161,12 @@ def _kind_of(cls: type[Any]) -> AgentKind | None:
 
 @contextlib.contextmanager
 def _hdeeprm_stands_for_ours(source: str) -> Iterator[None]:
-    """Let agents of HDeepRM import its bases unchanged, from `hdrl.agents.hdeeprm`, where HDeepRM is not installed."""
+    """Let agents of HDeepRM import its bases unchanged, from `compat.hdeeprm.bases`, where HDeepRM is not installed."""
     names = ("hdeeprm", "hdeeprm.agent", "hdeeprm.environment")
     if not _IMPORTS_HDEEPRM.search(source) or find_spec(names[0]) is not None:
         yield
         return
-    from hdrl.agents import hdeeprm as ours
-
+    ours = import_module(HDEEPRM_BASES)
     package = ModuleType(names[0])
     vars(package).update({"__path__": [], "agent": ours, "environment": ours})
     sys.modules.update({names[0]: package, names[1]: ours, names[2]: ours})

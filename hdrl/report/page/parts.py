@@ -96,6 +96,8 @@ class Row:
         A word that marks it: ``"learned"``.
     is_code
         Whether the title is to be copied.
+    address
+        Another page that it leads to; empty: none.
     """
 
     title: str
@@ -105,6 +107,7 @@ class Row:
     place: int | None = None
     badge: str = ""
     is_code: bool = False
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from hdrl.settings.adaptation.metrics import METRICS, compute_metrics
 from hdrl.settings.adaptation.named_policies import AdaptationPolicies, Own, Situation
 from hdrl.settings.adaptation.options import AdaptationOptions, AdaptationSweep
 from hdrl.settings.adaptation.policies import make_advisor
-from hdrl.settings.adaptation.protocols import PROTOCOLS
 from hdrl.settings.adaptation.simulation import Job, decide_step_by_step, simulate
 from hdrl.trace.model import OutcomeTrace
 
@@ -168,6 +167,5 @@ SETTING = Setting(
     ),
     view=AdaptationView(files=FILES, figures=FIGURES),
     environments=MappingProxyType({"adaptation": AdaptationSpec()}),
-    find_protocols=lambda: PROTOCOLS,
 )
 """DNN jobs that adapt."""

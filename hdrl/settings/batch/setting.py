@@ -21,9 +21,8 @@ from hdrl.settings.batch.workload.model import Workload
 from hdrl.trace.files import TraceFile
 
 if TYPE_CHECKING:
-    from hdrl.base.registry import Registry
     from hdrl.figures.figure import Figure, Run
-    from hdrl.setting import Message, Policy, Progress, ReproduceProtocol
+    from hdrl.setting import Message, Policy, Progress
     from hdrl.settings.batch.policies.simulation import Policy as BatchPolicy
 
 POLICIES = BatchPolicies()
@@ -185,15 +184,6 @@ class BatchView(View):
         return read(folder, name)
 
 
-def find_protocols() -> Registry[ReproduceProtocol]:
-    """Return the claimed experiments that are more than one comparison."""
-    import hdrl.settings.batch.dissertation_protocols  # noqa: F401 (registers its own)
-    import hdrl.settings.batch.learned_protocols  # noqa: F401 (they register their own)
-    from hdrl.settings.batch.protocols import PROTOCOLS
-
-    return PROTOCOLS
-
-
 def _of_size(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
     """Return which logs are of a machine with another number of processors."""
     from hdrl.settings.batch.workload import file_format, find_workload, read_swf
@@ -332,5 +322,4 @@ SETTING = Setting(
     environments=MappingProxyType(
         {"policy_pair": PolicyPairSpec(), "job_pick": JobPickSpec(), "job_index": JobIndexSpec()}
     ),
-    find_protocols=find_protocols,
 )

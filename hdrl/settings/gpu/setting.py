@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from hdrl.base.registry import Registry
 from hdrl.metrics import UNRUN, with_roles
 from hdrl.setting import (
     Cautions,
@@ -19,7 +18,6 @@ from hdrl.setting import (
     Message,
     Policy,
     Progress,
-    ReproduceProtocol,
     Setting,
     Simulator,
     View,
@@ -148,14 +146,6 @@ class GpuSimulator(Simulator[GpuOptions, GpuSweep, Cluster, GpuLoad, TaskTrace])
         return simulate(machine, load, read_policy(name), seed=seed, rules=rules, progress=progress)
 
 
-def find_protocols() -> Registry[ReproduceProtocol]:
-    """Return the claimed experiments that are more than one comparison."""
-    import hdrl.settings.gpu.learned_protocols  # noqa: F401 (registers its own)
-    from hdrl.settings.gpu.protocols import PROTOCOLS
-
-    return PROTOCOLS
-
-
 SETTING = Setting(
     name="gpu",
     title="deep-learning jobs on clusters of GPUs of several types",
@@ -177,6 +167,5 @@ SETTING = Setting(
     ),
     view=View("GPU", FILES, FIGURES),
     environments=MappingProxyType({"gpu_cluster": GpuClusterSpec()}),
-    find_protocols=find_protocols,
 )
 """GPU clusters."""

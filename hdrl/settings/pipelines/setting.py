@@ -21,9 +21,7 @@ from hdrl.settings.pipelines.options import GENERATED, LoadOptions, PipelineOpti
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 if TYPE_CHECKING:
-    from hdrl.base.registry import Registry
     from hdrl.figures.figure import Figure, Run
-    from hdrl.setting import ReproduceProtocol
 
 MAX_PLANNED = 12
 """Up to so many pipelines a comparison asks whether a static mapping would do."""
@@ -145,13 +143,6 @@ class PipelineView(View):
         return read_run(folder, name)
 
 
-def _protocols() -> Registry[ReproduceProtocol]:
-    import hdrl.settings.pipelines.index_protocols  # noqa: F401 (it registers its own)
-    from hdrl.settings.pipelines.protocols import PROTOCOLS
-
-    return PROTOCOLS
-
-
 def _set(text: str, folder: Path, options: LoadOptions) -> Any:
     from hdrl.settings.pipelines.loads.readers import read_set
 
@@ -262,5 +253,4 @@ SETTING = Setting(
     ),
     view=PipelineView(files=FILES),
     environments=MappingProxyType({"pipelines": PipelinesSpec(), "pipelines_index": PipelinesIndexSpec()}),
-    find_protocols=_protocols,
 )

@@ -16,6 +16,7 @@ from hdrl.agents import make_agent  # noqa: E402
 from hdrl.agents.advisor import _beginnings, _better_than_alike  # noqa: E402
 from hdrl.base.errors import LearningError, OptionsError  # noqa: E402
 from hdrl.experiment.reproduce.reproduce import _Trained  # noqa: E402 (what protocols are given)
+from hdrl.experiments.adaptation import adaptation_ranks, adaptation_transfer  # noqa: E402
 from hdrl.launcher.launch import launch  # noqa: E402
 from hdrl.learn import NetworkConfig, Trainer, build_network  # noqa: E402
 from hdrl.learn.portable import own  # noqa: E402
@@ -24,7 +25,6 @@ from hdrl.settings.adaptation.env import AdaptationEnv, AdaptationVectorEnv  # n
 from hdrl.settings.adaptation.load import Jobs, jobs_of  # noqa: E402
 from hdrl.settings.adaptation.machine import read_device  # noqa: E402
 from hdrl.settings.adaptation.models import N_IDS  # noqa: E402
-from hdrl.settings.adaptation.protocols import adaptation_ranks, adaptation_transfer  # noqa: E402
 from hdrl.settings.adaptation.table import read_table  # noqa: E402
 
 from .made_tables import DEVICE, Plays, table_json, write_table  # noqa: E402

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from hdrl.compat.drl_gpu.playing import ERRORS
 from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
@@ -17,7 +18,6 @@ from hdrl.settings.gpu.loads.readers import FORMATS
 from hdrl.settings.gpu.policies.advisors import NAMES as ADVISORS
 from hdrl.settings.gpu.policies.names import ORDERS, PLACEMENTS, RULES
 from hdrl.settings.gpu.policies.shares import SHARES
-from hdrl.settings.gpu.seconds import ERRORS
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")

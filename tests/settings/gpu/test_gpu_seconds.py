@@ -10,13 +10,13 @@ import pytest
 
 import hdrl.envs  # noqa: F401 (registers them)
 from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.compat.drl_gpu.env import GpuSecondsEnv
+from hdrl.compat.drl_gpu.playing import ERRORS, play_baseline, read_cut_trace
 from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.envs.making import gpu_cluster_vector
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.loads.synthetic import Poisson, poisson_load
 from hdrl.settings.gpu.metrics import compute_metrics
-from hdrl.settings.gpu.seconds import ERRORS, play_baseline, read_cut_trace
-from hdrl.settings.gpu.seconds_env import GpuSecondsEnv
 from hdrl.trace.model import TaskState
 
 # Two GPUs, four times as fast as the other two; mean speed is 2.5, so that speeds are 1.6 and 0.4.
@@ -171,8 +171,8 @@ def test_rows_do_what_single_environments_do_and_go_on_from_a_saved_state() -> N
 def test_an_agent_that_is_asked_when_it_sees_something_else_does_the_same() -> None:
     pytest.importorskip("torch")
     from hdrl.agents.sac import SAC
+    from hdrl.experiments.gpu_learned import AskedWhenItSees
     from hdrl.learn.evaluate import play
-    from hdrl.settings.gpu.learned_protocols import AskedWhenItSees
 
     env = GpuSecondsEnv(machine=SMALL, load=poisson_load(Poisson(jobs_per_s=0.05, max_gpus=3), 30, 0), max_s=1500)
     agent = SAC(env.observation_space, env.action_space)

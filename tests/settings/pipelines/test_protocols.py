@@ -2,7 +2,7 @@
 
 import pytest
 
-from hdrl.settings.pipelines.protocols import OPPONENTS, adas_worlds
+from hdrl.experiments.pipelines import OPPONENTS, adas_worlds
 from hdrl.settings.pipelines.simulation.policies import simulate
 
 from .worlds import ADAS

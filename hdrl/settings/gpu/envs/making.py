@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import inspect
+from importlib import import_module
 from typing import Any
 
 from hdrl.base.errors import OptionsError, suggest
 from hdrl.envs.arguments import signature_of
+from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.requests import check_choice
+from hdrl.envs.single import SingleEnv
 from hdrl.settings.gpu.envs.env import ARGUMENTS, GpuClusterEnv, GpuClusterVectorEnv
-from hdrl.settings.gpu.seconds import COMPATIBILITY
-from hdrl.settings.gpu.seconds_env import GpuSecondsEnv, GpuSecondsVectorEnv
 
-AnyEnv = GpuClusterEnv | GpuSecondsEnv
-AnyVectorEnv = GpuClusterVectorEnv | GpuSecondsVectorEnv
+DRL_GPU = "drl-gpu"
+
+_WORLDS = {DRL_GPU: "hdrl.compat.drl_gpu.env"}
+"""Worlds of other systems, by the compatibility that stands for them; each is loaded when it is asked for."""
 
 
-def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> AnyEnv:
+def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> SingleEnv:
     """Return a single environment.
 
     Parameters
     ----------
     compatibility
-        ``"drl-gpu"``: the environment of the DRL scheduler for GPU clusters, `GpuSecondsVectorEnv`; ``None``:
-        `GpuClusterVectorEnv`.
+        ``"drl-gpu"``: the environment of the DRL scheduler for GPU clusters, `compat.drl_gpu.env.GpuSecondsVectorEnv`;
+        ``None``: `GpuClusterVectorEnv`.
     **arguments
         Its arguments.
 
@@ -33,10 +36,13 @@ def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> AnyEnv
         If there is no such mode, or an argument belongs to the other environment.
     """
     _check_arguments(compatibility, arguments)
-    return GpuClusterEnv(**arguments) if compatibility is None else GpuSecondsEnv(**arguments)
+    if compatibility is None:
+        return GpuClusterEnv(**arguments)
+    made: SingleEnv = import_module(_WORLDS[compatibility]).GpuSecondsEnv(**arguments)
+    return made
 
 
-def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, **arguments: Any) -> AnyVectorEnv:
+def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, **arguments: Any) -> NativeVectorEnv:
     """Return a batch of environments.
 
     Parameters
@@ -47,13 +53,18 @@ def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, *
         See `gpu_cluster`.
     """
     _check_arguments(compatibility, arguments)
-    return (GpuClusterVectorEnv.of if compatibility is None else GpuSecondsVectorEnv)(num_envs, **arguments)
+    return (GpuClusterVectorEnv.of if compatibility is None else _theirs(compatibility))(num_envs, **arguments)
+
+
+def _theirs(compatibility: str) -> type[NativeVectorEnv]:
+    found: type[NativeVectorEnv] = import_module(_WORLDS[compatibility]).GpuSecondsVectorEnv
+    return found
 
 
 def _check_arguments(compatibility: str | None, arguments: dict[str, Any]) -> None:
     """Raise if an argument does not belong to the environment that is asked for."""
     if compatibility is not None:
-        check_choice("compatibility", compatibility, (COMPATIBILITY,))
+        check_choice("compatibility", compatibility, tuple(_WORLDS))
     known = ARGUMENTS if compatibility is None else _OF_SECONDS
     for name in arguments:
         if name not in known:
@@ -61,7 +72,7 @@ def _check_arguments(compatibility: str | None, arguments: dict[str, Any]) -> No
             raise OptionsError(f"GpuCluster {where} has no argument {name!r}; {suggest(name, known)}")
 
 
-_OF_SECONDS = {name: one.default for name, one in inspect.signature(GpuSecondsVectorEnv).parameters.items()}
+_OF_SECONDS = {name: one.default for name, one in inspect.signature(_theirs(DRL_GPU)).parameters.items()}
 
 # What asks for the arguments of an environment finds those of both.
 gpu_cluster_vector.__signature__ = signature_of(  # type: ignore[attr-defined]

@@ -15,16 +15,16 @@ from click.testing import CliRunner
 
 import hdrl
 from hdrl.base.errors import HdrlError
+from hdrl.compat.dissertation.env import DissertationVectorEnv
+from hdrl.compat.dissertation.jobs import NodeJobs, node_jobs, whole_nodes
+from hdrl.compat.dissertation.playing import BASELINES, ERRORS, play_baseline
 from hdrl.envs.episodes import Window
+from hdrl.experiments import batch_dissertation as dissertation_protocols
+from hdrl.experiments.batch_dissertation import judged_windows
 from hdrl.launcher.launch import launch
 from hdrl.learn.agent import Acted
 from hdrl.setting import Finding
-from hdrl.settings.batch import dissertation_protocols
-from hdrl.settings.batch.dissertation_protocols import judged_windows
 from hdrl.settings.batch.environments import JobPickSpec
-from hdrl.settings.batch.envs.dissertation import BASELINES, ERRORS, play_baseline
-from hdrl.settings.batch.envs.dissertation_env import DissertationVectorEnv
-from hdrl.settings.batch.envs.dissertation_jobs import NodeJobs, node_jobs, whole_nodes
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.workload import read_workload
 from hdrl.testing import check_trace

@@ -1,0 +1,311 @@
+"""Checking a result: its hashes, what its entry knows, and windows that are simulated again to the last digit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hdrl.base.csvfiles import read_records
+from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName
+from hdrl.base.files import read_json
+from hdrl.base.hashing import sha256_of_file
+from hdrl.base.seeding import stream
+from hdrl.base.textnumbers import float_of
+from hdrl.bench.cell import ask_cell
+from hdrl.bench.divisions import World, forbidden, world_of
+from hdrl.bench.replay import known_of, replay
+from hdrl.bench.results import CARD_FILE, ENTRY_FOLDER, WITHDRAWN_FILE, Result, read_result
+from hdrl.bench.tasks import Named, read_task
+from hdrl.experiment.compare.candidates import read_candidates
+from hdrl.experiment.compare.files import RESULTS_FILE
+from hdrl.experiment.run.inputs import SWEEP_FILE
+from hdrl.experiment.run.manifest import MANIFEST_FILE, read_manifest
+from hdrl.experiment.run.progress import quiet
+from hdrl.version import VERSION
+
+WINDOWS = 3
+"""How many windows of each task are simulated again."""
+
+MOST_TOLD = 5
+"""Findings of one kind that are told; how many more there are is said."""
+
+Kind = Literal["hash", "card", "stale", "points", "knowledge", "budget", "replay", "unchecked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with a result.
+
+    Attributes
+    ----------
+    kind
+        What kind of mistake: ``stale`` was true once, ``unchecked`` could not be found out here.
+    where
+        The task or the file.
+    text
+        What was found and what was expected, a sentence.
+    """
+
+    kind: Kind
+    where: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of a check.
+
+    Attributes
+    ----------
+    name
+        What the entry is called.
+    findings
+        What is wrong; nothing of a true result.
+    notes
+        What a reader must know of a result that is not wrong.
+    n_replayed
+        How many simulations were repeated.
+    """
+
+    name: str
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    n_replayed: int
+
+    @property
+    def is_true(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+
+def check_result(
+    folder: str | Path, *, n_windows: int | None = WINDOWS, trust: bool = False, message: Callable[[str], None] = quiet
+) -> Checked:
+    """Check a result. Nothing of it runs in this process, unless it is trusted.
+
+    Parameters
+    ----------
+    folder
+        Its folder.
+    n_windows
+        How many windows of each task are simulated again, drawn by the hash of the result; ``None``: all.
+    trust
+        Whether a Python file of the entry may run in this process instead of in one of its own.
+    message
+        Progress callback.
+
+    Raises
+    ------
+    HdrlError
+        If the folder holds no result, or a log is missing.
+    """
+    result = read_result(folder)
+    notes: list[str] = []
+    found = [*_of_files(result)]
+    n_replayed = 0
+    if not found:  # what others have changed is not simulated again
+        for name, sha256 in result.card.tasks.items():
+            message(name)
+            named, stale = _of_task(result, name, sha256)
+            if named is None:
+                found.append(stale)
+                continue
+            task = _Task(result, named, trust=trust)
+            found += task.findings(n_windows)
+            notes += task.notes
+            n_replayed += task.n_replayed
+    if result.card.kind == "python":
+        notes.append(
+            "its policy is a Python file, which runs in the process that simulates it: read entry/"
+            f"{result.card.files[0]} before you believe it"
+        )
+    if result.card.hdrl != VERSION:
+        notes.append(f"made with hdrl {result.card.hdrl}, checked with {VERSION}")
+    return Checked(result.card.name, tuple(_fewer(found)), tuple(dict.fromkeys(notes)), n_replayed)
+
+
+def _fewer(found: Iterable[Finding]) -> Iterator[Finding]:
+    """Return the first findings of each kind and place, and how many more there are."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for one in found:
+        groups.setdefault((one.kind, one.where), []).append(one)
+    for those in groups.values():
+        yield from those[:MOST_TOLD]
+        if len(those) > MOST_TOLD:
+            yield Finding(those[0].kind, those[0].where, f"and {len(those) - MOST_TOLD} more of the kind")
+
+
+def _of_files(result: Result) -> Iterator[Finding]:
+    """Compare the files with the manifest, and the entry with what was judged."""
+    folder = result.folder
+    try:
+        manifest = read_manifest(folder)
+    except ReadError as error:
+        yield Finding("hash", MANIFEST_FILE, str(error))
+        return
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    if any(path.is_symlink() for path in folder.rglob("*")):
+        yield Finding("hash", MANIFEST_FILE, "the result holds a link, expected files only")
+        return
+    for name, sha256 in manifest.files.items():
+        if name not in there:
+            yield Finding("hash", name, "is missing, the manifest has it")
+        elif sha256 is not None and (found := sha256_of_file(folder / name)) != sha256:
+            yield Finding("hash", name, f"was changed: its SHA-256 is {found}, the manifest says {sha256}")
+    for name in sorted(there - set(manifest.files) - {MANIFEST_FILE, WITHDRAWN_FILE}):
+        yield Finding("hash", name, "is no file of the result: the manifest does not have it")
+    needed = [CARD_FILE, *(f"{ENTRY_FOLDER}/{name}" for name in result.card.files)]
+    needed += [f"tasks/{task}/{name}" for task in result.card.tasks for name in (RESULTS_FILE, SWEEP_FILE)]
+    for name in needed:
+        if manifest.files.get(name) is None:
+            yield Finding("hash", name, "has no hash in the manifest")
+
+
+def _of_task(result: Result, name: str, sha256: str) -> tuple[Named, None] | tuple[None, Finding]:
+    try:
+        named = read_task(name)
+    except UnknownName as error:
+        return None, Finding("stale", name, str(error))
+    if named.task.sha256() != sha256:
+        return None, Finding(
+            "stale", name, f"the task is another one now (version {named.task.version}); {result.card.command}"
+        )
+    return named, None
+
+
+class _Task:
+    """The check of one task of a result."""
+
+    def __init__(self, result: Result, named: Named, *, trust: bool) -> None:
+        self._result, self._named, self._trust = result, named, trust
+        self._sweep = result.sweep(named)
+        self._world: World = world_of(named, self._sweep)
+        (self._entry,) = read_candidates(self._sweep)
+        (self._baseline,) = read_candidates(self._sweep, [named.task.baseline])
+        self.notes: list[str] = []
+        self.n_replayed = 0
+
+    def findings(self, n_windows: int | None) -> Iterator[Finding]:
+        """Find what is wrong with the task of the result."""
+        name, card = self._named.name, self._result.card
+        limit = self._named.task.budget_core_minutes
+        if card.training.core_minutes > limit:
+            yield Finding(
+                "budget", name, f"took {card.training.core_minutes:g} core-minutes to train, at most {limit:g} count"
+            )
+        wrong = self._wrong_sweep()
+        if wrong:
+            yield Finding("points", name, wrong)
+            return
+        try:
+            rows = self._rows()
+        except (ReadError, OptionsError) as error:
+            yield Finding("points", name, str(error))
+            return
+        windows = self._drawn(n_windows)
+        try:
+            found = self._replayed(windows)
+        except HdrlError as error:
+            yield Finding("unchecked", name, str(error))
+            return
+        words = forbidden(known_of(found), card.division)
+        if words:
+            yield Finding("knowledge", name, f"{card.name} {words}")
+        for row in found["rows"]:
+            self.n_replayed += 1
+            yield from self._compared(row, rows)
+        if found["problem"]:
+            yield Finding("unchecked", name, f"its simulations could not be repeated: the process {found['problem']}")
+
+    def _wrong_sweep(self) -> str:
+        """Say in what the comparison is not that of the task; empty if it is."""
+        machine = self._world.machine
+        setting = self._world.setting
+        expected = self._sweep.completed(
+            machine, baseline=setting.policies.default_baseline, metrics=setting.measures.compared
+        ).portable()
+        found = read_json(self._result.points(self._named.name) / SWEEP_FILE)
+        if not isinstance(found, Mapping):
+            return f"{SWEEP_FILE} holds no sweep"
+        for key in sorted({*expected, *found}):
+            if found.get(key) != expected.get(key):
+                return f"{SWEEP_FILE} has {key} {found.get(key)!r}, the task says {expected.get(key)!r}"
+        return ""
+
+    def _rows(self) -> dict[tuple[str, int, int], Mapping[str, Any]]:
+        """Return the table by candidate, window and seed, after a check that it is whole."""
+        path = self._result.points(self._named.name) / RESULTS_FILE
+        cases = {(case.workload, str(case.window)): number for number, case in enumerate(self._world.cases)}
+        found: dict[tuple[str, int, int], Mapping[str, Any]] = {}
+        for row in read_records(path):
+            try:
+                key = row["candidate"], cases[row["workload"], row["window"]], int(row["seed"]) - self._sweep.seed
+            except (KeyError, ValueError, TypeError):
+                raise ReadError(path, "is no table of this task") from None
+            if key in found:
+                raise ReadError(path, f"has window {row['window']} of {row['workload']} twice")
+            found[key] = row
+        everybody = {one.name: one for one in (self._baseline, self._entry)}
+        wanted = {
+            (name, window, seed)
+            for name, one in everybody.items()
+            for window in range(len(cases))
+            for seed in range(one.n_seeds)
+        }
+        if wanted != set(found):
+            raise ReadError(path, f"has {len(found)} points, expected the {len(wanted)} of {' and '.join(everybody)}")
+        return found
+
+    def _drawn(self, n_windows: int | None) -> list[int]:
+        """Return the windows to simulate again: they follow from the hash of the whole result."""
+        n_cases = len(self._world.cases)
+        if n_windows is None or n_windows >= n_cases:
+            return list(range(n_cases))
+        rng = stream(int(self._result.sha256()[:16], 16), f"bench/{self._named.name}")
+        return sorted(rng.choice(n_cases, size=n_windows, replace=False).tolist())
+
+    def _replayed(self, windows: Sequence[int]) -> dict[str, Any]:
+        """Return the windows again, in a process of its own if a stranger's Python decides."""
+        if not self._entry.is_file or self._trust:
+            return replay(self._result, self._named, windows, runs_python=True)
+        where = str(self._result.folder.absolute())
+        found = ask_cell({"folder": where, "task": self._named.name, "windows": list(windows)})
+        if found["network"]:
+            self.notes.append("this system lets no process give up its network: its Python file ran with one")
+        # What does not depend on the stranger is not taken from its process.
+        mine = replay(self._result, self._named, windows, runs_python=False)
+        theirs = [row for row in found["rows"] if row["candidate"] == self._entry.name]
+        n_expected = len(windows) * self._entry.n_seeds
+        if not found["problem"] and len(theirs) != n_expected:
+            found["problem"] = f"answered for {len(theirs)} of {n_expected} simulations"
+        return {**found, "rows": [*mine["rows"], *theirs]}
+
+    def _compared(
+        self, row: Mapping[str, Any], rows: Mapping[tuple[str, int, int], Mapping[str, Any]]
+    ) -> Iterator[Finding]:
+        told = rows.get((row["candidate"], row["window"], row["seed"]))
+        case = self._world.cases[row["window"]]
+        where = f"window {case.window} of {case.workload} under {row['candidate']}"
+        if told is None:
+            yield Finding("replay", self._named.name, f"{where} is not in the table")
+            return
+        if (told.get("problem") or "") != row["problem"]:
+            yield Finding(
+                "replay", self._named.name, f"{where}: problem is {told.get('problem')!r}, found {row['problem']!r}"
+            )
+            return
+        for metric, value in row["metrics"].items():
+            number = math.nan if value is None else float(value)
+            try:
+                claimed = float_of(told[metric]) if told[metric] else math.nan
+            except (KeyError, ValueError, TypeError):
+                claimed = None
+            same = claimed is not None and (claimed == number or (math.isnan(claimed) and math.isnan(number)))
+            if not same:
+                yield Finding(
+                    "replay", self._named.name, f"{where}: {metric} is {told.get(metric)}, simulated again {number!r}"
+                )
+                return

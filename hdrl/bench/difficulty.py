@@ -1,0 +1,245 @@
+"""How hard each task is, and what the classic policies reach in it: measured by a command, kept in the package."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.csvfiles import atomic_table, read_records
+from hdrl.base.errors import ReadError
+from hdrl.base.textnumbers import float_of
+from hdrl.bench.points import Values, best_of, read_points
+from hdrl.bench.tasks import Named, Task
+from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
+from hdrl.metrics.statistics import geometric_mean_ratio, kendall_tau, mean_ranks
+
+FACTS_FILE, CLASSICS_FILE = "facts.csv", "classics.csv"
+
+KEPT_IN = Path(__file__).parent / "data"
+
+DIGITS = 7
+"""Significant digits of the numbers of classic policies: ranks and ratios need no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difficulty:
+    """What was measured of a task.
+
+    Attributes
+    ----------
+    task, sha256
+        Of which, in which version.
+    n_windows, n_classic
+        How many windows there are, and classic policies.
+    best
+        The classic policy with the best mean rank.
+    gap
+        How many times worse than the yardstick it is (geometric mean over the windows that have a ratio).
+    share_waiting
+        Share of windows in which anybody waits under the baseline.
+    agreement
+        Kendall's tau between the rankings of the classic policies by even and by odd windows: 1 without noise.
+    seconds
+        What all of it took on one core.
+    """
+
+    task: str
+    sha256: str
+    n_windows: int
+    n_classic: int
+    best: str
+    gap: float
+    share_waiting: float
+    agreement: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Classic:
+    """What a classic policy reaches in a task.
+
+    Attributes
+    ----------
+    task, sha256, policy
+        What.
+    objective, tail
+        The numbers of each window.
+    """
+
+    task: str
+    sha256: str
+    policy: str
+    objective: NDArray[np.float64]
+    tail: NDArray[np.float64]
+
+
+def measure(
+    named: Named, out: Path, *, n_workers: int | None = None, progress: CompareProgress | None = None
+) -> tuple[Difficulty, list[Classic]]:
+    """Simulate the classic policies and the yardstick of a task.
+
+    Parameters
+    ----------
+    named
+        The task.
+    out
+        Folder for the comparisons.
+    n_workers, progress
+        As `run_comparison` takes them.
+
+    Raises
+    ------
+    HdrlError
+        If a log is missing.
+    """
+    task, began = named.task, time.process_time()
+    yard = task.yardstick
+    more = [name for name in (task.waits, yard.bound, yard.per) if name is not None]
+    run_comparison(
+        named.sweep(task.classic, metrics=more), out=out / named.name, n_workers=n_workers, progress=progress
+    )
+    values = read_points(out / named.name, [task.objective, task.tail, *more])
+    names = classic_names(task)
+    less = is_less_better(task)
+    best, ours = best_of({name: values[name][task.objective] for name in names}, less=less)
+    goal = _bound(task, values, best) if yard.bound is not None else _others(named, out, n_workers, progress)
+    usable = (ours > 0) & (goal > 0)
+    gap = geometric_mean_ratio(ours[usable], goal[usable]) if usable.any() else math.nan
+    table = np.stack([values[name][task.objective] for name in names], axis=1)
+    halves = [mean_ranks(table[start::2], lower_is_better=less).tolist() for start in (0, 1)]
+    difficulty = Difficulty(
+        named.name,
+        task.sha256(),
+        len(ours),
+        len(names),
+        best,
+        gap if less or math.isnan(gap) else 1 / gap,
+        float(np.mean(values[task.baseline][task.waits] > 0)),
+        kendall_tau(*halves),
+        time.process_time() - began,
+    )
+    classics = [
+        Classic(named.name, task.sha256(), name, values[name][task.objective], values[name][task.tail])
+        for name in names
+    ]
+    return difficulty, classics
+
+
+def classic_names(task: Task) -> list[str]:
+    """Return the names of the classic policies of a task, each once."""
+    groups = task.setting.policies.groups()
+    return list(dict.fromkeys(name for text in task.classic for name in groups.get(text, [text])))
+
+
+def is_less_better(task: Task) -> bool:
+    """Return whether less of the objective is better."""
+    return task.setting.measures.metrics[task.objective].lower_is_better is not False
+
+
+def _bound(task: Task, values: Values, best: str) -> NDArray[np.float64]:
+    bound = values[best][str(task.yardstick.bound)]
+    return bound if task.yardstick.per is None else bound / values[best][task.yardstick.per]
+
+
+def _others(named: Named, out: Path, n_workers: int | None, progress: CompareProgress | None) -> NDArray[np.float64]:
+    task, folder = named.task, out / f"{named.name}-yardstick"
+    sweep = named.sweep(task.yardstick.policies, changes=task.yardstick.changes)
+    run_comparison(sweep, out=folder, n_workers=n_workers, progress=progress)
+    table = np.stack([one[task.objective] for one in read_points(folder, [task.objective]).values()])
+    return np.asarray(np.nanmin(table, axis=0) if is_less_better(task) else np.nanmax(table, axis=0))
+
+
+def write_measured(folder: Path, found: Sequence[tuple[Difficulty, Sequence[Classic]]]) -> None:
+    """Write what was measured into a folder; rows of other tasks that are there stay.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    found
+        What `measure` returned.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = {**read_facts(folder), **{one.task: one for one, _ in found}}
+    classics = {**read_classics(folder), **{one.task: those for one, those in found}}
+    with atomic_table(folder / FACTS_FILE, [one.name for one in fields(Difficulty)]) as write_row:
+        for name in sorted(facts):
+            write_row([_short(value) for value in asdict(facts[name]).values()])
+    with atomic_table(folder / CLASSICS_FILE, [one.name for one in fields(Classic)]) as write_row:
+        for name in sorted(classics):
+            for one in classics[name]:
+                write_row([one.task, one.sha256, one.policy, _joined(one.objective), _joined(one.tail)])
+
+
+def _short(value: object) -> object:
+    return f"{value:.4g}" if isinstance(value, float) else value
+
+
+def _joined(values: NDArray[np.float64]) -> str:
+    return " ".join("nan" if math.isnan(value) else f"{value:.{DIGITS}g}" for value in values.tolist())
+
+
+def read_facts(folder: Path = KEPT_IN) -> dict[str, Difficulty]:
+    """Return how hard tasks are, by name.
+
+    Parameters
+    ----------
+    folder
+        Where it was written.
+
+    Raises
+    ------
+    ReadError
+        If the table is damaged.
+    """
+    path = folder / FACTS_FILE
+    if not path.is_file():
+        return {}
+    try:
+        rows = [
+            Difficulty(**{one.name: _KINDS[str(one.type)](row[one.name]) for one in fields(Difficulty)})
+            for row in read_records(path)
+        ]
+    except (KeyError, ValueError, TypeError):
+        raise ReadError(path, "is no table of difficulties") from None
+    return {row.task: row for row in rows}
+
+
+_KINDS: Mapping[str, Callable[[str], object]] = MappingProxyType({"str": str, "int": int, "float": float_of})
+
+
+def read_classics(folder: Path = KEPT_IN) -> Mapping[str, Sequence[Classic]]:
+    """Return what classic policies reach, by task.
+
+    Parameters
+    ----------
+    folder
+        Where it was written.
+
+    Raises
+    ------
+    ReadError
+        If the table is damaged.
+    """
+    return _classics(folder / CLASSICS_FILE)
+
+
+def _classics(path: Path) -> dict[str, list[Classic]]:
+    if not path.is_file():
+        return {}
+    found: dict[str, list[Classic]] = {}
+    try:
+        for row in read_records(path):
+            numbers = [np.array([float_of(text) for text in row[name].split()]) for name in ("objective", "tail")]
+            one = Classic(row["task"], row["sha256"], row["policy"], numbers[0], numbers[1])
+            found.setdefault(one.task, []).append(one)
+    except (KeyError, ValueError, AttributeError):
+        raise ReadError(path, "is no table of classic policies") from None
+    return found

@@ -1,0 +1,87 @@
+"""Simulating a few windows of a result again, and asking what its entry knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hdrl.bench.divisions import Known, knowledge, world_of
+from hdrl.bench.results import Result, read_result
+from hdrl.bench.tasks import Named, read_task
+from hdrl.experiment.compare.candidates import read_candidates
+from hdrl.experiment.compare.points import Point, PointRunner
+from hdrl.setting import place_of_setting
+
+
+def replay(result: Result, named: Named, windows: Sequence[int], *, runs_python: bool) -> dict[str, Any]:
+    """Simulate windows of a task again, under the entry and the baseline.
+
+    Parameters
+    ----------
+    result, named
+        The result and the task.
+    windows
+        Numbers of the windows, in the order of the cases.
+    runs_python
+        Whether the Python file of an entry may run in this process.
+
+    Returns
+    -------
+    dict
+        ``rows``: for each of them the window's number, the name of the candidate, the number of the seed, metrics and
+        problem. ``known``: what the entry knows, as pairs.
+    """
+    sweep = result.sweep(named)
+    world = world_of(named, sweep)
+    (entry,) = read_candidates(sweep)
+    (baseline,) = read_candidates(sweep, [named.task.baseline])
+    candidates = [one for one in (baseline, entry) if runs_python or not one.is_file]
+    runner = PointRunner(
+        place_of_setting(sweep.setting_name, sweep.folder),
+        sweep,
+        world.machine,
+        tuple(world.loads),
+        tuple(world.cases),
+        tuple(candidates),
+    )
+    points = [
+        Point(window, who, seed)
+        for window in windows
+        for who, one in enumerate(candidates)
+        for seed in range(one.n_seeds)
+    ]
+    rows = [
+        {
+            "window": point.case,
+            "candidate": candidates[point.candidate].name,
+            "seed": point.seed,
+            "metrics": {name: _told(value) for name, value in found.metrics.items()},
+            "problem": found.problem,
+        }
+        for point, found in zip(points, runner(points), strict=True)
+    ]
+    known = knowledge(named, sweep, world, entry, runs_python=runs_python)
+    return {"rows": rows, "known": [list(one) for one in known], "problem": ""}
+
+
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `replay` finds, asked from another process.
+
+    Parameters
+    ----------
+    request
+        ``folder``, ``task`` and ``windows``.
+    """
+    result = read_result(Path(request["folder"]))
+    return replay(result, read_task(request["task"]), request["windows"], runs_python=True)
+
+
+def known_of(found: Mapping[str, Any]) -> list[Known]:
+    """Return what an answer says of the knowledge of the entry."""
+    return [Known(kind, words) for kind, words in found.get("known", ())]
+
+
+def _told(value: float) -> float | str | None:
+    return value if math.isfinite(value) else None if math.isnan(value) else str(value)

@@ -1,0 +1,140 @@
+"""The folder of a result: who was judged, on which tasks, with what budget, and the points of every window.
+
+``card.json`` says what it is; ``entry/`` holds the file of the policy, or the models; ``tasks/NAME/`` is a comparison
+with the baseline of the task; ``manifest.json`` has the hash of every file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hdrl.base.errors import ReadError, readable
+from hdrl.base.files import read_json, read_text
+from hdrl.bench.tasks import Named
+from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
+from hdrl.experiment.run.manifest import read_manifest
+from hdrl.options.block import Block
+from hdrl.options.reading import validated
+from hdrl.options.sweep import Sweep
+
+CARD_FILE, ENTRY_FOLDER, TASKS_FOLDER = "card.json", "entry", "tasks"
+WITHDRAWN_FILE = "withdrawn.txt"
+"""Why whoever sent a result has withdrawn it, in a sentence: it may be added later, and is in no manifest."""
+
+Division = Literal["untrained", "trained", "clairvoyant"]
+
+DIVISIONS: tuple[Division, ...] = ("untrained", "trained", "clairvoyant")
+"""What was known of the load: nothing of it, its part before the windows that judge, or how long jobs take."""
+
+Text = Annotated[str, Field(min_length=1, max_length=200)]
+SafeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+@~,-]{0,199}$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Training(Block):
+    """What learning took; of what was not learned all is 0."""
+
+    core_minutes: Annotated[float, Field(ge=0, le=1e9)] = Field(
+        default=0.0, description="Core-minutes of all trainings, those included that were lost."
+    )
+    words: str = Field(default="", max_length=2000, description="How it was trained, in words.")
+
+
+class Card(Block):
+    """What ``card.json`` says."""
+
+    name: SafeName = Field(description="What the entry is called on the board.")
+    kind: Literal["policy", "python", "models"] = Field(description="A policy by name, a Python file, or models.")
+    setting: Text = Field(description="Its setting; of a policy that several settings know, the first of them.")
+    policy: str = Field(max_length=200, description="The policy, or what follows a Python file (+easy); else nothing.")
+    files: list[SafeName] = Field(default_factory=list, description="Files in entry/.")
+    division: Division = Field(description="In which division it enters.")
+    tasks: dict[SafeName, Sha256] = Field(min_length=1, description="The tasks, with the SHA-256 of what they say.")
+    training: Training = Field(default_factory=Training, description="What learning took.")
+    hdrl: Text = Field(description="Version of hdrl that has made the result.")
+    command: str = Field(max_length=2000, description="The command that makes it again, from within its folder.")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A result that was read.
+
+    Attributes
+    ----------
+    folder
+        Its folder.
+    card
+        Its card.
+    """
+
+    folder: Path
+    card: Card
+
+    def points(self, task: str) -> Path:
+        """Return the folder of the comparison of a task."""
+        return self.folder / TASKS_FOLDER / task
+
+    def sweep(self, named: Named) -> Sweep:
+        """Return the comparison that the result holds of a task, as the task of today has it."""
+        return named.sweep([candidate_text(self.card, self.folder.absolute())])
+
+    def withdrawn(self) -> str:
+        """Return why it was withdrawn; empty if it was not."""
+        path = self.folder / WITHDRAWN_FILE
+        return readable(" ".join(read_text(path).split())) or "withdrawn" if path.is_file() else ""
+
+    def sha256(self) -> str:
+        """Return the hash of all that the result holds, by its manifest."""
+        files = {name: sha for name, sha in read_manifest(self.folder).files.items() if sha is not None}
+        return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+
+
+def candidate_text(card: Card, folder: Path) -> str:
+    """Return the entry as a sweep names candidates.
+
+    Parameters
+    ----------
+    card, folder
+        Of the result.
+    """
+    place = folder / ENTRY_FOLDER
+    if card.kind == "policy":
+        return f"{card.name}={card.policy}"
+    if card.kind == "python":  # its name ends in what follows the file
+        return f"{card.name.removesuffix(card.policy)}={place / card.files[0]}{card.policy}"
+    one = card.files[0] if len(card.files) == 1 else f"*{Path(card.files[0]).suffix}"
+    return f"{card.name}={place / one}"
+
+
+def read_result(folder: str | Path) -> Result:
+    """Return a finished result.
+
+    Parameters
+    ----------
+    folder
+        Its folder.
+
+    Raises
+    ------
+    ReadError
+        If it holds none.
+    OptionsError
+        If its card is wrong.
+    """
+    folder = Path(folder)
+    path = folder / CARD_FILE
+    if not path.is_file():
+        raise ReadError(folder, f"holds no finished result: {CARD_FILE} is missing (hdrl bench run makes one)")
+    card = validated(Card, read_json(path), str(path))
+    n_files = {"policy": 0, "python": 1}.get(card.kind)
+    if n_files != len(card.files) if n_files is not None else not card.files:
+        raise ReadError(path, f"names {len(card.files)} files, expected {n_files or 'at least 1'} for kind {card.kind}")
+    if card.kind == "models" and not all(name.endswith(MODEL_SUFFIXES) for name in card.files):
+        raise ReadError(path, f"names {card.files[0]}, expected models that end in {' or '.join(MODEL_SUFFIXES)}")
+    return Result(folder, card)

@@ -1,0 +1,233 @@
+"""Tasks: a machine, a load and its windows, what may be known of them, and by what a schedule is judged.
+
+A task is a file of `TASKS`. What it simulates is a sweep, so that a comparison runs it; the rest are the rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hdrl.base.errors import OptionsError, ReadError, UnknownName
+from hdrl.base.files import read_json
+from hdrl.base.hashing import sha256_of_file
+from hdrl.experiment.reproduce.recipe import TRACES_VARIABLE, trace_folders
+from hdrl.experiment.run.inputs import make_sweep
+from hdrl.options.block import Block
+from hdrl.options.numbers import Positive
+from hdrl.options.reading import validated
+from hdrl.options.sweep import Sweep
+from hdrl.setting import BATCH, Setting, find_setting
+
+TASKS = Path(__file__).parent / "tasks"
+
+SMALL, ALL = "small", "all"
+"""Names of groups: the tasks whose loads need not be fetched, and all of them."""
+
+LEVELS = ("nothing", "requests", "predictions", "truth")
+"""What may be known of how long jobs take, each level with those before it. Predictions go by jobs that have ended."""
+
+RULED = ("candidates", "baseline", "metrics")
+"""Keys of a sweep that follow from the rules of a task."""
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class Log(Block):
+    """A log that is not shipped."""
+
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(description="SHA-256 of the file.")
+    how: Text = Field(description="How to get it, a sentence.")
+
+
+class Yardstick(Block):
+    """What no policy of the task can be expected to beat, for the difficulty of a task; not always a bound."""
+
+    bound: str | None = Field(default=None, description="Metric that bounds the objective from below in each window.")
+    per: str | None = Field(default=None, description="Metric by which the bound is divided.")
+    policies: list[Text] = Field(default_factory=list, description="Or: policies, the best of them in each window.")
+    changes: dict[str, Any] = Field(default_factory=dict, description="Keys of the sweep that are others for them.")
+    words: Text = Field(description="What it is, in words.")
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.bound is None) == (not self.policies):
+            raise ValueError("a yardstick has either bound or policies")
+        return self
+
+
+class Task(Block):
+    """What the file of a task says."""
+
+    title: Text = Field(description="What it is, a line.")
+    version: Annotated[int, Field(ge=1)] = Field(description="Grows when numbers of earlier results do not hold.")
+    sweep: dict[str, Any] = Field(description="Machine, load, part and windows, as a sweep file has them.")
+    logs: dict[Text, Log] = Field(default_factory=dict, description="Logs that must be fetched, by file name.")
+    known: Literal["nothing", "requests", "predictions", "truth"] = Field(
+        description="What may be known of how long jobs take."
+    )
+    objective: Text = Field(description="The metric that decides.")
+    tail: Text = Field(description="The metric of the tail.")
+    tail_limit: Positive = Field(description="How many times the baseline's tail is too much.")
+    waits: Text = Field(description="A metric that is above 0 where anybody has to wait.")
+    baseline: Text = Field(description="The policy that ratios refer to.")
+    classic: list[Text] = Field(min_length=1, description="The classic policies, or groups of them.")
+    yardstick: Yardstick = Field(description="What the best classic policy is held against.")
+    budget_core_minutes: Positive = Field(description="Core-minutes that may be spent on learning.")
+
+    @model_validator(mode="after")
+    def _leaves_out(self) -> Self:
+        for key in RULED:
+            if key in self.sweep:
+                raise ValueError(f"sweep has {key}, which follows from the rules of the task")
+        return self
+
+    @property
+    def setting_name(self) -> str:
+        """Name of the setting."""
+        return str(self.sweep.get("setting", BATCH))
+
+    @property
+    def setting(self) -> Setting:
+        """The setting."""
+        return find_setting(self.setting_name)
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all that numbers depend on, that is of all but the title."""
+        data = self.model_dump(mode="json", exclude={"title"})
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A task by its name.
+
+    Attributes
+    ----------
+    name
+        The name of its file.
+    task
+        What it says.
+    """
+
+    name: str
+    task: Task
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its load need not be fetched."""
+        return not self.task.logs
+
+    def sweep(
+        self,
+        candidates: Sequence[str],
+        *,
+        changes: Mapping[str, Any] | None = None,
+        metrics: Sequence[str] = (),
+        folder: str | Path = ".",
+    ) -> Sweep:
+        """Return the comparison of candidates with the baseline on the task.
+
+        Parameters
+        ----------
+        candidates
+            Who is judged.
+        changes
+            Keys of the sweep that are others.
+        metrics
+            What else the tables are to hold.
+        folder
+            Folder that paths of candidates start from.
+
+        Raises
+        ------
+        HdrlError
+            If a log is missing, or something is wrong with the candidates.
+        """
+        data = {**self.task.sweep, **(changes or {})}
+        logs = self._logs()
+        data["workloads"] = [str(logs.get(text, text)) for text in data.get("workloads", [])]
+        data |= {
+            "candidates": list(candidates),
+            "baseline": self.task.baseline,
+            "metrics": list(dict.fromkeys([self.task.objective, self.task.tail, *metrics])),
+        }
+        return make_sweep(data, where=f"task {self.name}", folder=folder)
+
+    def missing(self) -> list[str]:
+        """Return the names of the logs that are nowhere."""
+        return [name for name in self.task.logs if _place_of(name) is None]
+
+    def _logs(self) -> dict[str, Path]:
+        found: dict[str, Path] = {}
+        for name, log in self.task.logs.items():
+            path = _place_of(name)
+            if path is None:
+                looked = ", ".join(map(str, trace_folders())) or "no folder"
+                raise ReadError(
+                    f"task {self.name}",
+                    f"needs the log {name}; looked in: {looked}. {log.how} Or say where it is: {TRACES_VARIABLE}=DIR",
+                )
+            sha256 = sha256_of_file(path)
+            if sha256 != log.sha256:
+                raise ReadError(path, f"is another version: its SHA-256 is {sha256}, expected {log.sha256}")
+            found[name] = path.absolute()
+        return found
+
+
+def _place_of(name: str) -> Path | None:
+    return next((folder / name for folder in trace_folders() if (folder / name).is_file()), None)
+
+
+def all_tasks() -> dict[str, Named]:
+    """Return all tasks by name, those of a setting together."""
+    found = [read_task(path.stem) for path in sorted(TASKS.glob("*.json"))]
+    return {one.name: one for one in found}
+
+
+def read_task(name: str) -> Named:
+    """Return a task.
+
+    Parameters
+    ----------
+    name
+        Its name.
+
+    Raises
+    ------
+    UnknownName
+        If there is none of the name.
+    """
+    known = {path.stem: path for path in sorted(TASKS.glob("*.json"))}
+    if name not in known:
+        raise UnknownName("task", name, [*known, SMALL, ALL])
+    return Named(name, validated(Task, read_json(known[name]), f"task {name}"))
+
+
+def chosen_tasks(text: str) -> list[Named]:
+    """Return the tasks that a text names.
+
+    Parameters
+    ----------
+    text
+        ``small``, ``all``, or names with commas between them.
+
+    Raises
+    ------
+    UnknownName
+        If one does not exist.
+    OptionsError
+        If one is named twice, or none is.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if names in ([SMALL], [ALL]):
+        return [one for one in all_tasks().values() if one.is_small or names == [ALL]]
+    if len(set(names)) < len(names):
+        raise OptionsError(f"--tasks {text}: names {max(names, key=names.count)!r} twice")
+    return [read_task(name) for name in names]

@@ -1,0 +1,1 @@
+"""Agents written for HDeepRM: the bases that they derive from, and what makes agents of hdrl of them."""

@@ -1,0 +1,205 @@
+"""``hdrl bench``: tasks that stand, results that are checked, and the board of those that are true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hdrl.base.errors import OptionsError
+from hdrl.launcher.errors import CleanErrors
+from hdrl.launcher.trust import trust_option
+
+if TYPE_CHECKING:
+    from hdrl.bench.difficulty import Difficulty
+    from hdrl.bench.tasks import Named
+
+
+class CleanGroup(CleanErrors, click.Group):
+    """A group whose mistakes are one line."""
+
+
+@click.group(cls=CleanGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def bench() -> None:
+    """Judge a policy or a model on standing tasks, check results of others, write the board."""
+
+
+@bench.command("list")
+def list_tasks() -> None:
+    """List the tasks: what may be known, what decides, how hard they are, and which log is missing."""
+    from rich.table import Table
+
+    from hdrl.bench.difficulty import read_facts
+    from hdrl.bench.tasks import all_tasks
+    from hdrl.launcher.bars import print_table
+
+    facts = read_facts()
+    table = Table()
+    for title in ("task", "group", "what it is", "known", "objective", "best classic", "gap", "log that is missing"):
+        table.add_column(title, overflow="fold", justify="right" if title == "gap" else "left")
+    for name, named in all_tasks().items():
+        fact = _fact_of(facts, named)
+        hard = ("", "") if fact is None else (fact.best, f"{fact.gap:.2f}")
+        group = "small" if named.is_small else ""
+        task = named.task
+        table.add_row(name, group, task.title, task.known, task.objective, *hard, ", ".join(named.missing()))
+    print_table(table)
+
+
+@bench.command()
+@click.argument("task")
+def show(task: str) -> None:
+    """Show TASK: its rules, what it simulates, how hard it is, and the classic policies."""
+    import json
+
+    from hdrl.bench.board import classic_rows
+    from hdrl.bench.difficulty import read_facts
+    from hdrl.bench.tasks import read_task
+    from hdrl.metrics.words import number_words
+
+    named = read_task(task)
+    one, rules = named.task, named.task.model_dump(mode="json")
+    sweep = rules.pop("sweep")
+    click.echo(f"{named.name}, version {one.version}: {one.title}")
+    click.echo(f"SHA-256 {one.sha256()}")
+    for key, value in rules.items():
+        if key not in ("title", "version") and value not in ({}, []):
+            click.echo(f"{key}: {json.dumps(value) if isinstance(value, dict | list) else value}")
+    click.echo(f"sweep: {json.dumps(sweep)}")
+    for name in named.missing():
+        click.echo(f"missing: {name}. {one.logs[name].how}")
+    fact = _fact_of(read_facts(), named)
+    if fact is not None:
+        click.echo(
+            f"difficulty: the best of {fact.n_classic} classic policies, {fact.best}, is {number_words(fact.gap)} "
+            f"times worse than {one.yardstick.words}; anybody waits in {fact.share_waiting:.0%} of "
+            f"{fact.n_windows} windows; rankings by half of the windows agree by {fact.agreement:.2f} (Kendall's tau)"
+        )
+    for row in classic_rows(named)[:10]:
+        click.echo(
+            f"  {row.name}: {number_words(row.ratio.value)} times {one.baseline}, mean rank {row.rank.value:.1f}"
+        )
+
+
+@bench.command()
+@click.argument("entry", metavar="POLICY_OR_MODEL")
+@click.option("--tasks", required=True, metavar="small|all|NAME,...", help="The tasks; small: those without logs.")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder for the result.")
+@click.option(
+    "--division",
+    type=click.Choice(["untrained", "trained", "clairvoyant"]),
+    help="The division; by default the strictest that lets it in.",
+)
+@click.option("--setting", default="batch", show_default=True, metavar="NAME", help="Setting of a Python file.")
+@click.option("--core-minutes", type=click.FloatRange(0, 1e9), default=0.0, help="What all its trainings took.")
+@click.option("--how", default="", metavar="TEXT", help="How it was trained, in words.")
+@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("--quiet", is_flag=True, help="Print the answer only.")
+def run(
+    entry: str,
+    tasks: str,
+    out: Path,
+    division: str | None,
+    setting: str,
+    core_minutes: float,
+    how: str,
+    n_workers: int | None,
+    *,
+    quiet: bool,
+) -> None:
+    """Judge POLICY_OR_MODEL on tasks; the same command continues what was interrupted.
+
+    It is a policy (sjf+easy), a Python file (my.py+easy), a model (*.safetensors, *.pt), or the trainings of one
+    method (NAME='models/*.safetensors').
+    """
+    from hdrl.bench.results import DIVISIONS, Training
+    from hdrl.bench.run import Entry, run_entry
+    from hdrl.bench.tasks import chosen_tasks
+    from hdrl.experiment.compare.comparison import CompareProgress
+    from hdrl.setting import SETTINGS
+
+    if setting not in SETTINGS:
+        raise OptionsError(f"--setting {setting}: expected one of {', '.join(SETTINGS)}")
+    chosen = next((one for one in DIVISIONS if one == division), None)
+    asked = Entry(entry, chosen, Training(core_minutes=core_minutes, words=how), setting)
+    progress = CompareProgress(message=lambda text: None if quiet else click.echo(text, err=True))
+    result = run_entry(asked, chosen_tasks(tasks), out=out, chosen_by=tasks, n_workers=n_workers, progress=progress)
+    n_tasks = len(result.card.tasks)
+    click.echo(
+        f"{result.card.name}: {n_tasks} task{'' if n_tasks == 1 else 's'}, division {result.card.division}, in {out}"
+    )
+
+
+@bench.command()
+@click.argument("folders", nargs=-1, required=True, metavar="RESULT...", type=click.Path(path_type=Path))
+@click.option(
+    "--windows", default="3", show_default=True, metavar="N|all", help="Windows of each task to simulate again."
+)
+@click.option("--quiet", is_flag=True, help="Print the answer only.")
+@trust_option
+def check(folders: tuple[Path, ...], windows: str, *, quiet: bool, trust: bool) -> None:
+    """Check RESULTs: hashes, what their entries know, and windows to the last digit.
+
+    A Python file of a result runs in a process of its own, with bounds and without network, or with --trust in this
+    one. The exit code is 0 if all are true, 1 if one is not.
+    """
+    from hdrl.bench.check import check_result
+
+    if windows != "all" and not (windows.isascii() and windows.isdigit()):
+        raise OptionsError(f"--windows {windows}: expected a number of windows, or all")
+    n_windows = None if windows == "all" else int(windows)
+    is_true = True
+    for folder in folders:
+        found = check_result(
+            folder, n_windows=n_windows, trust=trust, message=lambda text: None if quiet else click.echo(text, err=True)
+        )
+        is_true = is_true and found.is_true
+        for one in found.findings:
+            click.echo(f"{folder}: {one.kind}: {one.where}: {one.text}")
+        if not quiet:
+            for note in found.notes:
+                click.echo(f"{folder}: note: {note}")
+        answer = "true" if found.is_true else "not true"
+        click.echo(f"{folder}: {found.name} is {answer}; {found.n_replayed} simulations repeated")
+    if not is_true:
+        raise click.exceptions.Exit(1)
+
+
+@bench.command()
+@click.argument("folders", nargs=-1, metavar="RESULT...", type=click.Path(path_type=Path))
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder for the pages.")
+@click.option("--force", is_flag=True, help="Replace pages that are there already.")
+def board(folders: tuple[Path, ...], out: Path, *, force: bool) -> None:
+    """Write the board of RESULTs, and of the classic policies: static pages.
+
+    Their files and what they know are checked, nothing is simulated again (hdrl bench check does). What is not true,
+    or was withdrawn, stays visible with the reason.
+    """
+    from hdrl.bench.board import write_board
+
+    pages = write_board(folders, out, force=force)
+    click.echo(f"{out}: {len(pages)} pages; open {pages[0]}")
+
+
+@bench.command()
+@click.option("--tasks", required=True, metavar="small|all|NAME,...", help="The tasks.")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder for the tables.")
+@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+def measure(tasks: str, out: Path, n_workers: int | None) -> None:
+    """Measure how hard tasks are, and what the classic policies reach: facts.csv and classics.csv."""
+    from hdrl.bench.difficulty import measure as measured
+    from hdrl.bench.difficulty import write_measured
+    from hdrl.bench.tasks import chosen_tasks
+
+    for named in chosen_tasks(tasks):
+        found = measured(named, out / "points", n_workers=n_workers)
+        write_measured(out, [found])
+        fact = found[0]
+        click.echo(f"{fact.task}: {fact.best}, gap {fact.gap:.3g}, {fact.seconds:.1f} s")
+
+
+def _fact_of(facts: dict[str, Difficulty], named: Named) -> Difficulty | None:
+    """Return what was measured of a task, as long as it is still the same."""
+    found = facts.get(named.name)
+    return found if found is not None and found.sha256 == named.task.sha256() else None
