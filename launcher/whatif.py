@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
-from hdrl.base.errors import OptionsError
+from hdrl.base.errors import OptionsError, OutputError
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors
 
@@ -42,9 +43,6 @@ def what_if(
     as_json: bool,
 ) -> None:
     """Simulate the imported SITE on machines of several sizes under several policies, and name the cheapest."""
-    import json
-
-    from hdrl.base.errors import OutputError
     from hdrl.site.whatif import WhatIf
     from hdrl.site.whatif import what_if as ask
     from hdrl.site.whatifpage import answer_text, write_answer

@@ -17,7 +17,16 @@ HEAVY = (
 
 OF_COMMANDS = (
     *("hdrl.experiment", "hdrl.report", "hdrl.settings", "hdrl.figures", "hdrl.metrics", "hdrl.batsim", "hdrl.batch"),
-    *("hdrl.compiled", "hdrl.site", "hdrl.launcher", "hdrl.adaptation", "hdrl.agents", "hdrl.options", "hdrl.setting"),
+    *(
+        "hdrl.compiled",
+        "hdrl.site",
+        "hdrl.bench",
+        "hdrl.launcher",
+        "hdrl.adaptation",
+        "hdrl.agents",
+        "hdrl.options",
+        "hdrl.setting",
+    ),
 )
 """What a command loads when it runs: its help and the completion of its words do without."""
 
