@@ -16,6 +16,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from hdrl.base.errors import MAX_SHOWN_PATH, HdrlError, readable
+from hdrl.base.pipes import file_of_pipe, is_pipe
 from hdrl.launcher.collecting import rare_collections
 from hdrl.launcher.stopping import Terminated, heeding_signals
 from hdrl.launcher.threads import check_numba_threads, one_blas_thread
@@ -74,7 +75,8 @@ class CleanErrors(click.Command):
         program = parent.find_root().info_name if parent is not None else info_name
         _escape_what_cannot_be_printed()
         with one_line(program or "hdrl"):
-            return super().make_context(info_name, args, parent, **extra)
+            given = [_with_file(arg) for arg in args] if parent is None else args
+            return super().make_context(info_name, given, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise `OneLine` if what the user gave is wrong, or the user interrupted it."""
@@ -82,6 +84,12 @@ class CleanErrors(click.Command):
         with one_line(ctx.find_root().info_name or "hdrl"), heeding_signals(), rare_collections():
             check_numba_threads()
             return super().invoke(ctx)
+
+
+def _with_file(argument: str) -> str:
+    """Return an argument that names a pipe, alone or after ``KEY=``, with the file that holds what came through it."""
+    key, sign, name = argument.rpartition("=")
+    return f"{key}{sign}{file_of_pipe(name)}" if is_pipe(name) else argument
 
 
 def _escape_what_cannot_be_printed() -> None:
