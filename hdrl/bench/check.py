@@ -15,11 +15,10 @@ from hdrl.base.hashing import sha256_of_file
 from hdrl.base.seeding import stream
 from hdrl.base.textnumbers import float_of
 from hdrl.bench.cell import ask_cell
-from hdrl.bench.divisions import World, forbidden, world_of
+from hdrl.bench.divisions import forbidden, world_of
 from hdrl.bench.replay import known_of, replay
 from hdrl.bench.results import CARD_FILE, ENTRY_FOLDER, WITHDRAWN_FILE, Result, read_result
 from hdrl.bench.tasks import Named, read_task
-from hdrl.experiment.compare.candidates import read_candidates
 from hdrl.experiment.compare.files import RESULTS_FILE
 from hdrl.experiment.run.inputs import SWEEP_FILE
 from hdrl.experiment.run.manifest import MANIFEST_FILE, read_manifest
@@ -181,10 +180,8 @@ class _Task:
 
     def __init__(self, result: Result, named: Named, *, trust: bool) -> None:
         self._result, self._named, self._trust = result, named, trust
-        self._sweep = result.sweep(named)
-        self._world: World = world_of(named, self._sweep)
-        (self._entry,) = read_candidates(self._sweep)
-        (self._baseline,) = read_candidates(self._sweep, [named.task.baseline])
+        self._world = world_of(named, result.sweep(named))
+        self._entry, self._baseline = self._world.candidate(), self._world.baseline()
         self.notes: list[str] = []
         self.n_replayed = 0
 
@@ -222,11 +219,7 @@ class _Task:
 
     def _wrong_sweep(self) -> str:
         """Say in what the comparison is not that of the task; empty if it is."""
-        machine = self._world.machine
-        setting = self._world.setting
-        expected = self._sweep.completed(
-            machine, baseline=setting.policies.default_baseline, metrics=setting.measures.compared
-        ).portable()
+        expected = self._world.plan.asked.portable()
         found = read_json(self._result.points(self._named.name) / SWEEP_FILE)
         if not isinstance(found, Mapping):
             return f"{SWEEP_FILE} holds no sweep"
@@ -242,7 +235,11 @@ class _Task:
         found: dict[tuple[str, int, int], Mapping[str, Any]] = {}
         for row in read_records(path):
             try:
-                key = row["candidate"], cases[row["workload"], row["window"]], int(row["seed"]) - self._sweep.seed
+                key = (
+                    row["candidate"],
+                    cases[row["workload"], row["window"]],
+                    int(row["seed"]) - self._world.plan.asked.seed,
+                )
             except (KeyError, ValueError, TypeError):
                 raise ReadError(path, "is no table of this task") from None
             if key in found:
