@@ -20,6 +20,7 @@ from hdrl.bench.replay import known_of, replay
 from hdrl.bench.results import CARD_FILE, ENTRY_FOLDER, WITHDRAWN_FILE, Result, read_result
 from hdrl.bench.tasks import Named, read_task
 from hdrl.experiment.compare.files import RESULTS_FILE
+from hdrl.experiment.compare.pointstore import finished_identity
 from hdrl.experiment.run.inputs import SWEEP_FILE
 from hdrl.experiment.run.manifest import MANIFEST_FILE, read_manifest
 from hdrl.experiment.run.progress import quiet
@@ -193,7 +194,7 @@ class _Task:
             yield Finding(
                 "budget", name, f"took {card.training.core_minutes:g} core-minutes to train, at most {limit:g} count"
             )
-        wrong = self._wrong_sweep()
+        wrong = self._wrong_sweep() or self._wrong_entry()
         if wrong:
             yield Finding("points", name, wrong)
             return
@@ -227,6 +228,17 @@ class _Task:
             if found.get(key) != expected.get(key):
                 return f"{SWEEP_FILE} has {key} {found.get(key)!r}, the task says {expected.get(key)!r}"
         return ""
+
+    def _wrong_entry(self) -> str:
+        """Say whether another entry was judged than the one that the result holds; empty if not."""
+        identity = finished_identity(self._result.points(self._named.name)) or {}
+        judged = identity.get("candidates")
+        found = judged.get(self._entry.name) if isinstance(judged, Mapping) else None
+        expected = self._entry.identity()
+        if found == expected:
+            return ""
+        told = found.get("sha256") if isinstance(found, Mapping) else None
+        return f"another entry was judged: the points are of {told or found}, entry/ holds {expected['sha256']}"
 
     def _rows(self) -> dict[tuple[str, int, int], Mapping[str, Any]]:
         """Return the table by candidate, window and seed, after a check that it is whole."""

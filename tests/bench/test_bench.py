@@ -10,7 +10,9 @@ from click.testing import CliRunner
 
 pytest.importorskip("scipy", reason="needs scipy (the extra report)")
 
+from hdrl.base.csvfiles import read_records
 from hdrl.base.errors import OptionsError, ReadError, UnknownName
+from hdrl.base.hashing import sha256_of_file
 from hdrl.bench import check as checking
 from hdrl.bench.cell import ask_cell
 from hdrl.bench.check import check_result
@@ -18,6 +20,8 @@ from hdrl.bench.difficulty import classic_names, measure, read_classics, read_fa
 from hdrl.bench.divisions import Known, forbidden, strictest
 from hdrl.bench.results import read_result
 from hdrl.bench.tasks import all_tasks, chosen_tasks, read_task
+from hdrl.experiment import run_experiment
+from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.launcher.main import cli
 
@@ -215,6 +219,13 @@ def python_entry(folder: Path, body: str = "pass") -> Path:
     return path
 
 
+def told_hashes(folder: Path) -> tuple[str, str]:
+    """Return the hash of the file that was judged, and of the one that is there."""
+    told = json.loads((folder / "tasks" / "batch-gaia" / "provenance.json").read_text())
+    (before,) = told["identity"]["candidates"]["mine.py+easy"]["sha256"]
+    return before, sha256_of_file(folder / "entry" / "mine.py")
+
+
 def test_python_of_strangers_runs_in_a_process_of_its_own(tmp_path: Path):
     mark = tmp_path / "pid"
     file = python_entry(
@@ -226,6 +237,10 @@ def test_python_of_strangers_runs_in_a_process_of_its_own(tmp_path: Path):
     checked = check_result(folder)
     assert checked.is_true, checked.findings
     assert checked.n_replayed == 6
+    assert {row["candidate"] for row in read_records(folder / "tasks" / "batch-gaia" / "results.csv")} == {
+        "fcfs+easy",
+        "mine.py+easy",
+    }
     assert str(os.getpid()) not in mark.read_text().split()
     assert "Python file" in checked.notes[-1] or "Python file" in checked.notes[0]
     check_result(folder, trust=True)
@@ -238,6 +253,9 @@ def test_a_python_file_that_changes_its_mind_is_found(tmp_path: Path):
     hdrl("run", f"{file}+easy", "--tasks", "batch-gaia", "-o", folder, "-j", 1)
     edit(folder / "entry" / "mine.py", "jobs['requested_time_s']", "-jobs['requested_time_s']")
     assert "hash: entry/mine.py: was changed" in hdrl("check", folder, code=1)
+    write_manifest(folder)
+    assert "points: batch-gaia: another entry was judged" in hdrl("check", folder, code=1)
+    edit(folder / "tasks" / "batch-gaia" / "provenance.json", *told_hashes(folder))
     write_manifest(folder)
     assert "replay: batch-gaia" in hdrl("check", folder, code=1)
 
@@ -307,3 +325,44 @@ def test_windows_are_drawn_by_the_hash_of_the_result(result: Path, monkeypatch: 
         check_result(result)
     assert drawn[0] == drawn[2]
     assert drawn[0] != drawn[1]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two models that were hardly trained: on jobs before those that judge, and on those."""
+    pytest.importorskip("torch", reason="torch is not installed (extra learn)")
+    folder = tmp_path_factory.mktemp("models")
+    options = json.loads((Path(__file__).parents[2] / "examples" / "evolve.json").read_text())
+    options["learning"] |= {"iterations": 1, "n_envs": 4, "arguments": {"n_windows": 2}, "tensorboard": False}
+    for name, part in (("early", [0.0, 0.05]), ("late", [0.75, 0.8])):
+        options["learning"]["episodes"] = {"n_jobs": 40, "train": part, "validation": [0.05, 0.07], "test": [0.98, 1.0]}
+        run_experiment(parse_options(options, folder=folder), out=folder / name)
+    return folder
+
+
+def test_a_model_that_knows_the_log_enters_the_division_of_those(models: Path, tmp_path: Path):
+    file, folder = models / "early" / "model.pt", tmp_path / "result"
+    arguments = ["run", f"mine={file}", "--tasks", "batch-gaia", "-j", 1, "--core-minutes", 2, "--how", "a test"]
+    output = hdrl(*arguments, "--division", "untrained", "-o", folder, code=2)
+    assert "of the same log, which division untrained forbids" in output
+    assert "division trained" in hdrl(*arguments, "-o", folder)
+    assert "is true" in hdrl("check", folder)
+    edit(folder / "card.json", '"division": "trained"', '"division": "untrained"')
+    write_manifest(folder)
+    assert "knowledge: batch-gaia: mine was trained on lublin_gaia_10000" in hdrl("check", folder, code=1)
+
+
+def test_a_model_that_knows_the_judged_jobs_enters_none(models: Path, tmp_path: Path):
+    late = models / "late" / "model.pt"
+    for division in ("untrained", "trained", "clairvoyant"):
+        output = hdrl("run", late, "--tasks", "batch-gaia", "--division", division, "-o", tmp_path / "no", code=2)
+        assert "windows that judge it" in output
+        assert "which no division allows" in output
+    # The points of an honest model do not help it.
+    folder = tmp_path / "result"
+    hdrl("run", models / "early" / "model.pt", "--tasks", "batch-gaia", "-o", folder, "-j", 1)
+    shutil.copyfile(late, folder / "entry" / "model.pt")
+    provenance = folder / "tasks" / "batch-gaia" / "provenance.json"
+    edit(provenance, sha256_of_file(models / "early" / "model.pt"), sha256_of_file(late))
+    write_manifest(folder)
+    assert "knowledge: batch-gaia: model.pt was trained on" in hdrl("check", folder, code=1)
