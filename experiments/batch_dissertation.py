@@ -212,7 +212,7 @@ def _values_of_model(
 
 def _told(info: Mapping[str, Any], row: int) -> float:
     """Return the mean bounded slowdown of an episode that has ended, in which every job was run."""
-    episode = info["episode"]
+    episode = info["results"]
     if episode["n_run"][row] != HELD_OUT_JOBS:
         raise SimulationError(f"{HELD_OUT_JOBS - episode['n_run'][row]:g} of {HELD_OUT_JOBS} jobs were never run")
     return float(episode["mean_bounded_slowdown"][row])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from hdrl.base.errors import OptionsError, OutputError
+from hdrl.base.files import expanded, write_json
 from hdrl.launcher.completion import files_or
 
 _WHAT_TRAINS = (
@@ -64,9 +67,6 @@ def table(out: Path, seeds: int, scenario: str, n_workers: int | None, on: str, 
     What was measured is kept beside it in OUT.parts, a file for each seed: the same command continues an interrupted
     one.
     """
-    from functools import partial
-
-    from hdrl.base.files import write_json
     from hdrl.distributed import run_tasks
     from hdrl.settings.adaptation.live.making import check_plan, is_measured, measure_part, table_json
 
@@ -106,8 +106,6 @@ def times(out: Path, model: str, data: str, device: str) -> None:
 
     With --clock table:OUT jobs take these times on any machine.
     """
-    from hdrl.base.errors import OptionsError
-    from hdrl.base.files import write_json
     from hdrl.settings.adaptation.live.timing import measure_times
     from hdrl.settings.adaptation.machine import COUNTED, read_device
 
@@ -127,7 +125,6 @@ def values(out: Path, tables: tuple[str, ...]) -> None:
 
     A TABLE is a file, a folder of them, or the name of shipped ones, in which * stands for anything.
     """
-    from hdrl.base.files import expanded, write_json
     from hdrl.settings.adaptation.inputs import find_tables
     from hdrl.settings.adaptation.values import values_json
 
@@ -163,14 +160,12 @@ def run(advisor: str, seeds: int, **plan: Any) -> None:
         while not is_done:
             actions.append(decide(observation, len(actions)))
             observation, _, is_done, _, info = env.step(actions[-1])
-        told = info["episode"]
+        told = info["results"]
         digits = "".join(map(str, actions))
         click.echo(f"seed {seed}: {digits}, validation {told['r']:.3f}, test {told['test_accuracy']:.3f}")
 
 
 def _check_new(out: Path, what: str) -> None:
-    from hdrl.base.errors import OutputError
-
     if out.suffix != ".json" or out.exists():
         why = "is there already" if out.exists() else f"is no name of {what}"
         raise OutputError(f"{out}: {why}, expected NEW.json")
@@ -178,8 +173,6 @@ def _check_new(out: Path, what: str) -> None:
 
 def _advisor(text: str, env: Any) -> Any:
     """Return what decides: from an observation and the number of the decision to an action."""
-    from hdrl.base.errors import OptionsError
-
     if re.fullmatch("fixed-[0-9]+", text):
         digits = text.removeprefix("fixed-")
         if len(digits) != _N_DECISIONS:

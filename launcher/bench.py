@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,8 +52,6 @@ def list_tasks() -> None:
 @click.argument("task")
 def show(task: str) -> None:
     """Show TASK: its rules, what it simulates, how hard it is, and the classic policies."""
-    import json
-
     from hdrl.bench.board import classic_rows
     from hdrl.bench.difficulty import read_facts
     from hdrl.bench.tasks import read_task

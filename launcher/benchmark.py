@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from hdrl.base.errors import OutputError
+from hdrl.base.files import write_json
 
 if TYPE_CHECKING:
     from hdrl.experiment.devices import DeviceSpeed
@@ -24,10 +28,6 @@ def benchmark() -> None:
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="JSON file for the numbers.")
 def devices(chosen: tuple[str, ...], steps: int, seed: int, out: Path | None, *, whole: bool) -> None:
     """Measure how many steps per second DDPG learns on each device, beside published numbers."""
-    import dataclasses
-
-    from hdrl.base.errors import OutputError
-    from hdrl.base.files import write_json
     from hdrl.experiment.devices import MAX_STEPS, available_devices, measure_device
 
     if out is not None and not out.absolute().parent.is_dir():

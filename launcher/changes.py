@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from hdrl.base.errors import HdrlError, UnknownName, quoted
+from hdrl.base.errors import HdrlError, UnknownName, quoted, suggest
+from hdrl.base.pyfiles import is_policy_file
 
 CLASSIC = "classic"
 """The agent that follows the policy of the options; the other built-in ones are the algorithms of `hdrl.agents`."""
@@ -54,8 +55,6 @@ def agent_changes(
         If a name is none of an agent, and the options cannot be read.
     """
     from hdrl.agents import ALGORITHMS
-    from hdrl.base.errors import suggest
-    from hdrl.base.pyfiles import is_policy_file
     from hdrl.experiment.run.inputs import read_options
     from hdrl.setting import find_setting
 

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from hdrl.base.errors import OptionsError
 from hdrl.base.pyfiles import trust_words
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors, OneLine
-from hdrl.launcher.trust import trust_option
+from hdrl.launcher.trust import load_files, trust_option
 
 if TYPE_CHECKING:
     from hdrl.experiment.compare.comparison import CompareProgress, Comparison
@@ -54,6 +55,7 @@ WIDTH = 140
 @click.option("--seeds", type=click.IntRange(1), help="Number of seeds for candidates that draw.")
 @click.option("--seed", type=click.IntRange(0), help="The first seed.")
 @click.option("--metrics", metavar="NAME,...", help="Metrics to summarise; the first one decides.")
+@click.option("--bound", is_flag=True, help="Beside each policy, itself with true run times: what is left to win.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Any other key of a sweep file.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
@@ -173,8 +175,6 @@ def _answer(folders: Sequence[Path]) -> None:
 
 
 def _default_folder(sweep: Sweep) -> Path:
-    from datetime import datetime
-
     from hdrl.experiment import default_folder
 
     return default_folder(sweep.sha256(), datetime.now())
@@ -188,7 +188,7 @@ def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *
     if resume:
         if out is None or candidates or changes:
             raise OptionsError("--resume takes --out DIR, but nothing that says what to compare: the folder holds that")
-        _load(setting)
+        load_files(setting)
         return read_sweep(out / "sweep.json", trust=trust)
     file = next(filter(_is_sweep, candidates), None)
     if file is not None and len(candidates) > 1:
@@ -202,14 +202,6 @@ def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *
     return make_sweep({"candidates": list(candidates), **changes}, where="compare", setting=setting)
 
 
-def _load(setting: str | None) -> None:
-    """Load the setting that the command line names, if any, so that a folder can name it."""
-    from hdrl.setting import find_setting
-
-    if setting is not None:
-        find_setting(setting)
-
-
 def _is_sweep(text: str) -> bool:
     """Tell a sweep file from a policy in whose name there is a file: ``sjf+easy@my.json``."""
     return text.endswith(".json") and re.match(r"(.*=)?[\w+]+@", text) is None
@@ -221,6 +213,8 @@ def _changes(asked: dict[str, Any]) -> dict[str, Any]:
     for key in ("platform", "baseline", "seeds", "seed"):
         if asked[key] is not None:
             changes[key] = asked[key]
+    if asked["bound"]:
+        changes["bound"] = True
     if asked["workloads"]:
         changes["workloads"] = list(asked["workloads"])
     if asked["loads"]:

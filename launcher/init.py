@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from hdrl.base.files import atomic_write, write_json
+
 OPTIONS: dict[str, Any] = {
     "seed": 1,
     "platform_file_path": "gaia",
@@ -54,7 +56,6 @@ hdrl report judged -o judged.html
 @click.argument("folder", metavar="NAME", type=click.Path(path_type=Path))
 def init(folder: Path) -> None:
     """Make the folder NAME with options, a policy and the commands to start with."""
-    from hdrl.base.files import atomic_write, write_json
     from hdrl.experiment.run.folder import new_folder
 
     with new_folder(folder) as filled:

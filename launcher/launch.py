@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,8 +131,6 @@ def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | 
 
 def _start_logging(options: OptionsFile) -> None:
     """Send what hdrl logs to stderr, from the level in the options on."""
-    import logging
-
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("hdrl")
@@ -139,8 +139,6 @@ def _start_logging(options: OptionsFile) -> None:
 
 
 def _run(options: OptionsFile, out: Path | None, *, quiet: bool, resumes: bool, on: str, hdeeprm_model: bool) -> None:
-    from datetime import datetime
-
     from hdrl.experiment import default_folder, resolve_options, run_experiment
 
     options = resolve_options(options)

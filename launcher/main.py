@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import click
 
+from hdrl.base.errors import suggest
 from hdrl.launcher.errors import CleanErrors
 from hdrl.version import VERSION
 
@@ -44,6 +45,7 @@ COMMANDS = {
     "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),
     "benchmark": LazyCommand("hdrl.launcher.benchmark", "benchmark", "Measure how fast devices learn."),
     "site": LazyCommand("hdrl.launcher.site", "site", "Import the accounting data of a cluster."),
+    "what-if": LazyCommand("hdrl.launcher.whatif", "what_if", "Ask how many nodes a site needs, under which policy."),
     "slurm": LazyCommand("hdrl.launcher.slurm", "slurm", "Write a file for sbatch that runs any command of hdrl."),
     "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),
     "cache": LazyCommand("hdrl.launcher.cache", "cache", "Show or clear the compiled code on disk."),
@@ -63,8 +65,6 @@ class LazyGroup(CleanErrors, click.Group):
 
         Parameters
         ----------
-        ctx
-            The context of click.
         cmd_name
             The name of the command.
         """
@@ -77,23 +77,13 @@ class LazyGroup(CleanErrors, click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands into the help without importing them.
-
-        Parameters
-        ----------
-        ctx
-            The context of click.
-        formatter
-            Where to write.
-        """
+        """Write the commands into the help without importing them."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, place.help) for name, place in COMMANDS.items()])
 
 
 def _suggest(name: str) -> str:
-    from hdrl.base.errors import suggest
-
     return suggest(name, COMMANDS)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
 
 if TYPE_CHECKING:
@@ -110,7 +111,6 @@ def _rules(
     contention: str | None, compatibility: str | None, boot_s: float | None = None, resume_s: float | None = None
 ) -> PStateRules | None:
     """Return the P-state rules that are asked for; ``None`` if none are, so that an XML file keeps its own."""
-    from hdrl.base.errors import OptionsError
     from hdrl.settings.batch.platform import NodePower, SuspendPower, pstate_rules
 
     given = {"boot_s": boot_s, "resume_s": resume_s}

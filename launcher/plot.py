@@ -6,22 +6,14 @@ import click
 
 from hdrl.launcher.completion import figures_only, files_or
 from hdrl.launcher.errors import CleanErrors
-from hdrl.launcher.trust import trust_option
+from hdrl.launcher.trust import load_files, trust_option
 
 
 class PlotCommand(CleanErrors):
     """A command whose help lists the kinds of pictures."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the kinds of pictures below the options.
-
-        Parameters
-        ----------
-        ctx
-            The context of click.
-        formatter
-            Where to write.
-        """
+        """Write the kinds of pictures below the options."""
         del ctx
         from hdrl.report.drawing import all_figures
 
@@ -61,12 +53,7 @@ def plot(
     Without --save it goes to <KIND>.png in the current folder.
     """
     from hdrl.report.drawing import plot as save_plot
-    from hdrl.report.runs import trust_folders
-    from hdrl.setting import find_setting
 
-    if setting is not None:
-        find_setting(setting)
-    if trust:
-        trust_folders(runs)
+    load_files(setting, runs, trust=trust)
     path = save_plot(kind, runs, out, names=names, by=by, of=of, workload=workload)
     click.echo(path)

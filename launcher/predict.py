@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.base.errors import OptionsError
+from hdrl.base.errors import OptionsError, OutputError
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors
 
@@ -31,8 +32,6 @@ def predict() -> None:
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the calibration (PNG, SVG, PDF).")
 def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
     """Tell how well each predictor would have done on LOG, an SWF file, from the jobs that had ended each time."""
-    import json
-
     from hdrl.settings.batch.platform.reader import read_platform
     from hdrl.settings.batch.predict.evaluation import as_rows, evaluate_predictors, has_users
     from hdrl.settings.batch.workload.read import read_workload
@@ -63,7 +62,6 @@ def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def train(logs: tuple[str, ...], out: Path, part: str, seed: int, *, force: bool, quiet: bool) -> None:
     """Train a network that predicts run times on LOGs, SWF files; policies use it as 'sjf+easy@FILE'."""
-    from hdrl.base.errors import OutputError
     from hdrl.settings.batch.platform.reader import read_platform
     from hdrl.settings.batch.predict.network import write_network
     from hdrl.settings.batch.predict.training import train_network

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hdrl.base.errors import OptionsError
+from hdrl.base.files import write_json
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.trust import trust_option
 
@@ -90,7 +91,6 @@ def _read_wishes(text: str) -> dict[str, Any]:
 
 def _write(trace: Trace, options: Options, out: Path) -> dict[str, float]:
     """Write the results, the same ones whenever the run is repeated."""
-    from hdrl.base.files import write_json
     from hdrl.experiment.run.folder import new_folder
     from hdrl.settings.batch.metrics import compute_metrics
     from hdrl.settings.batch.simulation import write_batsim_files

@@ -8,7 +8,7 @@ import click
 
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors
-from hdrl.launcher.trust import trust_option
+from hdrl.launcher.trust import load_files, trust_option
 
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,12 +45,7 @@ def report(
     Each RUN_OR_COMPARISON is the folder of a run, of an experiment with several runs, or of a comparison.
     """
     from hdrl.report.page import write_report
-    from hdrl.report.runs import trust_folders
-    from hdrl.setting import find_setting
 
-    if setting is not None:
-        find_setting(setting)
-    if trust:
-        trust_folders(folders)
+    load_files(setting, folders, trust=trust)
     file = write_report(folders, out, metric=metric, question=question, force=force)
     click.echo(f"{file}: {file.stat().st_size / 1e6:.1f} MB")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,8 +165,6 @@ def _null_words(tests: Mapping[str, NullTest]) -> str:
 
 
 def _default_folder(name: str) -> Path:
-    from datetime import datetime
-
     return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{name}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -33,6 +34,7 @@ def site() -> None:
     "--mapping", type=click.Path(path_type=Path), metavar="FILE", help="Meaning of the columns of a CSV file."
 )
 @click.option("--nodes-field", type=click.IntRange(1), metavar="N", help="Field of an SWF log with the nodes of a job.")
+@click.option("--cluster", metavar="NAME", help="Cluster to import, where the dumps cover several.")
 @click.option("--zone", metavar="NAME", help="Time zone of dates that say none, such as Europe/Madrid; UTC by default.")
 @click.option(
     "--anonymize", "key", type=click.Path(path_type=Path), metavar="KEY_FILE", help="Hash names with the key in a file."
@@ -55,6 +57,7 @@ def import_command(
     form: str,
     mapping: Path | None,
     nodes_field: int | None,
+    cluster: str | None,
     zone: str | None,
     key: Path | None,
     n_replayed: str,
@@ -65,7 +68,7 @@ def import_command(
     """Make a machine, a workload and a report from accounting data: sacct -P, PBS, LSF, Kubernetes, SWF or CSV."""
     from hdrl.site import ImportChoices, import_site, report_of
 
-    choices = ImportChoices(confs, qos, form, mapping, nodes_field, zone, key, _n_jobs(n_replayed))
+    choices = ImportChoices(confs, qos, form, mapping, nodes_field, cluster, zone, key, _n_jobs(n_replayed))
 
     def show(text: str) -> None:
         if not quiet:
@@ -83,7 +86,7 @@ def import_command(
     _counts("left out", jobs["left_out"])
     click.echo(report["verdict"])
     click.echo(report["certainty"])
-    click.echo(f"site in {out}; {out / 'import.html'} says what to know before you believe it")
+    click.echo(f"site in {out}; read {out / 'import.html'} before you believe any number")
 
 
 def _counts(what: str, counts: dict[str, int]) -> None:
@@ -118,8 +121,6 @@ def example(folder: Path, n_jobs: int, seed: int) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def show(folder: Path, *, as_json: bool) -> None:
     """Say again what the import of FOLDER said."""
-    import json
-
     from hdrl.site import read_report, text_of
 
     report = read_report(folder / "import.json")

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import click
 
+from hdrl.base.errors import OptionsError, OutputError
+from hdrl.base.files import atomic_write
+
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
@@ -42,8 +45,6 @@ def slurm(
     hdrl slurm --site archer2 --account e123 --array 0-9 -o job.sh -- \\
         hdrl-launch ppo options.json --seed {task} --out runs/seed{task}
     """  # noqa: D301 (click reads the backspace as "do not wrap")
-    from hdrl.base.errors import OptionsError, OutputError
-    from hdrl.base.files import atomic_write
     from hdrl.distributed.slurm import SlurmJob, sbatch_text
 
     pairs = [tuple(text.split("=", 1)) for text in directives]

@@ -1,6 +1,9 @@
-"""``--trust``: the user's word that Python files may run which results, models or options name."""
+"""The user's word that Python files may run: ``--setting FILE``, and ``--trust`` for what other files name."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -10,3 +13,14 @@ trust_option = click.option(
     TRUST, "trust", is_flag=True, help="Run the Python files that these files name: only if you know what they do."
 )
 """What every command has that reads files of others; without it they are data."""
+
+
+def load_files(setting: str | None, folders: Sequence[str | Path] = (), *, trust: bool = False) -> None:
+    """Load the setting that the command line names, if any, so that folders can name it; trust those, if asked to."""
+    from hdrl.report.runs import trust_folders
+    from hdrl.setting import find_setting
+
+    if setting is not None:
+        find_setting(setting)
+    if trust:
+        trust_folders(folders)

@@ -14,8 +14,9 @@ from typing import Any
 
 import click
 
+from hdrl.base.errors import HdrlError, OutputError
 from hdrl.launcher.stopping import Terminated
-from hdrl.launcher.trust import trust_option
+from hdrl.launcher.trust import load_files, trust_option
 
 LOOPBACK = "127.0.0.1"
 RENEWED_S = 5
@@ -42,7 +43,6 @@ class Watcher(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:  # the name is http.server's
         """Send the page as it is now."""
-        from hdrl.base.errors import HdrlError
         from hdrl.report.live import is_finished, live_page, page_of_problem
 
         # Another site must not read the page under a name of its own that leads here.
@@ -77,8 +77,6 @@ class PageServer(ThreadingHTTPServer):
 
     Parameters
     ----------
-    folder
-        The folder.
     port
         The port; 0: any that is free.
     """
@@ -154,7 +152,6 @@ def server_of(folder: Path, port: int) -> PageServer:
     HdrlError
         If the folder is none of them, or the port is taken.
     """
-    from hdrl.base.errors import OutputError
     from hdrl.report.live import live_page
 
     live_page(folder)
@@ -174,13 +171,7 @@ def watch(folder: Path, port: int, setting: str | None, *, trust: bool) -> None:
 
     Only browsers of this machine can see it, and only with the whole address.
     """
-    from hdrl.report.runs import trust_folders
-    from hdrl.setting import find_setting
-
-    if setting is not None:
-        find_setting(setting)
-    if trust:
-        trust_folders([folder])
+    load_files(setting, [folder], trust=trust)
     with server_of(folder, port) as server:
         click.echo(f"{server.address} (Ctrl-C ends)")
         try:

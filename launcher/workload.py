@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.export import export_swf
 from hdrl.launcher.fetch import fetch
@@ -62,7 +63,6 @@ def generate(
 ) -> None:
     """Generate a workload of MODEL (lublin). It is sized to a platform or a number of cores."""
     del model  # there is one so far
-    from hdrl.base.errors import OptionsError
     from hdrl.settings.batch.workload import lublin_log
 
     machine = _platform(platform)
@@ -123,7 +123,6 @@ def convert(source: str, out: str, platform: str | None, batsim: str, **choices:
 @click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
 def stat(file: str, field: str | None, statistic: str | None, platform: str | None, n_jobs: int | None) -> None:
     """Describe the workload FILE. With FIELD and STATISTIC, print that number alone, as hdeeprm-jobstat does."""
-    from hdrl.base.errors import OptionsError
     from hdrl.settings.batch.workload import (
         file_format,
         find_workload,
@@ -159,8 +158,6 @@ def _platform(name: str | None) -> Platform | None:
 
 def _needed(machine: Platform | None, out: str) -> Platform:
     if machine is None:
-        from hdrl.base.errors import OptionsError
-
         raise OptionsError(f"{out}: --platform is needed to turn work into seconds, or seconds into work")
     return machine
 

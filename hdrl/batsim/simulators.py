@@ -29,7 +29,7 @@ from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.simgrid import write_simgrid
 from hdrl.settings.batch.simulation.decisions import Decision
-from hdrl.settings.batch.simulation.embedded import Progress, start_by
+from hdrl.settings.batch.simulation.embedded import Progress, check_power, start_by
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulation.view import View
 from hdrl.settings.batch.simulators import BatsimSettings
@@ -68,7 +68,7 @@ class ProtocolSimulator(abc.ABC):
     Raises
     ------
     SimulationError
-        If Batsim could not follow the decisions (`DecisionSystem`).
+        If the platform does not say what its hosts draw, or Batsim could not follow the decisions (`DecisionSystem`).
     """
 
     name: str
@@ -86,6 +86,8 @@ class ProtocolSimulator(abc.ABC):
         platform_file: Path | None = None,
         rule: Rule = NO_RULE,
     ) -> None:
+        if energy:
+            check_power(platform)
         self._rule = rule
         self.platform = platform
         self.workload = workload

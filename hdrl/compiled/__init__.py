@@ -46,9 +46,10 @@ with an axis more in front: the functions know only one environment, and a loop 
     step(Lent(batch).places, np.array([0, 2]))
     print(batch.now_s[:, 0].tolist(), batch.n_served.tolist())  # [1.0, 0.25] [[1, 0, 0], [0, 0, 1]]
 
-Their code is loaded without Numba (`bare`). Beside these there are heaps (`heap`), sets of bits (`bits`), random
-numbers (`twister`), small layers of networks (`dense`), threads that share the rows of a batch (`team`), and what every
-step of a batch begins and ends with (`counts`). All of it runs in three ways (`ways`): fast, by nothing but what Numba
+Their code is loaded without Numba (`bare`). An environment's steps need no such loop: `serving` has it for all kernels,
+with threads that share the rows of a batch (`team`), and what every step begins and ends with (`counts`). Beside these
+there are heaps (`heap`), sets of bits (`bits`), random numbers (`twister`, `lehmer`), and small layers of networks
+(`dense`). All of it runs in three ways (`ways`): fast, by nothing but what Numba
 documents, and as plain Python;
 results are the same.
 """

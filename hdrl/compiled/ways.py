@@ -9,6 +9,13 @@ everybody by ``HDRL_PLAIN_NUMBA=1``.
 
 *Plain Python*: without any compiler, ``NUMBA_DISABLE_JIT=1``.
 
+Each has somebody who needs it. Nobody would wait for plain Numba who can have the fast way: that halves the time of
+compiling. Plain Numba is what is left to those who have another Numba than the bounds of this package allow, as
+distributions of Linux do, or one in which `hdrl.compiled.fast.known` finds something else than it expects; and it is
+what tells whether a result hangs on the fast way's liberties. Plain Python is where a debugger goes step by step, and
+where coverage counts lines. Of both, `hdrl.compiled.plain` is the same code; to do without plain Numba would save
+some 60 lines.
+
 Which way it is, is known without Numba: to load it takes a quarter of a short command.
 """
 

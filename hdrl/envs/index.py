@@ -84,7 +84,7 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
 
     @abc.abstractmethod
     def judge(self, offsets: Floats, draw: tuple[int, int]) -> tuple[Floats, Mapping[str, Floats]]:
-        """Return the reward of each candidate, and what ``info["episode"]`` tells of it besides.
+        """Return the reward of each candidate, and what ``info["results"]`` tells of it besides.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
         rewards, told = self.judge(offsets, (self._seed, self._episode))
         everywhere = np.ones(self.num_envs, dtype=np.bool_)
         episode = {"r": rewards.copy(), "l": np.ones(self.num_envs, dtype=np.int64), **told}
-        info = {"episode": {**episode, **{f"_{name}": everywhere for name in episode}}, "_episode": everywhere}
+        info = {"results": {**episode, **{f"_{name}": everywhere for name in episode}}, "_results": everywhere}
         self._episode += 1
         ended = np.ones(self.num_envs, dtype=np.bool_)
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
@@ -214,9 +214,9 @@ class IndexEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
             As many weights as there are.
         """
         observations, rewards, _, _, info = self.batch.step(np.asarray(action)[None])
-        told = info["final_info"]["episode"]
+        told = info["final_info"]["results"]
         episode = {name: column[0].item() for name, column in told.items() if not name.startswith("_")}
-        return observations[0], float(rewards[0]), True, False, {"episode": episode}
+        return observations[0], float(rewards[0]), True, False, {"results": episode}
 
 
 class IndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]], abc.ABC):
@@ -250,7 +250,7 @@ class IndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]], abc.ABC):
         """Simulate everything with some weights."""
         self._trace = self._simulate(np.asarray(action), self._seed)
         episode = {"objective": self.objective(self._trace)}
-        return np.zeros(1, dtype=np.float32), 0.0, True, False, {"episode": episode}
+        return np.zeros(1, dtype=np.float32), 0.0, True, False, {"results": episode}
 
     @abc.abstractmethod
     def objective(self, trace: Any) -> float:

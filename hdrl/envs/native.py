@@ -78,8 +78,8 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
     Notes
     -----
     ``info["action_mask"]`` (int8, shape ``(num_envs, n_actions)``) says which actions are legal; the mask of a row
-    whose episode has ended allows action 0 alone, which is ignored. ``info["episode"]`` holds, for the rows that
-    ``info["_episode"]`` marks, the return ``r`` and the length ``l`` of an episode that has ended, and its
+    whose episode has ended allows action 0 alone, which is ignored. ``info["results"]`` holds, for the rows that
+    ``info["_results"]`` marks, the return ``r`` and the length ``l`` of an episode that has ended, and its
     results by name.
     """
 
@@ -350,7 +350,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         ended = self._has_ended.copy()
         returns, lengths = np.where(ended, self._returns, 0.0), np.where(ended, self._lengths, 0)
         told = _of_rows({"r": returns, "l": lengths, **self._episode_infos(ended)}, ended)
-        told = _of_rows({"episode": told}, ended)
+        told = _of_rows({"results": told}, ended)
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             return told
         told |= _of_rows({ACTION_MASK: self._masks * ended[:, np.newaxis]}, ended)

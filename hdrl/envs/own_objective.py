@@ -6,9 +6,11 @@ function or its file says ``lower_is_better = False``.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TypeAlias
 
 import numpy as np
@@ -192,7 +194,7 @@ def load_objective(text: str) -> OwnObjective:
     """
     file, name = _split(text)
     path = Path(file)
-    module, _ = run_file(path, trust=True)
+    module = _module(path, path.stat().st_mtime_ns if path.is_file() else 0)
     function = getattr(module, name, None)
     if not callable(function):
         known = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
@@ -200,6 +202,13 @@ def load_objective(text: str) -> OwnObjective:
         raise AgentError(f"{path}: defines no function {name}(metrics); {there}")
     chosen = getattr(function, "lower_is_better", getattr(module, "lower_is_better", True))
     return OwnObjective(function, name, path, lower_is_better=bool(chosen))
+
+
+@functools.lru_cache(maxsize=16)
+def _module(path: Path, written_ns: int) -> ModuleType:
+    """Return the module of a file as it was written then: it runs once, however many environments ask for it."""
+    del written_ns
+    return run_file(path, trust=True)[0]
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -120,7 +120,7 @@ class PickEnv(gymnasium.Env[NDArray[np.float32], np.int64], Generic[MachineT, Lo
             return observation, 0.0, False, False, info
         found = self.measure(self._trace)[self.objective]
         reward = self.sign * found
-        info["episode"] = {"r": reward, "l": self._length, "objective": found, self.objective: found}
+        info["results"] = {"r": reward, "l": self._length, "objective": found, self.objective: found}
         return observation, reward, True, False, info
 
     def trace(self) -> TraceT:

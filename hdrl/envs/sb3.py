@@ -65,7 +65,7 @@ class NativeVecEnv(VecEnv):
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         ended = terminations | truncations
         for row in np.flatnonzero(ended).tolist():
-            episode = info["final_info"]["episode"]
+            episode = info["final_info"]["results"]
             infos[row] = {
                 "terminal_observation": info["final_obs"][row],
                 "TimeLimit.truncated": bool(truncations[row] and not terminations[row]),

@@ -88,9 +88,9 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
         """
         observations, rewards, terminations, truncations, info = self.batch.step(np.asarray(action).reshape(1))
         shown = self._masks(info)
-        if "episode" in info:
-            shown["episode"] = {
-                name: values[0].item() for name, values in info["episode"].items() if not name.startswith("_")
+        if "results" in info:
+            shown["results"] = {
+                name: values[0].item() for name, values in info["results"].items() if not name.startswith("_")
             }
         return observations[0], float(rewards[0]), bool(terminations[0]), bool(truncations[0]), shown
 

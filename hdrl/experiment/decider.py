@@ -51,8 +51,6 @@ class Decider(Protocol):
 
         Parameters
         ----------
-        machine, load
-            What is simulated.
         seed
             Seed of what is random in deciding.
         progress
@@ -180,12 +178,8 @@ def decider_of_file(path: Path, suffix: str, setting: Setting, options: Any = No
 
     Parameters
     ----------
-    path
-        The file.
     suffix
         What follows it: ``"+easy"``; empty if nothing does.
-    setting
-        The setting.
     options
         Options or a sweep, for what they say of simulations.
 

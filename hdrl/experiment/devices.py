@@ -9,6 +9,7 @@ Source of settings and published numbers: LANNDS18/DeepRLScheduler, speed test o
 
 from __future__ import annotations
 
+import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -207,7 +208,5 @@ def _name_of(device: str) -> str:
         return str(torch.cuda.get_device_name())
     if device == "mps":
         return "Apple GPU"
-    import platform
-
     n_threads = torch.get_num_threads()
     return f"{platform.machine()}, {n_threads} thread{'' if n_threads == 1 else 's'}"

@@ -110,12 +110,8 @@ def run_experiment(
 
     Parameters
     ----------
-    options
-        The options.
     out
         The folder; it must not exist, or be empty, unless it is that of a training to resume.
-    progress
-        Progress callbacks.
     resumes
         Whether to resume the training in the folder.
     on
@@ -190,8 +186,6 @@ class Work(Protocol):
         ----------
         clock
             It is told the stages.
-        progress
-            Progress callbacks.
         """
 
 

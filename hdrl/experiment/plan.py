@@ -119,13 +119,6 @@ def generator_of(setting: Setting, sweep: Sweep) -> LoadGenerator:
 def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
     """Read the loads of a sweep, and check that the machine can serve them.
 
-    Parameters
-    ----------
-    sweep, setting
-        The sweep and its setting.
-    machine
-        What is compared on.
-
     Raises
     ------
     HdrlError

@@ -43,11 +43,6 @@ _STEP, _MIX_1, _MIX_2 = (np.uint64(one) for one in (0x9E3779B97F4A7C15, 0xBF5847
 def sketch_of(marks: Marks) -> str:
     """Return the sketch of items.
 
-    Parameters
-    ----------
-    marks
-        Their marks.
-
     Returns
     -------
     str
@@ -57,13 +52,7 @@ def sketch_of(marks: Marks) -> str:
 
 
 def is_sketch(text: str) -> bool:
-    """Tell whether a text could be a sketch; an empty one knows nothing.
-
-    Parameters
-    ----------
-    text
-        The text.
-    """
+    """Tell whether a text could be a sketch; an empty one knows nothing."""
     return len(text) % DIGITS == 0 and set(text) <= set("0123456789abcdef")
 
 

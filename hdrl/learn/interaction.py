@@ -24,7 +24,7 @@ from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
 Episode = dict[str, Any]
 """An episode that has ended.
 
-``return``, ``length``, ``env`` (its index), and what the environment says in ``info["episode"]``.
+``return``, ``length``, ``env`` (its index), and what the environment says in ``info["results"]``.
 """
 
 
@@ -173,7 +173,7 @@ class Interaction:
                     "return": float(self._returns[row]),
                     "length": int(self._lengths[row]),
                     "env": row,
-                    **_episode_of(told if "episode" in told else infos, row),
+                    **_episode_of(told if "results" in told else infos, row),
                 }
             )
         self._returns[ended] = 0.0
@@ -195,8 +195,8 @@ class Interaction:
 
 
 def _episode_of(infos: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """Return what ``infos["episode"]`` says of one environment, as plain numbers."""
-    told = infos.get("episode")
+    """Return what ``infos["results"]`` says of one environment, as plain numbers."""
+    told = infos.get("results")
     if not isinstance(told, Mapping):
         return {}
     result = {}

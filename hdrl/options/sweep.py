@@ -102,7 +102,7 @@ class Sweep(PlacedBlock):
     sweeps from this class and adds keys of its own.
     """
 
-    newer_keys: ClassVar[tuple[str, ...]] = ("tails", "tail_margin", "equal_within")
+    newer_keys: ClassVar[tuple[str, ...]] = ("tails", "tail_margin", "equal_within", "bound")
 
     last_keys: ClassVar[tuple[str, ...]] = ("seeds", "seed", "metrics", "confidence", "resamples")
     """Keys that stand at the end of a sweep file, behind those of a setting."""
@@ -154,6 +154,9 @@ class Sweep(PlacedBlock):
     )
     equal_within: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.02, description="Relative change below which two are equal in practice."
+    )
+    bound: bool = Field(
+        default=False, description="Whether each policy stands beside itself with true run times: what is left to win."
     )
 
     _where: str = PrivateAttr(default="sweep")
@@ -250,8 +253,6 @@ class Sweep(PlacedBlock):
 
         Parameters
         ----------
-        machine
-            What is compared on.
         baseline
             The setting's usual baseline.
         metrics

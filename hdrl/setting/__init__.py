@@ -6,7 +6,7 @@ Python file that defines ``SETTING``; it works wherever a name does.
 
 A part is a base class. What is abstract in it, a setting must write; the rest has the usual answers. What only some
 settings can do is a small base class of its own (`LoadGenerator`, `Cautions`, `Configured`, `Fingerprints`,
-`FurtherLoads`, `Indexed`), which a part derives from besides: whoever needs it asks by ``isinstance``.
+`FurtherLoads`, `Indexed`, `Clairvoyance`), which a part derives from besides: whoever needs it asks by ``isinstance``.
 """
 
 from hdrl.setting.claims import Finding, Place, Playable, ReproduceProtocol, Results, without_models
@@ -25,7 +25,7 @@ from hdrl.setting.inputs import Cautions, Inputs, LoadGenerator
 from hdrl.setting.kinds import Message, Progress
 from hdrl.setting.known import BATCH, SETTINGS, SettingPlace, find_setting, loaded_file, place_of_setting
 from hdrl.setting.measures import Measures
-from hdrl.setting.policies import Policy, PolicyBook
+from hdrl.setting.policies import Clairvoyance, Policy, PolicyBook
 from hdrl.setting.setting import Setting
 from hdrl.setting.simulator import Simulator
 from hdrl.setting.view import TABLE_FILES, View
@@ -37,6 +37,7 @@ __all__ = [
     "TABLE_FILES",
     "Arguments",
     "Cautions",
+    "Clairvoyance",
     "Configured",
     "EnvironmentSpec",
     "Finding",

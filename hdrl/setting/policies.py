@@ -119,3 +119,17 @@ class PolicyBook(ABC):
         """
         del policy
         return ()
+
+
+class Clairvoyance(ABC):
+    """Books of which policies have a twin that knows how long everything takes: what is left to win by knowing it."""
+
+    @abstractmethod
+    def with_true_times(self, policy: str) -> str | None:
+        """Return the name of the same policy by true run times; ``None`` if there is none, or it has them already.
+
+        Parameters
+        ----------
+        policy
+            Its name.
+        """

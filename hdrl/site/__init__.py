@@ -4,11 +4,13 @@ from hdrl.site.conf import SiteConf, read_conf
 from hdrl.site.importing import ImportChoices, SiteImport, import_site, read_site
 from hdrl.site.page import page_of, read_report, text_of
 from hdrl.site.report import report_of
+from hdrl.site.whatif import WhatIf, what_if
 
 __all__ = [
     "ImportChoices",
     "SiteConf",
     "SiteImport",
+    "WhatIf",
     "import_site",
     "page_of",
     "read_conf",
@@ -16,4 +18,5 @@ __all__ = [
     "read_site",
     "report_of",
     "text_of",
+    "what_if",
 ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.base.errors import MissingExtra, OptionsError, OutputError, WorkloadError
+from hdrl.base.errors import MissingExtra, OptionsError, OutputError, UnknownName, WorkloadError
 from hdrl.base.files import atomic_write, write_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.batch import Platform, build_platform, fits, workload_from_swf, write_swf
@@ -51,6 +51,8 @@ class ImportChoices:
         File that says what the columns of a table in CSV mean.
     nodes_field
         Field of a log in SWF that holds the number of nodes.
+    cluster
+        Name of the cluster to import, where the accounting covers several.
     zone
         Time zone of dates that say none; ``None``: UTC.
     key
@@ -64,6 +66,7 @@ class ImportChoices:
     form: str = "auto"
     mapping: Path | None = None
     nodes_field: int | None = None
+    cluster: str | None = None
     zone: str | None = None
     key: Path | None = None
     n_replayed: int | None = DEFAULT_JOBS
@@ -112,7 +115,7 @@ def import_site(
     Parameters
     ----------
     dumps
-        Files of accounting data, which together tell of one site.
+        Files of accounting data of one site.
     out
         The folder.
     choices
@@ -171,6 +174,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
         progress(f"reading {path.name}")
         parts.append(read_dump(path, reading, choices.form))
     dump = _together(parts)
+    _choose_cluster(dump, choices.cluster)
     _take_whole_nodes(dump, conf)
     progress("joining")
     jobs = jobs_of(dump)
@@ -206,8 +210,27 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     return found
 
 
+OTHER_CLUSTERS = "rows of other clusters"
+
+
+def _choose_cluster(dump: Dump, cluster: str | None) -> None:
+    """Keep the attempts of one cluster; several at once are no machine."""
+    names = dump.names["cluster"].texts()
+    if cluster is None:
+        if len(names) > 1:
+            raise OptionsError(
+                f"the accounting covers {len(names):,} clusters; choose one by --cluster: {', '.join(names[:8])}"
+            )
+        return
+    if cluster not in names:
+        raise UnknownName("cluster in the accounting", cluster, names)
+    is_there = dump.records["cluster"] == names.index(cluster)
+    dump.skipped[OTHER_CLUSTERS] += int(np.count_nonzero(~is_there))
+    dump.records = dump.records[is_there]
+
+
 def _take_whole_nodes(dump: Dump, conf: SiteConf) -> None:
-    """Give each job that says its nodes all their cores: those of most nodes of the site, else one a node."""
+    """Give each job with a number of nodes all their cores: as many as most nodes have, else one a node."""
     if not dump.takes_whole_nodes:
         return
     sizes: Counter[int] = Counter()
@@ -279,7 +302,7 @@ def _notes(found: SiteImport, clock: Clock, choices: ImportChoices) -> list[str]
     if found.jobs.lost_core_s > 0:
         hours = f"{found.jobs.lost_core_s / 3600:,.2f} core hours"
         notes.append(f"attempts before a requeue used {hours}, which simulations leave out")
-    notes.append("no accounting says what nodes draw: 10 W a core is assumed, so energies are not the site's")
+    notes.append("accounting holds no power: 10 W a core is assumed, so energies are not those of the site")
     return [*notes, *found.jobs.notes, *found.log.notes, *found.dump.notes, *conf.notes, *check_partitions(conf)]
 
 

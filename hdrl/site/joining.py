@@ -117,7 +117,7 @@ def _same_id(records: NDArray[np.void]) -> NDArray[np.bool_]:
 
 
 def _without_repeated(records: NDArray[np.void]) -> tuple[NDArray[np.void], int]:
-    """Drop rows that the next one tells again, as exports do that overlap."""
+    """Drop rows that the next one repeats, as in exports that overlap."""
     again = _same_id(records)
     again[1:] &= records["submit_s"][1:] == records["submit_s"][:-1]
     start_s = records["start_s"]

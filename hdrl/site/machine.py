@@ -17,7 +17,7 @@ from hdrl.site.joining import Jobs
 from hdrl.site.records import Dump
 
 CORE_POWER_W = 10.0
-"""No accounting says what a node draws; this is what ``homogeneous:<n>`` takes."""
+"""Accounting holds no power; ``homogeneous:<n>`` takes the same number."""
 
 ENDLESS_GB = ENDLESS_GBPS = 1e9
 

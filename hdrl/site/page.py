@@ -74,21 +74,20 @@ def text_of(report: Mapping[str, Any]) -> str:
     lines += [f"{name}: {value}" for name, value in _facts(report)]
     lines += ["", *(f"- {note}" for note in report["notes"])]
     for table in (*_read_tables(report), *_replay_tables(report), *_machine_tables(report)):
-        lines += ["", *_text_table(table)]
+        lines += ["", *text_table(table)]
     return "\n".join(lines) + "\n"
 
 
-def _text_table(table: Table) -> Iterator[str]:
+def text_table(table: Table) -> Iterator[str]:
+    """Yield the lines of a table as text, numbers on the right."""
     titles = [column.title + (f" ({column.unit})" if column.unit else "") for column in table.columns]
-    rows = [[table.about, *titles], *([row.title, *(cell.text for cell in row.cells)] for row in table.rows)]
+    cells = [[row.title, *(f"{cell.text} {cell.aside}".rstrip() for cell in row.cells)] for row in table.rows]
+    rows = [[table.about, *titles], *cells]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     yield table.caption
-    for row in rows:
-        first, *others = (
-            text.ljust(width) if place == 0 else text.rjust(width)
-            for place, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  " + "  ".join([first, *others]).rstrip()
+    for first, *others in rows:
+        words = [text.rjust(width) for text, width in zip(others, widths[1:], strict=True)]
+        yield "  ".join(["", first.ljust(widths[0]), *words]).rstrip()
 
 
 def _facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -54,7 +54,7 @@ class Distance:
 
     @property
     def wait_ratio(self) -> float:
-        """Mean wait in the replay over that at the site; NaN where nobody waited there."""
+        """Mean wait in the replay over that at the site; NaN where no job waited there."""
         return self.mean_wait_s / self.site_mean_wait_s if self.site_mean_wait_s > 0 else float("nan")
 
 
@@ -81,6 +81,17 @@ class Replay:
     peak_cores: int
     site_peak_cores: int
 
+    @property
+    def week_share(self) -> float:
+        """Share of the pairs of jobs of one week that start in the other order.
+
+        In a long log nearly all pairs are months apart, so that the share of all pairs is small however odd the order.
+        """
+        known = [one for one in self.by_week.values() if one.n_jobs > 1]
+        pairs = [one.n_jobs * (one.n_jobs - 1) / 2 for one in known]
+        shares = [one.discordant_share for one in known]
+        return float(np.dot(shares, pairs) / np.sum(pairs)) if pairs else float("nan")
+
 
 @dataclass(frozen=True, slots=True)
 class Replays:
@@ -105,9 +116,9 @@ class Replays:
 
     @property
     def nearest(self) -> Replay | None:
-        """The replay with the fewest pairs of jobs in another order, ``None`` if nothing was replayed."""
-        known = [one for one in self.replays if np.isfinite(one.whole.discordant_share)]
-        return min(known, key=lambda one: one.whole.discordant_share, default=None)
+        """The replay with the fewest pairs of jobs of one week in another order, ``None`` if nothing was replayed."""
+        known = [one for one in self.replays if np.isfinite(one.week_share)]
+        return min(known, key=lambda one: one.week_share, default=None)
 
 
 def replay(
@@ -125,7 +136,7 @@ def replay(
     Parameters
     ----------
     log
-        The log; it tells all jobs with their waits, in the order of submission.
+        The log of all jobs with their waits, in the order of submission.
     platform
         The machine.
     n_jobs

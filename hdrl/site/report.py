@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hdrl.site.importing import SiteImport
 
 FAR_SHARE, FAR_RATIO = 0.05, 1.25
-"""A replay with more pairs in another order, or a mean wait off by more, is too far away to claim anything on it."""
+"""A replay with more pairs of one week in another order, or a mean wait off by more, is too far from the site."""
 
 
 def report_of(found: SiteImport) -> dict[str, Any]:
@@ -130,6 +130,7 @@ def _replays(replays: Replays) -> dict[str, Any]:
                 "policy": one.policy,
                 "peak_cores": one.peak_cores,
                 "site_peak_cores": one.site_peak_cores,
+                "week_share": one.week_share if math.isfinite(one.week_share) else None,
                 "all": _distance(one.whole),
                 "partitions": {name: _distance(part) for name, part in one.by_partition.items()},
                 "weeks": {name: _distance(part) for name, part in one.by_week.items()},
@@ -141,7 +142,7 @@ def _replays(replays: Replays) -> dict[str, Any]:
 
 def _is_far(one: Replay) -> bool:
     ratio = one.whole.wait_ratio
-    return one.whole.discordant_share > FAR_SHARE or not 1 / FAR_RATIO <= ratio <= FAR_RATIO
+    return one.week_share > FAR_SHARE or not 1 / FAR_RATIO <= ratio <= FAR_RATIO
 
 
 def _verdict(replays: Replays) -> tuple[str, str]:
@@ -154,13 +155,13 @@ def _verdict(replays: Replays) -> tuple[str, str]:
     whole = nearest.whole
     ratio = "" if math.isnan(whole.wait_ratio) else f"; its mean wait is {whole.wait_ratio:.2f} times the site's"
     verdict = (
-        f"A replay under {nearest.policy} starts {whole.discordant_share:.1%} of the pairs of jobs in another order "
-        f"than the site did{ratio}."
+        f"A replay under {nearest.policy} starts {nearest.week_share:.1%} of the pairs of jobs of one week in another "
+        f"order than the site did ({whole.discordant_share:.2%} of all pairs){ratio}."
     )
     certainty = f"{names} stand for the site's own policy; {whole.n_jobs:,} jobs are compared."
     if _is_far(nearest):
         certainty += (
-            f" That is far (more than {FAR_SHARE:.0%} of the pairs, or a mean wait off by more than a factor of "
-            f"{FAR_RATIO:g}): what a simulation says of this site is not yet to be believed."
+            f" That is far (more than {FAR_SHARE:.0%} of these pairs, or a mean wait off by more than a factor of "
+            f"{FAR_RATIO:g}): do not believe simulations of this site yet."
         )
     return verdict, certainty

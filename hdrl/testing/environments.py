@@ -211,8 +211,8 @@ class _Checker:
             ended = terminations | truncations
             shown = info.get("final_info", {}) if at_once else info
             for row in np.flatnonzero(ended).tolist():
-                names = [name for name in shown["episode"] if not name.startswith("_")]
-                episodes[row].append({name: shown["episode"][name][row].item() for name in names})
+                names = [name for name in shown["results"] if not name.startswith("_")]
+                episodes[row].append({name: shown["results"][name][row].item() for name in names})
             if not at_once:
                 ignored = ended
         return episodes

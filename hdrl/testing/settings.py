@@ -364,7 +364,7 @@ def _check_player(asked: _Asked, spec: EnvironmentSpec) -> None:
         action = int(np.argmax(np.asarray(info["action_mask"])))
         observation, _, terminated, truncated, info = env.step(action)
         done = bool(terminated or truncated)
-    episode = info.get("episode")
+    episode = info.get("results")
     _require(isinstance(episode, Mapping) and "objective" in episode, "an episode's end tells no objective")
     _require(len(env.trace().tasks) == load.n_items, "its trace has another number of items")
     env.close()
@@ -384,7 +384,7 @@ def _check_index(asked: _Asked, spec: Any) -> None:
     _require(env.action_space.shape == (n,), "an action is not as many weights as have names")
     _, _, terminated, _, info = env.step(np.zeros(n))
     _require(terminated, "an episode has more than one step")
-    _require(info["episode"]["objective"] == objectives[1, 0], "weights are judged otherwise than played")
+    _require(info["results"]["objective"] == objectives[1, 0], "weights are judged otherwise than played")
     _require(len(env.trace().tasks) == load.n_items, "its trace has another number of items")
     env.close()
 

@@ -118,8 +118,8 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
         ended = ~starting & (self.ages >= self.length)
         infos: dict[str, Any] = {}
         if ended.any():
-            infos["episode"] = {"r": self.returns.copy(), "l": self.ages.copy()}
-            infos["_episode"] = ended.copy()
+            infos["results"] = {"r": self.returns.copy(), "l": self.ages.copy()}
+            infos["_results"] = ended.copy()
         self.draw(np.flatnonzero(~starting))
         self._begin(np.flatnonzero(starting))
         self.has_ended = ended.copy()
@@ -152,8 +152,8 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
         for row in np.flatnonzero(ended):
             finals[row] = last[row].copy()
         infos["final_obs"], infos["_final_obs"] = finals, ended.copy()
-        infos["final_info"] = {"action_mask": self.masks(), "episode": infos.pop("episode")}
-        infos["_final_info"] = infos.pop("_episode")
+        infos["final_info"] = {"action_mask": self.masks(), "results": infos.pop("results")}
+        infos["_final_info"] = infos.pop("_results")
         self._begin(np.flatnonzero(ended))
 
 

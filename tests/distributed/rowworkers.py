@@ -39,7 +39,7 @@ class OwnSeeds(VectorEnv[Any, Any, Any]):
         final = np.empty(self.num_envs, object)
         final[:] = list(self._seen())
         told = {"r": rewards.copy(), "_r": ended}
-        return self._seen(), rewards, ended, ~ended, {"final_obs": final, "final_info": {"episode": told}}
+        return self._seen(), rewards, ended, ~ended, {"final_obs": final, "final_info": {"results": told}}
 
     def state_dict(self) -> dict[str, Any]:
         return {"seeds": list(self.seeds), "episode": self.episode}

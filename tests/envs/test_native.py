@@ -94,8 +94,8 @@ def test_same_step_begins_it_at_once_and_hands_out_the_final_observation() -> No
         assert np.array_equal(terminations, left == 1)
         for row in np.flatnonzero(terminations):
             assert info["final_obs"][row] == [0.0]
-            assert info["final_info"]["episode"]["l"][row] > 1
-            assert info["final_info"]["episode"]["left"][row] == 0.0
+            assert info["final_info"]["results"]["l"][row] > 1
+            assert info["final_info"]["results"]["left"][row] == 0.0
             assert observations[row] >= 2
         left = observations[:, 0]
 
@@ -107,8 +107,8 @@ def test_both_modes_and_gymnasiums_own_batch_tell_the_same_episodes() -> None:
         for _ in range(40):
             info = env.step(np.zeros(4, dtype=int))[4]
             info = info.get("final_info", {}) if final else info
-            for row in np.flatnonzero(info.get("_episode", [])):
-                result[row].append(int(info["episode"]["l"][row]))
+            for row in np.flatnonzero(info.get("_results", [])):
+                result[row].append(int(info["results"]["l"][row]))
         return [one[:6] for one in result]
 
     next_step = lengths(Countdown(4), final=False)

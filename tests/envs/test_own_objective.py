@@ -46,7 +46,7 @@ def play(env: Any) -> tuple[list[float], dict[str, float], dict[str, float]]:
     while not ended:
         _, reward, ended, _, info = env.step(int(np.argmax(info["action_mask"])))
         rewards.append(reward)
-    return rewards, info["episode"], hdrl.compute_metrics(env.trace())
+    return rewards, info["results"], hdrl.compute_metrics(env.trace())
 
 
 def pairs(**arguments: Any) -> PolicyPairEnv:

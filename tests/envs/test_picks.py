@@ -62,7 +62,7 @@ def test_an_agent_lives_in_the_same_world(row: int, wait_s: float) -> None:
         env.trace()
     seen, reward, is_over, is_cut, info = env.step(row)
     assert (reward, is_over, is_cut) == (pytest.approx(-wait_s), True, False)
-    assert info["episode"] == pytest.approx({"r": -wait_s, "l": 1, "objective": wait_s, "mean_wait_s": wait_s})
+    assert info["results"] == pytest.approx({"r": -wait_s, "l": 1, "objective": wait_s, "mean_wait_s": wait_s})
     assert seen.tolist() == [[0.0]] * 4
 
 

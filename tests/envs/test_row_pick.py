@@ -105,7 +105,7 @@ def test_a_batch_and_a_single_environment_tell_both_masks() -> None:
     for _ in range(n):
         _, reward, ended, _, info = env.step(int(np.argmax(info[ROW_MASK])))
     assert ended
-    assert info["episode"]["objective"] == 1.0
+    assert info["results"]["objective"] == 1.0
     assert not info[ROW_MASK].any()
     batch.reset(seed=2)
     empty = np.argmin(batch.row_masks(), axis=1)

@@ -1,11 +1,13 @@
 """Agent files: loaded by path, errors told with file and line."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from hdrl.base.errors import ReadError, UnknownName
+from hdrl.envs.own_objective import load_objective
 from hdrl.experiment import AgentError, load_agent, run_experiment
 from hdrl.experiment.run.inputs import read_options
 from hdrl.settings.batch.policies import OwnPriority
@@ -174,3 +176,29 @@ def test_an_agent_file_is_run_and_recorded(small_world: Path, stand_in, tmp_path
     result = run_experiment(options, out=tmp_path / "out")
     assert result.runs[0].policy == "agent.py"
     assert '"name": "agent.py"' in (result.folder / "provenance.json").read_text()
+
+
+COUNTING = """
+from pathlib import Path
+with Path(__file__).with_suffix(".txt").open("a") as told:
+    told.write("x")
+"""
+
+
+@pytest.mark.parametrize("n_runs", [1, 3])
+def test_each_run_runs_the_file_of_its_agent_once(small_world: Path, tmp_path: Path, n_runs: int):
+    (tmp_path / "mine.py").write_text(f"{COUNTING}\n\ndef priority(job, now_s):\n    return job.submit_s\n")
+    options = read_options(small_world, overrides=[f"pybatsim.agent.file={tmp_path}/mine.py", f"runs={n_runs}"])
+    run_experiment(options, out=tmp_path / "out")
+    assert (tmp_path / "mine.txt").read_text() == "x" * n_runs
+
+
+def test_the_file_of_an_objective_runs_once_until_it_changes(tmp_path: Path):
+    file = tmp_path / "goal.py"
+    file.write_text(f"{COUNTING}\n\ndef objective(metrics):\n    return 1.0\n")
+    assert {load_objective(str(file)).sign for _ in range(3)} == {-1}
+    assert file.with_suffix(".txt").read_text() == "x"
+    file.write_text(f"{file.read_text()}    # more\nlower_is_better = False\n")
+    os.utime(file, ns=(1, 1))
+    assert load_objective(str(file)).sign == 1
+    assert file.with_suffix(".txt").read_text() == "xx"

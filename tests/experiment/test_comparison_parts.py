@@ -17,6 +17,7 @@ from hdrl.experiment.compare import candidates, cases
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case, cautions_of_size, overlapping
 from hdrl.experiment.compare.cautions import cautions, powerless
+from hdrl.experiment.compare.comparison import read_comparison, run_comparison
 from hdrl.experiment.compare.points import Point, batches
 from hdrl.experiment.compare.selection import choose_baseline, training_shares
 from hdrl.experiment.compare.summary import Measured, deciding_rows, summarise
@@ -790,3 +791,41 @@ def test_a_generator_is_not_mixed_with_its_own_offered_loads(
         read_loads(asked, chosen, None)
     asked.loads = []
     assert read_loads(asked, chosen, None) == []
+
+
+def test_policies_stand_beside_themselves_with_true_run_times(tmp_path: Path) -> None:
+    asked = {
+        **{"platform": "homogeneous:64", "loads": [1.1], "windows": {"length": 40, "count": 8}},
+        **{"candidates": ["fcfs+easy", "sjf+easy"], "metrics": ["mean_bounded_slowdown"]},
+    }
+    plain = run_comparison(make_sweep({**asked}, where="compare"), out=tmp_path / "plain", n_workers=1)
+    twins = {**asked, "candidates": ["fcfs+easy", "sjf+easy", "sjf+easy@clairvoyant/all"]}
+    named = run_comparison(make_sweep(twins, where="compare"), out=tmp_path / "named", n_workers=1)
+    bounded = run_comparison(make_sweep({**asked, "bound": True}, where="compare"), out=tmp_path / "bound", n_workers=1)
+    assert '"bound"' not in (tmp_path / "plain" / "sweep.json").read_text()
+    ours, theirs, by_name = (
+        [row for row in one.rows if (row.metric, row.workload) == (one.metric, "all")]
+        for one in (bounded, plain, named)
+    )
+    assert [row.candidate for row in ours] == [
+        *("fcfs+easy", "sjf+easy", "fcfs+easy, true run times", "sjf+easy, true run times")
+    ]
+    means = {row.candidate: row.mean for row in ours}
+    assert {row.candidate: row.mean for row in theirs}.items() <= means.items()
+    assert means["sjf+easy, true run times"] == by_name[2].mean
+    # The winner is found among those that were asked about.
+    assert bounded.verdict.startswith("sjf+easy ")
+    *_, said = bounded.verdicts
+    of_twin, of_policy = (
+        next(row.ratio for row in ours if row.candidate == name) for name in ("sjf+easy, true run times", "sjf+easy")
+    )
+    assert said.startswith(f"If sjf+easy knew all run times, it would have {number_words(of_twin / of_policy)} [")
+    assert read_comparison(tmp_path / "bound").verdicts == bounded.verdicts
+    with pytest.raises(OptionsError, match="bound: no candidate"):
+        run_comparison(
+            make_sweep(
+                {**twins, "candidates": ["sjf+easy@clairvoyant"], "baseline": "sjf+easy@clairvoyant", "bound": True},
+                where="compare",
+            ),
+            out=tmp_path / "none",
+        )

@@ -17,8 +17,7 @@ from hdrl.agents import make_agent as make_built_in  # noqa: E402
 from hdrl.base.errors import HdrlError, LearningError, OptionsError, ReadError  # noqa: E402
 from hdrl.experiment import Model, evaluate_model, run_experiment  # noqa: E402
 from hdrl.experiment.run.inputs import parse_options  # noqa: E402
-from hdrl.experiment.train.environments import Environment  # noqa: E402
-from hdrl.experiment.train.meaning import check_same_meaning  # noqa: E402
+from hdrl.experiment.train.environments import Environment, check_same_meaning  # noqa: E402
 from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint  # noqa: E402
 from hdrl.settings.batch.environments import JobPickSpec  # noqa: E402
 from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv  # noqa: E402

@@ -200,6 +200,7 @@ AREAS: dict[str, tuple[Case, int]] = {
         30,
     ),
     "report of a site": (_part("import.json", "site show BAD"), 30),
+    "what-if of a site": (_part("site.json jobs.swf", f"what-if BAD --windows 2:2 --warm-up 1 -j 1 {_OUT}"), 30),
     "agents": (_agent, 40),
     "run folder": (
         _folder(

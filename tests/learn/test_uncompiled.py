@@ -40,3 +40,29 @@ def test_the_compiler_is_not_loaded_but_told_when_it_is(load: str) -> None:
     before, after = done.stdout.splitlines()
     assert before == "False torch.optim.optimizer"
     assert after == "True True torch._dynamo.eval_frame", "torch does as it always does"
+
+
+WITHDRAWN = """
+import sys
+import torch
+from hdrl.learn import uncompiled
+
+sys.modules["torch._dynamo"].withdraw()
+def fails(*_):
+    raise RuntimeError("another version wants something else")
+uncompiled._StandIn.graph_break = fails
+uncompiled.spare_compiler()
+print("torch._dynamo" in sys.modules)
+weights = torch.ones(2, requires_grad=True)
+weights.grad = torch.ones(2)
+torch.optim.Adam([weights]).step()
+print("torch._dynamo.eval_frame" in sys.modules)
+"""
+
+
+def test_what_does_not_do_for_this_torch_is_withdrawn() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHDRAWN], capture_output=True, text=True, env=os.environ, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["False", "True"]

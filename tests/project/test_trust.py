@@ -415,9 +415,10 @@ CODE_FROM_TEXT = {
     "SourceFileLoader": set(),
     "instanciate_scheduler": {"hdrl/batsim/pybatsim/host.py"},
     "run_file": {
-        *("hdrl/setting/known.py", "hdrl/envs/own_objective.py", "hdrl/experiment/run/agentfile.py"),
-        *("hdrl/settings/adaptation/ownmodels.py", "hdrl/settings/batch/policies/pyfile.py"),
+        *("hdrl/setting/known.py", "hdrl/envs/own_objective.py", "hdrl/settings/adaptation/ownmodels.py"),
+        "hdrl/base/pyfiles.py",
     },
+    "run_policy_file": {"hdrl/experiment/run/agentfile.py", "hdrl/settings/batch/policies/pyfile.py"},
 }
 """Which modules call what makes code of text. `hdrl.compiled` makes text of its own tables, never of a file; PyBatsim
 runs the scheduler that its command names."""
@@ -432,6 +433,8 @@ IMPORTERS = {
     ),
     *("hdrl/settings/batch/simulators.py", "hdrl/learn/uncompiled.py", "launcher/main.py", "agents/__init__.py"),
     *("hdrl/compiled/lend.py", "hdrl/compiled/jit.py", "hdrl/base/gymnasium_ids.py"),
+    *("hdrl/experiment/run/agentfile.py", "hdrl/experiment/train/learning.py"),
+    *("hdrl/settings/batch/envs/job_pick_making.py", "hdrl/settings/gpu/envs/making.py"),
 }
 """Modules that import others by a name: each from a table of its own."""
 

@@ -14,7 +14,7 @@ from hdrl.batch import read_platform, read_swf, read_workload
 from hdrl.launcher.main import cli
 from hdrl.site import ImportChoices, import_site, read_conf, read_report
 from hdrl.site.conf import joined, read_qos
-from hdrl.site.importing import TOO_WIDE
+from hdrl.site.importing import OTHER_CLUSTERS, TOO_WIDE
 from hdrl.site.joining import CANCELLED, PENDING
 from hdrl.site.log import UNLIMITED_S
 from hdrl.site.replay import discordant_share
@@ -77,13 +77,14 @@ def test_a_replay_is_as_far_as_it_is_by_hand(tmp_path: Path):
         assert (one.whole.mean_wait_s, one.whole.site_mean_wait_s) == pytest.approx((10, 10), abs=1e-3)
         assert list(one.by_partition) == ["any", "main"] or list(one.by_partition) == ["main", "any"]
         assert list(one.by_week) == ["2025-W01"]
+    assert "(0.00% of all pairs)" in read_report(tmp_path / "site" / "import.json")["verdict"]
     # The site let the third job go first, though it fitted last: two of three pairs are in another order.
     rows = row(1, 20, 40) + row(2, 20, 50) + row(3, 0, 20, cores=16, partition="any")
     dump, conf = write(tmp_path, rows)
     found = import_site([dump], tmp_path / "other", ImportChoices(confs=(conf,)))
     assert found.replays.nearest is not None
     assert found.replays.nearest.whole.discordant_share == pytest.approx(2 / 3)
-    assert "not yet to be believed" in read_report(tmp_path / "other" / "import.json")["certainty"]
+    assert "do not believe simulations of this site yet" in read_report(tmp_path / "other" / "import.json")["certainty"]
 
 
 def test_commands_take_the_folder_as_it_is(tmp_path: Path):
@@ -205,7 +206,7 @@ def test_names_are_hashed_with_the_key(tmp_path: Path):
     )
 
 
-def test_a_machine_is_seen_in_the_jobs_if_nobody_describes_it(tmp_path: Path):
+def test_a_machine_is_derived_from_jobs_without_a_description(tmp_path: Path):
     dump, _ = write(tmp_path, THREE)
     found = import_site([dump], tmp_path / "one", ImportChoices())
     assert (found.platform.n_nodes, found.platform.n_cores) == (1, 16)
@@ -240,6 +241,35 @@ def test_dependencies_are_in_fields_17_and_18(tmp_path: Path):
     assert log.rows["preceding_job"].tolist() == [-1, 1]
     assert log.rows["think_s"].tolist() == [-1, 5]
     assert found.log.log.rows["wait_s"].tolist() == [0, 5]
+
+
+def test_one_of_several_clusters_is_chosen(tmp_path: Path):
+    header = HEADER.replace("JobID|", "JobID|Cluster|")
+    dump, conf = write(tmp_path, "")
+    rows = [row(1, 0, 20).replace("1|", "1|big|", 1), row(1, 5, 25).replace("1|", "1|small|", 1)]
+    dump.write_text(header + "".join(rows))
+    words = ("site", "import", dump, "--conf", conf, "-o", tmp_path / "out")
+    fails("covers 2 clusters; choose one by --cluster: big, small", *words)
+    fails("no cluster in the accounting 'bog'; did you mean 'big'?", *words, "--cluster", "bog")
+    found = import_site([dump], tmp_path / "site", ImportChoices(confs=(conf,), cluster="small"))
+    assert (found.jobs.n_jobs, found.dump.skipped) == (1, {OTHER_CLUSTERS: 1})
+    assert found.log.log.rows["wait_s"].tolist() == [5]
+
+
+def test_orders_are_judged_within_weeks(tmp_path: Path):
+    week_s = 7 * 86400
+    # In each of three weeks the site starts the second of two jobs first, though both could start at once.
+    rows = [
+        f"{2 * n + k} {n * week_s} {100 - 50 * k} 10 8 -1 -1 8 60 -1 1 1 1 1 1 1 -1 -1"
+        for n in range(3)
+        for k in (0, 1)
+    ]
+    (tmp_path / "log.swf").write_text("; MaxProcs: 8\n" + "\n".join(rows))
+    found = import_site([tmp_path / "log.swf"], tmp_path / "site", ImportChoices())
+    nearest = found.replays.nearest
+    assert nearest is not None
+    assert nearest.week_share == 1
+    assert nearest.whole.discordant_share == pytest.approx(3 / 15)
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=30))

@@ -245,7 +245,8 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
 
     def _guide_choices(self, number: int) -> NDArray[np.int64]:
         orders = np.full(self.num_envs, self._orders[number], dtype=np.int64)
-        return entries.SERVED.ask(self._lent, entries.GUIDE, self._all, orders)[0].astype(np.int64)
+        rows = entries.SERVED.ask(self._lent, entries.GUIDE, self._all, orders)[0]
+        return np.asarray(rows, dtype=np.int64)
 
     def _guide_costs(self, number: int, windows: Sequence[Window]) -> NDArray[np.float64]:
         """Return the score of windows under an order that looks at all waiting jobs, negative where more is better."""

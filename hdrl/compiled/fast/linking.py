@@ -144,6 +144,14 @@ PART: dict[str, Any] = {
 WHOLE: dict[str, Any] = {"pipeline_class": WholeCompiler}
 """What is said of an entry."""
 
+
+def _check_numba() -> None:
+    """Look whether this Numba is as all of this needs it, before anything is compiled."""
+    from hdrl.compiled.fast import known  # which compiles with what is here
+
+    known.check()
+
+
 _NUMBERS = {"bool": types.boolean, "int": types.int64, "float": types.float64}
 
 
@@ -164,6 +172,7 @@ def bare_code(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
     TypeError
         If it returns anything but numbers of 64 bits.
     """
+    _check_numba()
     dispatcher = numba.njit(**options, **PART)(function)
     takes = tuple(_NUMBERS.get(kind_of(one)) or numba.typeof(one) for one in arguments)
     dispatcher.compile(takes)
@@ -217,6 +226,7 @@ class EntryCache(FunctionCache):  # type: ignore[misc]
             found = self._load_overload(signature, target_context)
         if found is None:
             announce_compiling(self._folder, self._text)
+            _check_numba()
         return found
 
     def save_overload(self, signature: Any, compiled: Any) -> None:

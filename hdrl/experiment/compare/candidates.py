@@ -14,7 +14,7 @@ from hdrl.base.pyfiles import SUFFIX_MARKS
 from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
 from hdrl.experiment.train.modeluse import Model
 from hdrl.options.sweep import Sweep, without_place
-from hdrl.setting import PolicyBook, Setting
+from hdrl.setting import Clairvoyance, PolicyBook, Setting
 
 MODEL_SUFFIXES = (".pt", ".safetensors")
 PATTERN = frozenset("*?[")
@@ -68,8 +68,6 @@ class Candidate:
 
         Parameters
         ----------
-        setting
-            The setting.
         seed
             Number of the seed: of several trainings, each seed has its own.
         options
@@ -105,8 +103,6 @@ def read_candidates(sweep: Sweep, policies: PolicyBook, written: Iterable[str] |
 
     Parameters
     ----------
-    sweep
-        The sweep.
     policies
         The policies of its setting.
     written
@@ -130,6 +126,37 @@ def read_candidates(sweep: Sweep, policies: PolicyBook, written: Iterable[str] |
                     f"{sweep.where}: two candidates are called {candidate.name!r}; name them: NAME={text}"
                 )
     return list(found.values())
+
+
+def with_bounds(sweep: Sweep, policies: PolicyBook, candidates: Iterable[Candidate]) -> dict[str, Candidate]:
+    """Return, for each candidate that has one, the same policy by true run times.
+
+    Parameters
+    ----------
+    sweep
+        The sweep.
+    policies
+        The policies of its setting.
+    candidates
+        The candidates.
+
+    Raises
+    ------
+    OptionsError
+        If none has one.
+    """
+    found = {}
+    for one in candidates:
+        twin = policies.with_true_times(one.policy) if one.policy and isinstance(policies, Clairvoyance) else None
+        if twin is not None:
+            (found[one.name],) = read_candidates(sweep, policies, [f"{one.name}{BOUND}={twin}"])
+    if not found:
+        raise OptionsError(f"{sweep.where}: bound: no candidate is a policy that could be told true run times")
+    return found
+
+
+BOUND = ", true run times"
+"""What follows the name of a candidate that knows how long everything takes."""
 
 
 def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:

@@ -101,8 +101,6 @@ def train_cases(
 
     Parameters
     ----------
-    sweep, workloads
-        The sweep and its workloads.
     shares
         The part of each workload.
 
@@ -132,12 +130,8 @@ def check_number(sweep: Sweep, n_cases: int, candidates: Sequence[Candidate]) ->
 
     Parameters
     ----------
-    sweep
-        The sweep.
     n_cases
         How many cases there are.
-    candidates
-        The candidates.
 
     Raises
     ------
@@ -153,13 +147,7 @@ def check_number(sweep: Sweep, n_cases: int, candidates: Sequence[Candidate]) ->
 
 
 def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
-    """Return the pairs of neighbouring windows of a workload that share jobs that count.
-
-    Parameters
-    ----------
-    cases
-        Any cases.
-    """
+    """Return the pairs of neighbouring windows of a workload that share jobs that count."""
     found = []
     ordered = sorted((case for case in cases if case.source >= 0), key=lambda case: (case.source, case.first_job))
     for before, after in itertools.pairwise(ordered):
@@ -169,13 +157,7 @@ def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
 
 
 def cautions_of_size(sweep: Sweep, workloads: Sequence[Load]) -> list[tuple[str, str]]:
-    """Return which workloads have fewer jobs than ``nb_jobs`` asks for: kinds and sentences.
-
-    Parameters
-    ----------
-    sweep, workloads
-        The sweep and its workloads.
-    """
+    """Return which workloads have fewer jobs than ``nb_jobs`` asks for: kinds and sentences."""
     asked = sweep.nb_jobs
     return [
         ("fewer-jobs", f"nb_jobs is {asked:,}, but {one.name} has {one.n_items:,} usable jobs")

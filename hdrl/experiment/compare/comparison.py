@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import numpy as np
 from hdrl.base.errors import HdrlError, MissingExtra, OptionsError
 from hdrl.base.files import write_json
 from hdrl.distributed import check_place, default_workers, run_tasks
-from hdrl.experiment.compare.candidates import Candidate, read_candidates
+from hdrl.experiment.compare.candidates import Candidate, read_candidates, with_bounds
 from hdrl.experiment.compare.cases import Case, cautions_of_size, check_number, test_cases, train_cases
 from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.files import (
@@ -57,6 +58,7 @@ from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.progress import quiet
 from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.metrics.statistics import look_levels, look_sizes
+from hdrl.metrics.words import metric_words, number_words
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Cautions, Load, Machine, PolicyBook, Setting, place_of_setting
 
@@ -107,8 +109,6 @@ def run_comparison(
         The folder: new, empty, or of the same comparison.
     n_workers, on
         Who simulates, see `hdrl.distributed.run_tasks`.
-    progress
-        Progress callbacks.
     rivals
         Policies that another comparison has chosen, by the group in which they are the best with the same predictions.
 
@@ -171,6 +171,7 @@ class _Plan(Plan[Sweep]):
     candidates: tuple[Candidate, ...]
     opponents: tuple[Candidate, ...]
     rivals: Mapping[str, tuple[Candidate, ...]]
+    bounds: Mapping[str, Candidate]
     knowing: Mapping[str, Sequence[str]]
     baseline: str
     n_test: int
@@ -278,6 +279,8 @@ def _judging(plan: Plan[Sweep], chosen: Mapping[str, str] | None = None) -> _Pla
     asks = shares is not None or chosen is not None
     knowing = rival_groups(deciders, candidates, setting) if asks else {}
     rivals = {group: tuple(read_candidates(sweep, policies, [(chosen or {}).get(group, group)])) for group in knowing}
+    bounds = with_bounds(sweep, policies, candidates) if sweep.bound else {}
+    candidates += bounds.values()
     known = [*opponents, *candidates, *(one for those in rivals.values() for one in those)]
     everybody = {candidate.name: candidate for candidate in known}
     runner = PointRunner(
@@ -307,6 +310,7 @@ def _judging(plan: Plan[Sweep], chosen: Mapping[str, str] | None = None) -> _Pla
         candidates=tuple(candidates),
         opponents=tuple(opponents),
         rivals=rivals,
+        bounds=bounds,
         knowing=knowing,
         baseline=baseline,
         n_test=len(cases),
@@ -406,7 +410,8 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
     for group, those in plan.rivals.items():
         rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
         _let_in(candidates, those, rivals[group])
-    let_in = set(rivals.values()) - {one.name for one in plan.candidates}
+    bounds = {one.name for one in plan.bounds.values()}
+    let_in = (set(rivals.values()) - {one.name for one in plan.candidates}) | bounds
     metric, info = plan.metrics[0], plan.setting.measures.metrics[plan.metrics[0]]
     metrics = list(dict.fromkeys([*(sweep.metrics or plan.setting.measures.compared), *plan.tails]))
     for look in plan.looks:
@@ -454,7 +459,7 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         baseline=baseline,
         metric=metric,
         verdict=words,
-        verdicts=tuple(_verdicts(plan, rows, baseline, tails)),
+        verdicts=(*_verdicts(plan, rows, baseline, tails), *_left_to_win(plan, measured, look)),
         cautions=tuple(found),
         rows=tuple(rows),
         n_points=len(results),
@@ -526,6 +531,21 @@ def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look)
     ours = [row for row in deciding if row.candidate in plan.knowing[group]]
     words = (verdict(row, name, info, n_tests=len(deciding), tails=tails, criteria=plan.criteria) for row in ours)
     return Rival(name, group, tuple(ours), tuple(words))
+
+
+def _left_to_win(plan: _Plan, measured: Measured, look: Look) -> Iterator[str]:
+    """Say of each policy that stands beside itself with true run times how much they would win."""
+    metric = plan.metrics[0]
+    for name, twin in plan.bounds.items():
+        against = dataclasses.replace(measured, baseline=name)
+        rows = deciding_rows(_summarise(plan, against, [metric], look), metric)
+        row = next(one for one in rows if one.candidate == twin.name)
+        words = metric_words(metric)
+        if math.isnan(row.ratio):
+            yield f"{name} with true run times: ratios need numbers above 0 on both sides, see the means."
+            continue
+        ratio, low, high = (number_words(one) for one in (row.ratio, row.ratio_low, row.ratio_high))
+        yield f"If {name} knew all run times, it would have {ratio} [{low}, {high}] times its {words}."
 
 
 def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:

@@ -193,11 +193,6 @@ class Failure:
 def failures_in(folder: str | Path) -> list[Failure]:
     """Return the candidates of a finished comparison that failed somewhere, in the order of its files.
 
-    Parameters
-    ----------
-    folder
-        Its folder.
-
     Raises
     ------
     ReadError

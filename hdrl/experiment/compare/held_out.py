@@ -109,13 +109,6 @@ class HeldOut:
 def by_protocol(sweep: Sweep, protocol: str) -> Sweep:
     """Return a sweep whose windows are simulated by a protocol.
 
-    Parameters
-    ----------
-    sweep
-        The sweep.
-    protocol
-        One of `PROTOCOLS`.
-
     Raises
     ------
     UnknownName

@@ -22,13 +22,6 @@ _Test: TypeAlias = Callable[[Case, _Part], bool]
 def deciders_of_files(candidates: Sequence[Candidate], setting: Setting) -> dict[str, list[Decider]]:
     """Return what the files of candidates hold, by name of the candidate, before anything is simulated.
 
-    Parameters
-    ----------
-    candidates
-        The candidates.
-    setting
-        The setting.
-
     Raises
     ------
     HdrlError
@@ -50,10 +43,6 @@ def see_too_much(
     ----------
     deciders
         What files hold; a Python file says so by ``clairvoyant = True``, on its function or in the file.
-    candidates
-        The candidates.
-    setting
-        The setting.
     """
     named = {one.name: [one.decider(setting)] for one in candidates if not one.files}
     everybody = {**named, **deciders}
@@ -65,10 +54,6 @@ class JudgingWindows:
 
     Parameters
     ----------
-    cases, workloads
-        What is compared on.
-    machine
-        The machine.
     generate
         Makes the items of a generated case, those included that do not count.
     """
@@ -232,10 +217,6 @@ def rival_groups(
     ----------
     deciders
         What the files of candidates hold.
-    candidates
-        The candidates.
-    setting
-        The setting.
     """
     found: dict[str, list[str]] = {}
     for candidate in candidates:

@@ -235,8 +235,6 @@ def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str
 
     Parameters
     ----------
-    folder
-        The folder.
     found, expected
         What it holds and what was asked for.
 
@@ -268,8 +266,6 @@ def write_csv(path: Path, rows: Iterable[Row]) -> None:
 
     Parameters
     ----------
-    path
-        The file.
     rows
         At least one row.
 
@@ -311,8 +307,6 @@ def write_parquet(path: Path, rows: list[Row]) -> None:
 
     Parameters
     ----------
-    path
-        The file.
     rows
         At least one row.
 

@@ -91,8 +91,6 @@ def run_robust(
 
     Parameters
     ----------
-    sweep
-        The comparison.
     vary
         Values by key of the sweep (``"rules.tie"``).
     out, n_workers, on, progress

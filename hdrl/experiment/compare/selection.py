@@ -63,8 +63,6 @@ def training_shares(sweep: Sweep, metrics: Mapping[str, MetricInfo]) -> tuple[fl
 
     Parameters
     ----------
-    sweep
-        The sweep.
     metrics
         What every metric of its setting means.
 
@@ -109,12 +107,8 @@ def choose_baseline(
     ----------
     values
         The metric in each training window, with each seed, by candidate.
-    metric
-        Its name.
     info
         What it means.
-    n_windows, n_jobs
-        These windows, and their jobs.
 
     Raises
     ------

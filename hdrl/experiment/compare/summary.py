@@ -94,13 +94,7 @@ class Measured:
         return np.flatnonzero([workload in (ALL, name) for name in self.workloads])
 
     def n_unrun(self, candidate: str) -> float:
-        """Return how many jobs a candidate did not bring to an end, those of windows that failed included.
-
-        Parameters
-        ----------
-        candidate
-            Its name.
-        """
+        """Return how many jobs a candidate did not bring to an end, those of windows that failed included."""
         return _n_unrun(self, self.values[candidate], self.is_failed[candidate])
 
     def decides_as_baseline(self, candidate: str, windows: NDArray[np.int64]) -> bool:
@@ -108,8 +102,6 @@ class Measured:
 
         Parameters
         ----------
-        candidate
-            Its name.
         windows
             Their indices.
         """
@@ -398,8 +390,6 @@ def deciding_rows(rows: Sequence[SummaryRow], metric: str) -> list[SummaryRow]:
     ----------
     rows
         The table.
-    metric
-        The metric.
     """
     return [row for row in rows if row.workload == ALL and row.metric == metric and not row.is_baseline]
 

@@ -327,13 +327,7 @@ def _listed_bounds(tails: Sequence[Tail]) -> str:
 
 
 def tail_words(metric: str) -> str:
-    """Return what a metric of the tail is called in sentences.
-
-    Parameters
-    ----------
-    metric
-        Its name.
-    """
+    """Return what a metric of the tail is called in sentences."""
     return "longest wait" if metric == "max_wait_s" else metric_words(metric)
 
 

@@ -260,8 +260,6 @@ def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]
 
     Parameters
     ----------
-    experiment
-        The experiment.
     folders
         Where to look.
     """
@@ -273,8 +271,6 @@ def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Pa
 
     Parameters
     ----------
-    experiment
-        The experiment.
     folders
         Where to look.
 

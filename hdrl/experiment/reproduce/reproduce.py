@@ -90,8 +90,6 @@ def reproduce(
 
     Parameters
     ----------
-    experiment
-        The experiment.
     out
         The folder: new, empty, or of the same experiment.
     traces
@@ -416,8 +414,6 @@ def _numbers_of(comparison: Comparison, trained: Sequence[str], *, by_workload: 
 
     Parameters
     ----------
-    comparison
-        The comparison.
     trained
         The candidates that are several trainings of one kind.
     by_workload

@@ -152,10 +152,6 @@ def write_reference(path: Path, claims: Sequence[Claim], relative_tolerance: flo
 
     Parameters
     ----------
-    path
-        The file.
-    claims
-        The claims.
     relative_tolerance
         As for `read_reference`: values with this tolerance have none of their own in the file.
     """
@@ -239,8 +235,6 @@ def write_differences(path: Path, found: Sequence[Difference]) -> None:
 
     Parameters
     ----------
-    path
-        The file.
     found
         The claims.
     """

@@ -146,7 +146,7 @@ def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest
 
 def _kind_of(cls: type[Any]) -> AgentKind | None:
     """Return how agents of a class are asked, ``None`` for a class of something else."""
-    from hdrl.agents.classic import ClassicAgent
+    from hdrl.agents.classic import ClassicAgent  # with what batch jobs need
 
     if issubclass(cls, ClassicAgent):
         return AgentKind.POLICY

@@ -49,8 +49,6 @@ def write_manifest(folder: Path, names: Collection[str] | None = None, *, is_fin
 
     Parameters
     ----------
-    folder
-        The folder.
     names
         Names of our files, if there may be others; those that are not there are left out.
     is_final

@@ -25,12 +25,8 @@ def write_results(
 
     Parameters
     ----------
-    folder
-        The folder.
     plan
         What was run.
-    trace
-        What happened.
     model
         The model file that decided; ``None``: the one that the options name, if any.
     told

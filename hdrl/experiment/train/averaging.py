@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hdrl.base.errors import LearningError, OptionsError, OutputError
 from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.train.learning import require_torch
-from hdrl.experiment.train.modelfile import AVERAGED
+from hdrl.experiment.train.modelfile import AVERAGED, read_checkpoint
 
 if TYPE_CHECKING:
     from hdrl.learn.checkpoint import Checkpoint
@@ -47,7 +47,6 @@ def average_models(models: Sequence[str | Path], out: str | Path, *, force: bool
         If torch is not installed.
     """
     require_torch()
-    from hdrl.experiment.train.modelfile import read_checkpoint
     from hdrl.learn.checkpoint import save_checkpoint
     from hdrl.learn.evolution import averaged_state
 

@@ -31,8 +31,6 @@ def write_lines(folder: Path, lines: Mapping[str, Sequence[str]]) -> None:
 
     Parameters
     ----------
-    folder
-        The folder.
     lines
         Lines without their ends, by the name of the file.
 

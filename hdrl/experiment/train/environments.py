@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import OptionsError, UnknownName, suggest
-from hdrl.envs.own_objective import is_objective_file, moved_objective
 from hdrl.options.file import OptionsFile
 from hdrl.setting import (
     Configured,
@@ -59,8 +58,6 @@ class Environment:
 
         Parameters
         ----------
-        machine, load
-            What it simulates.
         **window
             Which items an episode holds; all of them if nothing is said.
         """
@@ -74,8 +71,6 @@ class Environment:
         ----------
         n_envs
             How many.
-        machine, load
-            What they simulate.
         **window
             Which items an episode holds; all of them if nothing is said.
         """
@@ -87,8 +82,6 @@ class Environment:
 
         Parameters
         ----------
-        machine, load
-            What is simulated.
         options
             Options or a sweep, for what they say of simulations.
 
@@ -180,8 +173,6 @@ def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.
     ----------
     spec
         The kind of environment that looks at them.
-    machine, load
-        The load, and a machine that it is for.
     """
     return spec.marks(machine, load) if isinstance(spec, Fingerprints) else None
 
@@ -224,6 +215,8 @@ def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Env
 
 def _with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
     """Return arguments in which a file of a user's own objective has a new path; ``None`` leaves the objective out."""
+    from hdrl.envs.own_objective import is_objective_file, moved_objective
+
     objective = arguments.get("objective")
     if not isinstance(objective, str) or not is_objective_file(objective):
         return dict(arguments)
@@ -269,3 +262,49 @@ def _check_argument(options: OptionsFile, spec: EnvironmentSpec, key: str) -> No
     known = [name for name, one in parameters.items() if name not in spec.given and one.kind in kinds]
     if key not in known:
         raise OptionsError(f"{options.where}: learning.arguments has no key {key!r}; {suggest(key, known)}")
+
+
+CHANGES_NEITHER = ("objective", "reward", "reference", "n_threads", "more_logs")
+"""Arguments that change neither actions nor observations: what is rewarded, and how fast it is."""
+
+
+def check_same_meaning(trained: Environment, now: Environment, path: Path) -> None:
+    """Refuse a model whose actions or observations mean something else here.
+
+    Parameters
+    ----------
+    trained
+        Where it was trained.
+    now
+        Where it is to decide.
+    path
+        The model file, for messages.
+
+    Raises
+    ------
+    OptionsError
+        If it is so.
+    """
+    if trained.id != now.id:
+        raise OptionsError(f"{path}: was trained in {trained.id}, not in {now.id}")
+    before, after = meaning_of(trained), meaning_of(now)
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            raise OptionsError(f"{path}: was trained with {key} = {before.get(key)!r}, not {after.get(key)!r}")
+
+
+def meaning_of(environment: Environment) -> dict[str, Any]:
+    """Return the arguments that actions and observations depend on, with the defaults filled in."""
+    spec = environment.spec
+    defaults = {
+        name: one.default
+        for name, one in inspect.signature(creator(spec.id, "vector_entry_point")).parameters.items()
+        if name not in spec.given and one.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    values = defaults | environment.arguments
+    values |= spec.meaning(values)
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if name not in CHANGES_NEITHER
+    }

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hdrl.agents import make_agent
 from hdrl.base.errors import OptionsError, OutputError, ReadError, suggest
 from hdrl.base.files import max_unpacked_bytes
 from hdrl.experiment.plan import plan_of
@@ -287,8 +288,6 @@ def _widths(layers: Sequence[tuple[Tensor, Tensor]]) -> list[int]:
 
 def _agent(networks: _Networks, layout: Layout, world: World, where: str, activation: str) -> tuple[str, Agent]:
     """Return an algorithm and its agent, which acts in a world as the networks say."""
-    from hdrl.agents import make_agent
-
     envs = world.batch("train", 1)
     spaces = envs.single_observation_space, envs.single_action_space
     envs.close()

@@ -1,4 +1,4 @@
-"""From options to an agent that learns: its class, its settings, and who is to blame if it fails."""
+"""From options to an agent that learns: its class, its settings, whom it imitates, who is to blame."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.base.errors import HdrlError, MissingExtra, OptionsError, UnknownName
+from hdrl.agents import ALGORITHMS
+from hdrl.base.errors import HdrlError, LearningError, MissingExtra, OptionsError, UnknownName
 from hdrl.base.pyfiles import blamed, one_line
 from hdrl.base.seeding import stream_seed
 from hdrl.experiment.run.agentfile import AgentChoice, AgentError, AgentKind
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from hdrl.learn.agent import Agent
+    from hdrl.learn.train import Imitation
 
 HDEEPRM_ADAPTER = "hdrl.compat.hdeeprm.adapter"
 """What makes agents of HDeepRM learn here; loaded when there is one."""
@@ -60,8 +62,6 @@ def built_in_agent(options: OptionsFile, name: str) -> AgentChoice:
     OptionsError
         If there is no such algorithm.
     """
-    from hdrl.agents import ALGORITHMS
-
     require_torch()
     try:
         return AgentChoice(name, name, kind=AgentKind.LEARNING, learner=ALGORITHMS[name].agent_class())
@@ -172,8 +172,6 @@ def settings_of(options: OptionsFile, choice: AgentChoice, usual: Mapping[str, o
         return chosen | {"samples_in_test": options.tests_by_drawing}
     settings: dict[str, Any] = {}
     if choice.path is None:
-        from hdrl.agents import ALGORITHMS
-
         settings |= ALGORITHMS[choice.name].settings
     known = choice.learner.Config.model_fields
     settings |= {name: value for name, value in (usual or {}).items() if name in known}
@@ -233,3 +231,54 @@ def check_options_of(options: OptionsFile, choice: AgentChoice) -> None:
             f"{options.where}: learning.n_envs is {options.learning.n_envs}, but agents of HDeepRM's API learn from "
             "one simulation after the other, expected 1"
         )
+
+
+IMITATION = "learning.imitation"
+
+
+def imitation_of(options: OptionsFile, agent: Agent, envs: Any) -> Imitation | None:
+    """Return the policy that an agent imitates, ``None`` if none is asked for.
+
+    Parameters
+    ----------
+    agent
+        Who imitates.
+    envs
+        The environments of the training; their ``guide_actions`` say what the other would do.
+
+    Raises
+    ------
+    OptionsError
+        If the agent cannot imitate, the training is too short for it, or no discriminator can be made.
+    """
+    import torch
+
+    from hdrl.learn.adversary import Adversary
+    from hdrl.learn.agent import Agent as Base
+    from hdrl.learn.rollout import Rollout
+    from hdrl.learn.train import Imitation
+
+    asked = options.learning.imitation
+    if asked is None:
+        return None
+    n_first, name = asked.iterations or 0, type(agent).__name__
+    n_iterations = options.runs * options.learning.iterations
+    if n_first and type(agent).imitate is Base.imitate:
+        raise OptionsError(f"{options.where}: {IMITATION}: {name} cannot imitate, expected ppo")
+    if n_first > n_iterations:
+        raise OptionsError(
+            f"{options.where}: {IMITATION}.iterations is {n_first}, expected at most the {n_iterations} of the training"
+        )
+    if asked.adversarial is None:
+        return Imitation(n_first, envs.guide_actions)
+    if not isinstance(agent.memory(1), Rollout):
+        raise OptionsError(
+            f"{options.where}: {IMITATION}.adversarial: {name} does not learn from steps in their order, expected ppo, "
+            "a2c or reinforce"
+        )
+    generator = torch.Generator().manual_seed(stream_seed(options.seed, "adversary"))
+    try:
+        adversary = Adversary(agent, asked.adversarial, generator, begins_after=n_first)
+    except (UnknownName, LearningError) as error:
+        raise OptionsError(f"{options.where}: {IMITATION}.adversarial: {error}") from None
+    return Imitation(n_first, envs.guide_actions, adversary)

@@ -129,8 +129,6 @@ class TrainingLog:
 
     Parameters
     ----------
-    folder
-        The folder.
     state
         What `state_dict` returned when the training stopped; what was logged after that is dropped.
     also
@@ -230,8 +228,6 @@ class Events:
 
     Parameters
     ----------
-    folder
-        Folder for them.
     n_steps
         Decisions made so far; events of later ones, which an interrupted training left, are hidden.
 

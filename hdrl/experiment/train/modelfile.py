@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from hdrl.base.errors import LearningError, OptionsError, ReadError, readable
+from hdrl.base.files import atomic_write_bytes
 from hdrl.base.pyfiles import blamed
 from hdrl.experiment.recognition import DIGITS, is_sketch
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
@@ -55,8 +56,6 @@ def checkpoint_of_choice(
     ----------
     choice
         What it is made of.
-    agent
-        The agent.
     environment
         Its environment, as JSON.
     notes
@@ -79,8 +78,6 @@ def load_weights(agent: Agent, model: Mapping[str, Any], where: str, path: Path 
 
     Parameters
     ----------
-    agent
-        The agent.
     model
         What `read_model` returned.
     where
@@ -227,8 +224,6 @@ def check_same_file(choice: AgentChoice, checkpoint: Checkpoint, path: Path) -> 
 
     Parameters
     ----------
-    choice
-        The agent.
     checkpoint
         What the model file holds.
     path
@@ -252,8 +247,6 @@ def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Chec
 
     Parameters
     ----------
-    path
-        The file.
     choice
         The agent that it is for.
 
@@ -309,8 +302,6 @@ def write_hdeeprm_model(source: Path, target: Path) -> None:
     ----------
     source
         A model file of an agent of HDeepRM's API.
-    target
-        The file to write.
 
     Raises
     ------
@@ -318,8 +309,6 @@ def write_hdeeprm_model(source: Path, target: Path) -> None:
         If it cannot be written.
     """
     import torch
-
-    from hdrl.base.files import atomic_write_bytes
 
     agent = read_checkpoint(source).agent
     with atomic_write_bytes(target) as out:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hdrl.agents import ALGORITHMS
 from hdrl.base.errors import LearningError, OptionsError, UnknownName, readable
 from hdrl.base.pyfiles import TRUST, UntrustedFile, blamed, refuse_python
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.decisions import DecisionLog, write_lines
-from hdrl.experiment.train.environments import Environment
+from hdrl.experiment.train.environments import Environment, check_same_meaning
 from hdrl.experiment.train.learning import asked_for, make_agent, one_thread, require_torch, settings_of
-from hdrl.experiment.train.meaning import check_same_meaning
 from hdrl.experiment.train.modelfile import (
     AVERAGED,
     FILE,
@@ -38,8 +38,6 @@ class Model:
 
     Parameters
     ----------
-    path
-        The model file.
     agent_file
         The agent file of a user's own agent; ``None``: the agent is a built-in one.
     agent_files
@@ -219,8 +217,6 @@ class Model:
                 raise OptionsError(f"{self.path}: is a model of {self.algorithm}, not of {agent_file}")
             check_same_file(agent, self._checkpoint, self.path)
             return agent
-        from hdrl.agents import ALGORITHMS
-
         try:
             found = ALGORITHMS[self.algorithm].agent_class()
         except UnknownName as error:
@@ -243,8 +239,6 @@ def evaluate_model(
     ----------
     path
         The model file; it says what agent it is of and in which environment that decides.
-    machine, load
-        What is simulated.
     seed
         Seed of what is random in the environment.
     agent_file
@@ -265,8 +259,6 @@ def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path |
 
     Parameters
     ----------
-    world
-        What is simulated.
     choice
         The agent of the options.
     seed
@@ -290,7 +282,7 @@ def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path |
     spaces = env.observation_space, env.action_space
     where = f"{options.where}: learning.settings"
     try:
-        made = make_agent(choice, _settings(options, choice, world.spec), spaces, seed=seed, where=where)
+        made = make_agent(choice, _settings(options, choice), spaces, seed=seed, where=where)
         specialists: Sequence[Specialist] = ()
         if given is not None:
             specialists = load_model(options.path_of(given), choice, made, world)
@@ -334,12 +326,8 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callabl
 
     Parameters
     ----------
-    agent
-        The agent.
     env
         A single environment of hdrl, with a ``trace`` method in addition to those of Gymnasium.
-    seed
-        Its seed.
     path
         The file of a user's own agent, for messages.
     before
@@ -363,8 +351,6 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> l
 
     Parameters
     ----------
-    path
-        The file.
     choice, agent
         Who starts from it, and what it is made of.
     world
@@ -392,13 +378,13 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> l
     return specialists_of(model, str(path))
 
 
-def _settings(options: OptionsFile, choice: AgentChoice, environment: Environment) -> dict[str, Any]:
+def _settings(options: OptionsFile, choice: AgentChoice) -> dict[str, Any]:
     """Return the settings that a test needs: those of the model, which decide about its networks."""
     given = options.agent_options.input_model
     if given is None or choice.kind is AgentKind.HDEEPRM:
-        return settings_of(options, choice, environment)
+        return settings_of(options, choice)
     _, checkpoint = read_model(options.path_of(given), choice)
-    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice, environment)
+    return dict(checkpoint.config) if checkpoint is not None else settings_of(options, choice)
 
 
 def _no_pair() -> str:

@@ -109,8 +109,6 @@ def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: M
         On which jobs it would train now, with the hash of their workload.
     before
         The notes of its checkpoint: its portable ``options``, and the jobs that it was ``trained_on``.
-    folder
-        Its folder.
 
     Raises
     ------

@@ -22,18 +22,18 @@ from hdrl.experiment.run.folder import check_free
 from hdrl.experiment.run.insights import LOGGER
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.train.decisions import DecisionLog
+from hdrl.experiment.train.environments import check_same_meaning
 from hdrl.experiment.train.folder import TrainingFolder, check_writable
-from hdrl.experiment.train.imitating import imitation_of
 from hdrl.experiment.train.learning import (
     check_options_of,
     device_of,
+    imitation_of,
     make_agent,
     one_thread,
     require_torch,
     settings_of,
 )
 from hdrl.experiment.train.loop import Plan, Training
-from hdrl.experiment.train.meaning import check_same_meaning
 from hdrl.experiment.train.modelfile import (
     check_hdeeprm_layout,
     checkpoint_of_choice,
@@ -98,8 +98,6 @@ class TrainingRun:
         What is learned where; its folder is new or empty, or that of an earlier training to resume.
     resumes
         Whether to resume what is there.
-    progress
-        Progress callbacks.
     on
         Where several workers learn together: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
     hdeeprm_model

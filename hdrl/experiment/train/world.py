@@ -300,12 +300,8 @@ def part_of(options: OptionsFile, name: str, load: Load) -> Places:
 
     Parameters
     ----------
-    options
-        The options.
     name
         The part: ``"train"``, ``"validation"`` or ``"test"``.
-    load
-        The load.
 
     Raises
     ------

@@ -8,11 +8,11 @@ from types import ModuleType
 from typing import Any
 
 from hdrl.base.errors import HdrlError
-from hdrl.setting import PolicyBook
+from hdrl.setting import Clairvoyance, PolicyBook
 from hdrl.settings.batch.sweep import DEFAULT_BASELINE
 
 
-class BatchPolicies(PolicyBook):
+class BatchPolicies(PolicyBook, Clairvoyance):
     """The policies."""
 
     default_baseline = DEFAULT_BASELINE
@@ -114,3 +114,9 @@ class BatchPolicies(PolicyBook):
         from hdrl.settings.batch.policies import is_clairvoyant
 
         return is_clairvoyant(policy)
+
+    def with_true_times(self, policy: str) -> str | None:
+        """Return the same policy by true run times; ``None`` for those that ask nobody how long jobs run."""
+        from hdrl.settings.batch.policies.pairs import with_true_times
+
+        return with_true_times(policy)

@@ -18,7 +18,7 @@ from hdrl.site.records import Dump, State
 from hdrl.site.values import Clock
 
 NODES = "nodes, which make the machine"
-BY_OTHERS = "objects that another one tells: pods of workloads, groups and jobs of pods"
+BY_OTHERS = "objects that another object covers: pods of workloads, groups, jobs of pods"
 OTHER_KINDS = "objects of kinds that are no jobs"
 MAX_PODS = 10**6
 

@@ -32,7 +32,7 @@ EXPORT = (
     "sacct -a -X -P -D -S DATE -o JobID,JobIDRaw,User,Account,JobName,Partition,QOS,Submit,Eligible,Start,End,"
     "ElapsedRaw,TimelimitRaw,AllocCPUS,ReqCPUS,AllocNodes,ReqMem,ReqTRES,AllocTRES,State,NodeList,SubmitLine"
 )
-"""The command whose output tells most."""
+"""The command whose output holds most."""
 
 STATES = {
     "COMPLETED": State.DONE,

@@ -18,7 +18,7 @@ _N_FIELDS = 18
 _NODES = re.compile(r"(?:^|[^A-Za-z])(?:n_?nodes|num_?nodes|node_?count|nodes?)[\"']?\s*[:=]\s*[\"']?(\d{1,9})", re.I)
 
 _STATES = {1: State.DONE, 0: State.FAILED, 5: State.CANCELLED, 2: State.STOPPED, 3: State.DONE, 4: State.FAILED}
-PARTIAL = "parts of a checkpointed job, of which another row tells the whole"
+PARTIAL = "parts of a checkpointed job that another row covers"
 
 
 def is_swf(first_line: str) -> bool:
@@ -73,7 +73,7 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
         titles = _titles(log, field)
         texts = ["" if value < 0 else titles.get(int(value), str(int(value))) for value in rows[field].tolist()]
         records[column] = names[column].numbers(texts, len(texts))
-    notes = ["the log says when jobs were submitted, not from when they could start: waits count from the submission"]
+    notes = ["waits count from the submission: a log in SWF has no dates of eligibility"]
     takes_whole_nodes = _read_nodes(path, records, nodes_field, notes)
     whole = np.isin(status, (2, 3, 4), invert=True)
     is_part = ~whole & np.isin(records["job"], records["job"][whole])

@@ -45,7 +45,7 @@ def test_the_environment_gives_what_the_table_says(folder: Path) -> None:
         assert ended.all() == (step == 2)
     draws = envs.loads[0].draw
     assert rewards.tolist() == table.validation[:, draws[0]].tolist()
-    assert info["episode"]["objective"].tolist() == rewards.tolist()
+    assert info["results"]["objective"].tolist() == rewards.tolist()
     envs.step(np.zeros(64, np.int64))  # begins the second job, another training
     for step in range(3):
         rewards = envs.step(every[:, step])[1]

@@ -32,7 +32,7 @@ def play(env: Any, choose: Any, seed: int | None = 0) -> tuple[float, dict[str, 
         assert env.observation_space.contains(observation)
         observation, reward, done, _, info = env.step(choose(info))
         total, n = total + reward, n + 1
-    return total, info["episode"], n
+    return total, info["results"], n
 
 
 def first(info: dict[str, Any]) -> int:

@@ -144,9 +144,9 @@ def test_large_observations_are_a_switch_and_an_episode_is_cut_off() -> None:
         assert env.single_observation_space.contains(seen[0])
         ends.append((bool(terminated[0]), bool(truncated[0])))
     assert ends == [(False, False)] * 3 + [(False, True)]
-    assert info["episode"]["n_finished"][0] == 0
+    assert info["results"]["n_finished"][0] == 0
     # No job ends within 4 s: their mean is that of all that arrived, at 0, 0 and 1 s.
-    assert info["episode"]["objective"][0] == pytest.approx((4 + 4 + 3) / 3)
+    assert info["results"]["objective"][0] == pytest.approx((4 + 4 + 3) / 3)
 
 
 def test_rows_do_what_single_environments_do_and_go_on_from_a_saved_state() -> None:

@@ -61,7 +61,7 @@ def test_whoever_acts_like_a_policy_does_what_it_does(world: tuple[Units, Pipeli
         assert np.array_equal(env.trace().runs, trace.runs)
         assert total == pytest.approx(-trace.is_missed.mean())
         assert env.outcomes(0).tolist() == np.where(trace.is_missed, -1, 1).tolist()
-        assert info["episode"]["miss_ratio"][0] == pytest.approx(trace.is_missed.mean())
+        assert info["results"]["miss_ratio"][0] == pytest.approx(trace.is_missed.mean())
 
 
 def play(env: PipelinesVectorEnv, seed: int = 0) -> tuple[list[float], dict[str, float], list[int]]:
@@ -74,7 +74,7 @@ def play(env: PipelinesVectorEnv, seed: int = 0) -> tuple[list[float], dict[str,
         rewards.append(float(reward[0]))
         instances.append(int(info["instance"][0]))
         if over[0]:
-            return rewards, {k: float(v[0]) for k, v in info["episode"].items() if not k.startswith("_")}, instances
+            return rewards, {k: float(v[0]) for k, v in info["results"].items() if not k.startswith("_")}, instances
 
 
 @pytest.mark.parametrize("objective", sorted(OBJECTIVES))
@@ -134,7 +134,7 @@ def test_what_is_seen_by_hand():
     assert np.allclose(seen[0], [1, 27 / 32, 24 / 32, 7 / 32, 20 / 32, 0, 0, 0, -1, 1, 1, 1])
     assert np.flatnonzero(info["action_mask"]).tolist() == [0]  # nothing is left to wait for
     _, reward, over, _, info = env.step(0)
-    assert (over, reward, info["episode"]["l"]) == (True, 0.0, 3)
+    assert (over, reward, info["results"]["l"]) == (True, 0.0, 3)
     assert env.trace().end_us.tolist() == [8, 28]
 
 

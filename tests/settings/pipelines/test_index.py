@@ -225,7 +225,7 @@ def test_no_change_is_the_index_by_hand() -> None:
     assert sorted({one.workload for one in windows}) == [0, 1, 2, 3]
     cut = [LOADS[one.workload].window(one.start, one.n_jobs) for one in windows]
     misses = [np.mean([played(MACHINE, one, weights_of(row)).is_missed.mean() for one in cut]) for row in offsets]
-    assert info["episode"]["objective"].tolist() == misses
+    assert info["results"]["objective"].tolist() == misses
     assert rewards.tolist() == [-one / misses[0] for one in misses]
     assert envs.draw((5, 1)) != windows
 

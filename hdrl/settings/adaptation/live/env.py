@@ -102,7 +102,7 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self._job = None
         validation = job.validation()
         told = {"r": validation, "l": self._n_done, "objective": validation, "test_accuracy": job.test()}
-        return self._seen(job), validation, True, False, {**self._mask(), "episode": told}
+        return self._seen(job), validation, True, False, {**self._mask(), "results": told}
 
     def _mask(self) -> dict[str, Any]:
         return {"action_mask": np.ones(int(self.action_space.n), dtype=np.int8)}  # type: ignore[attr-defined]

@@ -48,7 +48,7 @@ class JobIndexVectorEnv(IndexVectorEnv):
     which is found among all priorities x orders of EASY on windows of the part; with ``tail``, plus ``tail`` times the
     same of the 99th percentile of the waiting times.
 
-    **Episode end.** After the first action. ``info["episode"]`` tells the geometric mean of the objective
+    **Episode end.** After the first action. ``info["results"]`` tells the geometric mean of the objective
     (``objective``) and of its ratio to the best classic's (``ratio``).
 
     Parameters

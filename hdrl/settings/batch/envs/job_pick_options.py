@@ -29,7 +29,7 @@ OBJECTIVES: dict[str, Objective] = {name: one for name, one in ALL_OBJECTIVES.it
 """The objectives of `envs.rewards` that a pool knows, by the names of their metrics."""
 
 TOLD = ("mean_bounded_slowdown", "mean_slowdown", "mean_wait_s", "mean_turnaround_s", "utilization", "makespan_s")
-"""What ``info["episode"]`` holds at every end; others are there if they are rewarded."""
+"""What ``info["results"]`` holds at every end; others are there if they are rewarded."""
 
 COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}
 """What choosing a job means, see `identical_cores.engine`."""

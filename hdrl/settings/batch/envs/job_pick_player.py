@@ -181,7 +181,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
             return observation, 0.0, False, False, info
         value = self._value()
         reward = self.options.objective.sign * value
-        info["episode"] = {"r": reward, "l": self._n_decisions, "objective": value}
+        info["results"] = {"r": reward, "l": self._n_decisions, "objective": value}
         return observation, reward, True, False, info
 
     def action_masks(self) -> NDArray[np.bool_]:

@@ -47,7 +47,7 @@ from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.model import Workload
 
 _TOLD = tuple(ALIASES.values())
-"""What ``info["episode"]`` holds at every end, the metrics of HDeepRM's objectives; others are there if rewarded."""
+"""What ``info["results"]`` holds at every end, the metrics of HDeepRM's objectives; others are there if rewarded."""
 
 DEFAULT_PLATFORM = "gaia"
 DEFAULT_WORKLOAD = "lublin_gaia_1000"
@@ -137,7 +137,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
 
     Notes
     -----
-    At the end ``info["episode"]`` holds the return ``r``, the length ``l``, the ``objective``, and all objectives of
+    At the end ``info["results"]`` holds the return ``r``, the length ``l``, the ``objective``, and all objectives of
     HDeepRM by the names of their metrics.
 
     Version History

@@ -7,6 +7,7 @@ picks from them (`kernel.episodes`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,7 +158,7 @@ class PairRows:
         limits: NDArray[np.float64],
         shares: tuple[NDArray[np.float64], NDArray[np.float64]],
         objectives: NDArray[np.float64],
-        observations: NDArray[np.float32],
+        observations: NDArray[Any],
     ) -> None:
         self._jobs = JobTable(platform, workloads)
         self._compatible = compatible

@@ -149,11 +149,13 @@ def _most_free_before(state, date_s):
 @jit
 def _tell_if_close(state, job, starts_close, ends_close):
     """Note where a reservation has come close to other events: others may have room by that."""
-    row = state.reservations[job]
+    s, row = state.scalars[0], state.reservations[job]
     if starts_close:
         give_back(state, row.reserved_s, row.reserved_s)
+        s.freed_s = max(s.freed_s, row.reserved_s + s.margin_s)
     if ends_close:
         give_back(state, row.reserved_end_s, row.reserved_end_s)
+        s.freed_s = max(s.freed_s, row.reserved_end_s + s.margin_s)
 
 
 @jit

@@ -227,6 +227,13 @@ class Conservative(Backfilling):
     def _decide(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
         self._has_memory = bool(np.any(machine.jobs["memory_mib"] > 0))
         self._mend(machine, arrivals)
+        self._settle(machine, queue, arrivals)
+        if not self._running and queue:  # dates that are close can hold each other up; nobody would be asked again
+            self._reserved = {}
+            self._settle(machine, queue, arrivals)
+
+    def _settle(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> None:
+        """Let jobs start and move until none can any more."""
         jobs = list(queue)
         place = {job: number for number, job in enumerate(arrivals)}
         # All of them, whichever moves: no short cut.

@@ -71,7 +71,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hdrl.base.errors import DecisionError, UnknownName, readable
+from hdrl.base.errors import DecisionError, HdrlError, UnknownName, readable
 from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch import options
 from hdrl.settings.batch.kernel import codes
@@ -166,6 +166,12 @@ def heuristic_names(suffix: str = "") -> list[str]:
     return [f"{priority}+{order}{suffix}" for priority in PRIORITIES for order in EASY_ORDERS]
 
 
+TRUE_TIMES = "clairvoyant"
+"""The predictor that knows how long jobs run."""
+
+_TRUE = f"@{TRUE_TIMES}"
+
+
 def read_pair(name: str) -> PolicyPair:
     """Return a pair, with or without backfilling, by its name; older names are understood.
 
@@ -187,6 +193,10 @@ def read_pair(name: str) -> PolicyPair:
     """
     if name in shipped_indices():
         return shipped_index(name)
+    if name.removesuffix(_TRUE) in shipped_indices():
+        pair = shipped_index(name.removesuffix(_TRUE))
+        rule = replace(pair.rule, **PREDICTORS[TRUE_TIMES].asked())
+        return replace(pair, name=name, rule=rule, is_clairvoyant=True)
     asked = _OWN_NETWORK.fullmatch(name)
     if asked is not None:
         pair = read_pair(f"{asked['before']}@{LEARNED}{asked['after']}")
@@ -263,6 +273,31 @@ def _with_predictor(pair: PolicyPair, predictor: str | None) -> PolicyPair:
     chosen = PREDICTORS[base]
     rule = replace(pair.rule, **chosen.asked(), predicts_ends=bool(slash))
     return replace(pair, rule=rule, is_clairvoyant=chosen.is_clairvoyant)
+
+
+def with_true_times(name: str) -> str | None:
+    """Return the name of the same policy by true run times; ``None`` if there is none, or it has them already.
+
+    Under EASY reservations go by them, too.
+
+    Parameters
+    ----------
+    name
+        For instance ``"sjf+easy@geo"``, whose twin is ``"sjf+easy@clairvoyant/all"``.
+    """
+    network = network_file(name)
+    plain = name if network is None else name.replace(f"@{network}", "")
+    if plain in shipped_indices():
+        return plain + _TRUE
+    plain = re.sub(r"@[^~-]*", "", plain, count=1)
+    end = min((plain.find(mark) for mark in "~-" if mark in plain), default=len(plain))
+    for predictor in (f"{_TRUE}/all", _TRUE):
+        twin = f"{plain[:end]}{predictor}{plain[end:]}"
+        try:
+            return None if read_pair(name).is_clairvoyant else read_pair(twin).name
+        except HdrlError:
+            continue
+    return None
 
 
 def network_file(name: str) -> str | None:

@@ -85,10 +85,22 @@ def check_platform(platform: Platform, *, energy: bool) -> None:
         raise SimulationError(
             f"platform {platform.name!r} has links with latencies, which the embedded simulator does not know"
         )
-    if energy and not platform.has_power:
+    if energy:
+        check_power(platform)
+
+
+def check_power(platform: Platform) -> None:
+    """Raise an error if a platform does not say what its hosts draw.
+
+    Raises
+    ------
+    SimulationError
+        If it does not.
+    """
+    if not platform.has_power:
         raise SimulationError(
             f"platform {platform.name!r} does not say what its hosts draw (wattage_per_state); "
-            "simulate it without energy"
+            'simulate it without energy ("energy": false in the options, or --set energy=false)'
         )
 
 

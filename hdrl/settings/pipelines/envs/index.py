@@ -47,7 +47,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
 
     **Rewards.** Minus the mean of the objective over the windows, divided by that of the reference on the same ones.
 
-    **Episode end.** After the first action. ``info["episode"]`` tells the mean of the objective (``objective``) and
+    **Episode end.** After the first action. ``info["results"]`` tells the mean of the objective (``objective``) and
     what it is divided by that of the reference (``ratio``).
 
     Parameters

@@ -240,8 +240,8 @@ def test_an_oracle_in_plain_python_sees_does_and_gains_the_same(
             assert rewards[0] == pytest.approx(1 / (1 + math.exp(oracle.mean_bounded_slowdown() / 100)), rel=1e-9)
             oracle.look()
     assert rewards[0] == -1e-6
-    assert info["episode"]["mean_bounded_slowdown"][0] == pytest.approx(oracle.mean_bounded_slowdown(), rel=1e-9)
-    assert info["episode"]["n_run"][0] == len(oracle.start_s)
+    assert info["results"]["mean_bounded_slowdown"][0] == pytest.approx(oracle.mean_bounded_slowdown(), rel=1e-9)
+    assert info["results"]["n_run"][0] == len(oracle.start_s)
     assert (n_long > 50) == (gap_s == 3)
 
 
@@ -286,7 +286,7 @@ def follow(env: DissertationVectorEnv) -> list[float]:
         assert info["action_mask"][np.arange(env.num_envs), rows].all()
         _, _, ended, _, info = env.step(rows)
         is_first = ended & np.isnan(scores)
-        scores[is_first] = info["episode"]["objective"][is_first] if is_first.any() else []
+        scores[is_first] = info["results"]["objective"][is_first] if is_first.any() else []
     return scores.tolist()
 
 
@@ -337,16 +337,16 @@ def test_choosing_a_job_that_does_not_fit_lets_time_pass(hand: Path) -> None:
     _, info = play(make(hand), [0, 0, 0, 0])
     waits_s = [0, 90, 130, 120]
     slowdowns = [1, 140 / 50, 140 / 10, 195 / 75]
-    assert info["episode"]["mean_wait_s"] == np.mean(waits_s)
-    assert info["episode"]["mean_bounded_slowdown"] == pytest.approx(np.mean(slowdowns))
+    assert info["results"]["mean_wait_s"] == np.mean(waits_s)
+    assert info["results"]["mean_bounded_slowdown"] == pytest.approx(np.mean(slowdowns))
     # Its last decision is at 150: so long all jobs count for the utilisation, as in the original.
-    assert info["episode"]["utilization"] == pytest.approx((100 * 2 + 50 * 3 + 10 + 75) / (150 * 4))
+    assert info["results"]["utilization"] == pytest.approx((100 * 2 + 50 * 3 + 10 + 75) / (150 * 4))
 
 
 def test_backfilling_starts_what_is_expected_to_end_before_the_chosen_job(hand: Path) -> None:
     # At 20 job 2 is expected to end at 30 and starts; job 3 would end at 230, after 100, and waits until job 1 ends.
     _, info = play(make(hand, backfilling="expected"), [0, 0, 0])
-    assert info["episode"]["mean_wait_s"] == np.mean([0, 90, 0, 120])
+    assert info["results"]["mean_wait_s"] == np.mean([0, 90, 0, 120])
 
 
 def test_doing_nothing_takes_a_minute_or_until_the_next_event(hand: Path) -> None:
@@ -375,8 +375,8 @@ def test_who_does_nothing_at_the_end_leaves_jobs_unrun_unless_that_error_is_off(
     actions = [0, 1, 2, 3, 3]  # job 0 ends at 100
     for action in actions:
         _, reward, terminated, _, info = env.step(action)
-    assert (terminated, reward, info["episode"]["n_run"]) == (True, -1e-6, 1)
-    assert info["episode"]["mean_wait_s"] == 0.0  # of the one job that was run
+    assert (terminated, reward, info["results"]["n_run"]) == (True, -1e-6, 1)
+    assert info["results"]["mean_wait_s"] == 0.0  # of the one job that was run
     right = make(hand, errors=[])
     right.reset(seed=0)
     for action in actions[:-1]:
@@ -384,7 +384,7 @@ def test_who_does_nothing_at_the_end_leaves_jobs_unrun_unless_that_error_is_off(
     assert info["action_mask"].tolist() == [1] * 3 + [0] * 125
     env = make(hand, errors=["may_give_up"])
     *_, info = play(env, actions)
-    assert info["episode"]["mean_wait_s"] == np.mean([0, 90, 80, 70])  # counted up to the end
+    assert info["results"]["mean_wait_s"] == np.mean([0, 90, 80, 70])  # counted up to the end
 
 
 def test_the_trace_of_an_episode_holds_jobs_that_were_never_run(hand: Path) -> None:

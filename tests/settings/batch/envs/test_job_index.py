@@ -60,7 +60,7 @@ def test_objectives_are_the_metrics_of_their_names(objective: str) -> None:
         return float(compute_metrics(hdrl.simulate(PLATFORM, LOAD, policy))[objective])
 
     found = simulated(IndexKind("linear").policy(action[0]))
-    assert info["episode"]["objective"] == pytest.approx(found, rel=1e-6)
+    assert info["results"]["objective"] == pytest.approx(found, rel=1e-6)
     assert rewards[0] == pytest.approx(-np.log((found + added) / (simulated("fcfs+easy") + added)), rel=1e-6)
 
 
@@ -75,7 +75,7 @@ def test_rewards_are_those_of_the_simulated_windows(form: str) -> None:
         return float(compute_metrics(hdrl.simulate(PLATFORM, LOAD, policy))["mean_bounded_slowdown"])
 
     found = np.array([simulated(IndexKind(form).policy(action)) for action in actions])
-    assert info["episode"]["objective"] == pytest.approx(found, rel=1e-6)
+    assert info["results"]["objective"] == pytest.approx(found, rel=1e-6)
     assert rewards == pytest.approx(-np.log(found / simulated("fcfs+easy")), rel=1e-6)
     assert terminated.all()
     player = JobIndexPlayer(platform=PLATFORM, workload=LOAD, n_windows=7, form=form)
@@ -199,4 +199,4 @@ def test_whole_workloads_are_run_as_they_are_played(form: str) -> None:
             player = spec.player(PLATFORM, one, arguments)
             player.reset(seed=0)
             *_, info = player.step(changed)
-            assert value == pytest.approx(info["episode"]["objective"], rel=1e-12)
+            assert value == pytest.approx(info["results"]["objective"], rel=1e-12)

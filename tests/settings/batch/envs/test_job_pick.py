@@ -90,8 +90,8 @@ def test_playing_the_first_row_is_first_come_first_served() -> None:
     found = np.full(10, np.nan)
     while np.isnan(found).any():
         info = env.step(np.zeros(10, dtype=int))[4].get("final_info", {})
-        for row in np.flatnonzero(info.get("_episode", [])):
-            found[row] = info["episode"]["objective"][row]
+        for row in np.flatnonzero(info.get("_results", [])):
+            found[row] = info["results"]["objective"][row]
     assert found.mean() == pytest.approx(235.82, abs=0.005)
     assert np.array_equal(found, env.run_priorities("fcfs")["fcfs"]["mean_bounded_slowdown"])
 
@@ -324,9 +324,9 @@ def test_rewards_sum_to_the_objective_that_the_trace_has(objective: str, backfil
         sign = OBJECTIVES[objective].sign
         metrics = hdrl.compute_metrics(trace)
         assert sum(rewards) == pytest.approx(sign * metrics[objective], rel=1e-9)
-        assert info["episode"]["objective"] == pytest.approx(metrics[objective], rel=1e-12)
-        assert info["episode"]["r"] == pytest.approx(sum(rewards))
-        assert info["episode"]["l"] == len(rewards) == trace.n_decisions
+        assert info["results"]["objective"] == pytest.approx(metrics[objective], rel=1e-12)
+        assert info["results"]["r"] == pytest.approx(sum(rewards))
+        assert info["results"]["l"] == len(rewards) == trace.n_decisions
         if reward == "end":
             assert set(rewards[:-1]) <= {0.0}
         results.append(trace)
@@ -349,7 +349,7 @@ def test_relative_rewards_compare_with_a_priority(objective: str, reference: str
     assert not any(rewards[:-1])
     assert rewards[-1] == pytest.approx(math.log(ratio) * (1 if objective == "utilization" else -1), abs=1e-12)
     assert (rewards[-1] == 0) == (reference == "sjf")
-    assert info["episode"]["objective"] == pytest.approx(by_name["sjf"][objective][0])
+    assert info["results"]["objective"] == pytest.approx(by_name["sjf"][objective][0])
 
 
 def test_jobs_are_killed_at_the_walltimes_that_they_have() -> None:

@@ -149,7 +149,7 @@ def first_objectives(envs: Any) -> list[float]:
     while np.isnan(values).any():
         *_, ended, _, info = envs.step(envs.guide_actions())
         is_first = ended & np.isnan(values)
-        values[is_first] = info["episode"]["objective"][is_first] if is_first.any() else []
+        values[is_first] = info["results"]["objective"][is_first] if is_first.any() else []
     return values.tolist()
 
 

@@ -144,7 +144,7 @@ def test_first_come_first_served_is_the_policy_on_unequal_cores(backfilling: str
     assert np.array_equal(env.trace().allocated_cores, own.allocated_cores)
     assert env.trace().consumed_j == pytest.approx(own.consumed_j, rel=1e-12)
     value = hdrl.compute_metrics(own)["mean_bounded_slowdown"]
-    assert info["episode"] == {"r": -value, "l": info["episode"]["l"], "objective": value}
+    assert info["results"] == {"r": -value, "l": info["results"]["l"], "objective": value}
     assert reward == -value
 
 

@@ -60,8 +60,8 @@ def test_a_constant_agent_is_a_classic_policy_on_gaia(policy: str) -> None:
     assert trace_differences(env.trace(), expected) == []
     metrics = hdrl.compute_metrics(expected)
     for metric in ALIASES.values():
-        assert info["episode"][metric] == pytest.approx(metrics[metric], rel=1e-12)
-    assert info["episode"]["l"] == expected.n_decisions
+        assert info["results"][metric] == pytest.approx(metrics[metric], rel=1e-12)
+    assert info["results"]["l"] == expected.n_decisions
 
 
 @pytest.mark.parametrize("policy", ["first-high_gflops", "random-high_cores", "smallest-low_power"])
@@ -101,7 +101,7 @@ def test_episodes_of_drawn_lengths_end_with_their_jobs() -> None:
         trace = env.trace()
         assert trace.workload.n_jobs == window.n_jobs
         assert -total == pytest.approx(hdrl.compute_metrics(trace)["mean_wait_s"], abs=1e-6)
-        assert info["episode"]["objective"] == pytest.approx(-total, abs=1e-6)
+        assert info["results"]["objective"] == pytest.approx(-total, abs=1e-6)
         lengths.add(window.n_jobs)
     assert len(lengths) > 2
     assert lengths <= set(range(5, 13))
@@ -305,7 +305,7 @@ def metric_of_pairs(world: World, objective: str) -> dict[str, float]:
         platform=world.platform, workload=world.workload, void=False, objective=objective, observation="minimal"
     )
     metric = read_objective(objective).metric
-    return {name: play_constant(env, action)[1]["episode"][metric] for action, name in enumerate(env.actions)}
+    return {name: play_constant(env, action)[1]["results"][metric] for action, name in enumerate(env.actions)}
 
 
 def test_the_frugal_cores_are_best() -> None:

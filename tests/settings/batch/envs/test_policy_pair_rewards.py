@@ -154,9 +154,9 @@ def test_the_return_is_the_objective_on_gaia(objective: str, policy: str) -> Non
         _, reward, ended, _, info = env.step(0)
         total += reward
     expected = hdrl.compute_metrics(env.trace())[read_objective(objective).metric]
-    assert info["episode"]["objective"] == pytest.approx(expected, rel=1e-10)
+    assert info["results"]["objective"] == pytest.approx(expected, rel=1e-10)
     assert read_objective(objective).sign * total == pytest.approx(expected, rel=1e-10)
-    assert info["episode"]["r"] == total
+    assert info["results"]["r"] == total
 
 
 # ------------------------------------------------------------------ HDeepRM's, moment by moment

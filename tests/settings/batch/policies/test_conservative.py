@@ -261,3 +261,41 @@ def test_the_plan_survives_others():
             entries.schedule_pair(simulator._lent, pair.job_key, pair.core_key, backfilling)
         view = simulator.step()
     check_trace(simulator.trace)
+
+
+def close_world(seed):
+    """Return a machine, and jobs whose dates and lengths are whole seconds but for some microseconds."""
+    rng = np.random.default_rng(seed)
+    n_jobs, n_cores = int(rng.integers(15, 50)), int(rng.integers(3, 9))
+    unit_s = float(rng.choice([2.5e-6, 3.4e-6, 5e-6, 9e-6]))
+
+    def close_to(value_s):
+        return value_s + float(rng.integers(-4, 5)) * unit_s
+
+    jobs, date_s = [], 0.0
+    for _ in range(n_jobs):
+        date_s += float(rng.integers(0, 4))
+        whole_s = float(rng.integers(1, 15))
+        run_s = whole_s if rng.random() < 0.4 else float(rng.integers(1, int(whole_s) + 1))
+        requested_s = max(close_to(whole_s), 0.1)
+        run_s = min(max(close_to(run_s), 0.05), requested_s) if rng.random() < 0.9 else run_s + 2
+        submit_s = max(close_to(date_s), 0.0)
+        cores = int(rng.integers(1, n_cores + 1)) if rng.random() < 0.5 else int(rng.integers(1, 3))
+        jobs.append(job(submit_s, run_s, cores, requested_s))
+    jobs.sort(key=lambda one: one.submit_s)
+    half = n_cores // 2
+    alone = rng.random() < 0.5
+    nodes = (Node((Processor(n_cores),)),) if alone else (Node((Processor(half),)), Node((Processor(n_cores - half),)))
+    return small_platform(*nodes), small_workload(*jobs)
+
+
+# In 2381 a job may move by a reservation that comes close to another event; in the last three, reservations hold each
+# other up on an empty machine, until they are made anew.
+@pytest.mark.parametrize("seed", [0, 1, 2381, 1088, 1162, 1177])
+def test_dates_that_differ_by_rounding(seed):
+    """Room comes and goes where events are microseconds apart: nobody is forgotten, compiled or not."""
+    platform, workload = close_world(seed)
+    for name, own in (("fcfs+conservative", Conservative()), ("sjf+conservative", Conservative(requested))):
+        compiled = simulate(platform, workload, name, energy=False)
+        plain = simulate(platform, workload, own, energy=False)
+        np.testing.assert_array_equal(plain.records["start_s"], compiled.records["start_s"])

@@ -11,7 +11,7 @@ import hdrl.batch
 from hdrl.base.errors import DecisionError, HdrlError, UnknownName
 from hdrl.settings.batch.policies import is_clairvoyant
 from hdrl.settings.batch.policies.indexed import IndexKind, first_weights
-from hdrl.settings.batch.policies.pairs import GATE_BY_HAND, read_pair
+from hdrl.settings.batch.policies.pairs import GATE_BY_HAND, read_pair, with_true_times
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 from hdrl.settings.batch.workload.history import past_of
 from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog
@@ -303,3 +303,22 @@ def test_other_simulators_refuse_predictors_in_python(tmp_path):
     world = small_workload(Job(0.0, 1, gflop=5.0, requested_time_s=5.0))
     with pytest.raises(DecisionError, match="'embedded' alone"):
         hdrl.batch.simulate(machine(), world, f"{tmp_path}/my.py@sjf+easy", simulator="exact")
+
+
+@pytest.mark.parametrize(
+    ("policy", "twin"),
+    [
+        ("sjf+easy", "sjf+easy@clairvoyant/all"),
+        ("sjf+easy@geo", "sjf+easy@clairvoyant/all"),
+        ("saf+easy@geo/all~gate-low_power", "saf+easy@clairvoyant/all~gate-low_power"),
+        ("fcfs+easy~off600", "fcfs+easy@clairvoyant/all~off600"),
+        ("fcfs+conservative", "fcfs+conservative@clairvoyant"),
+        ("es-generalist", "es-generalist@clairvoyant"),
+        ("sjf+easy@clairvoyant", None),
+    ],
+)
+def test_policies_have_a_twin_that_knows_run_times(policy: str, twin: str | None) -> None:
+    assert with_true_times(policy) == twin
+    if twin is not None:
+        assert read_pair(twin).is_clairvoyant
+        assert not read_pair(policy).is_clairvoyant

@@ -153,7 +153,7 @@ def test_actions_of_an_environment():
             n_ended += 1
             trace = env.trace(int(row))
             slept_s += trace.time_in_state_s["sleeping"]
-            assert info["episode"]["objective"][row] == pytest.approx(compute_metrics(trace)["energy_j"], rel=1e-9)
+            assert info["results"]["objective"][row] == pytest.approx(compute_metrics(trace)["energy_j"], rel=1e-9)
     assert slept_s > 0
 
 

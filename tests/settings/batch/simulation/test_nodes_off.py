@@ -232,8 +232,8 @@ def test_which_nodes_are_on_is_an_action(observation):
             n_ended += 1
             # What compiled code has added up without logs is what a simulation with all of them tells.
             trace = env.trace(int(row))
-            assert info["episode"]["objective"][row] == pytest.approx(compute_metrics(trace)["energy_j"], rel=1e-9)
-            assert info["episode"]["r"][row] == pytest.approx(-compute_metrics(trace)["energy_j"], rel=1e-9)
+            assert info["results"]["objective"][row] == pytest.approx(compute_metrics(trace)["energy_j"], rel=1e-9)
+            assert info["results"]["r"][row] == pytest.approx(-compute_metrics(trace)["energy_j"], rel=1e-9)
             assert (trace.records["run_s"] > 0).all()
 
 

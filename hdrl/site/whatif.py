@@ -1,0 +1,288 @@
+"""What if the machine had another size or another policy: waits, utilisation, power and cost, with intervals."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.errors import OptionsError, quoted
+from hdrl.batch import Platform, Workload, build_platform, fits, read_swf, simulate, workload_from_swf
+from hdrl.distributed.tasks import run_tasks
+from hdrl.metrics.statistics import Bootstrap
+from hdrl.site.conf import Nodes, SiteConf, read_conf
+from hdrl.site.hostlist import MAX_NODES
+from hdrl.site.importing import LOG, SITE
+from hdrl.site.machine import n_cores, platform_of
+
+FloatArray = NDArray[np.float64]
+
+MOST_SIMULATIONS = 100_000
+
+LENGTH_CLASSES = (("requests up to 1 h", 3600.0), ("up to 1 day", 86400.0), ("longer", math.inf))
+SIZE_CLASSES = ("1 node or less", "up to a tenth of the machine", "more")
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """A question about a site.
+
+    Attributes
+    ----------
+    sizes
+        Changes of the number of nodes: ``"-10%"``, ``"+4"``; the machine as it is, is always among them.
+    policies
+        Names of policies.
+    window, n_windows, warm_up
+        How many jobs a window has, how many windows, and how many jobs fill the machine before each.
+    target_s
+        The longest 95th percentile of waits that is wanted.
+    node_hour_price, kwh_price
+        What an hour of a node and a kilowatt hour cost.
+    seed
+        Seed of policies that draw, and of the resamples of intervals.
+    """
+
+    sizes: tuple[str, ...] = ("-10%", "+10%", "+20%")
+    policies: tuple[str, ...] = ("fcfs+easy", "sjf+easy")
+    window: int = 1000
+    n_windows: int = 10
+    warm_up: int = 200
+    target_s: float = 3600.0
+    node_hour_price: float = 1.0
+    kwh_price: float = 0.0
+    seed: int = 0
+
+
+def what_if(
+    folder: Path,
+    question: WhatIf,
+    *,
+    n_workers: int | None = None,
+    on_result: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Simulate a site on machines of several sizes under several policies, on the same windows of its log.
+
+    Parameters
+    ----------
+    folder
+        The folder of an imported site.
+    question
+        What is asked.
+    n_workers
+        How many processes simulate; ``None``: one per core.
+    on_result
+        Called with how many of the pairs of machine and policy are done, and how many there are.
+
+    Returns
+    -------
+    dict[str, Any]
+        The answer, as JSON.
+
+    Raises
+    ------
+    OptionsError
+        If the log has too few jobs, or too much is asked.
+    HdrlError
+        If the site cannot be read, or a policy is unknown.
+    """
+    conf = read_conf(folder / SITE)
+    machines = _machines(conf, question.sizes)
+    pairs = [(size, policy) for size in machines for policy in question.policies]
+    if len(pairs) * question.n_windows > MOST_SIMULATIONS:
+        raise OptionsError(
+            f"{len(pairs):,} pairs of machine and policy on {question.n_windows:,} windows are more than "
+            f"{MOST_SIMULATIONS:,} simulations; ask for fewer"
+        )
+    platforms = {size: build_platform(platform_of(one), name=size) for size, one in machines.items()}
+    whole = workload_from_swf(read_swf(folder / LOG), next(iter(platforms.values())), bandwidth="none")
+    can_run = np.logical_and.reduce([fits(whole, platform) for platform in platforms.values()])
+    log = whole if np.all(can_run) else whole.take(np.flatnonzero(can_run))
+    windows = _windows(log, question)
+    done = 0
+
+    def count(index: int, result: object) -> None:
+        nonlocal done
+        del index, result
+        done += 1
+        if on_result is not None:
+            on_result(done, len(pairs))
+
+    task = functools.partial(_simulated, platforms, windows, question, n_cores(conf), _cores_per_node(conf))
+    found = run_tasks(task, pairs, n_workers=n_workers, on_result=count, describe=" under ".join)
+    rows = [
+        _row(machines[size], size, policy, values, question)
+        for (size, policy), values in zip(pairs, found, strict=True)
+    ]
+    return {
+        "site": conf.name or folder.resolve().name,
+        "question": {
+            "sizes": list(machines),
+            "policies": list(question.policies),
+            "window": question.window,
+            "windows": len(windows),
+            "warm_up": question.warm_up,
+            "target_s": question.target_s,
+            "node_hour_price": question.node_hour_price,
+            "kwh_price": question.kwh_price,
+            "seed": question.seed,
+        },
+        "verdict": _verdict(rows, question),
+        "notes": _notes(whole.n_jobs - log.n_jobs, conf, question),
+        "rows": rows,
+    }
+
+
+def _machines(conf: SiteConf, sizes: Sequence[str]) -> dict[str, SiteConf]:
+    """Return the machines by the change of their size, the smallest first."""
+    total = sum(one.count for one in conf.nodes)
+    shares = {"as it is": 1.0}
+    for size in sizes:
+        found = re.fullmatch(r"([+-]?)(\d{1,7}(?:\.\d{1,4})?)(%?)", size.strip())
+        if found is None or (not found[1] and float(found[2]) != 0):
+            raise OptionsError(f"--nodes has {quoted(size)}, expected changes such as -10%, +20% or +4")
+        change = float(found[1] + found[2]) / (100 if found[3] else total)
+        if change:
+            shares[size.strip()] = 1 + change
+    machines = {}
+    for size, share in sorted(shares.items(), key=lambda pair: pair[1]):
+        nodes = tuple(_scaled(one, share) for one in conf.nodes)
+        n_nodes = sum(one.count for one in nodes)
+        if share <= 0 or n_nodes > MAX_NODES:
+            raise OptionsError(f"--nodes {size} gives {max(n_nodes, 0):,} nodes, expected 1 to {MAX_NODES:,}")
+        machines[size] = replace(conf, nodes=nodes)
+    return machines
+
+
+def _scaled(nodes: Nodes, share: float) -> Nodes:
+    return replace(nodes, count=max(1, round(nodes.count * share)))
+
+
+def _cores_per_node(conf: SiteConf) -> int:
+    return max(one.cores for one in conf.nodes)
+
+
+def _windows(log: Workload, question: WhatIf) -> list[Workload]:
+    """Return windows that are spread over the log, each with the jobs that fill the machine before it."""
+    n_jobs = question.warm_up + question.window
+    if n_jobs > log.n_jobs:
+        raise OptionsError(
+            f"the log has {log.n_jobs:,} jobs, a window takes {n_jobs:,} with its {question.warm_up:,} before it; "
+            "ask for shorter ones (--windows, --warm-up)"
+        )
+    most = (log.n_jobs - question.warm_up) // question.window
+    n_windows = min(question.n_windows, most)
+    starts = np.linspace(0, log.n_jobs - n_jobs, n_windows).astype(int) if n_windows > 1 else [0]
+    return [log.window(int(start), n_jobs) for start in starts]
+
+
+def _simulated(
+    platforms: Mapping[str, Platform],
+    windows: Sequence[Workload],
+    question: WhatIf,
+    site_cores: int,
+    cores_per_node: int,
+    pair: tuple[str, str],
+) -> dict[str, list[float]]:
+    """Return the numbers of each window under one policy on one machine."""
+    size, policy = pair
+    found: dict[str, list[float]] = {}
+    for window in windows:
+        trace = simulate(platforms[size], window, policy, seed=question.seed)
+        jobs, records = window.jobs, trace.records
+        counts = np.zeros(window.n_jobs, dtype=bool)
+        counts[window.submission_order()[question.warm_up :]] = True
+        waits = records["start_s"] - jobs["submit_s"]
+        end_s = float(np.max(records["start_s"] + records["run_s"]))
+        span_s = end_s - float(np.min(jobs["submit_s"]))
+        numbers = {
+            "mean_wait_s": float(np.mean(waits[counts])),
+            "p95_wait_s": float(np.percentile(waits[counts], 95)),
+            "utilization": float(np.sum(records["run_s"] * jobs["cores"])) / (platforms[size].n_cores * span_s),
+            "power_kw": trace.consumed_j / span_s / 1000,
+        }
+        for name, chosen in _classes(jobs, site_cores, cores_per_node).items():
+            part = waits[counts & chosen]
+            numbers[name] = float(np.mean(part)) if len(part) else math.nan
+        for name, value in numbers.items():
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _classes(jobs: NDArray[np.void], site_cores: int, cores_per_node: int) -> dict[str, NDArray[np.bool_]]:
+    """Return which jobs are in which class of length and of size; sizes refer to the machine as it is."""
+    length = np.searchsorted([limit for _, limit in LENGTH_CLASSES[:-1]], jobs["requested_time_s"], side="left")
+    size = np.searchsorted([cores_per_node, max(site_cores / 10, cores_per_node)], jobs["cores"], side="left")
+    by_length = {name: length == place for place, (name, _) in enumerate(LENGTH_CLASSES)}
+    return by_length | {name: size == place for place, name in enumerate(SIZE_CLASSES)}
+
+
+def _row(
+    machine: SiteConf, size: str, policy: str, values: Mapping[str, Sequence[float]], question: WhatIf
+) -> dict[str, Any]:
+    nodes = sum(one.count for one in machine.nodes)
+    power = np.array(values["power_kw"])
+    cost = 24 * (nodes * question.node_hour_price + power * question.kwh_price)
+    numbers = {**values, "cost_per_day": cost.tolist()}
+    intervals = {}
+    for name, column in numbers.items():
+        table = np.array(column)
+        known = table[np.isfinite(table)]
+        # A bootstrap of equal numbers has no width.
+        if len(known) and np.all(known == known[0]):
+            intervals[name] = [float(known[0])] * 3
+        else:
+            strata = np.zeros(len(known), dtype=np.int64)
+            found = Bootstrap(strata, seed=question.seed).mean(known.reshape(-1, 1)) if len(known) else [math.nan] * 3
+            intervals[name] = [float(one) for one in found]
+    return {
+        "size": size,
+        "nodes": nodes,
+        "cores": n_cores(machine),
+        "policy": policy,
+        "numbers": {
+            name: [one if math.isfinite(one) else None for one in interval] for name, interval in intervals.items()
+        },
+    }
+
+
+def _verdict(rows: Sequence[Mapping[str, Any]], question: WhatIf) -> str:
+    """Name the cheapest machine whose 95th percentile of waits is below the target, its interval included."""
+    target = f"a p95 wait below {question.target_s / 3600:g} h"
+    costs = {id(row): row["numbers"]["cost_per_day"][0] for row in rows}
+
+    def ends(row: Mapping[str, Any]) -> tuple[float, float]:
+        value, _, high = row["numbers"]["p95_wait_s"]
+        return value, math.inf if high is None else high
+
+    sure = [row for row in rows if ends(row)[1] < question.target_s]
+    likely = [row for row in rows if ends(row)[0] < question.target_s]
+    best = min(sure or likely, key=lambda row: (costs[id(row)], ends(row)[0]), default=None)
+    if best is None:
+        return f"No machine has {target} under any of these policies."
+    hedge = "" if sure else " on the mean, but not with its whole interval"
+    return (
+        f"The cheapest machine with {target}{hedge} has {best['nodes']:,} nodes ({best['size']}) under "
+        f"{best['policy']}: {costs[id(best)]:,.0f} a day."
+    )
+
+
+def _notes(n_wide: int, conf: SiteConf, question: WhatIf) -> list[str]:
+    notes = ["Read the report of the import first: it shows how far simulations are from this site."]
+    if n_wide:
+        notes.append(f"{n_wide:,} jobs do not fit on the smallest machine and are left out on all of them.")
+    if len(conf.partitions) > 1:
+        notes.append("Partitions are not enforced: any job may start on any node.")
+    notes.append("Power assumes 10 W a core under load, because accounting holds no power.")
+    if question.node_hour_price == 1.0 and not question.kwh_price:
+        notes.append("Costs are node hours; --node-hour-price and --kwh-price give prices.")
+    if len(conf.nodes) > 1:
+        notes.append("All kinds of nodes grow and shrink alike.")
+    return notes

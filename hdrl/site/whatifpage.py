@@ -1,0 +1,137 @@
+"""The answer to a what-if question for people: as text, and as a page in the style of all reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hdrl.base.errors import MissingExtra, OutputError
+from hdrl.base.files import atomic_write, write_json
+from hdrl.figures.numbers import MISSING, time_unit
+from hdrl.report.page.findings import Findings
+from hdrl.report.page.page import render
+from hdrl.report.page.parts import Cell, Column, Panel, Row, Table
+from hdrl.report.page.schedule import Packed
+from hdrl.site.page import text_table
+from hdrl.site.whatif import LENGTH_CLASSES, SIZE_CLASSES
+
+ANSWER, TEXT, PAGE = "whatif.json", "whatif.txt", "whatif.html"
+
+
+def write_answer(answer: Mapping[str, Any], folder: Path) -> list[str]:
+    """Write an answer as JSON, as text and as a page; return what could not be written.
+
+    Parameters
+    ----------
+    answer
+        As of `what_if`.
+    folder
+        Folder to make.
+
+    Raises
+    ------
+    OutputError
+        If the folder is there already, or cannot be made.
+    """
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ({error.strerror}), expected the name of a new folder") from None
+    write_json(folder / ANSWER, answer)
+    with atomic_write(folder / TEXT) as file:
+        file.write(answer_text(answer))
+    try:
+        page = answer_page(answer)
+    except MissingExtra as error:
+        return [f"no page {PAGE}: {error}"]
+    with atomic_write(folder / PAGE) as file:
+        file.write(page)
+    return []
+
+
+def answer_text(answer: Mapping[str, Any]) -> str:
+    """Return an answer as text."""
+    lines = [f"{answer['site']}: {answer['verdict']}", "", *(f"- {note}" for note in answer["notes"])]
+    for table in _tables(answer):
+        lines += ["", *text_table(table)]
+    return "\n".join(lines) + "\n"
+
+
+def answer_page(answer: Mapping[str, Any]) -> str:
+    """Return the page of an answer.
+
+    Raises
+    ------
+    MissingExtra
+        If Jinja2 is not installed.
+    """
+    asked = answer["question"]
+    findings = Findings(
+        f"How many nodes does {answer['site']} need?",
+        answer["verdict"],
+        f"Intervals of 95 % over {asked['windows']} windows of {asked['window']:,} jobs; the same for all machines.",
+        tuple(answer["notes"]),
+    )
+    facts = [
+        ("machines", f"{len(asked['sizes'])}"),
+        ("policies", f"{len(asked['policies'])}"),
+        ("windows", f"{asked['windows']}"),
+        ("jobs before each", f"{asked['warm_up']:,}"),
+    ]
+    summary, *classes = _tables(answer)
+    packed = Packed(())
+    panels = [Panel("Machines", [summary]), Panel("Classes", classes, "classes")]
+    return render(findings, facts, panels, packed.model, packed.packs)
+
+
+def _tables(answer: Mapping[str, Any]) -> list[Table]:
+    rows = answer["rows"]
+    largest = max((row["numbers"]["p95_wait_s"][0] or 0.0 for row in rows), default=0.0)
+    seconds, unit = time_unit(largest)
+    columns = [
+        Column("nodes"),
+        Column("mean wait", unit),
+        Column("p95 wait", unit),
+        Column("cores in use", "%"),
+        Column("power", "kW"),
+        Column("cost a day"),
+    ]
+    scales = {
+        "mean_wait_s": seconds,
+        "p95_wait_s": seconds,
+        "utilization": 0.01,
+        "power_kw": 1.0,
+        "cost_per_day": 1.0,
+    }
+    cells = [
+        Row(_title(row), [Cell(f"{row['nodes']:,}"), *(_cell(row, name, scale) for name, scale in scales.items())])
+        for row in rows
+    ]
+    tables = [Table("Machines and policies", "machine and policy", columns, cells, is_stacked=True)]
+    for caption, names in (
+        ("Mean waits by requested time", [name for name, _ in LENGTH_CLASSES]),
+        ("Mean waits by size", list(SIZE_CLASSES)),
+    ):
+        tables.append(_of_classes(caption, names, rows, (seconds, unit)))
+    return tables
+
+
+def _of_classes(
+    caption: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], time: tuple[float, str]
+) -> Table:
+    seconds, unit = time
+    cells = [Row(_title(row), [_cell(row, name, seconds) for name in names]) for row in rows]
+    return Table(caption, "machine and policy", [Column(name, unit) for name in names], cells, is_stacked=True)
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    return f"{row['size']}, {row['policy']}"
+
+
+def _cell(row: Mapping[str, Any], name: str, scale: float) -> Cell:
+    value, low, high = row["numbers"][name]
+    if value is None:
+        return Cell(MISSING)
+    ends = "" if low is None or low == high else f"[{low / scale:,.2f}, {high / scale:,.2f}]"
+    return Cell(f"{value / scale:,.2f}", aside=ends)

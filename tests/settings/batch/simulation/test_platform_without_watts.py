@@ -1,0 +1,42 @@
+"""A platform that does not say what its hosts draw: each simulator says what to do, in words of the options."""
+
+import pytest
+from click.testing import CliRunner
+
+from hdrl.launcher.launch import launch
+
+PLATFORM = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><zone id="main" routing="Full">
+<host id="node_0" speed="1Gf"/><host id="node_1" speed="1Gf"/><host id="master_host" speed="1Gf"/>
+</zone></platform>
+"""
+LOG = "; MaxProcs: 2\n" + "".join(f"{k} {k} 0 10 1 -1 -1 1 20 -1 1 1 1 1 -1 -1 -1 -1\n" for k in range(1, 4))
+
+
+@pytest.fixture
+def options(tmp_path):
+    (tmp_path / "plain.xml").write_text(PLATFORM)
+    (tmp_path / "log.swf").write_text(LOG)
+    path = tmp_path / "o.json"
+    path.write_text('{"platform_file_path": "plain.xml", "workload_file_path": "log.swf"}')
+    return path
+
+
+@pytest.mark.parametrize("simulator", ["embedded", "exact"])
+def test_no_watts_is_said_of_the_platform_that_was_named(options, simulator):
+    arguments = ["fcfs", str(options), "--simulator", simulator, "--out", str(options.parent / "out")]
+    found = CliRunner().invoke(launch, arguments)
+    assert found.exit_code == 2
+    assert "platform 'plain' does not say what its hosts draw (wattage_per_state)" in found.output
+    assert "--set energy=false" in found.output
+    assert "platform.xml" not in found.output
+
+
+@pytest.mark.parametrize("simulator", ["embedded", "exact"])
+def test_what_the_message_proposes_works(options, simulator):
+    out = options.parent / "out"
+    arguments = ["fcfs", str(options), "--simulator", simulator, "--set", "energy=false", "--out", str(out)]
+    found = CliRunner().invoke(launch, arguments)
+    assert found.exit_code == 0, found.output
+    assert (out / "out_jobs.csv").read_text().count("\n") == 4
