@@ -34,8 +34,6 @@ class OneLine(click.ClickException):
 
     Parameters
     ----------
-    program
-        The name of the command.
     message
         What went wrong.
     exit_code
@@ -57,8 +55,6 @@ def after_signal(program: str, message: str, number: int) -> OneLine:
 
     Parameters
     ----------
-    program, message
-        As in `OneLine`.
     number
         The signal: SIGINT (Ctrl-C), SIGTERM or SIGHUP.
     """
@@ -108,11 +104,6 @@ def _give_up_stdout() -> None:
 @contextlib.contextmanager
 def one_line(program: str) -> Iterator[None]:
     """Turn what a user can cause into `OneLine`; errors of our own keep their traceback.
-
-    Parameters
-    ----------
-    program
-        The name of the command.
 
     Raises
     ------

@@ -49,8 +49,6 @@ def find_file(name: str | Path, shipped: Mapping[str, Path], what: str) -> Path:
     name
         A path or a bare name. A file of that name in the current folder comes first. What comes through a pipe
         (``/dev/stdin``) is kept in a file.
-    shipped
-        The files that come with hdrl, by name.
     what
         What they are, for messages: ``"platform"``.
 
@@ -329,8 +327,6 @@ def write_json(path: str | Path, value: object, *, indent: int | None = 2) -> No
 
     Parameters
     ----------
-    path
-        The file.
     value
         What `json.dumps` takes; NaN and infinities are refused.
     indent

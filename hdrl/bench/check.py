@@ -88,8 +88,6 @@ def check_result(
 
     Parameters
     ----------
-    folder
-        Its folder.
     n_windows
         How many windows of each task are simulated again, drawn by the hash of the result; ``None``: all.
     trust

@@ -87,8 +87,6 @@ def measure(
 
     Parameters
     ----------
-    named
-        The task.
     out
         Folder for the comparisons.
     n_workers, progress
@@ -157,15 +155,7 @@ def _others(named: Named, out: Path, n_workers: int | None, progress: ComparePro
 
 
 def write_measured(folder: Path, found: Sequence[tuple[Difficulty, Sequence[Classic]]]) -> None:
-    """Write what was measured into a folder; rows of other tasks that are there stay.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-    found
-        What `measure` returned.
-    """
+    """Write what was measured into a folder; rows of other tasks that are there stay."""
     folder.mkdir(parents=True, exist_ok=True)
     facts = {**read_facts(folder), **{one.task: one for one, _ in found}}
     classics = {**read_classics(folder), **{one.task: those for one, those in found}}

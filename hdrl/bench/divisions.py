@@ -65,13 +65,7 @@ class World:
 
 
 def world_of(named: Named, sweep: Sweep) -> World:
-    """Return what a comparison on a task simulates.
-
-    Parameters
-    ----------
-    named, sweep
-        The task, and the comparison.
-    """
+    """Return what a comparison on a task simulates."""
     plan = plan_of(sweep)
     return World(named, plan, tuple(test_cases(plan.asked, plan.loads, setting=plan.setting)))
 
@@ -81,8 +75,6 @@ def knowledge(world: World, *, runs_python: bool) -> list[Known]:
 
     Parameters
     ----------
-    world
-        The task and the entry.
     runs_python
         Whether a Python file may run here, which says whether it is clairvoyant.
     """
@@ -107,15 +99,7 @@ def knowledge(world: World, *, runs_python: bool) -> list[Known]:
 
 
 def forbidden(known: Sequence[Known], division: Division) -> str:
-    """Say what of an entry's knowledge a division forbids; empty if nothing.
-
-    Parameters
-    ----------
-    known
-        What it knows.
-    division
-        The division.
-    """
+    """Say what of an entry's knowledge a division forbids; empty if nothing."""
     for one in known:
         if one.kind == "judged":
             return f"{one.words}, which no division allows"
@@ -127,11 +111,5 @@ def forbidden(known: Sequence[Known], division: Division) -> str:
 
 
 def strictest(known: Sequence[Known]) -> Division:
-    """Return the strictest division that lets an entry in, as far as one does.
-
-    Parameters
-    ----------
-    known
-        What it knows.
-    """
+    """Return the strictest division that lets an entry in, as far as one does."""
     return next((one for one in DIVISIONS if not forbidden(known, one)), "clairvoyant")

@@ -19,8 +19,6 @@ def replay(result: Result, named: Named, windows: Sequence[int], *, runs_python:
 
     Parameters
     ----------
-    result, named
-        The result and the task.
     windows
         Numbers of the windows, in the order of the cases.
     runs_python

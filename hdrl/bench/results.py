@@ -96,13 +96,7 @@ class Result:
 
 
 def candidate_text(card: Card, folder: Path) -> str:
-    """Return the entry as a sweep names candidates.
-
-    Parameters
-    ----------
-    card, folder
-        Of the result.
-    """
+    """Return the entry as a sweep names candidates."""
     place = folder / ENTRY_FOLDER
     if card.kind == "policy":
         return f"{card.name}={card.policy}"
@@ -114,11 +108,6 @@ def candidate_text(card: Card, folder: Path) -> str:
 
 def read_result(folder: str | Path) -> Result:
     """Return a finished result.
-
-    Parameters
-    ----------
-    folder
-        Its folder.
 
     Raises
     ------

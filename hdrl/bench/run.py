@@ -67,8 +67,6 @@ def run_entry(
 
     Parameters
     ----------
-    entry
-        The entry.
     tasks
         The tasks; those of settings to which it does not belong are passed over.
     out

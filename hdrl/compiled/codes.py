@@ -23,8 +23,6 @@ class CodeTable(tuple[int, ...]):
     ----------
     what
         What the numbers mean, for messages: ``"placement"``.
-    codes
-        The numbers.
     """
 
     what: str
@@ -51,8 +49,6 @@ def check_status(status: int, *asked: tuple[CodeTable, int]) -> None:
 
     Parameters
     ----------
-    status
-        What it returned.
     asked
         The tables and numbers that it was asked for.
 

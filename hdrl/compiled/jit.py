@@ -49,8 +49,6 @@ class Later:
 
     Parameters
     ----------
-    load
-        Returns the function.
     py_func
         The function in Python, if there is one.
     """
@@ -195,8 +193,6 @@ def entry_in(folder: Path, text: str = SIMULATOR) -> Callable[[F], F]:
 
     Parameters
     ----------
-    folder
-        The folder of the cache, see `hdrl.compiled.cache.cache_folder`.
     text
         What is said before it takes long to compile.
     """

@@ -198,11 +198,6 @@ class Agent(abc.ABC):
         ends with what `learn` returns. `learn` makes each step itself; workers that learn together make one with what
         all of them have found.
 
-        Parameters
-        ----------
-        batch
-            As in `learn`.
-
         Raises
         ------
         LearningError
@@ -223,11 +218,6 @@ class Agent(abc.ABC):
 
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return how likely each action is while training, shape ``(n, n_actions)``; each row sums to 1.
-
-        Parameters
-        ----------
-        observations, mask
-            As in `act`.
 
         Raises
         ------
@@ -285,11 +275,6 @@ class Agent(abc.ABC):
 
     def to(self, device: torch.device) -> None:
         """Let the networks compute elsewhere from now on.
-
-        Parameters
-        ----------
-        device
-            Where.
 
         Raises
         ------

@@ -21,8 +21,6 @@ class Listener(Protocol):
 
         Parameters
         ----------
-        agent
-            The agent.
         observations, mask
             What it saw, as in `hdrl.learn.agent.Agent.act`.
         actions
@@ -39,13 +37,7 @@ class Listener(Protocol):
         """
 
     def learned(self, losses: Mapping[str, float]) -> None:
-        """Hear what an agent has learned from a batch.
-
-        Parameters
-        ----------
-        losses
-            Numbers by name.
-        """
+        """Hear what an agent has learned from a batch."""
 
 
 def tell(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:

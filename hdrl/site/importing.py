@@ -114,12 +114,6 @@ def import_site(
 
     Parameters
     ----------
-    dumps
-        Files of accounting data of one site.
-    out
-        The folder.
-    choices
-        How to read them.
     force
         Whether a folder that such an import made is replaced.
     progress
@@ -145,11 +139,6 @@ def _say_nothing(text: str) -> None:
 
 def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[[str], None]) -> SiteImport:
     """Read accounting data, and replay the end of it.
-
-    Parameters
-    ----------
-    dumps, choices, progress
-        As for `import_site`.
 
     Raises
     ------

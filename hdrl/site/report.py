@@ -22,13 +22,7 @@ FAR_SHARE, FAR_RATIO = 0.05, 1.25
 
 
 def report_of(found: SiteImport) -> dict[str, Any]:
-    """Return what an import says of itself.
-
-    Parameters
-    ----------
-    found
-        The import.
-    """
+    """Return what an import says of itself."""
     records, conf = found.jobs.records, found.conf
     begin_s, end_s = found.log.first_s, float(np.max(records["start_s"] + records["run_s"]))
     core_s = float(np.sum(records["run_s"] * records["cores"]))

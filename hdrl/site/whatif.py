@@ -74,8 +74,6 @@ def what_if(
     ----------
     folder
         The folder of an imported site.
-    question
-        What is asked.
     n_workers
         How many processes simulate; ``None``: one per core.
     on_result

@@ -89,15 +89,6 @@ class BatsimOptions:
 class Context:
     """The state of a simulation.
 
-    Parameters
-    ----------
-    options
-        What to simulate.
-    platform
-        The platform.
-    workloads
-        The static workloads.
-
     Attributes
     ----------
     workloads

@@ -33,10 +33,6 @@ class BatsimMachine:
 
     Parameters
     ----------
-    machine_id
-        Its id.
-    cpu
-        Its CPU.
     is_storage
         Whether it is a storage host.
     sleep_pstates
@@ -91,10 +87,6 @@ class Machines:
 
     Parameters
     ----------
-    platform
-        The platform.
-    network
-        Its CPUs.
     master
         The name of the host that Batsim itself runs on; it is no machine.
     energy

@@ -61,11 +61,6 @@ class Result:
 class ExactBatsim:
     """A simulation as Batsim 4.2.1 does it.
 
-    Parameters
-    ----------
-    options
-        What to simulate.
-
     Raises
     ------
     ReadError, PlatformError, WorkloadError
@@ -112,11 +107,6 @@ class ExactBatsim:
 
     def run(self, scheduler: Scheduler) -> Result:
         """Simulate.
-
-        Parameters
-        ----------
-        scheduler
-            Who decides.
 
         Raises
         ------

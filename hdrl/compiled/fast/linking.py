@@ -160,10 +160,6 @@ def bare_code(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
 
     Parameters
     ----------
-    function
-        The function, in Python.
-    arguments
-        What it is called with.
     options
         What is said to ``numba.njit`` of all functions.
 
@@ -203,10 +199,6 @@ class EntryCache(FunctionCache):  # type: ignore[misc]
 
     Parameters
     ----------
-    function
-        What is compiled.
-    folder
-        The folder of the cache.
     text
         What is said before it takes long to compile.
     """

@@ -103,8 +103,6 @@ def run_comparison(
 
     Parameters
     ----------
-    sweep
-        What to compare.
     out
         The folder: new, empty, or of the same comparison.
     n_workers, on

@@ -55,8 +55,6 @@ class DecisionLog:
     ----------
     actions
         Names of the actions; empty: they have no lasting meaning.
-    files
-        Which of `DECISION_FILES` are written.
 
     Attributes
     ----------

@@ -86,8 +86,6 @@ def row_templates(
 
     Parameters
     ----------
-    columns
-        The jobs.
     n_procs
         Processors of the machine, or of the machine of each job.
     is_scaled

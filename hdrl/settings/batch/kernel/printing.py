@@ -69,10 +69,6 @@ def new_table(
 
     Parameters
     ----------
-    kinds, reals, wholes, characters, members
-        See `Table`.
-    n_rows
-        How many rows.
     room
         How many bytes sets take at most.
     """

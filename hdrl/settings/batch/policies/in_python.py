@@ -33,8 +33,6 @@ def policy_in_python(name: str, *, seed: int = 0, compatibility: str | None = No
     ----------
     name
         One for which `is_in_python` is true.
-    seed
-        Seed of what it draws.
     compatibility
         ``"irmasim"``: policies of `on_nodes_backfill` have the errors of IRMaSim's versions.
 

@@ -80,8 +80,6 @@ def read_on_nodes(name: str, *, seed: int = 0, as_published: bool = False) -> No
     ----------
     name
         ``<job selection>-node_<node selection>``; names of IRMaSim are understood.
-    seed
-        Seed of what is drawn.
     as_published
         Whether a policy of `on_nodes_backfill` has the errors of IRMaSim's versions, too.
 
@@ -129,10 +127,6 @@ class NodePolicy(Backfilling):
     ----------
     job_selection
         A name of `JOB_KEYS`, or `RANDOM`.
-    node_selection
-        A name of `NODE_SELECTIONS`.
-    seed
-        Seed of what is drawn.
     """
 
     def __init__(self, job_selection: str, node_selection: str, *, seed: int = 0) -> None:

@@ -47,8 +47,6 @@ class NodeReserving(NodeEasy):
         What follows it in the name.
     node_selection
         A name of `on_nodes.NODE_SELECTIONS`, or of `on_nodes_energy.NODES`.
-    seed
-        Seed of what is drawn.
     as_published
         Whether it has the errors of IRMaSim's versions.
     """

@@ -80,10 +80,6 @@ def simulate(
 
     Parameters
     ----------
-    platform
-        The machine.
-    workload
-        The jobs.
     policy
         The name of a policy (`policies.policy_names`), or one of the kernel (`policies.read_pair`); the path of a
         Python file that defines one (`policies.pyfile`), for instance ``"my.py+easy"``; a function that is shown a
@@ -91,8 +87,6 @@ def simulate(
         or a predictor (`policies.OwnPrediction`).
     seed
         Seed of what is random in the policy.
-    energy
-        Account for energy.
     compatibility
         ``None``, or one of `simulators.COMPATIBILITY_MODES`; the platform and the workload must have been read
         in the same mode.

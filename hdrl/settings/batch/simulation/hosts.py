@@ -32,13 +32,7 @@ HOST_COLUMNS = (
 
 
 def format_hosts(columns: Mapping[str, NDArray[Any]]) -> str:
-    """Return the text of out_hosts.csv: a row per host, times and energies with six decimals, nothing for NaN.
-
-    Parameters
-    ----------
-    columns
-        What `hosts_arrays` gives.
-    """
+    """Return the text of out_hosts.csv: a row per host, times and energies with six decimals, nothing for NaN."""
     lines = [",".join(HOST_COLUMNS)]
     for k, name in enumerate(columns["host"]):
         numbers = [float(columns[column][k]) for column in (*_TIMES, "energy_j", "wasted_j")]
@@ -157,8 +151,6 @@ def _find_ways(
 
     Parameters
     ----------
-    platform
-        The platform.
     cores, times_s, pstates
         Of each row of the log: its cores; their dates and P-states, which are written.
     """

@@ -285,8 +285,6 @@ def write_batsim_files(trace: Trace, folder: str | Path, prefix: str = "out") ->
 
     Parameters
     ----------
-    trace
-        What happened.
     folder
         Where to write; it must exist.
     prefix

@@ -231,24 +231,12 @@ class Trace:
         }
 
     def cores_of(self, job: int) -> NDArray[np.int32]:
-        """Return the core ids on which a job ran, ascending; empty if it never started.
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        """
+        """Return the core ids on which a job ran, ascending; empty if it never started."""
         first = int(self.records["first_core"][job])
         return self.allocated_cores[first : first + int(self.records["n_cores"][job])]
 
     def off_j(self, begin_s: float, end_s: float) -> float:
-        """Return what hosts drew between two dates while they were off, in joules.
-
-        Parameters
-        ----------
-        begin_s, end_s
-            The dates, in seconds.
-        """
+        """Return what hosts drew between two dates while they were off, in joules."""
         if not self.platform.n_sleep_states:
             return 0.0
         from hdrl.settings.batch.simulation.hosts import off_j
@@ -256,13 +244,7 @@ class Trace:
         return off_j(self, begin_s, end_s)
 
     def allocation(self, job: int) -> ProcSet:
-        """Return the cores on which a job ran as a `procset.ProcSet`.
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        """
+        """Return the cores on which a job ran as a `procset.ProcSet`."""
         from procset import ProcSet
 
         return ProcSet(*(int(core) for core in self.cores_of(job)))

@@ -124,8 +124,6 @@ def past_at(history: LogHistory, places: NDArray[np.int64]) -> Past:
 
     Parameters
     ----------
-    history
-        The log.
     places
         Which of its jobs; not empty.
     """

@@ -148,8 +148,6 @@ def read_swf(path: str | Path, *, max_rows: int | None = None) -> SwfLog:
 
     Parameters
     ----------
-    path
-        The file.
     max_rows
         Stop after that many jobs, at least 1; ``None`` reads all.
 
@@ -237,8 +235,6 @@ def write_swf(log: SwfLog, path: str | Path) -> None:
 
     Parameters
     ----------
-    log
-        The log.
     path
         The file; a name that ends in ``.gz`` is compressed.
 

@@ -111,11 +111,6 @@ def checked_weights(weights: ArrayLike) -> Floats:
 class IndexedLoads:
     """Loads in which whole episodes are run under candidates of an index, or a classic rule, in compiled code alone.
 
-    Parameters
-    ----------
-    machine, loads
-        What is simulated.
-
     Raises
     ------
     WorkloadError
@@ -197,8 +192,6 @@ def run_index(
 
     Parameters
     ----------
-    machine, loads
-        What is simulated.
     weights
         The candidates, shape ``(n_candidates, 17)``.
     objective
