@@ -15,12 +15,12 @@ from hdrl.base.hashing import sha256_of_file
 from hdrl.base.seeding import stream
 from hdrl.base.textnumbers import float_of
 from hdrl.bench.cell import ask_cell
-from hdrl.bench.divisions import World, forbidden, world_of
+from hdrl.bench.divisions import forbidden, world_of
 from hdrl.bench.replay import known_of, replay
 from hdrl.bench.results import CARD_FILE, ENTRY_FOLDER, WITHDRAWN_FILE, Result, read_result
 from hdrl.bench.tasks import Named, read_task
-from hdrl.experiment.compare.candidates import read_candidates
 from hdrl.experiment.compare.files import RESULTS_FILE
+from hdrl.experiment.compare.pointstore import finished_identity
 from hdrl.experiment.run.inputs import SWEEP_FILE
 from hdrl.experiment.run.manifest import MANIFEST_FILE, read_manifest
 from hdrl.experiment.run.progress import quiet
@@ -181,10 +181,8 @@ class _Task:
 
     def __init__(self, result: Result, named: Named, *, trust: bool) -> None:
         self._result, self._named, self._trust = result, named, trust
-        self._sweep = result.sweep(named)
-        self._world: World = world_of(named, self._sweep)
-        (self._entry,) = read_candidates(self._sweep)
-        (self._baseline,) = read_candidates(self._sweep, [named.task.baseline])
+        self._world = world_of(named, result.sweep(named))
+        self._entry, self._baseline = self._world.candidate(), self._world.baseline()
         self.notes: list[str] = []
         self.n_replayed = 0
 
@@ -196,7 +194,7 @@ class _Task:
             yield Finding(
                 "budget", name, f"took {card.training.core_minutes:g} core-minutes to train, at most {limit:g} count"
             )
-        wrong = self._wrong_sweep()
+        wrong = self._wrong_sweep() or self._wrong_entry()
         if wrong:
             yield Finding("points", name, wrong)
             return
@@ -222,11 +220,7 @@ class _Task:
 
     def _wrong_sweep(self) -> str:
         """Say in what the comparison is not that of the task; empty if it is."""
-        machine = self._world.machine
-        setting = self._world.setting
-        expected = self._sweep.completed(
-            machine, baseline=setting.policies.default_baseline, metrics=setting.measures.compared
-        ).portable()
+        expected = self._world.plan.asked.portable()
         found = read_json(self._result.points(self._named.name) / SWEEP_FILE)
         if not isinstance(found, Mapping):
             return f"{SWEEP_FILE} holds no sweep"
@@ -235,6 +229,17 @@ class _Task:
                 return f"{SWEEP_FILE} has {key} {found.get(key)!r}, the task says {expected.get(key)!r}"
         return ""
 
+    def _wrong_entry(self) -> str:
+        """Say whether another entry was judged than the one that the result holds; empty if not."""
+        identity = finished_identity(self._result.points(self._named.name)) or {}
+        judged = identity.get("candidates")
+        found = judged.get(self._entry.name) if isinstance(judged, Mapping) else None
+        expected = self._entry.identity()
+        if found == expected:
+            return ""
+        told = found.get("sha256") if isinstance(found, Mapping) else None
+        return f"another entry was judged: the points are of {told or found}, entry/ holds {expected['sha256']}"
+
     def _rows(self) -> dict[tuple[str, int, int], Mapping[str, Any]]:
         """Return the table by candidate, window and seed, after a check that it is whole."""
         path = self._result.points(self._named.name) / RESULTS_FILE
@@ -242,7 +247,11 @@ class _Task:
         found: dict[tuple[str, int, int], Mapping[str, Any]] = {}
         for row in read_records(path):
             try:
-                key = row["candidate"], cases[row["workload"], row["window"]], int(row["seed"]) - self._sweep.seed
+                key = (
+                    row["candidate"],
+                    cases[row["workload"], row["window"]],
+                    int(row["seed"]) - self._world.plan.asked.seed,
+                )
             except (KeyError, ValueError, TypeError):
                 raise ReadError(path, "is no table of this task") from None
             if key in found:

@@ -106,8 +106,8 @@ def candidate_text(card: Card, folder: Path) -> str:
     place = folder / ENTRY_FOLDER
     if card.kind == "policy":
         return f"{card.name}={card.policy}"
-    if card.kind == "python":  # its name ends in what follows the file
-        return f"{card.name.removesuffix(card.policy)}={place / card.files[0]}{card.policy}"
+    if card.kind == "python":
+        return f"{card.name}={place / card.files[0]}{card.policy}"
     one = card.files[0] if len(card.files) == 1 else f"*{Path(card.files[0]).suffix}"
     return f"{card.name}={place / one}"
 
