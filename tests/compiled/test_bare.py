@@ -217,7 +217,7 @@ except SystemExit as end: assert not end.code
 """
 
 STEP = """
-from hdrl.envs import JobPickVectorEnv
+from hdrl.batch import JobPickVectorEnv
 env = JobPickVectorEnv.of(2, n_procs=8)
 env.reset(seed=0)
 env.step(env.action_masks().argmax(axis=1))
