@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from hdrl.base.errors import SimulationError
 from hdrl.compiled import bare
 from hdrl.compiled.bare import Code
+from hdrl.compiled.borrow import take_as
 from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.fields import new_arrays, own
 from hdrl.compiled.jit import entry_in
-from hdrl.compiled.lend import Lent, Places, take_as
+from hdrl.compiled.lend import Lent, Places
 
 pytestmark = pytest.mark.skipif(not bare.IS_TRIED, reason="bare code is not tried here")
 
