@@ -25,13 +25,13 @@ from hdrl.batsim.exact.outputs import Outputs
 from hdrl.settings.batch.simulation.collect import overutilization
 from hdrl.settings.batch.simulation.outputs import (
     ENERGY_COLUMNS,
-    HOST_STATES,
     MACHINE_STATE_COLUMNS,
     PSTATE_CHANGE_COLUMNS,
 )
 from hdrl.settings.batch.simulation.readers import read_out_jobs, read_out_schedule
 from hdrl.settings.batch.simulation.trace import (
     ENERGY_DTYPE,
+    HOST_STATES,
     MACHINE_STATE_DTYPE,
     PSTATE_CHANGE_DTYPE,
     RECORD_DTYPE,

@@ -37,6 +37,13 @@ def _numba() -> Any:
     return numba
 
 
+def _parts() -> Any:
+    _numba()
+    from hdrl.compiled.fast import parts
+
+    return parts
+
+
 def _linking() -> Any:
     _numba()
     from hdrl.compiled.fast import linking
@@ -94,7 +101,7 @@ def jit(function: F) -> F:
 
     def compiled() -> Any:
         numba = _numba()
-        part = _linking().PART if IS_FAST else {}
+        part = _parts().PART if IS_FAST else {}
         return numba.njit(**_COMMON, **part)(function)
 
     return cast("F", Later(compiled, function))
@@ -145,7 +152,7 @@ class _Entry:
     def _dispatcher(self) -> Any:
         numba = _numba()
         with _kept_in(self._folder):
-            compiled = numba.njit(**_COMMON, **_linking().WHOLE)(self._function)
+            compiled = numba.njit(**_COMMON, **_parts().WHOLE)(self._function)
             # where Numba itself puts its own
             compiled._cache = _linking().EntryCache(self._function, self._folder, self._text)  # noqa: SLF001
         return compiled

@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import SimulationError
-from hdrl.compiled.borrow import borrow
+from hdrl.compiled.borrow import borrow, take_as
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable, check_status
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_count, new_counts, take_actions
 from hdrl.compiled.fields import first_row_of
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Lent, take_as
+from hdrl.compiled.lend import Lent
 from hdrl.compiled.rows import moved_to
 from hdrl.compiled.team import LEADER, Team, enter_round, leave_round, new_team, request_of, take_row
 

@@ -17,7 +17,7 @@ import abc
 import contextlib
 import functools
 from collections.abc import Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, cast
 
 import gymnasium as gym
 import torch
@@ -29,9 +29,6 @@ from hdrl.learn.config import Config as BaseConfig
 from hdrl.learn.device import CPU
 from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
-
-if TYPE_CHECKING:
-    from hdrl.learn.listener import Listener
 
 
 class Acted(NamedTuple):
@@ -62,6 +59,41 @@ class Descent(NamedTuple):
 
     optimizer: torch.optim.Optimizer
     max_norm: float | None
+
+
+class Listener(Protocol):
+    """What an agent's ``listener`` must be able to hear."""
+
+    def chose(self, agent: Agent, observations: Tensor, mask: Tensor | None, actions: Tensor) -> None:
+        """Hear what an agent has chosen.
+
+        Parameters
+        ----------
+        agent
+            The agent.
+        observations, mask
+            What it saw, as in `Agent.act`.
+        actions
+            Shape ``(n,)``, int64.
+        """
+
+    def happened(self, outcome: Outcome) -> None:
+        """Hear what the last choice led to; rows that are not valid were no decisions.
+
+        Parameters
+        ----------
+        outcome
+            Rewards and ends.
+        """
+
+    def learned(self, losses: Mapping[str, float]) -> None:
+        """Hear what an agent has learned from a batch.
+
+        Parameters
+        ----------
+        losses
+            Numbers by name.
+        """
 
 
 class Agent(abc.ABC):

@@ -19,6 +19,7 @@ import pytest
 
 import hdrl.settings
 from hdrl.base.errors import SimulationError
+from hdrl.batch import PolicyPairVectorEnv
 from hdrl.compat.dissertation import entries as dissertation_entries
 from hdrl.compat.dissertation import world as dissertation
 from hdrl.compat.dissertation.env import DissertationVectorEnv
@@ -28,7 +29,6 @@ from hdrl.compiled.borrow import borrow
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.lend import Lent
 from hdrl.compiled.serving import Served
-from hdrl.envs import PolicyPairVectorEnv
 from hdrl.settings.batch.identical_cores import codes as order_codes
 from hdrl.settings.batch.identical_cores import entries as order_entries
 from hdrl.settings.batch.identical_cores import observe as order_observe

@@ -127,7 +127,7 @@ class ExactBatsim:
             context.kernel.run()
         except RecursionError:
             raise BatsimError("a job, a profile or a reply is nested too deeply") from None
-        ledger = context.machines.ledger
+        ledger = context.ledger
         waiting = [job.id for workload in context.workloads.values() for job in workload.jobs.values()]
         return Result(
             outputs=context.outputs,

@@ -49,7 +49,7 @@ def write_lines(folder: Path, lines: Mapping[str, Sequence[str]]) -> None:
 
 
 class DecisionLog:
-    """Listens to an agent, see `hdrl.learn.listener.Listener`.
+    """Listens to an agent, see `hdrl.learn.agent.Listener`.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.settings.batch.platform.sleep import FALLS_ASLEEP, SLEEPS, WAKES
-from hdrl.settings.batch.simulation.outputs import HOST_STATES
+from hdrl.settings.batch.simulation.trace import HOST_STATES
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.platform.model import Platform
@@ -81,6 +81,8 @@ def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
 
 def off_j(trace: Trace, begin_s: float, end_s: float) -> float:
     """Return what hosts drew between two dates while they were off, in joules."""
+    if not trace.platform.n_sleep_states:
+        return 0.0
     time_s, core, change, pstate = _events(trace)
     length_s, _ = _segments(trace, time_s, core, change)
     clipped_s = np.minimum(time_s + length_s, end_s) - np.maximum(time_s, begin_s)

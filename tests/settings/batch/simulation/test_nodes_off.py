@@ -14,6 +14,8 @@ from hdrl.batch import (
     CallAt,
     News,
     NodePower,
+    PolicyPairEnv,
+    PolicyPairVectorEnv,
     Start,
     SuspendPower,
     SwitchOff,
@@ -23,7 +25,6 @@ from hdrl.batch import (
     simulate,
     write_simgrid,
 )
-from hdrl.envs import PolicyPairEnv, PolicyPairVectorEnv
 from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.metrics import compute_metrics
