@@ -226,7 +226,7 @@ def test_the_budget_follows_from_minutes_and_jobs():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--out", "taken"], "holds"),
+        (["--out", "taken"], "taken: is not empty"),
         (["--platform", "homogenous:64"], "homogenous:64"),
         (["--minutes", "0"], "--minutes"),
         (["--seeds", "1"], "--seeds"),
