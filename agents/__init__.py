@@ -64,8 +64,6 @@ class Algorithm:
 
         Parameters
         ----------
-        settings
-            Values by name.
         where
             Name of their source, for messages.
 

@@ -139,13 +139,7 @@ class DDPG:
         return bounded
 
     def remember(self, step: Transition) -> None:
-        """Remember a step; the oldest one goes where there is no room.
-
-        Parameters
-        ----------
-        step
-            What it brought.
-        """
+        """Remember a step; the oldest one goes where there is no room."""
         if self._n_seen == len(self._buffer) < self.config.capacity:
             room = np.zeros((min(len(self._buffer), self.config.capacity - len(self._buffer)), self._buffer.shape[1]))
             self._buffer = np.concatenate([self._buffer, room.astype(np.float32)])

@@ -281,8 +281,6 @@ class DQN(Agent):
         ----------
         network
             The learning network, or the one that judges.
-        observations, mask
-            As in `act`.
         """
         outputs = self._outputs(network, observations, mask)
         return outputs if self.atoms is None else self._means(outputs, mask)

@@ -25,8 +25,6 @@ class Mirrored(Strategy):
 
     Parameters
     ----------
-    start
-        The first mean.
     seed, sigma, population, lr
         What it draws by, how widely, how many, and the step of Adam.
     """

@@ -20,7 +20,7 @@ TRANSITIONS_AT_LEAST = 200_000
 
 def job_pick(n_envs: int) -> Any:
     """Return the batch of `benchmarks/training.py`, whose steps take less time than the network that acts."""
-    from hdrl.envs import JobPickVectorEnv
+    from hdrl.batch import JobPickVectorEnv
 
     return JobPickVectorEnv.of(n_envs, n_procs=256, commitment="block", backfilling="none", copy=False)
 
@@ -28,7 +28,7 @@ def job_pick(n_envs: int) -> Any:
 def policy_pair(n_envs: int) -> Any:
     """Return windows of 1,000 shipped jobs on gaia, all of which is simulated: environments dominate."""
     from hdrl import read_platform, read_workload
-    from hdrl.envs import PolicyPairVectorEnv
+    from hdrl.batch import PolicyPairVectorEnv
 
     platform = read_platform("gaia")
     jobs = read_workload("lublin_gaia_10000", platform)

@@ -65,7 +65,7 @@ def add_rates(report: Report, rates: Mapping[str, list[float]], at_least: Mappin
 
 def measure_job_pick(report: Report) -> None:
     """Measure JobPick: windows of 256 jobs of the Lublin-Feitelson model, 128 rows of 8 columns, masks included."""
-    from hdrl.envs import JobPickVectorEnv
+    from hdrl.batch import JobPickVectorEnv
 
     common: dict[str, Any] = {"n_procs": 256, "copy": False}
     blocking = common | {"commitment": "block", "backfilling": "none"}
@@ -98,7 +98,7 @@ def measure_job_pick(report: Report) -> None:
 def measure_policy_pair(report: Report) -> None:
     """Measure PolicyPair on gaia: small observation, random pairs out of all 36, windows of classic jobs."""
     from hdrl import read_platform, read_workload
-    from hdrl.envs import PolicyPairVectorEnv
+    from hdrl.batch import PolicyPairVectorEnv
     from hdrl.settings.batch.envs.policy_pair import warm_up
 
     warm_up(print)

@@ -24,7 +24,7 @@ STEPS_AT_LEAST = 40_000
 
 def environments(*, copy: bool = False, **arguments: Any) -> Any:
     """Return the batch: windows of 256 jobs of the Lublin-Feitelson model, 128 rows of 8 columns."""
-    from hdrl.envs import JobPickVectorEnv
+    from hdrl.batch import JobPickVectorEnv
 
     return JobPickVectorEnv.of(N_ENVS, n_procs=256, commitment="block", backfilling="none", copy=copy, **arguments)
 

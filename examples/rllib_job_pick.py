@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from gymnasium.wrappers.vector import FlattenObservation
 
-from hdrl.envs import JobPickVectorEnv
+from hdrl.batch import JobPickVectorEnv
 from hdrl.envs.masks import DictObservationVector
 
 NAME = "hdrl-job-pick"

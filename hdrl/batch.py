@@ -1,4 +1,4 @@
-"""Public names of batch jobs: platforms, workloads, simulations, policies, predictors of run times, metrics.
+"""Public names of batch jobs: platforms, workloads, simulations, policies, predictors, metrics, environments.
 
 Scripts and policy files import them from here; each is loaded when it is first used.
 """
@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 from hdrl.base.lazy import load_name
 
 if TYPE_CHECKING:
+    from hdrl.settings.batch.envs.job_index import JobIndexEnv, JobIndexVectorEnv
+    from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
+    from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
+    from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv
     from hdrl.settings.batch.metrics import compute_metrics
     from hdrl.settings.batch.platform import (
         Cluster,
@@ -134,6 +138,19 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "hdrl.settings.batch.envs.job_index": (
+        "JobIndexEnv",
+        "JobIndexVectorEnv",
+    ),
+    "hdrl.settings.batch.envs.job_pick": (
+        "JobPickEnv",
+        "JobPickVectorEnv",
+    ),
+    "hdrl.settings.batch.envs.job_pick_player": ("JobPickPlayer",),
+    "hdrl.settings.batch.envs.policy_pair": (
+        "PolicyPairEnv",
+        "PolicyPairVectorEnv",
+    ),
     "hdrl.settings.batch.metrics": ("compute_metrics",),
     "hdrl.settings.batch.platform": (
         "Cluster",
@@ -387,6 +404,13 @@ __all__ = [
     "write_overutilizations",
     "write_simgrid",
     "write_swf",
+    "JobIndexEnv",
+    "JobIndexVectorEnv",
+    "JobPickEnv",
+    "JobPickPlayer",
+    "JobPickVectorEnv",
+    "PolicyPairEnv",
+    "PolicyPairVectorEnv",
 ]
 
 

@@ -151,8 +151,6 @@ class StageBar:
         ----------
         stage
             What is counted: ``"jobs"``.
-        done, total
-            How many of how many.
         **fields
             What further columns show.
         """

@@ -109,11 +109,6 @@ def main(**given: Any) -> None:
 def batsim_options(given: dict[str, Any]) -> BatsimOptions:
     """Return what the command line says; refuse what is not simulated.
 
-    Parameters
-    ----------
-    given
-        The command's parameters by name.
-
     Raises
     ------
     OptionsError

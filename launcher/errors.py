@@ -16,6 +16,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from hdrl.base.errors import MAX_SHOWN_PATH, HdrlError, readable
+from hdrl.base.pipes import file_of_pipe, is_pipe
 from hdrl.launcher.collecting import rare_collections
 from hdrl.launcher.stopping import Terminated, heeding_signals
 from hdrl.launcher.threads import check_numba_threads, one_blas_thread
@@ -33,8 +34,6 @@ class OneLine(click.ClickException):
 
     Parameters
     ----------
-    program
-        The name of the command.
     message
         What went wrong.
     exit_code
@@ -56,8 +55,6 @@ def after_signal(program: str, message: str, number: int) -> OneLine:
 
     Parameters
     ----------
-    program, message
-        As in `OneLine`.
     number
         The signal: SIGINT (Ctrl-C), SIGTERM or SIGHUP.
     """
@@ -74,7 +71,8 @@ class CleanErrors(click.Command):
         program = parent.find_root().info_name if parent is not None else info_name
         _escape_what_cannot_be_printed()
         with one_line(program or "hdrl"):
-            return super().make_context(info_name, args, parent, **extra)
+            given = [_with_file(arg) for arg in args] if parent is None else args
+            return super().make_context(info_name, given, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise `OneLine` if what the user gave is wrong, or the user interrupted it."""
@@ -82,6 +80,12 @@ class CleanErrors(click.Command):
         with one_line(ctx.find_root().info_name or "hdrl"), heeding_signals(), rare_collections():
             check_numba_threads()
             return super().invoke(ctx)
+
+
+def _with_file(argument: str) -> str:
+    """Return an argument that names a pipe, alone or after ``KEY=``, with the file that holds what came through it."""
+    key, sign, name = argument.rpartition("=")
+    return f"{key}{sign}{file_of_pipe(name)}" if is_pipe(name) else argument
 
 
 def _escape_what_cannot_be_printed() -> None:
@@ -100,11 +104,6 @@ def _give_up_stdout() -> None:
 @contextlib.contextmanager
 def one_line(program: str) -> Iterator[None]:
     """Turn what a user can cause into `OneLine`; errors of our own keep their traceback.
-
-    Parameters
-    ----------
-    program
-        The name of the command.
 
     Raises
     ------

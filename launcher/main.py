@@ -62,13 +62,7 @@ class LazyGroup(CleanErrors, click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command.
-
-        Parameters
-        ----------
-        cmd_name
-            The name of the command.
-        """
+        """Import a command."""
         if cmd_name not in COMMANDS:
             ctx.fail(f"no command {cmd_name!r}; {_suggest(cmd_name)}")
         place = COMMANDS[cmd_name]

@@ -20,13 +20,7 @@ TERMINATING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") el
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal has come: a command ends as after Ctrl-C, with another exit code.
-
-    Parameters
-    ----------
-    number
-        The signal, one of `TERMINATING`.
-    """
+    """A signal has come: a command ends as after Ctrl-C, with another exit code."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -139,6 +139,8 @@ def stat(file: str, field: str | None, statistic: str | None, platform: str | No
         # What is shown without a platform does not depend on its speed.
         log = read_swf(find_workload(file))
         jobs = workload_from_swf(log, 1.0, n_jobs=n_jobs)
+        if log.n_dependent and field is None:
+            click.echo(f"{jobs.name}: {log.dependencies()}", err=True)
     else:
         jobs = read_workload(file, machine, n_jobs=n_jobs)
     numbers = workload_statistics(jobs, machine)

@@ -7,7 +7,8 @@
                                                 runs them again after it and names every file that differs
 
 ``verify`` and ``check`` end with exit code 1 if a file differs. What is recorded is the same on every x86-64 processor
-with AVX2: pictures and files that hold versions are left out, models count by their tensors. ``check`` compares all.
+with AVX2: pictures, files that hold versions and trainings of HDeepRM's agents are left out, models count by their
+tensors. ``check`` compares all.
 """
 
 from __future__ import annotations
@@ -64,6 +65,9 @@ COMMANDS = {
     "plot": "{hdrl} plot gantt {out}/run-gaia -s {out}/plot/gantt.png",
 }
 """What is run, each into a folder of its name; ``{out}`` is the folder of all."""
+
+NOT_PORTABLE = "train-hdeeprm", "train-hdeeprm-compatible"
+"""Trainings of HDeepRM's agents, whose networks are torch's own: other processors give other bits."""
 
 
 def run(name: str, out: Path) -> None:
@@ -122,7 +126,8 @@ def main() -> None:
         sys.exit(__doc__)
     what, given = sys.argv[1], sys.argv[2:]
     chosen = given[words[what] :]
-    names = [name for name in COMMANDS if not chosen or name in chosen]
+    left_out = NOT_PORTABLE if what in ("record", "verify") else ()
+    names = [name for name in COMMANDS if name not in left_out and (not chosen or name in chosen)]
     if unknown := {*chosen} - {*COMMANDS}:
         sys.exit(f"{min(unknown)}: expected one of {', '.join(COMMANDS)}")
     if what == "record":

@@ -23,8 +23,6 @@ def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[
 
     Parameters
     ----------
-    path
-        As `atomic_write` takes it.
     columns
         The first row.
 
@@ -70,13 +68,7 @@ def _is_number(text: str) -> bool:
 
 
 def as_written(cell: str) -> str:
-    """Return what `no_formula` was given.
-
-    Parameters
-    ----------
-    cell
-        What it returned.
-    """
+    """Return what `no_formula` was given."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) is not None else cell
 
 
@@ -113,13 +105,6 @@ def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tupl
 
 def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
     """Return the rows below the first one of a CSV file, as text.
-
-    Parameters
-    ----------
-    path
-        The file.
-    columns
-        What its first row must be.
 
     Raises
     ------

@@ -53,8 +53,6 @@ class ReadError(HdrlError):
 
     Parameters
     ----------
-    path
-        The file.
     problem
         What was found and what was expected, one line.
     line
@@ -104,8 +102,6 @@ class UnknownName(HdrlError, LookupError):
         The kind of thing, for instance ``"policy"``.
     name
         What was asked for.
-    known
-        All registered names.
     """
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
@@ -144,8 +140,6 @@ def readable(text: str, limit: int = MAX_SHOWN) -> str:
 
     Parameters
     ----------
-    text
-        The text.
     limit
         How many characters to keep.
     """
@@ -188,8 +182,6 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
     Parameters
     ----------
-    name
-        What was asked for.
     names
         What would have been accepted. To compare two texts takes the product of their lengths, so few are compared.
     """

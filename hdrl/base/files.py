@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from hdrl.base.errors import OptionsError, OutputError, ReadError, readable, suggest
+from hdrl.base.pipes import file_of_pipe, is_pipe
 
 
 def expanded(path: str | Path) -> Path:
@@ -46,9 +47,8 @@ def find_file(name: str | Path, shipped: Mapping[str, Path], what: str) -> Path:
     Parameters
     ----------
     name
-        A path or a bare name. A file of that name in the current folder comes first.
-    shipped
-        The files that come with hdrl, by name.
+        A path or a bare name. A file of that name in the current folder comes first. What comes through a pipe
+        (``/dev/stdin``) is kept in a file.
     what
         What they are, for messages: ``"platform"``.
 
@@ -62,6 +62,8 @@ def find_file(name: str | Path, shipped: Mapping[str, Path], what: str) -> Path:
     ReadError
         If a bare name is neither.
     """
+    if is_pipe(name):
+        return file_of_pipe(str(name))
     path = Path(name)
     try:
         is_file = path.is_file()
@@ -325,8 +327,6 @@ def write_json(path: str | Path, value: object, *, indent: int | None = 2) -> No
 
     Parameters
     ----------
-    path
-        The file.
     value
         What `json.dumps` takes; NaN and infinities are refused.
     indent

@@ -43,13 +43,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Loads as another loader does, and registers hdrl's environments afterwards.
-
-    Parameters
-    ----------
-    own
-        Gymnasium's loader.
-    """
+    """Loads as another loader does, and registers hdrl's environments afterwards."""
 
     def __init__(self, own: Loader) -> None:
         self._own = own

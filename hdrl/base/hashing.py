@@ -38,11 +38,5 @@ def sha256_of_file(path: Path) -> str:
 
 
 def columns(table: NDArray[np.void]) -> list[tuple[str, NDArray[Any]]]:
-    """Return the columns of a structured array with their names.
-
-    Parameters
-    ----------
-    table
-        The array.
-    """
+    """Return the columns of a structured array with their names."""
     return [(column, table[column]) for column in table.dtype.names or ()]

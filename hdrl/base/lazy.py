@@ -10,15 +10,6 @@ from typing import Any
 def load_name(module: str, homes: Mapping[str, tuple[str, ...]], name: str) -> Any:
     """Return a public name of a module from where it lives.
 
-    Parameters
-    ----------
-    module
-        The module that offers it.
-    homes
-        Names by the module that they live in.
-    name
-        The name.
-
     Raises
     ------
     AttributeError

@@ -50,8 +50,6 @@ def load(name: str, stacklevel: int) -> ModuleType:
 
     Parameters
     ----------
-    name
-        One of `MOVED`.
     stacklevel
         Whom to warn: 2 is the caller.
     """
@@ -78,13 +76,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Hands out a module that has another name.
-
-    Parameters
-    ----------
-    name
-        Its name of today.
-    """
+    """Hands out a module that has another name."""
 
     def __init__(self, name: str) -> None:
         self._name = name

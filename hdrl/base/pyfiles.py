@@ -47,12 +47,8 @@ class UntrustedFile(HdrlError):
     ----------
     where
         The file or folder with the data.
-    name
-        The file, as written there.
     instead
         What the user can do other than to trust the data.
-    what
-        What it is.
     """
 
     def __init__(self, where: str | Path, name: str, instead: str = "", what: str = "the Python file") -> None:
@@ -162,8 +158,6 @@ def run_policy_file(name: str, within: Within = nullcontext) -> RanFile:
     ----------
     name
         The file, possibly with backfilling behind it: ``"my.py+easy"``.
-    within
-        Within what.
 
     Raises
     ------
@@ -185,8 +179,6 @@ def run_file(path: Path, within: Within = nullcontext, *, trust: bool) -> tuple[
     ----------
     path
         The file; its name ends in ``.py``.
-    within
-        Within what.
     trust
         Whether it may run: the user has named it, or trusts the data that name it.
 

@@ -12,13 +12,6 @@ class RowDiscrete(spaces.Discrete):
 
     Of ``n_rows`` rows, action ``k * n_rows + i`` is the ``k``-th of row ``i``; others may follow these.
 
-    Parameters
-    ----------
-    n
-        How many actions there are.
-    n_per_row
-        How many of them each row has.
-
     Attributes
     ----------
     n_per_row
@@ -37,11 +30,5 @@ class RowDiscrete(spaces.Discrete):
 
 
 def n_per_row_of(space: Any) -> int:
-    """Return how many actions of a space each row has; 1 of a plain one.
-
-    Parameters
-    ----------
-    space
-        A space of actions.
-    """
+    """Return how many actions of a space each row has; 1 of a plain one."""
     return space.n_per_row if isinstance(space, RowDiscrete) else 1

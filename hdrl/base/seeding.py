@@ -58,7 +58,5 @@ def stream(seed: int, name: str) -> np.random.Generator:
     ----------
     seed
         The seed of the experiment, not negative.
-    name
-        The name of the stream.
     """
     return np.random.Generator(np.random.PCG64(seed_sequence(seed, name)))

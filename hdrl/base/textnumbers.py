@@ -9,11 +9,6 @@ from __future__ import annotations
 def float_of(text: str) -> float:
     """Return the number that a text is: decimal digits of ASCII, ``inf`` or ``nan``, spaces around it.
 
-    Parameters
-    ----------
-    text
-        The text.
-
     Raises
     ------
     ValueError
@@ -26,11 +21,6 @@ def float_of(text: str) -> float:
 
 def int_of(text: str) -> int:
     """Return the whole number that a text is: decimal digits of ASCII, a sign before, spaces around it.
-
-    Parameters
-    ----------
-    text
-        The text.
 
     Raises
     ------

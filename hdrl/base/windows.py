@@ -32,8 +32,6 @@ def place_of_share(share: float, n_items: int) -> int:
     ----------
     share
         From 0 to 1.
-    n_items
-        Number of all items.
     """
     return round(share * n_items)
 
@@ -45,8 +43,6 @@ def range_of_shares(shares: Shares, n_items: int, *, what: str, items: str) -> P
     ----------
     shares
         Where it begins and ends.
-    n_items
-        Number of all items.
     what
         What the shares are called where they were given, for messages.
     items
@@ -73,8 +69,6 @@ def after_warm_up(places: Places, warm_up: int) -> Places:
 
     Parameters
     ----------
-    places
-        The range.
     warm_up
         How many items warm a window up; they may lie before the range.
     """
@@ -86,8 +80,6 @@ def n_side_by_side(places: Places, length: int) -> int:
 
     Parameters
     ----------
-    places
-        The range.
     length
         Items of a window, at least 1.
     """
@@ -99,10 +91,6 @@ def side_by_side(places: Places, length: int, count: int | None = None) -> list[
 
     Parameters
     ----------
-    places
-        The range.
-    length
-        Items of a window.
     count
         How many windows, spread evenly over the range, at most `n_side_by_side`; ``None``: all that fit, one after the
         other.

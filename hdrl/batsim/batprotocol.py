@@ -32,11 +32,6 @@ Data = dict[str, Any]
 def check_first_message(message: bytes) -> None:
     """Refuse a first message that is none of Batsim 5: the size of the decision component's configuration, and that.
 
-    Parameters
-    ----------
-    message
-        What came first.
-
     Raises
     ------
     BatsimError

@@ -116,13 +116,7 @@ class Listener:
         return parts[0]
 
     def reply(self, text: str) -> None:
-        """Send the reply to the last message.
-
-        Parameters
-        ----------
-        text
-            The reply.
-        """
+        """Send the reply to the last message."""
         self.reply_bytes(text.encode())
 
     def reply_bytes(self, message: bytes) -> None:

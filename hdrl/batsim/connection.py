@@ -15,8 +15,6 @@ class RemoteScheduler:
 
     Parameters
     ----------
-    endpoint
-        Where it listens.
     timeout_s
         How long an answer may take, in wall-clock seconds; 0 for as long as it takes, as with Batsim. A scheduler
         that was there and goes away while an answer is due is noticed in any case.

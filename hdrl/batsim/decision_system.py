@@ -138,11 +138,6 @@ class DecisionSystem:
     def hear(self, message: str) -> bool:
         """Take in a message.
 
-        Parameters
-        ----------
-        message
-            Its text.
-
         Returns
         -------
         bool
@@ -159,11 +154,6 @@ class DecisionSystem:
 
     def decide(self, decisions: Iterable[Decision]) -> None:
         """Write decisions into the reply.
-
-        Parameters
-        ----------
-        decisions
-            The decisions, in order.
 
         Raises
         ------

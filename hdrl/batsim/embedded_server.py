@@ -78,8 +78,6 @@ class ProtocolServer:
 
     Parameters
     ----------
-    simulator
-        Who simulates.
     energy
         Whether it measures energy (``-E`` of Batsim); requests that need it are refused otherwise.
     """
@@ -109,11 +107,6 @@ class ProtocolServer:
 
     def run(self, scheduler: Scheduler) -> Trace:
         """Simulate from the beginning to the end.
-
-        Parameters
-        ----------
-        scheduler
-            Who decides.
 
         Raises
         ------
@@ -365,12 +358,8 @@ class EmbeddedServer(ProtocolServer):
 
     Parameters
     ----------
-    platform, workload
-        What to simulate.
     energy
         Whether energy is measured.
-    seed
-        Seed of the simulator.
 
     Raises
     ------

@@ -120,8 +120,6 @@ class SimulatorHandler:
 
         Parameters
         ----------
-        event
-            The kind.
         call
             Gets the job, the host or the handler that the event is about.
         """
@@ -134,8 +132,6 @@ class SimulatorHandler:
         ----------
         at
             The date in seconds, later than now.
-        call
-            Gets the date.
 
         Raises
         ------

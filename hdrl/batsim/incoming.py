@@ -53,13 +53,7 @@ def shown(value: object) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a JSON value is a number that a date or an energy can be.
-
-    Parameters
-    ----------
-    value
-        What `json.loads` gives.
-    """
+    """Tell whether a JSON value is a number that a date or an energy can be."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
 
 
@@ -116,11 +110,6 @@ _MEMBERS: dict[str, dict[str, tuple[Callable[[object], bool], str]]] = {
 
 def parse_message(text: str) -> Message:
     """Return what Batsim said.
-
-    Parameters
-    ----------
-    text
-        A message.
 
     Raises
     ------

@@ -52,13 +52,6 @@ class Awaited:
 class Picture:
     """What is known of a simulation that runs elsewhere, in the arrays of the decision system.
 
-    Parameters
-    ----------
-    platform, workload
-        What is simulated.
-    answer
-        What holds the arrays.
-
     Attributes
     ----------
     ids, index_of
@@ -106,25 +99,12 @@ class Picture:
         return float(self.state.scalars["message_s"][0])
 
     def await_switch(self, cores: list[int], pstate: int) -> None:
-        """Note that Batsim is asked for a P-state of machines.
-
-        Parameters
-        ----------
-        cores
-            The machines.
-        pstate
-            The P-state.
-        """
+        """Note that Batsim is asked for a P-state of machines."""
         cores = sorted(cores)
         self.awaited.switches.append((tuple(cores), pstate, self._leader_of(cores, pstate)))
 
     def take(self, message: Message) -> None:
         """Take in a message: its events are those of the arrays then.
-
-        Parameters
-        ----------
-        message
-            The message.
 
         Raises
         ------

@@ -42,8 +42,6 @@ class Process:
     ----------
     command
         The program and its arguments.
-    folder
-        Where it runs.
     log
         The file that gets all of its output.
 
@@ -86,13 +84,7 @@ class Process:
         return code if code is None or code >= 0 else guard.SIGNALLED - code
 
     def wait(self, timeout_s: float) -> int | None:
-        """Return the exit code, or ``None`` if it still runs after a time.
-
-        Parameters
-        ----------
-        timeout_s
-            Seconds to wait.
-        """
+        """Return the exit code, or ``None`` if it still runs after a time."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._guard.wait(timeout_s)
         return self.poll()
@@ -159,12 +151,8 @@ def version_of(executable: str, *, timeout_s: float = _VERSION_TIMEOUT_S, versio
 
     Parameters
     ----------
-    executable
-        Its path.
     timeout_s
         How long it may take to say it.
-    versions
-        Those that are spoken with.
 
     Raises
     ------

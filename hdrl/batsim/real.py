@@ -29,13 +29,6 @@ _LOOK_EVERY_S = 0.05
 class BatsimSimulator(ProtocolSimulator):
     """Batsim itself, started by us or connecting from elsewhere.
 
-    Parameters
-    ----------
-    platform, workload, seed, energy, compatibility, folder, platform_file
-        As in `ProtocolSimulator`.
-    settings
-        How Batsim is run.
-
     Raises
     ------
     SimulationError

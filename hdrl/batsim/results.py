@@ -25,13 +25,13 @@ from hdrl.batsim.exact.outputs import Outputs
 from hdrl.settings.batch.simulation.collect import overutilization
 from hdrl.settings.batch.simulation.outputs import (
     ENERGY_COLUMNS,
-    HOST_STATES,
     MACHINE_STATE_COLUMNS,
     PSTATE_CHANGE_COLUMNS,
 )
 from hdrl.settings.batch.simulation.readers import read_out_jobs, read_out_schedule
 from hdrl.settings.batch.simulation.trace import (
     ENERGY_DTYPE,
+    HOST_STATES,
     MACHINE_STATE_DTYPE,
     PSTATE_CHANGE_DTYPE,
     RECORD_DTYPE,
@@ -117,8 +117,6 @@ def read_log(prefix: Path, *, energy: bool, n_cores: int) -> Log:
         What their names begin with.
     energy
         Whether energy was measured.
-    n_cores
-        Number of machines.
 
     Raises
     ------
@@ -141,15 +139,7 @@ def read_log(prefix: Path, *, energy: bool, n_cores: int) -> Log:
 
 
 def add_rejected(log: Log, system: DecisionSystem) -> None:
-    """Note the jobs that were rejected, which Batsim 5 leaves out of its file of jobs.
-
-    Parameters
-    ----------
-    log
-        What the simulator noted.
-    system
-        Who decided.
-    """
+    """Note the jobs that were rejected, which Batsim 5 leaves out of its file of jobs."""
     noted = {row[0] for row in log.ends}
     states = system.state.jobs["state"]
     for job_id, job in system.index_of.items():
@@ -162,8 +152,6 @@ def trace_of(log: Log, system: DecisionSystem, info: Mapping[str, Any]) -> Trace
 
     Parameters
     ----------
-    log
-        What the simulator noted.
     system
         Who decided: it knows the allocations, and when something did not suffice.
     info
@@ -204,11 +192,6 @@ def trace_of(log: Log, system: DecisionSystem, info: Mapping[str, Any]) -> Trace
 def take_out_wall_clock(path: Path) -> dict[str, float]:
     """Set the wall-clock columns of out_schedule.csv to zero, so that equal runs have equal files; return them.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Raises
     ------
     ReadError
@@ -244,13 +227,7 @@ def _read_ends(path: Path) -> list[tuple[str, int, float, float, float]]:
 
 
 class _Reader:
-    """Reads the files whose lines have few kinds of fields.
-
-    Parameters
-    ----------
-    n_cores
-        Number of machines.
-    """
+    """Reads the files whose lines have few kinds of fields."""
 
     def __init__(self, n_cores: int) -> None:
         self._n_cores = n_cores

@@ -54,8 +54,6 @@ class ProtocolSimulator(abc.ABC):
         What to simulate; every job must fit the platform.
     seed
         Seed of what is random in a policy; streams are spawned from it by name.
-    energy
-        Account for energy.
     compatibility
         ``None``, or ``"hdeeprm-0.3.1"`` to decide as HDeepRM 0.3.1 does, bugs included.
     folder

@@ -65,8 +65,6 @@ class RequestSocket:
 
         Parameters
         ----------
-        request
-            The request, one part.
         timeout_s
             How long that may take, in wall-clock seconds; ``None`` for as long as it takes.
 

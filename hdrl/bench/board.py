@@ -128,10 +128,6 @@ def write_board(folders: Sequence[str | Path], out: str | Path, *, force: bool =
 
     Parameters
     ----------
-    folders
-        Folders of results.
-    out
-        Folder for the pages.
     force
         Whether pages that are there already are replaced.
 
@@ -161,13 +157,7 @@ def write_board(folders: Sequence[str | Path], out: str | Path, *, force: bool =
 
 
 def classic_rows(named: Named) -> list[BoardRow]:
-    """Return the lines of the classic policies of a task, best first; nothing if they were not measured yet.
-
-    Parameters
-    ----------
-    named
-        The task.
-    """
+    """Return the lines of the classic policies of a task, best first; nothing if they were not measured yet."""
     return _rows([named], _classic_players({named.name: named}))
 
 

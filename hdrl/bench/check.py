@@ -15,12 +15,12 @@ from hdrl.base.hashing import sha256_of_file
 from hdrl.base.seeding import stream
 from hdrl.base.textnumbers import float_of
 from hdrl.bench.cell import ask_cell
-from hdrl.bench.divisions import World, forbidden, world_of
+from hdrl.bench.divisions import forbidden, world_of
 from hdrl.bench.replay import known_of, replay
 from hdrl.bench.results import CARD_FILE, ENTRY_FOLDER, WITHDRAWN_FILE, Result, read_result
 from hdrl.bench.tasks import Named, read_task
-from hdrl.experiment.compare.candidates import read_candidates
 from hdrl.experiment.compare.files import RESULTS_FILE
+from hdrl.experiment.compare.pointstore import finished_identity
 from hdrl.experiment.run.inputs import SWEEP_FILE
 from hdrl.experiment.run.manifest import MANIFEST_FILE, read_manifest
 from hdrl.experiment.run.progress import quiet
@@ -88,8 +88,6 @@ def check_result(
 
     Parameters
     ----------
-    folder
-        Its folder.
     n_windows
         How many windows of each task are simulated again, drawn by the hash of the result; ``None``: all.
     trust
@@ -109,9 +107,9 @@ def check_result(
     if not found:  # what others have changed is not simulated again
         for name, sha256 in result.card.tasks.items():
             message(name)
-            named, stale = _of_task(result, name, sha256)
-            if named is None:
-                found.append(stale)
+            named = _of_task(result, name, sha256)
+            if isinstance(named, Finding):
+                found.append(named)
                 continue
             task = _Task(result, named, trust=trust)
             found += task.findings(n_windows)
@@ -164,16 +162,15 @@ def _of_files(result: Result) -> Iterator[Finding]:
             yield Finding("hash", name, "has no hash in the manifest")
 
 
-def _of_task(result: Result, name: str, sha256: str) -> tuple[Named, None] | tuple[None, Finding]:
+def _of_task(result: Result, name: str, sha256: str) -> Named | Finding:
+    """Return the task of a result, or that it is another one now."""
     try:
         named = read_task(name)
     except UnknownName as error:
-        return None, Finding("stale", name, str(error))
-    if named.task.sha256() != sha256:
-        return None, Finding(
-            "stale", name, f"the task is another one now (version {named.task.version}); {result.card.command}"
-        )
-    return named, None
+        return Finding("stale", name, str(error))
+    if named.task.sha256() == sha256:
+        return named
+    return Finding("stale", name, f"the task is another one now (version {named.task.version}); {result.card.command}")
 
 
 class _Task:
@@ -181,10 +178,8 @@ class _Task:
 
     def __init__(self, result: Result, named: Named, *, trust: bool) -> None:
         self._result, self._named, self._trust = result, named, trust
-        self._sweep = result.sweep(named)
-        self._world: World = world_of(named, self._sweep)
-        (self._entry,) = read_candidates(self._sweep)
-        (self._baseline,) = read_candidates(self._sweep, [named.task.baseline])
+        self._world = world_of(named, result.sweep(named))
+        self._entry, self._baseline = self._world.candidate(), self._world.baseline()
         self.notes: list[str] = []
         self.n_replayed = 0
 
@@ -196,7 +191,7 @@ class _Task:
             yield Finding(
                 "budget", name, f"took {card.training.core_minutes:g} core-minutes to train, at most {limit:g} count"
             )
-        wrong = self._wrong_sweep()
+        wrong = self._wrong_sweep() or self._wrong_entry()
         if wrong:
             yield Finding("points", name, wrong)
             return
@@ -222,11 +217,7 @@ class _Task:
 
     def _wrong_sweep(self) -> str:
         """Say in what the comparison is not that of the task; empty if it is."""
-        machine = self._world.machine
-        setting = self._world.setting
-        expected = self._sweep.completed(
-            machine, baseline=setting.policies.default_baseline, metrics=setting.measures.compared
-        ).portable()
+        expected = self._world.plan.asked.portable()
         found = read_json(self._result.points(self._named.name) / SWEEP_FILE)
         if not isinstance(found, Mapping):
             return f"{SWEEP_FILE} holds no sweep"
@@ -235,6 +226,17 @@ class _Task:
                 return f"{SWEEP_FILE} has {key} {found.get(key)!r}, the task says {expected.get(key)!r}"
         return ""
 
+    def _wrong_entry(self) -> str:
+        """Say whether another entry was judged than the one that the result holds; empty if not."""
+        identity = finished_identity(self._result.points(self._named.name)) or {}
+        judged = identity.get("candidates")
+        found = judged.get(self._entry.name) if isinstance(judged, Mapping) else None
+        expected = self._entry.identity()
+        if found == expected:
+            return ""
+        told = found.get("sha256") if isinstance(found, Mapping) else None
+        return f"another entry was judged: the points are of {told or found}, entry/ holds {expected['sha256']}"
+
     def _rows(self) -> dict[tuple[str, int, int], Mapping[str, Any]]:
         """Return the table by candidate, window and seed, after a check that it is whole."""
         path = self._result.points(self._named.name) / RESULTS_FILE
@@ -242,7 +244,11 @@ class _Task:
         found: dict[tuple[str, int, int], Mapping[str, Any]] = {}
         for row in read_records(path):
             try:
-                key = row["candidate"], cases[row["workload"], row["window"]], int(row["seed"]) - self._sweep.seed
+                key = (
+                    row["candidate"],
+                    cases[row["workload"], row["window"]],
+                    int(row["seed"]) - self._world.plan.asked.seed,
+                )
             except (KeyError, ValueError, TypeError):
                 raise ReadError(path, "is no table of this task") from None
             if key in found:

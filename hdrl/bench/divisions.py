@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from hdrl.bench.results import DIVISIONS, Division
 from hdrl.bench.tasks import LEVELS, Named
-from hdrl.experiment.compare.candidates import Candidate
-from hdrl.experiment.compare.cases import Case, read_loads, test_cases
+from hdrl.experiment.compare.candidates import Candidate, read_candidates
+from hdrl.experiment.compare.cases import Case, test_cases
 from hdrl.experiment.compare.knowledge import (
     JudgingWindows,
     cautions_of_windows,
@@ -16,8 +17,8 @@ from hdrl.experiment.compare.knowledge import (
     rival_groups,
     see_too_much,
 )
+from hdrl.experiment.plan import Plan, plan_of
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Load, Machine, Setting
 
 
 class Known(NamedTuple):
@@ -27,76 +28,78 @@ class Known(NamedTuple):
     words: str
 
 
-class World(NamedTuple):
-    """What is simulated in a task."""
+@dataclass(frozen=True, slots=True)
+class World:
+    """What is simulated in a task.
 
-    setting: Setting
-    machine: Machine
-    loads: list[Load]
-    cases: list[Case]
+    Attributes
+    ----------
+    named
+        The task.
+    plan
+        Its comparison.
+    cases
+        The windows that judge.
+    """
 
-    def windows(self, sweep: Sweep, cases: Sequence[Case]) -> JudgingWindows:
+    named: Named
+    plan: Plan[Sweep]
+    cases: tuple[Case, ...]
+
+    def candidate(self) -> Candidate:
+        """Return the entry."""
+        (found,) = read_candidates(self.plan.asked, self.plan.setting.policies)
+        return found
+
+    def baseline(self) -> Candidate:
+        """Return the baseline."""
+        (found,) = read_candidates(self.plan.asked, self.plan.setting.policies, [self.named.task.baseline])
+        return found
+
+    def windows(self, cases: Sequence[Case]) -> JudgingWindows:
         """Return cases as models may know them."""
+        plan = self.plan
         return JudgingWindows(
-            cases, self.loads, self.machine, lambda case: case.items(self.setting, self.machine, self.loads, sweep)
+            cases, plan.loads, plan.machine, lambda one: one.items(plan.setting, plan.machine, plan.loads, plan.asked)
         )
 
 
 def world_of(named: Named, sweep: Sweep) -> World:
-    """Return what a comparison on a task simulates.
-
-    Parameters
-    ----------
-    named, sweep
-        The task, and the comparison.
-    """
-    setting = named.task.setting
-    machine = setting.inputs.machine(sweep)
-    loads = read_loads(sweep, setting, machine)
-    return World(setting, machine, loads, test_cases(sweep, loads))
+    """Return what a comparison on a task simulates."""
+    plan = plan_of(sweep)
+    return World(named, plan, tuple(test_cases(plan.asked, plan.loads, setting=plan.setting)))
 
 
-def knowledge(named: Named, sweep: Sweep, world: World, candidate: Candidate, *, runs_python: bool) -> list[Known]:
+def knowledge(world: World, *, runs_python: bool) -> list[Known]:
     """Return what an entry knows of a task beyond what everybody does.
 
     Parameters
     ----------
-    named, sweep, world
-        The task, the comparison and what that simulates.
-    candidate
-        The entry.
     runs_python
         Whether a Python file may run here, which says whether it is clairvoyant.
     """
+    candidate, setting = world.candidate(), world.plan.setting
     if candidate.is_file and not runs_python:
         return []
-    deciders = deciders_of_files([candidate], world.setting)
+    deciders = deciders_of_files([candidate], setting)
     found: list[Known] = []
-    level = LEVELS.index(named.task.known)
-    if see_too_much(deciders, [candidate], world.setting) and level < LEVELS.index("truth"):
+    level = LEVELS.index(world.named.task.known)
+    if see_too_much(deciders, [candidate], setting) and level < LEVELS.index("truth"):
         found.append(Known("truth", "sees how long jobs take"))
-    if level < LEVELS.index("predictions") and rival_groups(deciders, [candidate], world.setting):
+    if level < LEVELS.index("predictions") and rival_groups(deciders, [candidate], setting):
         found.append(Known("predictions", "goes by predictions of run times"))
-    for _, words in cautions_of_windows(deciders, world.windows(sweep, world.cases)):
+    for _, words in cautions_of_windows(deciders, world.windows(world.cases)):
         found.append(Known("judged", words.removeprefix(f"{candidate.name} ")))
     if not found or all(one.kind != "judged" for one in found):
-        wholes = [Case(load.name, place, 0, 0, load.n_items) for place, load in enumerate(world.loads)]
-        for _, words in cautions_of_windows(deciders, world.windows(sweep, wholes)):
+        wholes = [Case(load.name, place, 0, 0, load.n_items) for place, load in enumerate(world.plan.loads)]
+        for _, words in cautions_of_windows(deciders, world.windows(wholes)):
             found.append(Known("log", words.removeprefix(f"{candidate.name} ").partition(", made otherwise")[0]))
             break
     return found
 
 
 def forbidden(known: Sequence[Known], division: Division) -> str:
-    """Say what of an entry's knowledge a division forbids; empty if nothing.
-
-    Parameters
-    ----------
-    known
-        What it knows.
-    division
-        The division.
-    """
+    """Say what of an entry's knowledge a division forbids; empty if nothing."""
     for one in known:
         if one.kind == "judged":
             return f"{one.words}, which no division allows"
@@ -108,11 +111,5 @@ def forbidden(known: Sequence[Known], division: Division) -> str:
 
 
 def strictest(known: Sequence[Known]) -> Division:
-    """Return the strictest division that lets an entry in, as far as one does.
-
-    Parameters
-    ----------
-    known
-        What it knows.
-    """
+    """Return the strictest division that lets an entry in, as far as one does."""
     return next((one for one in DIVISIONS if not forbidden(known, one)), "clairvoyant")

@@ -21,13 +21,6 @@ Values = dict[str, dict[str, NDArray[np.float64]]]
 def read_points(folder: Path, metrics: Sequence[str]) -> Values:
     """Return the numbers of a finished comparison, windows in the order of its table.
 
-    Parameters
-    ----------
-    folder
-        Its folder.
-    metrics
-        Which numbers.
-
     Raises
     ------
     ReadError
@@ -54,8 +47,6 @@ def best_of(values: Mapping[str, NDArray[np.float64]], *, less: bool) -> tuple[s
 
     Parameters
     ----------
-    values
-        Numbers of the windows by name.
     less
         Whether less is better.
     """

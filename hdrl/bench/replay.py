@@ -10,7 +10,6 @@ from typing import Any
 from hdrl.bench.divisions import Known, knowledge, world_of
 from hdrl.bench.results import Result, read_result
 from hdrl.bench.tasks import Named, read_task
-from hdrl.experiment.compare.candidates import read_candidates
 from hdrl.experiment.compare.points import Point, PointRunner
 from hdrl.setting import place_of_setting
 
@@ -20,8 +19,6 @@ def replay(result: Result, named: Named, windows: Sequence[int], *, runs_python:
 
     Parameters
     ----------
-    result, named
-        The result and the task.
     windows
         Numbers of the windows, in the order of the cases.
     runs_python
@@ -33,19 +30,11 @@ def replay(result: Result, named: Named, windows: Sequence[int], *, runs_python:
         ``rows``: for each of them the window's number, the name of the candidate, the number of the seed, metrics and
         problem. ``known``: what the entry knows, as pairs.
     """
-    sweep = result.sweep(named)
-    world = world_of(named, sweep)
-    (entry,) = read_candidates(sweep)
-    (baseline,) = read_candidates(sweep, [named.task.baseline])
-    candidates = [one for one in (baseline, entry) if runs_python or not one.is_file]
-    runner = PointRunner(
-        place_of_setting(sweep.setting_name, sweep.folder),
-        sweep,
-        world.machine,
-        tuple(world.loads),
-        tuple(world.cases),
-        tuple(candidates),
-    )
+    world = world_of(named, result.sweep(named))
+    plan = world.plan
+    candidates = [one for one in (world.baseline(), world.candidate()) if runs_python or not one.is_file]
+    place = place_of_setting(plan.asked.setting_name, plan.asked.folder)
+    runner = PointRunner(place, plan.asked, plan.machine, plan.loads, world.cases, tuple(candidates))
     points = [
         Point(window, who, seed)
         for window in windows
@@ -62,7 +51,7 @@ def replay(result: Result, named: Named, windows: Sequence[int], *, runs_python:
         }
         for point, found in zip(points, runner(points), strict=True)
     ]
-    known = knowledge(named, sweep, world, entry, runs_python=runs_python)
+    known = knowledge(world, runs_python=runs_python)
     return {"rows": rows, "known": [list(one) for one in known], "problem": ""}
 
 

@@ -96,29 +96,18 @@ class Result:
 
 
 def candidate_text(card: Card, folder: Path) -> str:
-    """Return the entry as a sweep names candidates.
-
-    Parameters
-    ----------
-    card, folder
-        Of the result.
-    """
+    """Return the entry as a sweep names candidates."""
     place = folder / ENTRY_FOLDER
     if card.kind == "policy":
         return f"{card.name}={card.policy}"
-    if card.kind == "python":  # its name ends in what follows the file
-        return f"{card.name.removesuffix(card.policy)}={place / card.files[0]}{card.policy}"
+    if card.kind == "python":
+        return f"{card.name}={place / card.files[0]}{card.policy}"
     one = card.files[0] if len(card.files) == 1 else f"*{Path(card.files[0]).suffix}"
     return f"{card.name}={place / one}"
 
 
 def read_result(folder: str | Path) -> Result:
     """Return a finished result.
-
-    Parameters
-    ----------
-    folder
-        Its folder.
 
     Raises
     ------

@@ -67,8 +67,6 @@ def run_entry(
 
     Parameters
     ----------
-    entry
-        The entry.
     tasks
         The tasks; those of settings to which it does not belong are passed over.
     out
@@ -140,7 +138,7 @@ def _candidate(entry: Entry, setting: str) -> Candidate:
     """Return an entry as a setting reads it; a task without logs serves to ask."""
     probe = next(one for one in all_tasks().values() if one.task.setting_name == setting and one.is_small)
     sweep = probe.sweep([entry.text])
-    candidates = read_candidates(sweep)
+    candidates = read_candidates(sweep, probe.task.setting.policies)
     if len(candidates) != 1:
         raise OptionsError(
             f"{entry.text}: stands for {len(candidates)} candidates, expected one; trainings of one method are one "
@@ -160,8 +158,7 @@ def _division(entry: Entry, fitting: Sequence[tuple[Named, Candidate]], tell: Co
     """Return the division, after a check that it lets the entry in on all tasks."""
     loosest = 0
     for named, candidate in fitting:
-        sweep = named.sweep([entry.text])
-        known = knowledge(named, sweep, world_of(named, sweep), candidate, runs_python=True)
+        known = knowledge(world_of(named, named.sweep([entry.text])), runs_python=True)
         least = strictest(known)
         words = forbidden(known, entry.division or least)
         if words:

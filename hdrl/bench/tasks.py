@@ -136,8 +136,6 @@ class Named:
 
         Parameters
         ----------
-        candidates
-            Who is judged.
         changes
             Keys of the sweep that are others.
         metrics
@@ -193,11 +191,6 @@ def all_tasks() -> dict[str, Named]:
 
 def read_task(name: str) -> Named:
     """Return a task.
-
-    Parameters
-    ----------
-    name
-        Its name.
 
     Raises
     ------

@@ -15,7 +15,8 @@ with an axis more in front: the functions know only one environment, and a loop 
     from hdrl.compiled.cache import cache_folder
     from hdrl.compiled.fields import first_row_of, new_arrays, own, repeated, shared
     from hdrl.compiled.jit import entry_in, jit
-    from hdrl.compiled.lend import Lent, take_as
+    from hdrl.compiled.borrow import take_as
+    from hdrl.compiled.lend import Lent
     from hdrl.compiled.rows import moved_to
 
     class State(NamedTuple):

@@ -78,15 +78,7 @@ def _type_of(argument: Any) -> str:
 
 @dataclass(frozen=True)
 class Code:
-    """Machine code of a bare function.
-
-    Parameters
-    ----------
-    symbol
-        What the function is called in it.
-    machine
-        An object file.
-    """
+    """Machine code of a bare function."""
 
     symbol: str
     machine: bytes
@@ -97,13 +89,7 @@ class Code:
 
     @classmethod
     def read(cls, content: bytes) -> Code:
-        """Return what a file holds.
-
-        Parameters
-        ----------
-        content
-            The file's.
-        """
+        """Return what a file holds."""
         symbol, _, machine = content.partition(b"\n")
         return cls(symbol.decode(), machine)
 
@@ -170,8 +156,6 @@ class BareEntry:
     ----------
     function
         The function; see `hdrl.compiled.jit.entry_in`.
-    folder
-        The folder of the cache.
     usual
         The same, compiled and cached by Numba's own means.
     compiled

@@ -6,6 +6,24 @@ indices into arrays of one dimension must not be negative: no compiled code look
 
 from __future__ import annotations
 
-from hdrl.compiled.jit import by_way
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from hdrl.compiled.jit import Later, by_way
+from hdrl.compiled.ways import IS_FAST
 
 borrow = by_way("borrow.borrow")
+
+
+def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
+    """Return the compiled function that turns `Lent.places` into a borrowed tuple.
+
+    Parameters
+    ----------
+    example
+        Returns a tuple of the same types; it is called when something is compiled.
+    """
+    if not IS_FAST:
+        return by_way("plain.itself")
+    return Later(lambda: import_module("hdrl.compiled.fast.lend").take_as(example))

@@ -238,13 +238,6 @@ def announce_compiling(folder: Path, text: str = SIMULATOR) -> None:
     """Say that code is compiled into a folder now, once, unless `compile_once` has said so.
 
     Whoever calls a simulation or makes an environment from Python would otherwise wait for half a minute unawares.
-
-    Parameters
-    ----------
-    folder
-        The folder of the cache.
-    text
-        What is said.
     """
     if folder not in _announcements.expected | _announcements.surprising:
         _announcements.surprising.add(folder)
@@ -258,10 +251,6 @@ def compile_once(
 
     Parameters
     ----------
-    folder
-        The folder of the cache.
-    name
-        What of it is compiled.
     text
         What to say before it takes long.
     run
@@ -286,10 +275,6 @@ class CachedCode:
 
     Parameters
     ----------
-    folder
-        Where it is.
-    n_bytes
-        How much it takes.
     used_s
         When it was last used, in seconds since 1970.
     """

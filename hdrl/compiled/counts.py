@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.borrow import take_as
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import take_as
 
 ALL_LEGAL = -1
 """What `take_actions` returns if no action is illegal."""

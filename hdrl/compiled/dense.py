@@ -71,15 +71,7 @@ def n_units(widths: NDArray[np.int64]) -> int:
 
 
 def new_units(widths: NDArray[np.int64], block: int) -> NDArray[np.float32]:
-    """Return the units of a block, all 0: of shape ``(n_units(widths), block)``, and where cache lines begin.
-
-    Parameters
-    ----------
-    widths
-        As in `n_units`.
-    block
-        How many rows there are.
-    """
+    """Return the units of a block, all 0: of shape ``(n_units(widths), block)``, and where cache lines begin."""
     n = n_units(widths) * block
     numbers = np.zeros(n + _LINE // 4, np.float32)
     first = -numbers.ctypes.data % _LINE // 4
@@ -87,13 +79,7 @@ def new_units(widths: NDArray[np.int64], block: int) -> NDArray[np.float32]:
 
 
 def n_weights(widths: NDArray[np.int64]) -> int:
-    """Return how many numbers the padded weights of all layers are.
-
-    Parameters
-    ----------
-    widths
-        As in `n_units`.
-    """
+    """Return how many numbers the padded weights of all layers are."""
     return sum((_full(n_in) + 1) * _full(n_out) for n_in, n_out in pairwise(widths.tolist()))
 
 

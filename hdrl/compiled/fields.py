@@ -120,8 +120,6 @@ def names_of(kind: type[tuple[Any, ...]], *roles: Role, is_output: bool | None =
     ----------
     kind
         The class of the named tuple.
-    roles
-        The parts.
     is_output
         Whether they are handed out; ``None``: all.
     """
@@ -153,8 +151,6 @@ def sizes_of(kind: type[tuple[Any, ...]], given: Mapping[str, NDArray[Any]]) -> 
     ----------
     kind
         The class of the named tuple.
-    given
-        Arrays by name.
     """
     sizes: dict[str, int] = {}
     for name, array in given.items():
@@ -196,13 +192,7 @@ def new_arrays(
 
 
 def copied(state: T) -> T:
-    """Return a state with arrays of its own: what episodes begin with (`restoring`).
-
-    Parameters
-    ----------
-    state
-        The arrays.
-    """
+    """Return a state with arrays of its own: what episodes begin with (`restoring`)."""
     return type(state)(*(array.copy() for array in state))
 
 
@@ -214,48 +204,22 @@ def _with_own(state: T, change: Callable[[NDArray[Any]], NDArray[Any]]) -> T:
 
 
 def repeated(state: T, n_rows: int) -> T:
-    """Return a batch of equal environments, each with arrays of its own, for one thread.
-
-    Parameters
-    ----------
-    state
-        The arrays of one.
-    n_rows
-        How many there are to be.
-    """
+    """Return a batch of equal environments, each with arrays of its own, for one thread."""
     return _with_own(state, lambda array: np.stack([array] * n_rows))
 
 
 def alone(state: T) -> T:
-    """Return an environment as a batch of one; its arrays are views.
-
-    Parameters
-    ----------
-    state
-        The arrays of the environment.
-    """
+    """Return an environment as a batch of one; its arrays are views."""
     return _with_own(state, lambda array: array[None])
 
 
 def first_of(batch: T) -> T:
-    """Return the first environment of a batch; its arrays are views.
-
-    Parameters
-    ----------
-    batch
-        The arrays of the batch.
-    """
+    """Return the first environment of a batch; its arrays are views."""
     return _with_own(batch, lambda array: array[0])
 
 
 def for_another_thread(batch: T) -> T:
-    """Return the same environments with scratch of their own.
-
-    Parameters
-    ----------
-    batch
-        The arrays of the batch.
-    """
+    """Return the same environments with scratch of their own."""
     return _replaced(batch, {name: getattr(batch, name).copy() for name in names_of(type(batch), Role.SCRATCH)})
 
 
@@ -267,11 +231,6 @@ def saved(batch: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
     """Return the arrays of a batch that change from step to step, by name, but for what is handed out.
 
     They are views, structured arrays as bytes, which may be written to.
-
-    Parameters
-    ----------
-    batch
-        The arrays of the batch.
     """
     fields = fields_of(type(batch))
     own = {name: one for name, one in _by_name(batch).items() if fields[name].role is Role.OWN and one.size}

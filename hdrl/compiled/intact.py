@@ -54,11 +54,6 @@ def _function_of(path: Path) -> str:
 def writing(folder: Path) -> Iterator[None]:
     """Let one process at a time write compiled code to a folder, and note the checksums of what is there afterwards.
 
-    Parameters
-    ----------
-    folder
-        The folder of the cache.
-
     Yields
     ------
     None
@@ -110,13 +105,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def damaged_in(folder: Path) -> set[str]:
-    """Return the functions whose compiled code is not as it was written, or not written by this user or root.
-
-    Parameters
-    ----------
-    folder
-        The folder of the cache.
-    """
+    """Return the functions whose compiled code is not as it was written, or not written by this user or root."""
     sums = _sums_in(folder)
     files = {str(path.relative_to(folder)): path for path in _files_in(folder)}
     names = files.keys() | sums.keys()
@@ -124,13 +113,7 @@ def damaged_in(folder: Path) -> set[str]:
 
 
 def remove_damaged(folder: Path) -> bool:
-    """Remove compiled code that is not as it was written; return whether there was any.
-
-    Parameters
-    ----------
-    folder
-        The folder of the cache.
-    """
+    """Remove compiled code that is not as it was written; return whether there was any."""
     damaged = damaged_in(folder)
     if damaged:
         if (folder / SUMS).is_dir():

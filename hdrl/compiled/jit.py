@@ -37,6 +37,13 @@ def _numba() -> Any:
     return numba
 
 
+def _parts() -> Any:
+    _numba()
+    from hdrl.compiled.fast import parts
+
+    return parts
+
+
 def _linking() -> Any:
     _numba()
     from hdrl.compiled.fast import linking
@@ -49,8 +56,6 @@ class Later:
 
     Parameters
     ----------
-    load
-        Returns the function.
     py_func
         The function in Python, if there is one.
     """
@@ -96,7 +101,7 @@ def jit(function: F) -> F:
 
     def compiled() -> Any:
         numba = _numba()
-        part = _linking().PART if IS_FAST else {}
+        part = _parts().PART if IS_FAST else {}
         return numba.njit(**_COMMON, **part)(function)
 
     return cast("F", Later(compiled, function))
@@ -147,7 +152,7 @@ class _Entry:
     def _dispatcher(self) -> Any:
         numba = _numba()
         with _kept_in(self._folder):
-            compiled = numba.njit(**_COMMON, **_linking().WHOLE)(self._function)
+            compiled = numba.njit(**_COMMON, **_parts().WHOLE)(self._function)
             # where Numba itself puts its own
             compiled._cache = _linking().EntryCache(self._function, self._folder, self._text)  # noqa: SLF001
         return compiled
@@ -195,8 +200,6 @@ def entry_in(folder: Path, text: str = SIMULATOR) -> Callable[[F], F]:
 
     Parameters
     ----------
-    folder
-        The folder of the cache, see `hdrl.compiled.cache.cache_folder`.
     text
         What is said before it takes long to compile.
     """

@@ -2,19 +2,17 @@
 
 A compiled function that Python calls looks at each of its arrays anew in every call, a tenth of a microsecond for each,
 and more if they have left the cache meanwhile. `Lent` writes down once where the arrays of a named tuple lie; what
-`take_as` returns reads that as a tuple.
+`hdrl.compiled.borrow.take_as` returns reads that as a tuple.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from importlib import import_module
+from collections.abc import Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.jit import Later, by_way
 from hdrl.compiled.ways import IS_FAST
 
 Places: TypeAlias = Any
@@ -63,16 +61,3 @@ def _flat(arrays: tuple[Any, ...]) -> Iterator[NDArray[Any]]:
             yield from _flat(one)
         else:
             yield one
-
-
-def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
-    """Return the compiled function that turns `Lent.places` into a borrowed tuple.
-
-    Parameters
-    ----------
-    example
-        Returns a tuple of the same types; it is called when something is compiled.
-    """
-    if not IS_FAST:
-        return by_way("plain.itself")
-    return Later(lambda: import_module("hdrl.compiled.fast.lend").take_as(example))

@@ -36,8 +36,6 @@ def moved_to(state, batch, row):  # type: ignore[no-untyped-def]
         The tuple, which was made of some row of the same batch.
     batch
         The arrays of the batch. Those that have as many dimensions in both are shared.
-    row
-        Which row.
     """
     pairs = zip(state, batch, strict=True)
     return type(state)._make(_row_of(own, whole, row) for own, whole in pairs)

@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import SimulationError
-from hdrl.compiled.borrow import borrow
+from hdrl.compiled.borrow import borrow, take_as
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable, check_status
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_count, new_counts, take_actions
 from hdrl.compiled.fields import first_row_of
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Lent, take_as
+from hdrl.compiled.lend import Lent
 from hdrl.compiled.rows import moved_to
 from hdrl.compiled.team import LEADER, Team, enter_round, leave_round, new_team, request_of, take_row
 
@@ -108,12 +108,8 @@ class Served(Generic[T]):
     ----------
     call
         The compiled function.
-    requests
-        The table of requests.
     asked
         Returns of a batch, a request and its numbers all that is looked up in tables, for messages.
-    n_results
-        How many results there are of each environment.
     """
 
     def __init__(
@@ -156,8 +152,6 @@ class Served(Generic[T]):
             The arrays; what the episodes consist of has been written into them.
         team
             Who shares the rows, see `hdrl.compiled.team`.
-        chosen
-            Which of all environments.
         counts
             What is kept of the steps, where a reset writes something into it, such as masks.
 
@@ -175,8 +169,6 @@ class Served(Generic[T]):
 
         Parameters
         ----------
-        batch, counts, team, chosen
-            See `reset`.
         actions
             An action for each of all environments.
 
@@ -200,17 +192,7 @@ class Served(Generic[T]):
         numbers: NDArray[np.int64] = NO_NUMBERS,
         counts: Lent[Counts] = _NO_COUNTS,
     ) -> NDArray[np.float64]:
-        """Carry out any other request in chosen environments, on one thread; return the results, by number and row.
-
-        Parameters
-        ----------
-        batch, chosen, counts
-            See `reset`.
-        request
-            Which one.
-        numbers
-            What it depends on.
-        """
+        """Carry out any other request in chosen environments, on one thread; return the results, by number and row."""
         results = np.zeros((self._n_results, len(chosen)))
         self._serve(batch, counts, new_team(len(chosen)), request, LEADER, chosen, numbers, results)
         return results
@@ -253,8 +235,6 @@ def serving(
         The table of requests; the first are `RESET` and `STEP`.
     module
         Name of the kernel's module, under which the code is cached.
-    asked, n_results
-        See `Served`.
     excused
         The compiled ``excused(batch)``: which action is legal whatever the mask says, or `NO_ACTION`.
     """

@@ -48,8 +48,6 @@ def new_team(n_rows: int, n_members: int = 1, patience: int = PATIENCE) -> Team:
     ----------
     n_rows
         How many rows there are to share.
-    n_members
-        Among how many.
     patience
         How often who helps looks for an open round before giving up.
     """

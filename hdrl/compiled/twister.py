@@ -40,13 +40,6 @@ def _words_of(sequence: np.random.SeedSequence) -> NDArray[np.uint32]:
 def twister_state(seed: int, name: str) -> NDArray[np.uint32]:
     """Return the state of a named random stream.
 
-    Parameters
-    ----------
-    seed
-        Seed of the experiment.
-    name
-        Name of the stream.
-
     Returns
     -------
     numpy.ndarray
@@ -60,13 +53,7 @@ def twister_state(seed: int, name: str) -> NDArray[np.uint32]:
 
 
 def python_twister_state(seed: int) -> NDArray[np.uint32]:
-    """Return the state that ``random.seed(seed)`` leaves Python's own generator in.
-
-    Parameters
-    ----------
-    seed
-        Any integer.
-    """
+    """Return the state that ``random.seed(seed)`` leaves Python's own generator in."""
     import random  # noqa: TID251 - its state is taken, nothing global is touched
 
     return np.array(random.Random(seed).getstate()[1], dtype=np.uint32)

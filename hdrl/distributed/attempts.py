@@ -67,13 +67,6 @@ class Attempted:
 def attempt(function: Callable[[Any], Any], task: Any) -> Attempted:
     """Call a function and return what came of it, whatever it is but Ctrl-C.
 
-    Parameters
-    ----------
-    function
-        What to call.
-    task
-        Its argument.
-
     Raises
     ------
     KeyboardInterrupt
@@ -90,15 +83,7 @@ def attempt(function: Callable[[Any], Any], task: Any) -> Attempted:
 
 
 def too_often(description: str, last: str) -> WorkerDied:
-    """Return the error for a task that ended its worker as often as is allowed.
-
-    Parameters
-    ----------
-    description
-        The task, in words.
-    last
-        How the last worker ended.
-    """
+    """Return the error for a task that ended its worker as often as is allowed."""
     died = f"its worker died {MAX_ATTEMPTS} times, the last one {last}"
     return WorkerDied(f"{description}: {died}; what finished is kept")
 

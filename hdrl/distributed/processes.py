@@ -49,8 +49,6 @@ def run_in_processes(
 
     Parameters
     ----------
-    function, tasks, n_workers, describe, starting, meanwhile
-        As there.
     keep
         Told every result.
 

@@ -36,8 +36,6 @@ def run_on_ray(
 
     Parameters
     ----------
-    function, tasks, describe
-        As there.
     address
         Address of a running cluster (``auto``, ``host:port`` or ``ray://host:port``); ``None`` means the
         one that RAY_ADDRESS names (every Ray job has it), and without it starts one here. Where a

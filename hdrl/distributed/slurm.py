@@ -127,11 +127,6 @@ class SlurmJob:
 def sbatch_text(job: SlurmJob) -> str:
     """Return a file for sbatch.
 
-    Parameters
-    ----------
-    job
-        What it is about.
-
     Raises
     ------
     OptionsError

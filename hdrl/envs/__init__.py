@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from hdrl.envs.picks import PickEnv, PickSpec, follow
     from hdrl.envs.row_pick import RowLayout, RowPickEnv, RowPickVectorEnv
     from hdrl.envs.single import SingleEnv
-    from hdrl.settings.batch.envs.job_index import JobIndexEnv, JobIndexVectorEnv
-    from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
-    from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
-    from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv, PolicyPairVectorEnv
 
 ENVIRONMENTS = {
     "hdrl/JobPick-v0": "hdrl.settings.batch.envs.job_pick:JobPick",
@@ -63,6 +59,9 @@ _HOMES = {
     ),
     "hdrl.envs.picks": ("PickEnv", "PickSpec", "follow"),
     "hdrl.envs.single": ("SingleEnv",),
+}
+
+_OF_BATCH_JOBS = {
     "hdrl.settings.batch.envs.job_index": (
         "JobIndexEnv",
         "JobIndexVectorEnv",
@@ -77,20 +76,14 @@ _HOMES = {
         "PolicyPairVectorEnv",
     ),
 }
+"""Public names of `hdrl.batch` that have long been importable from here."""
 
 __all__ = [
     "ENVIRONMENTS",
     "EpisodePlan",
-    "JobIndexEnv",
-    "JobIndexVectorEnv",
-    "JobPickEnv",
-    "JobPickPlayer",
-    "JobPickVectorEnv",
     "NativeVectorEnv",
     "PickEnv",
     "PickSpec",
-    "PolicyPairEnv",
-    "PolicyPairVectorEnv",
     "RowLayout",
     "RowPickEnv",
     "RowPickVectorEnv",
@@ -103,4 +96,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it lives."""
-    return load_name(__name__, _HOMES, name)
+    return load_name(__name__, {**_HOMES, **_OF_BATCH_JOBS}, name)

@@ -120,8 +120,6 @@ def part_bounds(part: Part, n_jobs: int, *, name: str = "workload") -> tuple[int
     ----------
     part
         Its name, or its bounds as fractions or places.
-    n_jobs
-        Jobs of the workload.
     name
         What the workload is called, for messages.
 
@@ -159,8 +157,6 @@ def window_of_row(windows: NDArray[np.int64], row: int) -> Window:
     windows
         Of each row the workload, the start and the number of jobs, not above 0 where none has begun; shape
         ``(n_rows, 3)``.
-    row
-        Which row.
 
     Raises
     ------
@@ -193,8 +189,6 @@ def plan_episodes(
         ``"random"``: anywhere in the part (the default if ``n_jobs`` is given). ``"consecutive"``: windows that do not
         overlap, one after the other from the beginning of the part, workload after workload. A number, or several:
         these places, counted from the beginning of the *workload*.
-    part
-        See `Part`.
     names
         Names of the workloads, for messages.
 

@@ -23,8 +23,6 @@ class Helpers:
 
     Parameters
     ----------
-    n
-        How many.
     serve
         A method: what a thread does when it is called, with its number, from 1 on; it returns when nothing has been to
         do for a while. Its object is not kept alive by threads that are asleep.

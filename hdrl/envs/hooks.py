@@ -27,8 +27,6 @@ class Hooks:
 
         Parameters
         ----------
-        row
-            Which row.
         episode
             Number of the episode, from 0 on after seeding.
         seed
@@ -67,8 +65,6 @@ class Hooks:
 
         Parameters
         ----------
-        chosen
-            Which of all rows.
         actions
             An action for each of all rows; they are copied to ``_actions``.
 

@@ -31,8 +31,6 @@ def index_spaces(n_weights: int, largest: float) -> tuple[spaces.Box, spaces.Box
 
     Parameters
     ----------
-    n_weights
-        How many weights there are.
     largest
         By how much they may differ from those by hand.
     """
@@ -46,10 +44,6 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
 
     Parameters
     ----------
-    num_envs
-        Number of rows.
-    n_weights, largest
-        See `index_spaces`.
     autoreset_mode
         ``NEXT_STEP`` or ``SAME_STEP``.
     """
@@ -160,13 +154,7 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
         return {"seed": self._seed, "episode": self._episode, "has_ended": self._has_ended.copy()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was called.
-
-        Parameters
-        ----------
-        state
-            What it returned.
-        """
+        """Go on where `state_dict` was called."""
         self._seed, self._episode = state["seed"], int(state["episode"])
         self._has_ended = np.array(state["has_ended"], dtype=np.bool_)
         self._is_begun = True
@@ -224,8 +212,6 @@ class IndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]], abc.ABC):
 
     Parameters
     ----------
-    n_weights, largest
-        See `index_spaces`.
     simulate
         Simulates the load with some weights and a seed, and returns the Trace.
     """

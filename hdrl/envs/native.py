@@ -236,11 +236,6 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from where another environment, made of the same arguments, was.
 
-        Parameters
-        ----------
-        state
-            What its `state_dict` returned.
-
         Raises
         ------
         OptionsError

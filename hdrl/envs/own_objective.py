@@ -36,10 +36,6 @@ class OwnObjective:
 
     Parameters
     ----------
-    function
-        Returns its value.
-    name
-        What it is called.
     path
         The file that it comes from, if any.
     lower_is_better
@@ -97,8 +93,6 @@ class OwnObjective:
 
         Parameters
         ----------
-        rows
-            Which rows.
         columns
             The metrics of all rows by name.
         """
@@ -110,13 +104,6 @@ class OwnObjective:
 
 class OwnPay:
     """Pays what a user's own objective has grown by, in each row of a batch.
-
-    Parameters
-    ----------
-    objective
-        The objective.
-    n_rows
-        Rows of the batch.
 
     Attributes
     ----------
@@ -139,8 +126,6 @@ class OwnPay:
 
         Parameters
         ----------
-        rows
-            Which rows.
         columns
             The metrics of all rows by name.
         rewards, returns

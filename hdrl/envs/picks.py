@@ -33,8 +33,6 @@ def follow(decisions: Decisions[TraceT], choose: Callable[[Sequence[int]], int])
 
     Parameters
     ----------
-    decisions
-        The simulation.
     choose
         Returns the place of one of the items that wait.
     """
@@ -52,8 +50,6 @@ class PickEnv(gymnasium.Env[NDArray[np.float32], np.int64], Generic[MachineT, Lo
 
     Parameters
     ----------
-    machine, load
-        What is simulated.
     n_jobs, start, part
         Which windows of the load, see `hdrl.envs.episodes.plan_episodes`.
 
@@ -157,8 +153,6 @@ class PickSpec(EnvironmentSpec[OptionsT, SweepT, MachineT, LoadT]):
     ----------
     name
         The name under which Gymnasium knows it.
-    env
-        The class.
     """
 
     id = ""

@@ -39,15 +39,6 @@ def read_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
 def check_choice(what: str, name: object, known: Collection[str]) -> None:
     """Refuse a name that is not known.
 
-    Parameters
-    ----------
-    what
-        The argument.
-    name
-        Its value.
-    known
-        The names that there are.
-
     Raises
     ------
     OptionsError
@@ -86,8 +77,6 @@ def rows_to_reset(mask: object, num_envs: int) -> NDArray[np.bool_]:
     ----------
     mask
         Booleans of shape ``(num_envs,)`` with at least one true; ``None``: all rows.
-    num_envs
-        Number of rows.
 
     Raises
     ------
@@ -128,8 +117,6 @@ def checked_count(name: str, value: object, *, or_else: str = "") -> int:
 
     Parameters
     ----------
-    name
-        Name of the argument.
     value
         A whole number of at least 1.
     or_else
@@ -167,8 +154,6 @@ def check_reset_options(options: Iterable[str], more: Iterable[str]) -> None:
 
     Parameters
     ----------
-    options
-        Names of the options.
     more
         Names that the environment knows in addition to ``reset_mask`` and ``episode``.
 
@@ -190,8 +175,6 @@ def seed_of_each_row(seed: int | Sequence[int | None] | None, num_envs: int) -> 
     ----------
     seed
         The seed of the first row, the others following; or one of each row; or ``None``.
-    num_envs
-        Number of rows.
 
     Raises
     ------
@@ -216,8 +199,6 @@ def episode_of_each_row(episodes: object, num_envs: int) -> NDArray[np.int64]:
     ----------
     episodes
         A number from 0 on, or one for each row.
-    num_envs
-        Number of rows.
 
     Raises
     ------

@@ -85,13 +85,7 @@ class RowLayout:
         return self.n_row_actions + self.extra_actions.index(name)
 
     def name_of(self, action: int) -> str | None:
-        """Return the name of an extra action, ``None`` for one that picks a row.
-
-        Parameters
-        ----------
-        action
-            Its number.
-        """
+        """Return the name of an extra action, ``None`` for one that picks a row."""
         return None if action < self.n_row_actions else self.extra_actions[action - self.n_row_actions]
 
 
@@ -100,15 +94,6 @@ class RowPickVectorEnv(NativeVectorEnv):
 
     A subclass does what `NativeVectorEnv` asks for, and writes ``_row_masks`` (int8, shape ``(num_envs, n_rows)``)
     where it writes ``_masks``.
-
-    Parameters
-    ----------
-    num_envs
-        Number of environments.
-    layout
-        The table and the actions.
-    autoreset_mode, copy, n_threads
-        See `NativeVectorEnv`.
 
     Attributes
     ----------

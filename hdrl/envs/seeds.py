@@ -48,13 +48,7 @@ def episode_seed(key: int, episode: int) -> int:
 
 
 def seed_key(seed: int) -> int:
-    """Return 64 random bits that depend on a seed.
-
-    Parameters
-    ----------
-    seed
-        The seed of an environment.
-    """
+    """Return 64 random bits that depend on a seed."""
     return int(seed_sequence(seed, "env").generate_state(1, np.uint64)[0])
 
 
@@ -65,11 +59,6 @@ def fresh_seed() -> int:
 
 def checked_seed(seed: object) -> int:
     """Return a seed if it is one.
-
-    Parameters
-    ----------
-    seed
-        What was given.
 
     Raises
     ------

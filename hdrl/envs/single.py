@@ -26,8 +26,6 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
     ----------
     batch
         A batch of one row without autoreset; ``None``: one of ``batch_class``.
-    **arguments
-        What that is made of.
 
     Attributes
     ----------
@@ -69,11 +67,6 @@ class SingleEnv(gymnasium.Env[NDArray[Any], np.int64]):
 
     def step(self, action: int | np.int64) -> tuple[NDArray[Any], float, bool, bool, Info]:
         """Carry out an action.
-
-        Parameters
-        ----------
-        action
-            A legal one.
 
         Returns
         -------

@@ -104,14 +104,10 @@ def measure_device(
 
     Parameters
     ----------
-    device
-        A name of `DEVICES`.
     max_steps
         The limit; it ends earlier at a return of `STOP_RETURN`, or after `MAX_MINUTES`.
     seed
         Seed of the agent and the environment.
-    clock
-        Seconds that go on.
 
     Raises
     ------
@@ -157,13 +153,7 @@ def measure_device(
 
 
 def compared(speeds: Sequence[DeviceSpeed]) -> list[tuple[str, str, float]]:
-    """Return what was measured and what was published: kind of device, name, steps per second; fastest first.
-
-    Parameters
-    ----------
-    speeds
-        What was measured.
-    """
+    """Return what was measured and what was published: kind of device, name, steps per second; fastest first."""
     ours = [(one.device, one.name, one.steady_per_s) for one in speeds]
     theirs = [(kind, f"{name} (published)", rate) for name, (rate, kind) in PUBLISHED.items()]
     return sorted([*ours, *theirs], key=lambda row: -row[2])

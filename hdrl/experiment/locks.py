@@ -16,11 +16,6 @@ def lock(descriptor: int) -> bool:
     """Lock an open file or folder until it is closed; tell whether nobody else holds it.
 
     Where there are no locks, nobody does.
-
-    Parameters
-    ----------
-    descriptor
-        Its number.
     """
     try:
         import fcntl
@@ -41,13 +36,7 @@ def lock(descriptor: int) -> bool:
 
 
 def is_held(path: Path) -> bool | None:
-    """Tell whether some process holds the lock on a file or folder; ``None`` where that cannot be known.
-
-    Parameters
-    ----------
-    path
-        The file or folder.
-    """
+    """Tell whether some process holds the lock on a file or folder; ``None`` where that cannot be known."""
     try:
         import fcntl
 

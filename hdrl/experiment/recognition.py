@@ -57,15 +57,7 @@ def is_sketch(text: str) -> bool:
 
 
 def known_share(sketch: str, runs: Runs) -> float:
-    """Return which share of the runs of items a sketch knows, 0 to 1; of many items this is an estimate.
-
-    Parameters
-    ----------
-    sketch
-        What `sketch_of` returned.
-    runs
-        What `runs_of` returned for the items.
-    """
+    """Return which share of the runs of items a sketch knows, 0 to 1; of many items this is an estimate."""
     known = _read(sketch)
     if len(known) >= SIZE:  # larger ones were left out
         runs = runs[runs <= known.max()]
@@ -78,13 +70,7 @@ def _read(sketch: str) -> NDArray[np.uint64]:
 
 
 def runs_of(marks: Marks) -> Runs:
-    """Return the hashes of all different runs that say something, ascending.
-
-    Parameters
-    ----------
-    marks
-        Marks of the items.
-    """
+    """Return the hashes of all different runs that say something, ascending."""
     if len(marks) < LENGTH:
         return np.zeros(0, dtype=np.uint64)
     runs = np.lib.stride_tricks.sliding_window_view(np.asarray(marks, dtype=np.int64), LENGTH)

@@ -25,8 +25,6 @@ def boxes(
 
     Parameters
     ----------
-    runs
-        The runs.
     values
         For each run its numbers by group; a group without any is left out.
     groups

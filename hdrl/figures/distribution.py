@@ -25,12 +25,6 @@ def distribution(
 
     Parameters
     ----------
-    runs
-        The runs.
-    values
-        The numbers of each.
-    quantity
-        What they are.
     items
         Whose they are, for the vertical axis.
     facts

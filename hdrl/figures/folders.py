@@ -20,8 +20,6 @@ def run_folders(folder: str | Path, main_file: str) -> list[Path]:
     ----------
     folder
         A run folder, or the folder of an experiment with several runs.
-    main_file
-        The file without which a folder is no run.
 
     Raises
     ------

@@ -45,24 +45,12 @@ def losses(folders: object, ax: Axes | None = None, *, places: Sequence[int] | N
 
 
 def rewards(folders: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
-    """Draw the sum of the rewards of each episode.
-
-    Parameters
-    ----------
-    folders, ax, places
-        As in `losses`.
-    """
+    """Draw the sum of the rewards of each episode."""
     return learning_curves(folders, REWARDS, ("Reward", "episode", "sum of rewards"), ax=ax, places=places)
 
 
 def as_folders(folders: object) -> list[Path]:
-    """Return folders given as one or as several.
-
-    Parameters
-    ----------
-    folders
-        A path, or several.
-    """
+    """Return folders given as one or as several."""
     if isinstance(folders, list | tuple):
         return [Path(folder) for folder in folders]
     return [Path(str(folders))]
@@ -73,8 +61,6 @@ def running_mean(values: NDArray[np.float64], width: int) -> NDArray[np.float64]
 
     Parameters
     ----------
-    values
-        The numbers.
     width
         How many belong to a mean, at least 1.
     """
@@ -99,8 +85,6 @@ def learning_curves(
     ----------
     folders
         Folder of a training, or several.
-    log
-        Which numbers.
     words
         Title, and what the two axes show.
     is_time

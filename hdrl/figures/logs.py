@@ -56,13 +56,6 @@ PROBABILITY = "probability."
 def learning_log(folder: str | Path, log: Log) -> FloatArray:
     """Return the numbers of one log of a training, in the order in which they came.
 
-    Parameters
-    ----------
-    folder
-        Folder of the run.
-    log
-        Which numbers.
-
     Raises
     ------
     ReadError
@@ -101,8 +94,6 @@ def training_table(folder: str | Path, name: str = "training.csv") -> dict[str, 
 
     Parameters
     ----------
-    folder
-        Folder of the run.
     name
         ``training.csv``, a row per update, or ``episodes.csv``, a row per episode.
 
@@ -130,11 +121,6 @@ def training_table(folder: str | Path, name: str = "training.csv") -> dict[str, 
 
 def action_probabilities(folder: str | Path) -> tuple[FloatArray, list[str]]:
     """Return how probable each action was at the first decision, update by update, and the names of the actions.
-
-    Parameters
-    ----------
-    folder
-        Folder of the run.
 
     Returns
     -------

@@ -15,8 +15,6 @@ def metrics_bars(values: Mapping[str, Mapping[str, float]], metrics: Mapping[str
 
     Parameters
     ----------
-    values
-        For each run by name its metrics by name.
     metrics
         Which metrics, with what they mean.
     """

@@ -88,12 +88,8 @@ def metric_form(metric: str, info: MetricInfo | None, values: Iterable[float | N
 
     Parameters
     ----------
-    metric
-        Name of the metric.
     info
         What it means; without it, its values are pure numbers.
-    values
-        The values.
     """
     known = [abs(value) for value in values if value is not None and math.isfinite(value)]
     if metric.endswith(_SHARES) and (info is None or info.unit == "1"):
@@ -125,8 +121,6 @@ def si_unit(largest: float, unit: str) -> tuple[float, str]:
 
     Parameters
     ----------
-    largest
-        The largest number to show.
     unit
         The unit, for instance ``"W"``.
     """
@@ -137,13 +131,7 @@ def si_unit(largest: float, unit: str) -> tuple[float, str]:
 
 
 def axis_number(value: float) -> str:
-    """Return a number for the tick of an axis: 1, 10, 1,000 and so on.
-
-    Parameters
-    ----------
-    value
-        The number.
-    """
+    """Return a number for the tick of an axis: 1, 10, 1,000 and so on."""
     sign, size = "\N{MINUS SIGN}" if value < 0 else "", abs(value)
     if size < 1e6:
         return f"{sign}{size:,g}"
@@ -156,8 +144,6 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
     Parameters
     ----------
-    names
-        The names.
     most
         How many are named; the others are counted.
     """

@@ -49,10 +49,6 @@ def over_time(
 
     Parameters
     ----------
-    runs
-        The runs.
-    steps
-        The function of each.
     title
         What stands above.
     quantity

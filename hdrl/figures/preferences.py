@@ -25,8 +25,6 @@ def action_preferences(
 
     Parameters
     ----------
-    folders
-        Folder of a training.
     ax
         Where to draw; a new figure by default.
     names_of

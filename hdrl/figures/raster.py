@@ -40,8 +40,6 @@ def coverage(
         Rows and columns of the picture.
     layer
         In which of several pictures each rectangle is, shape ``(n,)``; in the only one by default.
-    n_layers
-        How many pictures there are.
     extent
         What lies at the left and the right end of the picture, and at its first and last row; a first end may be
         above the last. Pixels from 0 on by default.

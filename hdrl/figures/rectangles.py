@@ -34,8 +34,6 @@ def draw_rectangles(
 
     Parameters
     ----------
-    ax
-        The axes.
     x, y
         First and last border of each rectangle, in the units of the axes; shape ``(n,)`` each.
     colour

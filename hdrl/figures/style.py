@@ -127,8 +127,6 @@ def canvas(
     ----------
     ax
         Axes of the caller, or ``None``.
-    n_rows, n_columns
-        How many axes are needed.
     size_in
         Width and height of a new figure in inches.
 
@@ -192,13 +190,7 @@ def line_style(index: int) -> str:
 
 
 def rgb(colours: Sequence[str]) -> NDArray[np.float64]:
-    """Return colours as red, green and blue from 0 to 1, shape ``(n, 3)``.
-
-    Parameters
-    ----------
-    colours
-        Hexadecimal colours.
-    """
+    """Return colours as red, green and blue from 0 to 1, shape ``(n, 3)``."""
     return np.array([[int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)] for text in colours]).reshape(-1, 3)
 
 
@@ -207,8 +199,6 @@ def shortened(text: str, length: int = MAX_LABEL) -> str:
 
     Parameters
     ----------
-    text
-        The text.
     length
         Characters that it may have, at least 3.
     """
@@ -225,15 +215,7 @@ def verbatim(text: str) -> str:
 
 
 def run_label(run: Drawn, runs: Sequence[Drawn]) -> str:
-    """Return what the legend calls a run: its name, and its policy where that differs between the runs.
-
-    Parameters
-    ----------
-    run
-        The run.
-    runs
-        All runs of the picture.
-    """
+    """Return what the legend calls a run: its name, and its policy where that differs between the runs."""
     policy = run.policy
     if policy and policy not in run.name and len({other.policy for other in runs}) > 1:
         return verbatim(shortened(f"{run.name} ({policy})"))
@@ -245,12 +227,8 @@ def entitle(ax: Axes, title: str, runs: Sequence[Drawn], facts: str = "") -> Non
 
     Parameters
     ----------
-    ax
-        The axes.
     title
         What the picture shows.
-    runs
-        The runs in it.
     facts
         What was simulated, in a line.
     """
@@ -263,15 +241,7 @@ def entitle(ax: Axes, title: str, runs: Sequence[Drawn], facts: str = "") -> Non
 
 
 def below_title(ax: Axes, text: str) -> None:
-    """Write a line between title and axes.
-
-    Parameters
-    ----------
-    ax
-        The axes.
-    text
-        The line.
-    """
+    """Write a line between title and axes."""
     note = ax.annotate(
         text,
         (0, 1),
@@ -299,12 +269,6 @@ def legend(
 
     Parameters
     ----------
-    ax
-        The axes.
-    n_entries
-        How many entries it has.
-    title
-        Its title.
     handles
         What to list; what has a label by default.
     of_runs
@@ -333,15 +297,7 @@ def legend(
 
 
 def time_axis(ax: Axes, runs: Sequence[Drawn]) -> float:
-    """Make the horizontal axis one of time and return the seconds of its unit.
-
-    Parameters
-    ----------
-    ax
-        The axes.
-    runs
-        The runs that must fit.
-    """
+    """Make the horizontal axis one of time and return the seconds of its unit."""
     first_s, last_s = common_span(runs)
     seconds, name = time_unit(last_s - first_s)
     ax.set_xlabel(f"time since the start of the simulation ({name})")
@@ -387,8 +343,6 @@ def save(figure: Figure, path: str | Path) -> None:
 
     Parameters
     ----------
-    figure
-        The figure.
     path
         The file; it is replaced if it is there.
 

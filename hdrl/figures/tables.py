@@ -56,8 +56,6 @@ def read_table_run(folder: Path, name: str | None = None, *, unit_word: str = "u
 
     Parameters
     ----------
-    folder
-        The folder.
     name
         A name for the run; that of the folder by default.
     unit_word
@@ -145,8 +143,6 @@ def queue_size(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int
 
     Parameters
     ----------
-    runs
-        The runs.
     ax
         Axes to draw on; new ones by default.
     places

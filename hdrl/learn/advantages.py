@@ -30,8 +30,6 @@ def gae(
 
     Parameters
     ----------
-    rewards
-        Of each step.
     values
         Of what was seen before each step.
     next_values
@@ -67,8 +65,6 @@ def discounted_returns(
 
     Parameters
     ----------
-    rewards
-        Of each step.
     terminated, truncated
         Whether the episode ended by itself, or was cut off.
     gamma

@@ -51,8 +51,6 @@ class Adversary:
     ----------
     agent
         The agent, which learns from `hdrl.learn.rollout.Steps`.
-    options
-        Its settings.
     generator
         Source of all its random numbers.
     begins_after

@@ -17,7 +17,7 @@ import abc
 import contextlib
 import functools
 from collections.abc import Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, cast
 
 import gymnasium as gym
 import torch
@@ -29,9 +29,6 @@ from hdrl.learn.config import Config as BaseConfig
 from hdrl.learn.device import CPU
 from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
-
-if TYPE_CHECKING:
-    from hdrl.learn.listener import Listener
 
 
 class Acted(NamedTuple):
@@ -62,6 +59,41 @@ class Descent(NamedTuple):
 
     optimizer: torch.optim.Optimizer
     max_norm: float | None
+
+
+class Listener(Protocol):
+    """What an agent's ``listener`` must be able to hear."""
+
+    def chose(self, agent: Agent, observations: Tensor, mask: Tensor | None, actions: Tensor) -> None:
+        """Hear what an agent has chosen.
+
+        Parameters
+        ----------
+        agent
+            The agent.
+        observations, mask
+            What it saw, as in `Agent.act`.
+        actions
+            Shape ``(n,)``, int64.
+        """
+
+    def happened(self, outcome: Outcome) -> None:
+        """Hear what the last choice led to; rows that are not valid were no decisions.
+
+        Parameters
+        ----------
+        outcome
+            Rewards and ends.
+        """
+
+    def learned(self, losses: Mapping[str, float]) -> None:
+        """Hear what an agent has learned from a batch.
+
+        Parameters
+        ----------
+        losses
+            Numbers by name.
+        """
 
 
 class Agent(abc.ABC):
@@ -198,11 +230,6 @@ class Agent(abc.ABC):
         ends with what `learn` returns. `learn` makes each step itself; workers that learn together make one with what
         all of them have found.
 
-        Parameters
-        ----------
-        batch
-            As in `learn`.
-
         Raises
         ------
         LearningError
@@ -223,11 +250,6 @@ class Agent(abc.ABC):
 
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return how likely each action is while training, shape ``(n, n_actions)``; each row sums to 1.
-
-        Parameters
-        ----------
-        observations, mask
-            As in `act`.
 
         Raises
         ------
@@ -285,11 +307,6 @@ class Agent(abc.ABC):
 
     def to(self, device: torch.device) -> None:
         """Let the networks compute elsewhere from now on.
-
-        Parameters
-        ----------
-        device
-            Where.
 
         Raises
         ------

@@ -35,8 +35,6 @@ def project(chances: Tensor, returns: Tensor, discounts: Tensor, atoms: Tensor) 
         How likely each atom is later, shape ``(n, n_atoms)``.
     returns, discounts
         What is earned until then, and by how much what comes later counts; shape ``(n,)``.
-    atoms
-        What `atoms_of` returned.
 
     Returns
     -------

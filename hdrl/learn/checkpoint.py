@@ -97,8 +97,6 @@ def checkpoint_of(
 
     Parameters
     ----------
-    agent
-        The agent.
     algorithm
         What its class is found by.
     environment
@@ -145,8 +143,6 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
     ----------
     path
         The file to make or to replace; its folder must exist.
-    checkpoint
-        Its content.
 
     Raises
     ------
@@ -217,8 +213,6 @@ def read_tensors(data: bytes, path: Path) -> Any:
 
     Parameters
     ----------
-    data
-        The bytes.
     path
         Where they come from, for messages.
 

@@ -35,13 +35,6 @@ def place_of(agent: object, method: str) -> str:
 def check_calls(agent: object, calls: Calls) -> None:
     """Refuse an object whose methods cannot be called as they will be.
 
-    Parameters
-    ----------
-    agent
-        The object.
-    calls
-        How they will be called.
-
     Raises
     ------
     AgentError
@@ -94,8 +87,6 @@ def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, e
 
     Parameters
     ----------
-    agent
-        The agent.
     observations, mask, explore
         As in `hdrl.learn.agent.Agent.act`.
 
@@ -173,8 +164,6 @@ def checked_probabilities(agent: Agent, observations: Tensor, mask: Tensor | Non
 
     Parameters
     ----------
-    agent
-        The agent.
     observations, mask
         As in `hdrl.learn.agent.Agent.act`.
 
@@ -200,8 +189,6 @@ def check_weights(agent: Agent, is_good: Callable[[Tensor], Tensor] | None = Non
 
     Parameters
     ----------
-    agent
-        The agent.
     is_good
         Which numbers are good; ``None``: all but NaN, since some networks hold infinities on purpose.
 

@@ -91,10 +91,6 @@ def check_used(config: type[Config], settings: Mapping[str, Any], given: Iterabl
 
     Parameters
     ----------
-    config
-        What the settings are of.
-    settings
-        All settings by name.
     given
         Names of those that a user chose.
     where

@@ -65,20 +65,12 @@ def moved(value: T, device: torch.device) -> T:
     ----------
     value
         Tensors on the CPU, anything else, and data classes, lists, tuples and dictionaries of them.
-    device
-        Where to.
     """
     return value if device == CPU else put(value, device)
 
 
 def put(value: Any, device: torch.device) -> Any:
-    """Return a value with all of its tensors on a device, wherever they were.
-
-    Parameters
-    ----------
-    value, device
-        As in `moved`.
-    """
+    """Return a value with all of its tensors on a device, wherever they were."""
     if isinstance(value, Tensor):
         return value.to(device)
     if isinstance(value, dict):

@@ -87,8 +87,6 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[]
         The agent; it does not learn.
     env
         Any Gymnasium environment with the agent's spaces.
-    seed
-        Seed of the environment.
     before
         Called before each decision; ``None``: nothing is.
     """

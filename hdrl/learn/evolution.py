@@ -136,8 +136,6 @@ class EvolutionAgent(Agent):
         ----------
         start
             Its first mean.
-        seed
-            What it draws by.
         population
             How many candidates a generation has.
 

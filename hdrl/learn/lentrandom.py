@@ -14,15 +14,7 @@ from hdrl.base.seeding import stream_seed
 
 
 class LentRandomness:
-    """Global generators that are seeded while they are lent, and afterwards are as they were before.
-
-    Parameters
-    ----------
-    seed
-        Seed of the experiment.
-    name
-        Name of the stream.
-    """
+    """Global generators that are seeded while they are lent, and afterwards are as they were before."""
 
     def __init__(self, seed: int, name: str) -> None:
         word = stream_seed(seed, name)

@@ -43,8 +43,6 @@ def nearest(point: Sequence[float], points: Sequence[Sequence[float]]) -> int:
 
     Parameters
     ----------
-    point
-        Where to measure from.
     points
         At least one. Those of another number of coordinates are farther away than all others.
     """
@@ -72,8 +70,6 @@ def specialists_of(state: Mapping[str, Any], where: str) -> list[Specialist]:
 
     Parameters
     ----------
-    state
-        What `with_specialists` returned.
     where
         Name of the model file, for messages.
 
@@ -97,8 +93,6 @@ class Switch:
 
     Parameters
     ----------
-    agent
-        The agent.
     specialists
         What was learned, at least one.
     point

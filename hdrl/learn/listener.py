@@ -1,51 +1,16 @@
-"""What hears of every decision of an agent, and of what it learns."""
+"""Telling who listens to an agent (`hdrl.learn.agent.Listener`), or not."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from hdrl.learn.agent import Agent
     from hdrl.learn.memory import Outcome
-
-
-class Listener(Protocol):
-    """What an agent's ``listener`` must be able to hear."""
-
-    def chose(self, agent: Agent, observations: Tensor, mask: Tensor | None, actions: Tensor) -> None:
-        """Hear what an agent has chosen.
-
-        Parameters
-        ----------
-        agent
-            The agent.
-        observations, mask
-            What it saw, as in `hdrl.learn.agent.Agent.act`.
-        actions
-            Shape ``(n,)``, int64.
-        """
-
-    def happened(self, outcome: Outcome) -> None:
-        """Hear what the last choice led to; rows that are not valid were no decisions.
-
-        Parameters
-        ----------
-        outcome
-            Rewards and ends.
-        """
-
-    def learned(self, losses: Mapping[str, float]) -> None:
-        """Hear what an agent has learned from a batch.
-
-        Parameters
-        ----------
-        losses
-            Numbers by name.
-        """
 
 
 def tell(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:

@@ -56,8 +56,6 @@ def random_legal(mask: Tensor, generator: torch.Generator) -> Tensor:
     ----------
     mask
         Shape ``(n, n_actions)``, bool, at least one in each row.
-    generator
-        Source of random numbers.
 
     Returns
     -------

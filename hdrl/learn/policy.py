@@ -33,8 +33,6 @@ class ActorCriticAgent(Agent):
     ----------
     observation_space, action_space, config, generator
         As for `hdrl.learn.agent.Agent`.
-    has_critic
-        Whether there is a critic.
 
     Attributes
     ----------
@@ -83,13 +81,7 @@ class ActorCriticAgent(Agent):
             return portable.softmax(self.network.logits(observations, mask))
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return what the critic expects of each observation, shape ``(n,)``, without gradients.
-
-        Parameters
-        ----------
-        observations, mask
-            As in `act`.
-        """
+        """Return what the critic expects of each observation, shape ``(n,)``, without gradients."""
         with torch.no_grad():
             n = len(observations)
             parts = [
@@ -162,8 +154,6 @@ def adam(network: ActorCritic, lr: float, value_lr: float | None) -> torch.optim
 
     Parameters
     ----------
-    network
-        Actor and critic.
     lr
         Learning rate of the actor and of what both share.
     value_lr
@@ -180,8 +170,6 @@ def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> No
 
     Parameters
     ----------
-    optimizer
-        The optimiser.
     max_norm
         Largest norm of all gradients together; ``None``: any.
     """
@@ -192,11 +180,6 @@ def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> No
 
 def descend(gradients: Generator[Descent, None, dict[str, float]]) -> dict[str, float]:
     """Make a step of the optimiser with every gradient of `hdrl.learn.agent.Agent.gradients`.
-
-    Parameters
-    ----------
-    gradients
-        What it returned.
 
     Returns
     -------

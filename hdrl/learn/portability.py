@@ -25,11 +25,6 @@ def why_not_portable(agent: Agent) -> list[str]:
     Agents and networks of hdrl learn by `hdrl.learn.portable`, which gives the same bits on every x86-64 processor with
     AVX2, and say so (``is_portable``). Those of users may: what a class inherits does not count, since it may have
     added to it.
-
-    Parameters
-    ----------
-    agent
-        The agent, as it is trained.
     """
     reasons = []
     if not _says_so(agent):

@@ -105,8 +105,6 @@ class Replay(Memory):
         Number of environments that are stepped at once.
     capacity
         Entries of all environments together; at least ``2 * n_envs``.
-    batch_size
-        Transitions in a batch.
     gamma
         Discount of later rewards.
     generator
@@ -183,10 +181,6 @@ class Replay(Memory):
 
         Parameters
         ----------
-        config
-            The settings.
-        n_envs, generator
-            As in `Replay`.
         more
             What else `Replay` takes.
 

@@ -112,11 +112,5 @@ class RewardScale:
 
 
 def scale_of(config: ValueConfig) -> RewardScale | None:
-    """Return a new scale, or ``None`` if rewards are to stay as they are.
-
-    Parameters
-    ----------
-    config
-        The settings that say so.
-    """
+    """Return a new scale, or ``None`` if rewards are to stay as they are."""
     return RewardScale(config.gamma) if config.is_scaled else None

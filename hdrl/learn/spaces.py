@@ -21,11 +21,6 @@ _LARGEST = float(np.finfo(np.float32).max)
 def observation_shape_of(space: gym.Space[Any]) -> tuple[int, ...]:
     """Return the shape of the observations of a space.
 
-    Parameters
-    ----------
-    space
-        The space of one environment.
-
     Raises
     ------
     LearningError
@@ -39,11 +34,6 @@ def observation_shape_of(space: gym.Space[Any]) -> tuple[int, ...]:
 def n_actions_of(space: gym.Space[Any]) -> int:
     """Return the number of actions of a space.
 
-    Parameters
-    ----------
-    space
-        The space of one environment.
-
     Raises
     ------
     LearningError
@@ -56,11 +46,6 @@ def n_actions_of(space: gym.Space[Any]) -> int:
 
 def n_numbers_of(space: gym.Space[Any]) -> int:
     """Return how many numbers an action of a space is.
-
-    Parameters
-    ----------
-    space
-        The space of one environment.
 
     Raises
     ------
@@ -131,8 +116,6 @@ def check_same_spaces(
     ----------
     expected
         The observation and the action space of the agent.
-    found
-        Those of the environment.
     what
         Where the agent comes from, for the message.
 

@@ -72,8 +72,6 @@ def share(n_parts: int, work: Callable[[Iterator[int]], None]) -> None:
 
     Parameters
     ----------
-    n_parts
-        How many parts there are.
     work
         Called once by each thread, with the numbers of the parts that are the thread's, from 0 on.
     """
@@ -91,8 +89,6 @@ def at_once(one: Callable[[], T], other: Callable[[], U]) -> tuple[T, U]:
 
     Parameters
     ----------
-    one
-        What this thread does.
     other
         What another thread does then, with as many threads of torch as this one has.
 

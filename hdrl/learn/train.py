@@ -96,8 +96,6 @@ class TrainingLoop(abc.ABC):
 
         Parameters
         ----------
-        n_iterations
-            Up to which iteration.
         n_steps
             Up to how many environment steps; the iteration in which they are reached is completed.
         on_iteration
@@ -177,8 +175,6 @@ class Trainer(TrainingLoop):
 
     Parameters
     ----------
-    agent
-        The agent.
     envs
         Any Gymnasium vector environment with the agent's spaces.
     seed

@@ -90,8 +90,6 @@ def with_roles(
 
     Parameters
     ----------
-    metrics
-        What they mean, by name.
     compared, shown, headline
         Names of metrics in their order, see `MetricInfo`.
 
@@ -114,27 +112,13 @@ def with_roles(
 
 
 def in_role(metrics: Mapping[str, MetricInfo], role: Role) -> tuple[str, ...]:
-    """Return the metrics of a role, in their order.
-
-    Parameters
-    ----------
-    metrics
-        What they mean, by name.
-    role
-        The role.
-    """
+    """Return the metrics of a role, in their order."""
     places = {name: getattr(info, role) for name, info in metrics.items()}
     return tuple(sorted(filter(places.get, places), key=places.__getitem__))
 
 
 def metrics_table(metrics: Mapping[str, MetricInfo]) -> str:
-    """Return metrics as a Markdown table, for the documentation.
-
-    Parameters
-    ----------
-    metrics
-        What they mean, by name.
-    """
+    """Return metrics as a Markdown table, for the documentation."""
     better = {True: "less", False: "more", None: "-"}
     lines = ["| metric | unit | formula | better | source |", "|---|---|---|---|---|"]
     lines += [

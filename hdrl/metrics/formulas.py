@@ -176,13 +176,7 @@ def utilization(n_cores_used: ArrayLike, run_s: ArrayLike, n_cores: int, span_s:
 
 
 def ratio(numerator: float, denominator: float) -> float:
-    """Quotient of two numbers; NaN if the denominator is 0.
-
-    Parameters
-    ----------
-    numerator, denominator
-        The numbers.
-    """
+    """Quotient of two numbers; NaN if the denominator is 0."""
     return numerator / denominator if denominator else float("nan")
 
 

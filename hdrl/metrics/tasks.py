@@ -95,13 +95,7 @@ TASK_METRICS: Mapping[str, MetricInfo] = MappingProxyType({**COUNTS, **MACHINE, 
 
 
 def count_states(state: NDArray[Any]) -> dict[str, float]:
-    """Return the metrics of `COUNTS`.
-
-    Parameters
-    ----------
-    state
-        The `TaskState` of each task.
-    """
+    """Return the metrics of `COUNTS`."""
     n_in = np.bincount(state, minlength=len(TaskState))
     n_finished = n_in[TaskState.DONE : TaskState.KILLED + 1].sum()
     counts = {
@@ -142,13 +136,7 @@ def describe_times(wait_s: FloatArray, run_s: FloatArray) -> dict[str, float]:
 
 
 def is_finished(state: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which tasks ran to an end, whatever end.
-
-    Parameters
-    ----------
-    state
-        The `TaskState` of each task.
-    """
+    """Tell which tasks ran to an end, whatever end."""
     finished: NDArray[np.bool_] = (state >= TaskState.DONE) & (state <= TaskState.KILLED)
     return finished
 

@@ -6,13 +6,7 @@ import math
 
 
 def metric_words(metric: str) -> str:
-    """Return a metric's name for sentences: ``"mean bounded slowdown"``.
-
-    Parameters
-    ----------
-    metric
-        Its name.
-    """
+    """Return a metric's name for sentences: ``"mean bounded slowdown"``."""
     for suffix in ("_jobs_per_h", "_js", "_s", "_j", "_w"):
         if metric.endswith(suffix):
             metric = metric.removesuffix(suffix)

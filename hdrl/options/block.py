@@ -70,11 +70,5 @@ class PlacedBlock(Block):
         return copy
 
     def path_of(self, text: str) -> Path:
-        """Return a path of the file, resolved against its folder.
-
-        Parameters
-        ----------
-        text
-            The path as written.
-        """
+        """Return a path of the file, resolved against its folder."""
         return self.folder / expanded(text)

@@ -79,8 +79,6 @@ class OptionsFile(PlacedBlock):
 
         Parameters
         ----------
-        data
-            What the file holds.
         folder
             Folder that relative paths start from.
 
@@ -139,34 +137,16 @@ class OptionsFile(PlacedBlock):
         return [stream_seed(self.seed, f"run/{index}") for index in range(self.runs)]
 
     def file_or_name(self, text: str) -> str | Path:
-        """Return the path of a file, or the text itself where it can only be the name of something shipped.
-
-        Parameters
-        ----------
-        text
-            As written.
-        """
+        """Return the path of a file, or the text itself where it can only be the name of something shipped."""
         path = self.path_of(text)
         return text if "/" not in text and "." not in text and not path.is_file() else path
 
     def changed(self, **values: object) -> Self:
-        """Return the options with other values of top-level keys, checked again.
-
-        Parameters
-        ----------
-        values
-            New values by key.
-        """
+        """Return the options with other values of top-level keys, checked again."""
         return type(self).model_validate(self.model_dump() | values).placed(self.where, self.folder)
 
     def with_agent(self, **values: object) -> Self:
-        """Return the options with other values of the agent's keys, checked again.
-
-        Parameters
-        ----------
-        values
-            New values by key.
-        """
+        """Return the options with other values of the agent's keys, checked again."""
         data = self.model_dump()
         block = data
         for name in self.agent_block.split("."):
@@ -209,13 +189,7 @@ class OptionsFile(PlacedBlock):
         return None
 
     def unheard(self, n_items: int) -> str | None:
-        """Return in a sentence which wish about the number of items could not be met; ``None`` if all were.
-
-        Parameters
-        ----------
-        n_items
-            How many the load has.
-        """
+        """Return in a sentence which wish about the number of items could not be met; ``None`` if all were."""
         del n_items
         return None
 

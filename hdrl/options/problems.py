@@ -82,8 +82,6 @@ def problem_of(model: type[BaseModel], error: ValidationError, whole: str = "the
 
     Parameters
     ----------
-    model
-        What the value should be.
     error
         What pydantic found.
     whole

@@ -19,10 +19,6 @@ def validated(model: type[M], data: object, where: str, changed: Iterable[str] =
 
     Parameters
     ----------
-    model
-        What the file may hold.
-    data
-        What it holds.
     where
         Name of the source for messages.
     changed
@@ -47,13 +43,7 @@ def validated(model: type[M], data: object, where: str, changed: Iterable[str] =
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON Schema of a file.
-
-    Parameters
-    ----------
-    model
-        What the file may hold.
-    """
+    """Return the JSON Schema of a file."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
 
 
@@ -62,8 +52,6 @@ def override(data: dict[str, Any], text: str) -> str:
 
     Parameters
     ----------
-    data
-        What is changed.
     text
         The change; the value is JSON, or else text.
 

@@ -226,13 +226,7 @@ class Sweep(PlacedBlock):
         return self.windows is not None and self.windows.length == ALL
 
     def file_or_name(self, text: str) -> str | Path:
-        """Return the path of a file, or the text itself where it can only be a name.
-
-        Parameters
-        ----------
-        text
-            As written.
-        """
+        """Return the path of a file, or the text itself where it can only be a name."""
         path = self.path_of(text)
         is_name = ":" in text or (len(Path(text).parts) == 1 and not Path(text).suffix)
         return text if is_name and not path.is_file() else path
@@ -253,8 +247,6 @@ class Sweep(PlacedBlock):
 
         Parameters
         ----------
-        baseline
-            The setting's usual baseline.
         metrics
             The metrics that the setting summarises by default.
 

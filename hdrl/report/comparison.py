@@ -109,22 +109,11 @@ class Compared:
 
         It was shown if the interval of the ratio excludes 1, the adjusted p-value is below 5 %, and both speak for the
         same side.
-
-        Parameters
-        ----------
-        row
-            The row of the candidate.
         """
         return is_better(row, self.infos[row.metric])
 
     def is_learned(self, candidate: str) -> bool:
-        """Tell whether a candidate is a model that was trained.
-
-        Parameters
-        ----------
-        candidate
-            Its name.
-        """
+        """Tell whether a candidate is a model that was trained."""
         entry = self.identity.candidates.get(candidate)
         return entry is not None and any(file.endswith(MODEL_SUFFIXES) for file in entry.files)
 
@@ -164,8 +153,6 @@ def read_compared(folder: str | Path, metric: str | None = None) -> Compared:
 
     Parameters
     ----------
-    folder
-        The folder.
     metric
         The metric that everything is about; the one by which the comparison decides by default.
 

@@ -79,8 +79,6 @@ def draw(name: str, folders: Sequence[str | Path], *, names: Sequence[str] = (),
 
     Parameters
     ----------
-    name
-        Its name, see `figures_of`.
     folders
         Folders of runs, of trainings, or of one comparison; at least one.
     names
@@ -152,8 +150,6 @@ def plot(name: str, folders: Sequence[str | Path], out: str | Path | None = None
     out
         The file; its name asks for the format (png, svg, pdf), and it is replaced if it is there. By default
         ``<name>.png`` in the current folder, which must be new.
-    **choices
-        As in `draw`.
 
     Returns
     -------

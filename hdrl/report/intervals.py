@@ -44,8 +44,6 @@ def comparison(folder: str | Path, ax: Axes | None = None, *, of: str | None = N
 
     Parameters
     ----------
-    folder
-        Folder of the comparison.
     ax
         Where to draw the ratios alone; a new figure of both by default.
     of
@@ -87,10 +85,6 @@ def windows(
 
     Parameters
     ----------
-    compared
-        The comparison.
-    candidates
-        Whose ratios.
     ax
         Where to draw; a new figure by default.
     places

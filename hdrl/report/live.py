@@ -111,15 +111,7 @@ def _certainty(waits: str, command: str, *, is_worked_on: bool | None) -> str:
 
 
 def page_of_problem(folder: Path, problem: str) -> str:
-    """Return a page that says why there is nothing else to see.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-    problem
-        What is wrong with it.
-    """
+    """Return a page that says why there is nothing else to see."""
     findings = Findings(f"What is in {folder.name}?", problem, REFRESHES, ())
     return render(findings, [("folder", folder.name)], [], {}, {})
 

@@ -40,8 +40,6 @@ def profile(folder: str | Path, ax: Axes | None = None, *, of: str | None = None
 
     Parameters
     ----------
-    folder
-        Folder of the comparison.
     ax
         Where to draw; a new figure by default.
     of
@@ -62,8 +60,6 @@ def profile_of(compared: Compared, ax: Axes | None = None) -> Figure:
 
     Parameters
     ----------
-    compared
-        The comparison.
     ax
         Where to draw; a new figure by default.
 
@@ -104,11 +100,6 @@ def profile_of(compared: Compared, ax: Axes | None = None) -> Figure:
 def critical_difference(folder: str | Path, ax: Axes | None = None, *, of: str | None = None) -> Figure:
     """Draw the mean ranks of candidates, and join those between which no difference is shown.
 
-    Parameters
-    ----------
-    folder, ax, of
-        As in `profile`.
-
     Raises
     ------
     ReadError
@@ -124,8 +115,6 @@ def ranks_of(compared: Compared, ax: Axes | None = None) -> Figure:
 
     Parameters
     ----------
-    compared
-        The comparison.
     ax
         Where to draw; a new figure by default.
     """
@@ -159,8 +148,6 @@ def drawn_ranks(
         Who has the columns, and the numbers of each window.
     ax
         Where to draw; a new figure by default.
-    marked
-        Whose mark is dark.
     what
         The metric in words.
     lower_is_better, level

@@ -53,11 +53,6 @@ def _find(name: str, base: Path, folder: Path, *, trust: bool) -> Setting:
 def trust_folders(folders: Iterable[str | Path]) -> None:
     """Let the Python files of settings run that folders of results name, on the word of the user.
 
-    Parameters
-    ----------
-    folders
-        The folders.
-
     Raises
     ------
     HdrlError

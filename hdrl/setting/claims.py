@@ -54,21 +54,13 @@ class Playable(Protocol):
         """The environment that it was trained in, as its file describes it: ``id`` and ``arguments``."""
 
     def agent(self, envs: Any) -> Any:
-        """Return the agent, an `hdrl.learn.agent.Agent`, to decide in a batch like that of its training.
-
-        Parameters
-        ----------
-        envs
-            The batch.
-        """
+        """Return the agent, an `hdrl.learn.agent.Agent`, to decide in a batch like that of its training."""
 
     def play(self, machine: Machine, load: Load, *, as_trained: bool = False) -> Any:
         """Simulate a load on a machine with the best actions.
 
         Parameters
         ----------
-        machine, load
-            What is simulated.
         as_trained
             Whether to simulate in the environment of the training, instead of as all candidates are simulated.
         """

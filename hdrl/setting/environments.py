@@ -90,8 +90,6 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
 
         Parameters
         ----------
-        machine, load
-            What is simulated.
         arguments
             Arguments of the environment that the model was trained in.
         options
@@ -121,8 +119,6 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
 
         Parameters
         ----------
-        machine, load
-            The machine and the load.
         window
             Which items an episode holds: ``n_jobs``, ``part`` (first, and one after the last) and ``start``
             (``"random"`` or ``"consecutive"``); ``None``: all, in every episode.
@@ -195,8 +191,6 @@ class Configured(ABC, Generic[LoadT]):
         ----------
         env
             The environment, as `EnvironmentSpec.player` returns it, in an episode.
-        load
-            The load.
         """
 
 
@@ -208,11 +202,6 @@ class Fingerprints(ABC, Generic[MachineT, LoadT]):
         """Return what each item is as one number, in the order of release.
 
         Items that ask for and take the same have equal marks, whatever the dates and the file that they come from.
-
-        Parameters
-        ----------
-        machine, load
-            The load, and a machine that it is for.
         """
 
 
@@ -230,8 +219,6 @@ class FurtherLoads(ABC):
 
         Parameters
         ----------
-        arguments
-            Its arguments.
         part
             The shares of items of the load of the options that are learned from.
 
@@ -286,8 +273,6 @@ class Indexed(ABC, Generic[MachineT, LoadT]):
 
         Parameters
         ----------
-        machine, loads
-            What is simulated.
         weights
             The weights of each candidate, shape ``(n_candidates, n_weights)``.
         arguments

@@ -90,14 +90,8 @@ class LoadGenerator(ABC, Generic[SweepT, MachineT, LoadT]):
         ----------
         sweep
             The sweep that asks for it.
-        machine
-            The machine that it is for.
-        n_items
-            How many items.
         offered_load
             Work that arrives per time, as a share of what the machine can do.
-        seed
-            Seed of everything in it.
 
         Raises
         ------
@@ -110,13 +104,7 @@ class Cautions(ABC, Generic[SweepT, MachineT, LoadT]):
     """Inputs of which readers of a comparison must know something."""
 
     def exact_estimates(self, sweep: SweepT, loads: Sequence[LoadT]) -> list[str]:
-        """Return the names of the loads whose requested times are the true times; usually none.
-
-        Parameters
-        ----------
-        sweep, loads
-            The comparison, and its loads.
-        """
+        """Return the names of the loads whose requested times are the true times; usually none."""
         del sweep, loads
         return []
 

@@ -49,13 +49,7 @@ class Settings:
         self._found[setting.name] = setting
 
     def remove(self, name: str) -> None:
-        """Forget a setting that was added.
-
-        Parameters
-        ----------
-        name
-            Its name.
-        """
+        """Forget a setting that was added."""
         self._found.pop(name, None)
 
     def __iter__(self) -> Iterator[str]:
@@ -117,13 +111,7 @@ def find_setting(text: str, folder: Path = Path(), *, trust: bool = True) -> Set
 
 
 def loaded_file(path: Path) -> Path | None:
-    """Return the file of that path or name whose setting has been loaded in this process; ``None`` if none has.
-
-    Parameters
-    ----------
-    path
-        The file that data names.
-    """
+    """Return the file of that path or name whose setting has been loaded in this process; ``None`` if none has."""
     return path if path in _OWN else next((own for own in _OWN if own.name == path.name), None)
 
 

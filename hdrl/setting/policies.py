@@ -34,13 +34,7 @@ class PolicyBook(ABC):
 
     @abstractmethod
     def draws(self, policy: str) -> bool:
-        """Tell whether the results of a policy depend on the seed.
-
-        Parameters
-        ----------
-        policy
-            Its name.
-        """
+        """Tell whether the results of a policy depend on the seed."""
 
     @abstractmethod
     def knows_too_much(self, policy: Policy) -> bool:
@@ -83,8 +77,6 @@ class PolicyBook(ABC):
         ----------
         module
             What came of running the file.
-        path
-            The file, for messages.
         suffix
             What followed its name: ``"+easy"``; empty if nothing did.
 
@@ -110,13 +102,7 @@ class PolicyBook(ABC):
         return None
 
     def files(self, policy: str) -> Sequence[str]:
-        """Return the files that a policy reads besides what its name says, so that a comparison knows their content.
-
-        Parameters
-        ----------
-        policy
-            Its name.
-        """
+        """Return the files that a policy reads besides what its name says, so that a comparison knows their content."""
         del policy
         return ()
 
@@ -126,10 +112,4 @@ class Clairvoyance(ABC):
 
     @abstractmethod
     def with_true_times(self, policy: str) -> str | None:
-        """Return the name of the same policy by true run times; ``None`` if there is none, or it has them already.
-
-        Parameters
-        ----------
-        policy
-            Its name.
-        """
+        """Return the name of the same policy by true run times; ``None`` if there is none, or it has them already."""

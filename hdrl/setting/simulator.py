@@ -30,16 +30,12 @@ class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
 
         Parameters
         ----------
-        machine, load
-            What is simulated.
         policy
             The name of a policy, or what `PolicyBook.of_module` returned.
         seed
             Seed of what is random in the policy.
         options
             Options or a sweep of this setting, for further choices about simulations; ``None``: the defaults.
-        progress
-            Progress callback.
         folder
             Where a simulator outside leaves its files.
 
@@ -54,8 +50,6 @@ class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
 
         Parameters
         ----------
-        policies
-            The policies.
         message
             Message callback, called before anything takes long.
         """

@@ -52,8 +52,6 @@ class View:
 
         Parameters
         ----------
-        folder
-            The folder.
         name
             A name for the run; that of the folder by default.
 

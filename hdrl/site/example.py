@@ -44,15 +44,6 @@ def write_example(folder: Path, n_jobs: int, seed: int = 0) -> None:
 
     One job in a hundred was cancelled while it waited, some were requeued once, the last one still waits.
 
-    Parameters
-    ----------
-    folder
-        Folder to make.
-    n_jobs
-        Number of job ids.
-    seed
-        Seed of all draws.
-
     Raises
     ------
     OutputError

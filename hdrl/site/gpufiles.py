@@ -31,8 +31,6 @@ def write_gpu_files(folder: Path, conf: SiteConf, dump: Dump, jobs: Jobs) -> Non
     ----------
     folder
         Where the folder `FOLDER` is made.
-    conf, dump, jobs
-        The site.
     """
     place = folder / FOLDER
     place.mkdir()

@@ -16,13 +16,6 @@ _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 def node_names(text: str, most: int = MAX_NODES) -> list[str]:
     """Return the names in a list of nodes, in its order.
 
-    Parameters
-    ----------
-    text
-        The list.
-    most
-        How many it may name.
-
     Raises
     ------
     ValueError

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ import numpy as np
 from hdrl.base.errors import MissingExtra, OptionsError, OutputError, UnknownName, WorkloadError
 from hdrl.base.files import atomic_write, write_json
 from hdrl.base.hashing import sha256_of_file
-from hdrl.batch import Platform, build_platform, fits, workload_from_swf, write_swf
+from hdrl.batch import build_platform, fits, workload_from_swf, write_swf
 from hdrl.site.conf import SiteConf, check_partitions, descriptor, joined, read_conf, read_qos
+from hdrl.site.found import SiteImport
 from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
 from hdrl.site.joining import Jobs, jobs_of
-from hdrl.site.log import SiteLog, log_of, read_key
+from hdrl.site.log import log_of, read_key
 from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, platform_of
 from hdrl.site.page import page_of, text_of
 from hdrl.site.readers import Choices, read_dump
@@ -72,36 +73,6 @@ class ImportChoices:
     n_replayed: int | None = DEFAULT_JOBS
 
 
-@dataclass(slots=True)
-class SiteImport:
-    """A site that was imported.
-
-    Attributes
-    ----------
-    files
-        Name and SHA-256 of each dump.
-    dump, jobs, conf, log, platform, replays
-        What was read and made.
-    zone
-        Name of the time zone.
-    notes
-        What a reader should know, a sentence each.
-    is_anonymous
-        Whether names are hashed.
-    """
-
-    files: list[tuple[str, str]]
-    dump: Dump
-    jobs: Jobs
-    conf: SiteConf
-    log: SiteLog
-    platform: Platform
-    replays: Replays
-    zone: str
-    notes: list[str] = field(default_factory=list)
-    is_anonymous: bool = False
-
-
 def import_site(
     dumps: Sequence[Path],
     out: Path,
@@ -114,12 +85,6 @@ def import_site(
 
     Parameters
     ----------
-    dumps
-        Files of accounting data of one site.
-    out
-        The folder.
-    choices
-        How to read them.
     force
         Whether a folder that such an import made is replaced.
     progress
@@ -145,11 +110,6 @@ def _say_nothing(text: str) -> None:
 
 def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[[str], None]) -> SiteImport:
     """Read accounting data, and replay the end of it.
-
-    Parameters
-    ----------
-    dumps, choices, progress
-        As for `import_site`.
 
     Raises
     ------

@@ -100,10 +100,6 @@ def log_of(dump: Dump, jobs: Jobs, conf: SiteConf, name: str, zone: str, key: by
     ----------
     dump, jobs, conf
         What was read.
-    name
-        Name of the log.
-    zone
-        Name of the time zone.
     key
         Key that secret names are hashed with; ``None``: they stay.
     """

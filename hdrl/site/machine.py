@@ -29,11 +29,6 @@ def platform_of(conf: SiteConf) -> dict[str, Any]:
     """Return the description of the machine, whose node i is the i-th node of the site.
 
     A core does 1 Gflop/s, so that run times are those of the accounting. Memory is only limited where jobs take it.
-
-    Parameters
-    ----------
-    conf
-        The site.
     """
     types: dict[str, dict[str, Any]] = {"processors": {}, "nodes": {}}
     used: list[tuple[str, int]] = []
@@ -93,8 +88,6 @@ def completed(conf: SiteConf, dump: Dump, jobs: Jobs) -> SiteConf:
     ----------
     conf
         What the site says of itself.
-    dump, jobs
-        What the accounting says.
 
     Raises
     ------
@@ -176,13 +169,7 @@ def _by_cores(named: dict[str, int]) -> Any:
 
 
 def partitions_of(conf: SiteConf, dump: Dump, jobs: Jobs) -> SiteConf:
-    """Return the site with the partitions that jobs name, if it describes none.
-
-    Parameters
-    ----------
-    conf, dump, jobs
-        As for `completed`.
-    """
+    """Return the site with the partitions that jobs name, if it describes none."""
     if conf.partitions:
         return conf
     texts = dump.names["partition"].texts()

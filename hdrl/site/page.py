@@ -38,11 +38,6 @@ def read_report(path: Path) -> dict[str, Any]:
 def page_of(report: Mapping[str, Any]) -> str:
     """Return the page of a report.
 
-    Parameters
-    ----------
-    report
-        As of `site.report.report_of`.
-
     Raises
     ------
     MissingExtra
@@ -63,13 +58,7 @@ def page_of(report: Mapping[str, Any]) -> str:
 
 
 def text_of(report: Mapping[str, Any]) -> str:
-    """Return a report as text: what the page says.
-
-    Parameters
-    ----------
-    report
-        As of `site.report.report_of`.
-    """
+    """Return a report as text: what the page says."""
     lines = [f"{report['site']}: {report['verdict']}", report["certainty"], ""]
     lines += [f"{name}: {value}" for name, value in _facts(report)]
     lines += ["", *(f"- {note}" for note in report["notes"])]

@@ -90,15 +90,7 @@ class Names(dict[str, int]):
         return number
 
     def numbers(self, texts: Iterable[str], n_texts: int) -> NDArray[np.int32]:
-        """Return the number of each text.
-
-        Parameters
-        ----------
-        texts
-            The texts.
-        n_texts
-            How many there are.
-        """
+        """Return the number of each text."""
         return np.fromiter(map(self.__getitem__, texts), np.int32, n_texts)
 
     def texts(self) -> list[str]:

@@ -137,14 +137,10 @@ def replay(
     ----------
     log
         The log of all jobs with their waits, in the order of submission.
-    platform
-        The machine.
     n_jobs
         How many jobs to replay; ``None``: all.
     n_attempts
         Attempts of each job; those with several are simulated and not compared.
-    partitions
-        Names of the partitions.
     first_s
         Date 0 of the log in seconds since 1970.
     progress

@@ -5,30 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from hdrl.site.found import SiteImport
 from hdrl.site.machine import n_cores, peak_cores
 from hdrl.site.records import State
 from hdrl.site.replay import STAND_INS, Distance, Replay, Replays
 from hdrl.version import VERSION
-
-if TYPE_CHECKING:
-    from hdrl.site.importing import SiteImport
 
 FAR_SHARE, FAR_RATIO = 0.05, 1.25
 """A replay with more pairs of one week in another order, or a mean wait off by more, is too far from the site."""
 
 
 def report_of(found: SiteImport) -> dict[str, Any]:
-    """Return what an import says of itself.
-
-    Parameters
-    ----------
-    found
-        The import.
-    """
+    """Return what an import says of itself."""
     records, conf = found.jobs.records, found.conf
     begin_s, end_s = found.log.first_s, float(np.max(records["start_s"] + records["run_s"]))
     core_s = float(np.sum(records["run_s"] * records["cores"]))

@@ -211,8 +211,6 @@ def resource(text: str, name: str) -> float:
 
     Parameters
     ----------
-    text
-        The list.
     name
         ``cpu``, ``node``, ``mem`` (KiB) or ``gres/gpu``, of which the types are summed up where there is no total.
 

@@ -22,13 +22,6 @@ ANSWER, TEXT, PAGE = "whatif.json", "whatif.txt", "whatif.html"
 def write_answer(answer: Mapping[str, Any], folder: Path) -> list[str]:
     """Write an answer as JSON, as text and as a page; return what could not be written.
 
-    Parameters
-    ----------
-    answer
-        As of `what_if`.
-    folder
-        Folder to make.
-
     Raises
     ------
     OutputError

@@ -76,14 +76,10 @@ def run_policy(policy: str | PolicyFunction, world: World, *, seed: int = 0, ene
 
     Parameters
     ----------
-    policy
-        Its name, or a function.
     world
         The platform and the jobs.
     seed
         Seed of what is random in it.
-    energy
-        Account for energy.
     """
     rules = world.platform.rules
     mode = rules.name if rules is not None and rules.name != "default" else None
@@ -98,13 +94,7 @@ def _check_without_energy(trace: Trace, without: Trace) -> None:
 
 
 def trace_differences(left: Trace, right: Trace) -> list[str]:
-    """Return the names of the parts in which two traces differ, to the last bit; ``info`` is left out.
-
-    Parameters
-    ----------
-    left, right
-        The two traces.
-    """
+    """Return the names of the parts in which two traces differ, to the last bit; ``info`` is left out."""
     return [
         field.name
         for field in fields(Trace)
@@ -303,8 +293,6 @@ def energy_of_cores(trace: Trace, start_s: float, end_s: float) -> NDArray[np.fl
 
     Parameters
     ----------
-    trace
-        What happened, with energy.
     start_s, end_s
         The dates, not before the first submission.
 

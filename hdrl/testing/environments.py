@@ -48,8 +48,6 @@ def legal_actions(masks: NDArray[Any], rng: np.random.Generator) -> NDArray[np.i
     ----------
     masks
         Which actions are legal, shape ``(n_rows, n_actions)``, at least one in each row.
-    rng
-        Source of the draws.
     """
     return np.asarray(np.where(masks, rng.random(masks.shape), -1.0).argmax(axis=1), dtype=np.int64)
 
@@ -258,12 +256,8 @@ def check_env(name: str, *, seed: int = 0, n_steps: int = 200, **arguments: Any)
     ----------
     name
         Its id, for instance ``"hdrl/JobPick-v0"``.
-    seed
-        Seed of the environment and of the actions.
     n_steps
         Steps of each check; several episodes should fit into them.
-    **arguments
-        Arguments of the environment.
 
     Raises
     ------

@@ -65,14 +65,10 @@ def setting_checks(
 
     Parameters
     ----------
-    setting
-        The setting.
     platform
         A machine of it, as its sweeps name it.
     workload
         A load of at least ``n_items`` items, as its sweeps name it.
-    n_items
-        How many items are simulated.
     offered_load
         Offered load of what is generated.
     """

@@ -72,12 +72,8 @@ def worlds(draw: st.DrawFn, *, contention: str = "step", compatibility: str | No
 
     Parameters
     ----------
-    draw
-        Given by hypothesis.
     contention, compatibility
         See `hdrl.settings.batch.platform.pstate_rules`.
-    max_jobs
-        Greatest number of jobs.
     """
     platform = draw(platforms(contention=contention, compatibility=compatibility))
     workload = small_workload(*draw(st.lists(jobs(), min_size=1, max_size=max_jobs)))

@@ -27,12 +27,8 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
 
     Parameters
     ----------
-    num_envs
-        Number of environments.
     observation_space, n_actions
         What one of them shows, and how many actions it has.
-    length
-        Steps of an episode.
     is_truncated
         Whether episodes are cut off instead of ending by themselves.
     autoreset_mode
@@ -164,8 +160,6 @@ class IdentityEnvs(ToyEnvs):
 
     Parameters
     ----------
-    num_envs, n_actions, length, **arguments
-        As for `ToyEnvs`.
     is_masked
         Whether some wrong actions are illegal.
     is_shuffled
@@ -219,15 +213,6 @@ class BanditEnvs(ToyEnvs):
     """A contextual bandit: in context ``c`` the arm ``(2 c + 1) % n_actions`` earns 1 on average, the others 0.
 
     Rewards have a standard deviation of ``noise``; an episode is one pull. The best mean return is 1.
-
-    Parameters
-    ----------
-    num_envs, n_actions, **arguments
-        As for `ToyEnvs`.
-    n_contexts
-        Number of contexts.
-    noise
-        Standard deviation of rewards.
     """
 
     def __init__(
@@ -271,11 +256,6 @@ class ConstantEnvs(ToyEnvs):
 
     With discount ``gamma``, an episode that is cut off and would go on for ever is worth ``1 / (1 - gamma)`` at each
     step; with episodes of one step that end by themselves, a step is worth 1.
-
-    Parameters
-    ----------
-    num_envs, length, **arguments
-        As for `ToyEnvs`.
     """
 
     def __init__(self, num_envs: int, *, length: int = 5, **arguments: Any) -> None:
@@ -301,10 +281,6 @@ class ShortestRowEnvs(ToyEnvs):
 
     Parameters
     ----------
-    num_envs, length, **arguments
-        As for `ToyEnvs`.
-    n_rows, n_features
-        Size of the table.
     n_jobs
         Smallest and largest number of rows that hold a job.
     """

@@ -208,11 +208,6 @@ def frugal_world(n_jobs: int = 8) -> World:
     One node has two fast cores (10 Gflop/s, 100 W), another two slow ones (5 Gflop/s, 20 W). Jobs of one core come one
     by one, so that each finds all cores free: on a fast core it takes 500 J and on a slow one 200 J, besides what idle
     cores draw. The best core selection is ``low_power``.
-
-    Parameters
-    ----------
-    n_jobs
-        Number of jobs.
     """
     platform = small_platform(Node((Processor(2, 10.0, 100.0, 200.0),)), Node((Processor(2, 5.0, 100.0, 40.0),)))
     jobs = [Job(12.0 * k, 1, gflop=50.0, requested_time_s=10.0) for k in range(n_jobs)]
@@ -225,11 +220,6 @@ def spreading_world(n_pairs: int = 6) -> World:
     A node has two processors of two cores and 10 GB/s each; the first is a little faster and more frugal. Jobs of
     one core that take 8 GB/s come in pairs: on one processor they run at 75 % of its speed. The best core selections
     are ``high_cores`` and ``high_mem_bw``, which take the other processor for the second job.
-
-    Parameters
-    ----------
-    n_pairs
-        Number of pairs of jobs.
     """
     platform = small_platform(Node((Processor(2, 10.0, 10.0, 100.0), Processor(2, 9.9, 10.0, 110.0))))
     jobs = [Job(20.0 * (k // 2), 1, gflop=100.0, requested_time_s=10.0, bandwidth_gbps=8.0) for k in range(2 * n_pairs)]

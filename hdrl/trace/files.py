@@ -52,8 +52,6 @@ def write_tables(trace: Trace, folder: Path) -> None:
 
     Parameters
     ----------
-    trace
-        The Trace.
     folder
         The folder that gets ``tasks.csv`` and ``stays.csv``.
 
@@ -73,11 +71,6 @@ def write_tables(trace: Trace, folder: Path) -> None:
 
 def read_tables(folder: Path) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.int32]]:
     """Read what `write_tables` wrote.
-
-    Parameters
-    ----------
-    folder
-        The run folder.
 
     Returns
     -------
@@ -145,8 +138,6 @@ def table_of(
     ----------
     path, rows
         The file, for messages, and its rows.
-    dtype
-        What the array is of.
     may_be_none
         Columns that may hold NaN and infinities.
 

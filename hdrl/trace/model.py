@@ -188,13 +188,7 @@ class Trace(Protocol):
         """Facts about the run that are not part of its result."""
 
     def part(self, first: int, n_items: int) -> Self:
-        """Return the Trace of some consecutive items, as if there were no others.
-
-        Parameters
-        ----------
-        first, n_items
-            The first one, and how many.
-        """
+        """Return the Trace of some consecutive items, as if there were no others."""
 
 
 def never() -> NDArray[np.void]:
@@ -224,13 +218,7 @@ class TaskTrace:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def part(self, first: int, n_items: int) -> Self:
-        """Return the Trace of some consecutive items.
-
-        Parameters
-        ----------
-        first, n_items
-            The first one, and how many.
-        """
+        """Return the Trace of some consecutive items."""
         last = first + n_items
         stays = self.stays[(self.stays["task"] >= first) & (self.stays["task"] < last)].copy()
         stays["task"] -= first

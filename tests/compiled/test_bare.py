@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from hdrl.base.errors import SimulationError
 from hdrl.compiled import bare
 from hdrl.compiled.bare import Code
+from hdrl.compiled.borrow import take_as
 from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.fields import new_arrays, own
 from hdrl.compiled.jit import entry_in
-from hdrl.compiled.lend import Lent, Places, take_as
+from hdrl.compiled.lend import Lent, Places
 
 pytestmark = pytest.mark.skipif(not bare.IS_TRIED, reason="bare code is not tried here")
 
@@ -217,7 +218,7 @@ except SystemExit as end: assert not end.code
 """
 
 STEP = """
-from hdrl.envs import JobPickVectorEnv
+from hdrl.batch import JobPickVectorEnv
 env = JobPickVectorEnv.of(2, n_procs=8)
 env.reset(seed=0)
 env.step(env.action_masks().argmax(axis=1))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hdrl.compiled.borrow import take_as
 from hdrl.compiled.fields import (
     Role,
     alone,
@@ -27,7 +28,7 @@ from hdrl.compiled.fields import (
     shared,
 )
 from hdrl.compiled.heap import SLOT_DTYPE
-from hdrl.compiled.lend import Lent, take_as
+from hdrl.compiled.lend import Lent
 from hdrl.compiled.records import record_dtype
 from hdrl.settings.batch.kernel.state import State
 

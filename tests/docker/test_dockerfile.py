@@ -92,18 +92,30 @@ def commands(stage: str) -> list[list[str]]:
 
 def test_what_is_installed_is_constrained():
     installs = [words for stage in STAGES for words in commands(stage) if words[:2] == ["pip", "install"]]
-    assert len(installs) == 5
+    assert len(installs) == 6
     assert all(words[2:4] == ["--constraint", "constraints.txt"] for words in installs)
     assert ["--no-deps", "pybatsim"] in [words[4:] for words in installs]
     extras = {
         extra for words in installs for one in re.findall(r"\.\[([\w,]+)\]", words[-1]) for extra in one.split(",")
     }
     assert extras == {"pybatsim", "dev", "learn", "report", "frames"}
-    (torch,) = [words for words in installs if words[-1] == "torch"]
+    torches = [words for words in installs if words[-1] == "torch"]
     # Of what torch needs, its index has few versions, hardly those of constraints.txt.
-    assert torch[4:7] == ["--no-deps", "--index-url", "https://download.pytorch.org/whl/cpu"]
+    assert [words[4:7] for words in torches] == [
+        ["--no-deps", "--index-url", "https://download.pytorch.org/whl/cpu"]
+    ] * 2
     config = (ROOT / "setup.cfg").read_text()
     assert all(re.search(rf"^{extra} =$", config, re.MULTILINE) for extra in extras)
+
+
+@pytest.mark.parametrize("stage", ["test", "build-full"])
+def test_stages_that_learn_take_torch_without_cuda_first(stage: str):
+    [install] = [text for text in values(stage, "RUN") if "torch" in text]
+    assert install.index("whl/cpu torch") < install.index("'.[")
+
+
+def test_the_readme_tells_what_builds():
+    assert "BuildKit" in (DOCKER / "README.md").read_text()
 
 
 @pytest.mark.parametrize("stage", ["test", "full", "hdrl"])

@@ -7,7 +7,7 @@ import pytest
 PLAY = """
 import hashlib
 import numpy as np
-from hdrl.envs import JobPickVectorEnv, PolicyPairVectorEnv
+from hdrl.batch import JobPickVectorEnv, PolicyPairVectorEnv
 from hdrl.testing import check_worlds
 world = check_worlds()["memory and bandwidth"]
 env = {env}

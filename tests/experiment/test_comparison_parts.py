@@ -761,6 +761,18 @@ def test_a_comparison_in_which_nobody_waits_is_warned_of():
     assert "no job waited in any window under any candidate" in warned(numbers)["idle"]
 
 
+@pytest.mark.parametrize("n_dependent", [0, 3])
+def test_jobs_that_name_a_preceding_one_are_warned_of(tmp_path: Path, n_dependent: int):
+    log = lublin_log(20, 16, load=0.5)
+    log.rows["preceding_job"][1 : 1 + n_dependent] = 1
+    write_swf(log, tmp_path / "log.swf")
+    asked = sweep(tmp_path, platform="homogeneous:16", workloads=["log.swf"])
+    found = dict(SETTINGS["batch"].inputs.cautions(asked, read_platform("homogeneous:16"), []))
+    told = found.get("dependencies", "")
+    assert told.startswith("log.swf: 3 of 20 jobs name a preceding job") if n_dependent else not told
+    assert ("are ignored" in told) == bool(n_dependent)
+
+
 def test_fewer_jobs_than_asked_for_are_warned_of():
     workloads = [Jobs(100, "short"), Jobs(300, "long")]
     assert cautions_of_size(sweep(nb_jobs=200), workloads) == [

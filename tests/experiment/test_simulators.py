@@ -155,3 +155,11 @@ def test_mistakes_are_one_line(small_world: Path, overrides: list[str], problem:
         read_options(small_world, overrides=overrides)
     assert problem in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("simulator", ["exact", "batsim"])
+def test_models_say_where_they_decide_and_why(small_world: Path, simulator: str):
+    why = read_options(small_world, overrides=[f"simulator={simulator}"]).no_learning()
+    assert why is not None
+    assert why.startswith(f"simulator is '{simulator}'")
+    assert why.endswith("in the embedded simulator only, whose kernel makes what they observe")

@@ -69,6 +69,13 @@ def test_the_agent_on_the_command_line_counts(small_world: Path, stand_in, agent
     assert stand_in.calls[1]["policy"] == "first-high_gflops"
 
 
+def test_a_test_says_that_no_model_is_written(small_world: Path, tmp_path: Path):
+    model = tmp_path / "new.pt"
+    result = run("ppo", small_world, "--set", "agent.run=test", "-om", model, "--out", tmp_path / "out")
+    assert f"nothing is learned, and nothing is written to {model}" in result.stderr
+    assert not model.exists()
+
+
 def test_quiet_prints_the_folder_only(small_world: Path, stand_in, tmp_path: Path):
     result = run(small_world, "--out", tmp_path / "out", "--quiet")
     assert (result.stdout, result.stderr) == (f"{tmp_path / 'out'}\n", "")

@@ -11,7 +11,7 @@ HEAVY = (
     *("torch", "tensorboardX", "ray", "polars", "gymnasium", "matplotlib", "zmq", "numba", "rich", "fcntl"),
     *("hdrl.learn", "hdrl.distributed", "hdrl.envs", "hdrl.launcher.bars"),
     # Agents of some kinds load torch, or the policies of batch jobs.
-    *("hdrl.agents.classic", "hdrl.agents.ddpg", "hdrl.agents.hdeeprm", "hdrl.agents.hdeeprm_adapter"),
+    *("hdrl.agents.classic", "hdrl.agents.ddpg", "hdrl.compat.hdeeprm.bases", "hdrl.compat.hdeeprm.adapter"),
 )
 """What takes long to load, what loads it, and a module that some systems lack."""
 

@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 import hdrl
+from hdrl import batch, envs
 from hdrl.base.errors import HdrlError
 from hdrl.base.moved import MOVED
 
@@ -70,3 +71,8 @@ def test_the_former_command_prints_the_same_file():
     ]
     assert printed[0] == printed[1]
     assert printed[0].strip().endswith("scheduler.py")
+
+
+def test_environments_of_batch_jobs_are_found_where_they_were():
+    assert envs.JobPickVectorEnv is batch.JobPickVectorEnv
+    assert envs.PolicyPairEnv is batch.PolicyPairEnv

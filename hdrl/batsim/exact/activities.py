@@ -18,13 +18,6 @@ class Cancelled(Exception):
 class Mailbox:
     """Where senders and receivers meet: each message takes one of either.
 
-    Parameters
-    ----------
-    kernel
-        The kernel.
-    n_bytes
-        Size of its messages.
-
     Attributes
     ----------
     senders, receivers
@@ -63,13 +56,6 @@ class Put:
 
     In SimGrid these are two calls, one that begins and one that waits, a round each. The second changes nothing but
     who waits, in the order of the first ones, and nothing arrives before it: so one call does for both.
-
-    Parameters
-    ----------
-    mailbox
-        Where.
-    source, message
-        Who sends what.
     """
 
     __slots__ = ("_kernel", "_mailbox", "_message", "_source", "_waiting")
@@ -104,15 +90,7 @@ class Put:
 
 
 class Get:
-    """A call to receive, answered with the message when it has arrived; one call as `Put` is.
-
-    Parameters
-    ----------
-    mailbox
-        Where.
-    target
-        Who receives.
-    """
+    """A call to receive, answered with the message when it has arrived; one call as `Put` is."""
 
     __slots__ = ("_mailbox", "_target")
 
@@ -134,10 +112,6 @@ class Execution:
 
     Parameters
     ----------
-    kernel
-        The kernel.
-    work
-        What there is to do.
     timeout_s
         How long somebody waits for it at most, in seconds; a negative value means for ever.
     """

@@ -39,8 +39,6 @@ class Actor:
 
     Parameters
     ----------
-    steps
-        The generator.
     cpu
         The host it runs on.
 
@@ -67,13 +65,7 @@ class Actor:
 
 
 class Kernel:
-    """Runs actors.
-
-    Parameters
-    ----------
-    engine
-        The clock.
-    """
+    """Runs actors."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -150,13 +142,7 @@ class Kernel:
 
 
 class Do:
-    """A call that is answered at once with what a function returns.
-
-    Parameters
-    ----------
-    function
-        What the kernel does.
-    """
+    """A call that is answered at once with what a function returns."""
 
     __slots__ = ("_function",)
 
@@ -173,8 +159,6 @@ class Spawn:
 
     Parameters
     ----------
-    steps
-        Its generator.
     cpu
         The host it runs on.
     """
@@ -191,13 +175,7 @@ class Spawn:
 
 
 class Sleep:
-    """A call that takes time.
-
-    Parameters
-    ----------
-    duration_s
-        How long, in seconds.
-    """
+    """A call that takes time."""
 
     __slots__ = ("_actor", "_duration_s", "_kernel")
 
@@ -221,8 +199,6 @@ class Update:
 
     Parameters
     ----------
-    machine
-        The machine.
     of_all
         Whether the caller goes through all machines.
     """

@@ -22,6 +22,7 @@ from hdrl.settings.batch.simulation.paje import ScheduleTrace
 
 if TYPE_CHECKING:
     from hdrl.batsim.exact.flows import Cpu
+    from hdrl.batsim.exact.hosts import HostLedger
 
 
 class Scheduler(Protocol):
@@ -89,15 +90,6 @@ class BatsimOptions:
 class Context:
     """The state of a simulation.
 
-    Parameters
-    ----------
-    options
-        What to simulate.
-    platform
-        The platform.
-    workloads
-        The static workloads.
-
     Attributes
     ----------
     workloads
@@ -131,10 +123,11 @@ class Context:
             roles=options.roles,
         )
         self.meter = EnergyMeter([machine.cpu for machine in self.machines.all], on=options.energy)
+        self.ledger: HostLedger | None = None
         if options.host_table:
             from hdrl.batsim.exact.hosts import HostLedger
 
-            self.machines.ledger = HostLedger(self.machines.all, self.meter)
+            self.machines.watcher = self.ledger = HostLedger(self.machines.all, self.meter)
         self.outputs = Outputs(energy=options.energy)
         names = [machine.name for machine in self.machines.all]
         self.trace = ScheduleTrace(names) if options.schedule_trace else None
@@ -198,5 +191,5 @@ class Context:
         """Change the P-state of a machine, at once."""
         self.network.set_pstate(cpu, pstate)
         self.meter.pstate_changes(cpu.machine, self.now_s)
-        if self.machines.ledger is not None:
-            self.machines.ledger.reach(self.machines[cpu.machine])
+        if self.ledger is not None:
+            self.ledger.reach(self.machines[cpu.machine])

@@ -34,13 +34,7 @@ _HALF = 0.5
 
 
 def add_up(values: Sequence[float]) -> Extended:
-    """Add doubles, one after the other in 80 bits.
-
-    Parameters
-    ----------
-    values
-        Finite numbers.
-    """
+    """Add doubles, one after the other in 80 bits."""
     about = sum(values)
     smallest = min(values, default=0.0)
     if smallest == 0.0:
@@ -136,8 +130,6 @@ def is_sure(micros: float, error: float) -> bool:
 
     Parameters
     ----------
-    micros
-        The number.
     error
         How far from it the true one may be.
     """

@@ -64,11 +64,6 @@ class Resource:
 class Cpu(Resource):
     """The CPU of a host.
 
-    Parameters
-    ----------
-    host
-        The host.
-
     Attributes
     ----------
     spec
@@ -112,8 +107,6 @@ class Work:
         The shared resources.
     cpus
         The host of each executor; a host may come more than once.
-    flops
-        The work of each executor.
     transfers
         ``(from, to, bytes)`` for each pair of executors that exchange something.
 
@@ -198,13 +191,6 @@ class Work:
 
 class Flow:
     """Work that is being done: a parallel task or a message.
-
-    Parameters
-    ----------
-    work
-        What there is to do.
-    owner
-        What ends with it.
 
     Attributes
     ----------

@@ -14,13 +14,7 @@ _LAST_ROUNDED = 9
 
 
 def write_double(value: float) -> str:
-    """Write a finite double.
-
-    Parameters
-    ----------
-    value
-        The double.
-    """
+    """Write a finite double."""
     if value == 0:
         return "-0.0" if math.copysign(1.0, value) < 0 else "0.0"
     digits, power = _shortest(abs(value))

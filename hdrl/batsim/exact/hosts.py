@@ -13,15 +13,7 @@ from hdrl.settings.batch.simulation.hosts import WASTING_STATES, format_hosts
 
 
 class HostLedger:
-    """Seconds and joules of each machine by state, and its switches.
-
-    Parameters
-    ----------
-    machines
-        All machines.
-    meter
-        Their energy.
-    """
+    """Seconds and joules of each machine by state, and its switches."""
 
     def __init__(self, machines: list[BatsimMachine], meter: EnergyMeter) -> None:
         self._machines = machines

@@ -15,8 +15,6 @@ def parse_ids(text: str, n_machines: int) -> list[int]:
     ----------
     text
         Ids and ranges of ids, separated by spaces.
-    n_machines
-        Ids must be below this.
 
     Raises
     ------

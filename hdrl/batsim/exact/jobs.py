@@ -41,8 +41,6 @@ class Task:
 
     Parameters
     ----------
-    profile
-        The profile.
     io
         Transfers that the scheduler has added to it.
 
@@ -92,14 +90,8 @@ class Job:
 
     Parameters
     ----------
-    workload
-        The workload it belongs to.
     name
         Its name within the workload.
-    profile
-        What it does.
-    description
-        Its JSON description.
 
     Attributes
     ----------
@@ -297,13 +289,6 @@ def kept_profiles(used: Iterable[str], parts: Mapping[str, Sequence[str]]) -> li
 
     It goes through them once and forgets those that no job and no profile that it still knows refers to: what only
     a forgotten profile is composed of stays if it came before.
-
-    Parameters
-    ----------
-    used
-        The profile of each job.
-    parts
-        What each profile is composed of.
     """
     n_users = Counter(used)
     for names in parts.values():
@@ -319,13 +304,6 @@ def kept_profiles(used: Iterable[str], parts: Mapping[str, Sequence[str]]) -> li
 
 def read_workload(path: Path, name: str) -> Workload:
     """Return a workload from a Batsim JSON file.
-
-    Parameters
-    ----------
-    path
-        The file.
-    name
-        The name that it gets.
 
     Raises
     ------

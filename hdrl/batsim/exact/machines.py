@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hdrl.base.errors import PlatformError
 from hdrl.batsim.exact.extended import EXTENDED_BITS, rounded
@@ -14,7 +14,6 @@ from hdrl.batsim.exact.sharing import Network
 from hdrl.settings.batch.simgrid.file import HostSpec, SimGridPlatform
 
 if TYPE_CHECKING:
-    from hdrl.batsim.exact.hosts import HostLedger
     from hdrl.batsim.exact.jobs import Job
 
 STATES = ("sleeping", "switching_on", "switching_off", "idle", "computing", "unavailable")
@@ -33,10 +32,6 @@ class BatsimMachine:
 
     Parameters
     ----------
-    machine_id
-        Its id.
-    cpu
-        Its CPU.
     is_storage
         Whether it is a storage host.
     sleep_pstates
@@ -77,6 +72,13 @@ class BatsimMachine:
         return self.kinds[self.cpu.pstate]
 
 
+class Watcher(Protocol):
+    """Who notes what machines do."""
+
+    def leave(self, machine: BatsimMachine, now_s: float) -> None:
+        """Note that a machine is about to leave its state."""
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Switch:
     """A request to change the P-state of machines that is not finished yet."""
@@ -91,10 +93,6 @@ class Machines:
 
     Parameters
     ----------
-    platform
-        The platform.
-    network
-        Its CPUs.
     master
         The name of the host that Batsim itself runs on; it is no machine.
     energy
@@ -150,7 +148,7 @@ class Machines:
         self.switches: list[Switch] = []
         self.n_grouped_switches = 0
         self.n_machine_switches = 0
-        self.ledger: HostLedger | None = None
+        self.watcher: Watcher | None = None
         """Who notes what each machine does, if anybody wants to know."""
         self._units_per_s = 0  # of dates in `BatsimMachine`
 
@@ -169,11 +167,11 @@ class Machines:
 
     def set_state(self, machines: Iterable[BatsimMachine], state: str, now_s: float) -> None:
         """Change the state of some machines."""
-        counts, ledger, now = self.counts, self.ledger, self._in_units(now_s)
+        counts, watcher, now = self.counts, self.watcher, self._in_units(now_s)
         since, stay = now, 0
         for machine in machines:
-            if ledger is not None:
-                ledger.leave(machine, now_s)
+            if watcher is not None:
+                watcher.leave(machine, now_s)
             before = machine.state
             if machine.since != since:
                 since = machine.since

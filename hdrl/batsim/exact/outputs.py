@@ -116,13 +116,7 @@ class Totals:
 
 
 class ExactTimes:
-    """Durations of a job, in 80 bits as Batsim reckons them.
-
-    Parameters
-    ----------
-    submission_s, start_s, end_s
-        Its dates.
-    """
+    """Durations of a job, in 80 bits as Batsim reckons them."""
 
     def __init__(self, submission_s: float, start_s: float, end_s: float) -> None:
         from fractions import Fraction
@@ -138,11 +132,6 @@ class ExactTimes:
 
 class JobTimes:
     """Dates and durations of a job that has run: the doubles that are nearest to what Batsim reckons in 80 bits.
-
-    Parameters
-    ----------
-    job
-        The job.
 
     Attributes
     ----------
@@ -255,8 +244,6 @@ class Outputs:
 
         Parameters
         ----------
-        machines
-            The machines at the end.
         scheduling_s, simulation_s
             Wall-clock seconds in the scheduler, and in all.
         """

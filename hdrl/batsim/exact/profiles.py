@@ -172,10 +172,6 @@ def parse_profile(name: str, description: object, where: str, folder: Path) -> P
 
     Parameters
     ----------
-    name
-        Its name.
-    description
-        The JSON value.
     where
         What is being read, for messages.
     folder

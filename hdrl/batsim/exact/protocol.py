@@ -23,11 +23,6 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r
 def dump(value: Any) -> str:
     """Write a JSON value as Batsim does: no spaces, six decimals for every number that is no integer.
 
-    Parameters
-    ----------
-    value
-        What `json.loads` gives.
-
     Raises
     ------
     BatsimError
@@ -62,8 +57,6 @@ def dump_job(description: Mapping[str, Any], job_id: str) -> str:
     ----------
     description
         What `json.loads` gives.
-    job_id
-        The full id.
 
     Raises
     ------
@@ -215,11 +208,6 @@ _REPLY_LENGTH_SHOWN = 200
 
 def parse_reply(text: str) -> Reply:
     """Return what a scheduler answered.
-
-    Parameters
-    ----------
-    text
-        Its message.
 
     Raises
     ------

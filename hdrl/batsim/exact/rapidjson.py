@@ -27,11 +27,6 @@ _KEPT = frozenset((str, int, bool))
 def read_double(text: str) -> float:
     """Return a JSON number that has a point or an exponent.
 
-    Parameters
-    ----------
-    text
-        The number.
-
     Returns
     -------
     float

@@ -51,10 +51,6 @@ class Requests:
 
     Parameters
     ----------
-    context
-        The simulation.
-    counts
-        The server's counts.
     emit
         Notes an event for the scheduler.
     """

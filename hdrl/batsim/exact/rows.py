@@ -27,8 +27,6 @@ class Timer:
     ----------
     machine
         The machine on which it is slept, or -1.
-    owner
-        What ends with it.
     """
 
     __slots__ = ("machines", "owner", "row", "serial")

@@ -37,10 +37,6 @@ class Server:
 
     Parameters
     ----------
-    context
-        The simulation.
-    scheduler
-        Who decides.
     n_event_submitters
         Number of files of external events.
 

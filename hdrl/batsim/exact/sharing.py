@@ -27,11 +27,6 @@ beyond the pipe while slower flows are on it too, for millions of rounds if they
 class Network:
     """The shared resources of a platform, and the flows whose rates have to be found again.
 
-    Parameters
-    ----------
-    platform
-        The platform.
-
     Attributes
     ----------
     cpus

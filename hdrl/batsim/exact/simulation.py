@@ -61,11 +61,6 @@ class Result:
 class ExactBatsim:
     """A simulation as Batsim 4.2.1 does it.
 
-    Parameters
-    ----------
-    options
-        What to simulate.
-
     Raises
     ------
     ReadError, PlatformError, WorkloadError
@@ -113,11 +108,6 @@ class ExactBatsim:
     def run(self, scheduler: Scheduler) -> Result:
         """Simulate.
 
-        Parameters
-        ----------
-        scheduler
-            Who decides.
-
         Raises
         ------
         BatsimError
@@ -137,7 +127,7 @@ class ExactBatsim:
             context.kernel.run()
         except RecursionError:
             raise BatsimError("a job, a profile or a reply is nested too deeply") from None
-        ledger = context.machines.ledger
+        ledger = context.ledger
         waiting = [job.id for workload in context.workloads.values() for job in workload.jobs.values()]
         return Result(
             outputs=context.outputs,

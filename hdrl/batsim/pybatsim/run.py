@@ -39,12 +39,6 @@ def run_scheduler(
         The name of a scheduler that PyBatsim brings, or the path of a Python file with one.
     platform, workload
         What to simulate. Memory is accounted for, which PyBatsim's own schedulers know nothing of.
-    simulator
-        One of `SIMULATORS`.
-    options
-        The scheduler's options.
-    energy
-        Account for energy.
     platform_file
         SimGrid file of the platform; the exact simulator needs it if hdrl did not describe the platform itself.
 

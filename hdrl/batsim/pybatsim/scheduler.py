@@ -88,13 +88,7 @@ class Settings:
 
 
 class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyBatsim has no types
-    """Decides as hdrl does: PyBatsim's events go to a `DecisionSystem`, its requests to PyBatsim.
-
-    Parameters
-    ----------
-    options
-        See `Settings`.
-    """
+    """Decides as hdrl does: PyBatsim's events go to a `DecisionSystem`, its requests to PyBatsim."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         super().__init__(options)

@@ -92,10 +92,6 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
 
     Parameters
     ----------
-    num_envs, start, part, autoreset_mode, copy, n_threads
-        See `envs.job_pick.JobPickVectorEnv`.
-    workload, platform, n_procs, n_nodes
-        The log and the machine, see `envs.dissertation_jobs.node_jobs`.
     n_jobs
         Jobs of an episode; by default 256 to 512.
     objective

@@ -194,8 +194,6 @@ def shared_arrays(
     ----------
     jobs, errors
         All jobs, and which errors are reproduced.
-    score, reward
-        Names of `SCORES` and `REWARDS`.
     sigmoid_scale
         What scores are divided by in sigmoid rewards.
     backfills
@@ -237,15 +235,11 @@ def scores_of(
 
     Parameters
     ----------
-    jobs, window
-        All jobs, and which of them.
     start_s
         When each was started, -1 for those that were not.
     now_s
         When the episode ended. Jobs that were never run count as if they were started then, unless means leave them
         out.
-    errors
-        Which errors are reproduced.
     """
     places = slice(window.start, window.start + window.n_jobs)
     submit_s, run_s, procs = jobs.submit_s[places], jobs.run_s[places], jobs.procs[places]
@@ -279,14 +273,8 @@ def play_baseline(
 
     Parameters
     ----------
-    jobs
-        The jobs of the log.
     windows
         Which of them, each on an empty machine.
-    baseline
-        A name of `BASELINES`.
-    errors
-        See `read_errors`.
     backfills
         Whether others may overtake a chosen job that does not fit.
     seed
@@ -317,10 +305,6 @@ def play_order(
 
     Parameters
     ----------
-    jobs, windows, seed
-        See `play_baseline`.
-    order
-        A number of `GUIDES`.
     shared
         What `shared_arrays` returned.
     errors

@@ -59,8 +59,6 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
     errors
         What the original gets wrong and is reproduced, names of `hdrl.compat.drl_gpu.playing.ERRORS`; ``None``: all.
         Those that concern its baselines and tables alone change nothing here.
-    max_s
-        Seconds after which an episode is cut off.
 
     Raises
     ------

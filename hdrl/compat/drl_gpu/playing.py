@@ -94,13 +94,6 @@ def read_errors(errors: Iterable[str] | None) -> frozenset[str]:
 def read_cut_trace(path: Path, *, errors: Iterable[str] | None = None) -> GpuLoad:
     """Read a cut trace of the original as it reads it: with jobs that ask for no GPU, unless that error is off.
 
-    Parameters
-    ----------
-    path
-        The file.
-    errors
-        See `read_errors`.
-
     Raises
     ------
     ReadError
@@ -157,13 +150,7 @@ def put_jobs(world: kernel.Seconds, row: int, load: GpuLoad, flops: NDArray[np.f
 
 
 def flops_of(load: GpuLoad) -> NDArray[np.float64]:
-    """Return what each job computes: of a trace by its GPU time, of generated jobs drawn, as in the original.
-
-    Parameters
-    ----------
-    load
-        The load.
-    """
+    """Return what each job computes: of a trace by its GPU time, of generated jobs drawn, as in the original."""
     if "file" in load.origin:
         return np.asarray(load.jobs["work"] * load.jobs["n_gpus"] * FLOPS_PER_GPU_S)
     return np.maximum(1e9, stream(0, "gpu-flops").normal(1e12, 5e11, load.n_items))
@@ -181,12 +168,6 @@ def play_baseline(
 
     Parameters
     ----------
-    cluster, load
-        What is simulated.
-    baseline
-        A name of `BASELINES`.
-    errors
-        See `read_errors`.
     until_s
         When the run ends, by the dates of the file; the original stopped at 15 million seconds.
 

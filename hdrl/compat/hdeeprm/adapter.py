@@ -133,8 +133,6 @@ class RecordedEnvironment:
 
         Parameters
         ----------
-        reward
-            Its reward.
         has_ended
             Whether the episode has ended with it; what is noted but not carried out is dropped then.
         """
@@ -179,8 +177,6 @@ class HDeepRMAgent(Agent):
 
     Parameters
     ----------
-    observation_space, action_space, config
-        As for every agent.
     made_of
         Its class, a subclass of `hdrl.compat.hdeeprm.bases.Agent`.
     seed

@@ -125,19 +125,11 @@ class Agent(nn.Module):
         ----------
         action
             What `decide` returned.
-        environment
-            The environment to act on.
         """
         environment.step(action)
 
     def rewarded(self, environment: Environment) -> None:
-        """Take the reward of the last action.
-
-        Parameters
-        ----------
-        environment
-            The environment after the action.
-        """
+        """Take the reward of the last action."""
         self.rewards.append(environment.reward())
 
 

@@ -109,10 +109,6 @@ def read_field(builder: Any, pointer: Any, index: int) -> Any:
     ----------
     builder
         Builds the compiled code.
-    pointer
-        Where the tuple lies.
-    index
-        Number of the field.
     """
     value = builder.load(cgutils.gep_inbounds(builder, pointer, 0, index))
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
@@ -126,8 +122,6 @@ def new_pointer(builder: Any, pointer: Any) -> Any:
     ----------
     builder
         Builds the compiled code.
-    pointer
-        Where the tuple lies.
     """
     kind = ir.FunctionType(pointer.type, [pointer.type])
     return builder.asm(kind, "", "=r,0,~{memory}", [pointer], side_effect=True)

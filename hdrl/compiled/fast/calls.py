@@ -43,10 +43,6 @@ class BareCall:
     ----------
     context
         Numba's target.
-    module
-        Where the function is built.
-    name
-        What it is called.
     compiled
         The compiled function that it calls in turn.
     """

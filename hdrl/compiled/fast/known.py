@@ -16,7 +16,7 @@ from hdrl.base.errors import SimulationError
 from hdrl.compiled.fast.bits import lowest, n_of
 from hdrl.compiled.fast.borrow import borrow
 from hdrl.compiled.fast.lend import take_as
-from hdrl.compiled.fast.linking import WHOLE
+from hdrl.compiled.fast.parts import WHOLE
 from hdrl.compiled.fast.rows import moved_to
 from hdrl.compiled.lend import Lent
 

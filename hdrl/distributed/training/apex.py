@@ -55,15 +55,7 @@ def all_weights(agent: Agent) -> list[Tensor]:
 
 
 class Actor:
-    """Acts, and tells what it has seen.
-
-    Parameters
-    ----------
-    plan
-        What it is made of.
-    n_actors
-        How many there are.
-    """
+    """Acts, and tells what it has seen."""
 
     def __init__(self, plan: Plan, n_actors: int) -> None:
         epsilon = epsilon_of(plan.number, n_actors)
@@ -150,13 +142,7 @@ class Actor:
 
 
 class Learner:
-    """Learns from what is drawn for it.
-
-    Parameters
-    ----------
-    plan
-        What it is made of.
-    """
+    """Learns from what is drawn for it."""
 
     def __init__(self, plan: Plan) -> None:
         self._agent = plan.agent()

@@ -24,8 +24,6 @@ class VirtualClock:
         How long what takes.
     n_workers
         How many workers there are; the last of them are the slow ones.
-    seed
-        Seed of the training.
     """
 
     def __init__(self, delays: DelayOptions, n_workers: int, seed: int) -> None:
@@ -51,8 +49,6 @@ class VirtualClock:
         ----------
         name
             ``"worker"`` or ``"learner"``.
-        number
-            Which of them.
         handle
             What it will give; virtual time does not look at it.
         """
@@ -136,15 +132,7 @@ class ArrivalClock:
         return time.perf_counter() - self._began_s
 
     def begin(self, name: str, number: int, handle: Any) -> None:
-        """Take notice that somebody has begun something.
-
-        Parameters
-        ----------
-        name, number
-            Who.
-        handle
-            What it will give.
-        """
+        """Take notice that somebody has begun something."""
         self._waiting.append((name, number, handle))
 
     def resume(self, name: str, number: int, handle: Any) -> None:

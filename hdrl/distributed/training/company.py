@@ -78,8 +78,6 @@ class Staff(abc.ABC):
     ----------
     crew, clock
         Where they live, and who is ready next.
-    options
-        How many there are.
     plan
         What worker 0 is made of.
     """
@@ -144,15 +142,7 @@ class Staff(abc.ABC):
 
 
 class Company(Staff):
-    """Workers that compute gradients, and servers that use them.
-
-    Parameters
-    ----------
-    crew, clock, options, plan
-        As in `Staff`.
-    parts
-        What each server holds.
-    """
+    """Workers that compute gradients, and servers that use them."""
 
     def __init__(self, crew: Crew, clock: Clock, options: DistributedOptions, plan: Plan, parts: list[Part]) -> None:
         super().__init__(crew, clock, options, plan)

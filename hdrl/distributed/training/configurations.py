@@ -97,10 +97,6 @@ class ConfigurationTrainer(TrainingLoop):
         Whose weights an agent begins with, how long visits are, and how the work is shared.
     points
         Where the configurations lie among one another.
-    seed
-        Seed of the environments.
-    on
-        See `DistributedTrainer`.
     where
         Where the options come from, for messages.
 

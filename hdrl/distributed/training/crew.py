@@ -76,13 +76,7 @@ class Here:
 
 
 class OnRay:
-    """Each role in a Ray actor.
-
-    Parameters
-    ----------
-    ray
-        Ray, connected.
-    """
+    """Each role in a Ray actor."""
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray

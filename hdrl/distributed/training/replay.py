@@ -47,8 +47,6 @@ class ScaleOfAll(RewardScale):
     ----------
     gamma
         Discount of later rewards.
-    n
-        How many actors.
     """
 
     def __init__(self, gamma: float, n: int) -> None:
@@ -89,8 +87,6 @@ class SharedReplay(Replay):
 
     Parameters
     ----------
-    n_actors, n_each
-        How many actors there are, and environments of each.
     **settings
         As in `hdrl.learn.replay.Replay`.
     """
@@ -163,8 +159,6 @@ class ReplayRole:
 
     Parameters
     ----------
-    n_actors, n_each
-        As in `SharedReplay`.
     generator_state
         Where its random numbers begin.
     settings
@@ -227,17 +221,7 @@ def settings_of(replay: Replay) -> dict[str, Any]:
 
 
 def errors_of(agent: Agent, replay: SharedReplay, slots: Any) -> Tensor:
-    """Return how surprising steps are to an agent.
-
-    Parameters
-    ----------
-    agent
-        The agent.
-    replay
-        Where the steps are remembered.
-    slots
-        Which.
-    """
+    """Return how surprising steps are to an agent."""
     if not len(slots):
         return torch.zeros(0)
     if replay.scale is not None:

@@ -24,13 +24,7 @@ from hdrl.distributed.training.worker import Told
 
 
 class Scheme(abc.ABC):
-    """Directs workers and servers.
-
-    Parameters
-    ----------
-    company
-        Whom it directs.
-    """
+    """Directs workers and servers."""
 
     def __init__(self, company: Staff) -> None:
         self.company = company

@@ -70,10 +70,6 @@ def parts_of(agent: Agent, n_servers: int, rule: str, where: str) -> list[Part]:
 
     Parameters
     ----------
-    agent
-        The agent.
-    n_servers
-        How many servers.
     rule
         ``"agent"`` or one of `RULES`.
     where
@@ -108,15 +104,7 @@ def parts_of(agent: Agent, n_servers: int, rule: str, where: str) -> list[Part]:
 
 
 class Server:
-    """Holds some of the weights and their optimiser.
-
-    Parameters
-    ----------
-    part
-        What it holds.
-    weights
-        All weights at first.
-    """
+    """Holds some of the weights and their optimiser."""
 
     def __init__(self, part: Part, weights: Sequence[Tensor]) -> None:
         self._places = part.places
@@ -126,11 +114,6 @@ class Server:
 
     def take(self, gradients: Sequence[Sequence[Tensor]]) -> tuple[list[Tensor], None]:
         """Take the gradients of workers, in their order, and keep their mean for `step`.
-
-        Parameters
-        ----------
-        gradients
-            Of each worker, for all tensors.
 
         Returns
         -------

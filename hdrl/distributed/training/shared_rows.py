@@ -70,10 +70,6 @@ class Rows:
 
     Parameters
     ----------
-    make_envs
-        Makes a number of environments.
-    n_rows
-        How many.
     first
         Number of the first one among all rows.
     """

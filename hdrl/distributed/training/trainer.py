@@ -54,8 +54,6 @@ class DistributedTrainer(TrainingLoop):
         Environments of all workers together; each batch is shared likewise.
     options
         The scheme, and how many workers there are.
-    seed
-        Seed of the environments.
     on
         ``"local"``: all in this process; ``"ray"`` or ``"ray:<address>"``: each in its own. The results are the same.
     where

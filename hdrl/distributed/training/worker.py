@@ -111,13 +111,7 @@ class Told:
 
 
 class Worker:
-    """Gathers steps and computes gradients.
-
-    Parameters
-    ----------
-    plan
-        What it is made of.
-    """
+    """Gathers steps and computes gradients."""
 
     def __init__(self, plan: Plan) -> None:
         with torch_threads(1):
@@ -177,8 +171,6 @@ class Worker:
         ----------
         weights
             What the servers have; ``None``: it goes on with its own.
-        n_batches
-            How many.
         is_alone
             Whether it makes steps of its own on the way.
         is_clipped
@@ -246,15 +238,7 @@ class Worker:
 
 
 def put_weights(into: Sequence[Tensor], weights: Weights) -> None:
-    """Copy the weights of all servers.
-
-    Parameters
-    ----------
-    into
-        Where to.
-    weights
-        From where.
-    """
+    """Copy the weights of all servers."""
     with torch.no_grad():
         for part in weights:
             for place, tensor in part.items():

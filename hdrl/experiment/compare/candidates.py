@@ -103,8 +103,6 @@ def read_candidates(sweep: Sweep, policies: PolicyBook, written: Iterable[str] |
 
     Parameters
     ----------
-    policies
-        The policies of its setting.
     written
         Texts to read instead of ``sweep.candidates``.
 
@@ -130,15 +128,6 @@ def read_candidates(sweep: Sweep, policies: PolicyBook, written: Iterable[str] |
 
 def with_bounds(sweep: Sweep, policies: PolicyBook, candidates: Iterable[Candidate]) -> dict[str, Candidate]:
     """Return, for each candidate that has one, the same policy by true run times.
-
-    Parameters
-    ----------
-    sweep
-        The sweep.
-    policies
-        The policies of its setting.
-    candidates
-        The candidates.
 
     Raises
     ------

@@ -128,11 +128,6 @@ MOST_POINTS = 5_000_000
 def check_number(sweep: Sweep, n_cases: int, candidates: Sequence[Candidate]) -> None:
     """Refuse a sweep whose windows, candidates and seeds multiply to more than can be simulated.
 
-    Parameters
-    ----------
-    n_cases
-        How many cases there are.
-
     Raises
     ------
     OptionsError

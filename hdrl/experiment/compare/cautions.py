@@ -70,8 +70,6 @@ def cautions(
     ----------
     measured, rows
         All numbers, and their table.
-    metric
-        The metric that decides.
     cases, loads
         The windows and their offered loads.
     candidates

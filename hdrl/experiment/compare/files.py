@@ -272,8 +272,6 @@ def write_comparison(
     ----------
     runner
         What was compared.
-    comparison
-        What came of it.
     results
         All points that candidates are judged by.
     selection

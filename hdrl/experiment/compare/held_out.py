@@ -149,8 +149,6 @@ def run_held_out(
     ----------
     sweep
         What to compare; its windows say how long they are. Without a range, the last 30 % of each log judges.
-    out, n_workers, on, progress
-        See `run_comparison`.
 
     Raises
     ------
@@ -236,8 +234,6 @@ def tail_cautions(found: Mapping[str, Comparison], *, is_chosen: bool) -> Iterat
 
     Parameters
     ----------
-    found
-        Comparisons by protocol.
     is_chosen
         Whether the baseline was chosen by its mean, and not named.
 

@@ -79,8 +79,6 @@ class JudgingWindows:
         ----------
         record
             What a model file says of them.
-        environment
-            The environment of the training.
         """
         parts = [record, *record.get("further", ())]
         if not all({"workload_sha256", "first_job", "last_job"} <= set(one) for one in parts):
@@ -99,15 +97,7 @@ class JudgingWindows:
         return ""
 
     def words_of_choice(self, record: Mapping[str, Any], environment: EnvironmentSpec | None) -> str:
-        """Say which windows hold jobs by which a training chose its model; empty if none does.
-
-        Parameters
-        ----------
-        record
-            What a model file says of them.
-        environment
-            The environment of the training.
-        """
+        """Say which windows hold jobs by which a training chose its model; empty if none does."""
         part = record.get("chosen_by")
         known = self._that([part] if part else [], self._is_same, self._likeness(environment), self._is_namesake)
         return f"jobs of {self._counted(known)}" if known else ""
@@ -175,8 +165,6 @@ def cautions_of_windows(deciders: Mapping[str, Sequence[Decider]], windows: Judg
     ----------
     deciders
         What the files of candidates hold.
-    windows
-        The windows that judge them.
     """
     trained = {name: [known for one in those if (known := one.knows()).is_trained] for name, those in deciders.items()}
     found = []

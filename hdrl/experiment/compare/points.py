@@ -148,12 +148,8 @@ def batches(points: Sequence[Point], cases: Sequence[Case], n_workers: int) -> l
 
     Parameters
     ----------
-    points
-        The points, in any order.
     cases
         The cases that they refer to.
-    n_workers
-        How many work on them.
     """
     ordered = sorted(points)
     total = sum(_cost(cases[point.case]) for point in ordered)

@@ -48,8 +48,6 @@ class PointStore:
         Folder of the comparison; it is made if need be.
     identity
         What makes the comparison what it is; a folder of another one is refused.
-    metrics
-        Names of the metrics of a point.
     scope
         How much there is to do, for who looks on.
 
@@ -88,11 +86,6 @@ class PointStore:
 
     def add(self, results: Mapping[str, PointResult]) -> None:
         """Keep finished points.
-
-        Parameters
-        ----------
-        results
-            Points by key.
 
         Raises
         ------
@@ -206,8 +199,6 @@ def read_unfinished(folder: Path, metrics: Iterable[str]) -> Unfinished:
 
     Parameters
     ----------
-    folder
-        Folder of the comparison.
     metrics
         Names of the metrics of a point.
 
@@ -264,11 +255,6 @@ Row = dict[str, Any]
 def write_csv(path: Path, rows: Iterable[Row]) -> None:
     """Write rows with the same keys as CSV; missing numbers are empty, floats have as many digits as they need.
 
-    Parameters
-    ----------
-    rows
-        At least one row.
-
     Raises
     ------
     ValueError
@@ -304,11 +290,6 @@ def load_parquet() -> None:
 
 def write_parquet(path: Path, rows: list[Row]) -> None:
     """Write rows with the same keys as Parquet.
-
-    Parameters
-    ----------
-    rows
-        At least one row.
 
     Raises
     ------

@@ -93,8 +93,6 @@ def run_robust(
     ----------
     vary
         Values by key of the sweep (``"rules.tie"``).
-    out, n_workers, on, progress
-        See `run_comparison`.
 
     Raises
     ------

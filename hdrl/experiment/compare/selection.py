@@ -107,8 +107,6 @@ def choose_baseline(
     ----------
     values
         The metric in each training window, with each seed, by candidate.
-    info
-        What it means.
 
     Raises
     ------

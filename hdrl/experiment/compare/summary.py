@@ -84,13 +84,7 @@ class Measured:
         return list(dict.fromkeys(self.workloads))
 
     def windows_of(self, workload: str) -> NDArray[np.int64]:
-        """Return the indices of the windows of a workload, or of all.
-
-        Parameters
-        ----------
-        workload
-            Its name, or `ALL`.
-        """
+        """Return the indices of the windows of a workload, or of all."""
         return np.flatnonzero([workload in (ALL, name) for name in self.workloads])
 
     def n_unrun(self, candidate: str) -> float:
@@ -211,15 +205,6 @@ def summarise(
 
     Where a candidate has no number in a window in which another has one, it has none at all in the table: to leave
     that window out would flatter it.
-
-    Parameters
-    ----------
-    measured
-        All numbers.
-    metrics
-        Which to summarise.
-    seed, n_resamples, confidence
-        Of the bootstrap.
     """
     parts = [ALL, *(measured.workload_names if len(measured.workload_names) > 1 else [])]
     strata = np.unique(measured.workloads, return_inverse=True)[1]
@@ -384,13 +369,7 @@ def _adjusted(rows: list[SummaryRow]) -> list[SummaryRow]:
 
 
 def deciding_rows(rows: Sequence[SummaryRow], metric: str) -> list[SummaryRow]:
-    """Return the rows over all workloads of the metric that decides, the baseline's left out.
-
-    Parameters
-    ----------
-    rows
-        The table.
-    """
+    """Return the rows over all workloads of the metric that decides, the baseline's left out."""
     return [row for row in rows if row.workload == ALL and row.metric == metric and not row.is_baseline]
 
 
@@ -404,8 +383,6 @@ def tails_of(metric: str, known: Collection[str]) -> list[str]:
     ----------
     metric
         The metric that decides; only a mean hides a tail.
-    known
-        All metrics of the setting.
     """
     if not metric.startswith("mean_"):
         return []
@@ -421,8 +398,6 @@ def alike_neighbours(measured: Measured, metric: str) -> Iterator[tuple[str, str
     ----------
     measured
         All numbers; windows of a log in the order of time.
-    metric
-        The metric that decides.
 
     Yields
     ------

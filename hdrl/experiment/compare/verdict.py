@@ -54,11 +54,6 @@ def differs(row: SummaryRow) -> bool:
 
     It does if the interval of the ratio excludes 1, the adjusted p-value is below one less the confidence, and both
     speak for the same side: a few windows may make a mean, while most of them, and so p, say the opposite.
-
-    Parameters
-    ----------
-    row
-        The candidate's row.
     """
     is_apart = not math.isnan(row.ratio_low) and not row.ratio_low <= 1 <= row.ratio_high
     return is_apart and row.p_holm < row.level and not row.is_contested
@@ -68,13 +63,6 @@ def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
     """Return whether a candidate is better than the baseline.
 
     ``None`` if no difference was shown, or if neither side of the metric is better.
-
-    Parameters
-    ----------
-    row
-        The candidate's row.
-    info
-        What its metric means.
     """
     if info.lower_is_better is None or not differs(row):
         return None
@@ -82,15 +70,7 @@ def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
 
 
 def is_equal(row: SummaryRow, criteria: Criteria = CRITERIA) -> bool:
-    """Return whether the interval of the ratio lies so close to 1 that the difference does not matter.
-
-    Parameters
-    ----------
-    row
-        The candidate's row.
-    criteria
-        How close that is.
-    """
+    """Return whether the interval of the ratio lies so close to 1 that the difference does not matter."""
     return 1 / (1 + criteria.equal_within) <= row.ratio_low <= row.ratio_high <= 1 + criteria.equal_within
 
 
@@ -101,10 +81,6 @@ def is_no_worse(row: SummaryRow, info: MetricInfo, criteria: Criteria = CRITERIA
     ----------
     row
         The candidate's row, of a metric that stands for the tail.
-    info
-        What its metric means.
-    criteria
-        The margin.
     """
     if info.lower_is_better is False:
         return row.bound >= 1 / criteria.tail_margin
@@ -128,10 +104,6 @@ def verdict(
     ----------
     row
         Its row over all workloads, of the metric that decides.
-    baseline
-        Name of the baseline.
-    info
-        What its metric means.
     among
         Of how many candidates it is the best.
     kind
@@ -203,16 +175,8 @@ def headline(
     ----------
     rows
         The rows over all workloads of the metric that decides, the baseline's left out.
-    baseline
-        Name of the baseline.
-    info
-        What the metric means.
-    learned
-        Names of the learned candidates.
     n_tests
         How many candidates were tested; ``None``: as many as there are rows.
-    tails, criteria
-        As in `verdict`.
     """
     say = partial(verdict, baseline=baseline, info=info, n_tests=n_tests or len(rows), tails=tails, criteria=criteria)
     best = _best_row(rows, info)

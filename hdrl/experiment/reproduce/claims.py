@@ -158,8 +158,6 @@ def claim_of(place: Place, finding: Finding, *, null: float | None = None, toler
         What was found.
     null
         The number without an effect if the finding does not say it.
-    tolerance
-        Of a value.
     """
     null = finding.null if finding.null is not None else null
     n, deviation = spread_of(finding)
@@ -226,15 +224,7 @@ def side_of(interval: tuple[float, float], null: float) -> Sign:
 
 
 def differences(claims: Sequence[Claim], found: Mapping[Place, Finding]) -> list[Difference]:
-    """Return the claims that do not hold. Numbers that nobody claims are no differences.
-
-    Parameters
-    ----------
-    claims
-        What is claimed.
-    found
-        What came out.
-    """
+    """Return the claims that do not hold. Numbers that nobody claims are no differences."""
     return [one for claim in claims for one in _differences(claim, found.get(claim.place))]
 
 
@@ -325,13 +315,7 @@ class NullTest:
 
 
 def null_test(claims: Sequence[Claim]) -> NullTest:
-    """Put the baseline in place of everything that is claimed: each effect has its null, and its interval, too.
-
-    Parameters
-    ----------
-    claims
-        What is claimed.
-    """
+    """Put the baseline in place of everything that is claimed: each effect has its null, and its interval, too."""
     effects = [one for one in claims if one.is_effect]
     passing, by_sign = [], 0
     for claim in effects:
@@ -360,8 +344,6 @@ def recorded(
 
     Parameters
     ----------
-    results
-        What was found.
     earlier
         The reference until now.
     nulls

@@ -256,23 +256,12 @@ def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
 
 
 def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]:
-    """Return the names of the traces that an experiment needs and that are in none of the folders.
-
-    Parameters
-    ----------
-    folders
-        Where to look.
-    """
+    """Return the names of the traces that an experiment needs and that are in none of the folders."""
     return [name for name in experiment.recipe.traces if _find(name, folders) is None]
 
 
 def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Path]:
     """Return the traces that an experiment needs, by file name.
-
-    Parameters
-    ----------
-    folders
-        Where to look.
 
     Raises
     ------

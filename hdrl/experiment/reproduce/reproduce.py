@@ -132,8 +132,6 @@ def record(experiment: Experiment, found: Reproduced) -> Reproduced:
     ----------
     experiment
         The experiment, in a folder of one's own.
-    found
-        What came of it.
 
     Raises
     ------

@@ -184,17 +184,7 @@ def _line(claim: Claim, relative_tolerance: float) -> dict[str, str]:
 
 
 def write_results(path: Path, trainings: Path, results: Mapping[Place, Finding]) -> None:
-    """Write what an experiment found, and the numbers of single trainings if there were some.
-
-    Parameters
-    ----------
-    path
-        The file for the numbers.
-    trainings
-        The file for those of single trainings.
-    results
-        The findings.
-    """
+    """Write what an experiment found, and the numbers of single trainings if there were some."""
     if any(one.trainings for one in results.values()):
         with atomic_table(trainings, TRAINING_COLUMNS) as write_row:
             for place, one in results.items():
@@ -231,13 +221,7 @@ def read_results(path: Path, trainings: Path) -> dict[Place, Finding]:
 
 
 def write_differences(path: Path, found: Sequence[Difference]) -> None:
-    """Write the claims that do not hold.
-
-    Parameters
-    ----------
-    found
-        The claims.
-    """
+    """Write the claims that do not hold."""
     with atomic_table(path, ("row", "column", "kind", "claimed", "found", "allowed")) as write_row:
         for one in found:
             allowed = "" if math.isinf(one.allowed) else repr(one.allowed)

@@ -89,11 +89,6 @@ def clean_plans(folders: Sequence[str | Path], *, soft: bool = False) -> list[Cl
 def clean_runs(plans: Sequence[CleanPlan]) -> None:
     """Delete what plans say, and folders that are empty then.
 
-    Parameters
-    ----------
-    plans
-        What `clean_plans` returned.
-
     Raises
     ------
     OutputError

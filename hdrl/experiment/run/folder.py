@@ -88,15 +88,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def default_folder(options_sha256: str, now: datetime) -> Path:
-    """Return the name of a run folder: ``runs/<time>-<hash>``.
-
-    Parameters
-    ----------
-    options_sha256
-        Hash of the options.
-    now
-        The time of the start.
-    """
+    """Return the name of a run folder: ``runs/<time>-<hash>``."""
     return Path("runs") / f"{now:%Y%m%d-%H%M%S}-{options_sha256[:8]}"
 
 

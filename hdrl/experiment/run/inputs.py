@@ -52,8 +52,6 @@ def setting_of(data: object, folder: Path, given: str | None = None, *, trust: b
 
     Parameters
     ----------
-    data
-        What the file holds.
     folder
         Folder that relative paths start from.
     given
@@ -278,8 +276,6 @@ def make_sweep(
 
     Parameters
     ----------
-    data
-        What a sweep file holds.
     where
         Name of the source for messages.
     folder

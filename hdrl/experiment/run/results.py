@@ -25,8 +25,6 @@ def write_results(
 
     Parameters
     ----------
-    plan
-        What was run.
     model
         The model file that decided; ``None``: the one that the options name, if any.
     told

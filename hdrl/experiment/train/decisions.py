@@ -49,14 +49,12 @@ def write_lines(folder: Path, lines: Mapping[str, Sequence[str]]) -> None:
 
 
 class DecisionLog:
-    """Listens to an agent, see `hdrl.learn.listener.Listener`.
+    """Listens to an agent, see `hdrl.learn.agent.Listener`.
 
     Parameters
     ----------
     actions
         Names of the actions; empty: they have no lasting meaning.
-    files
-        Which of `DECISION_FILES` are written.
 
     Attributes
     ----------

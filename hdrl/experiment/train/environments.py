@@ -69,8 +69,6 @@ class Environment:
 
         Parameters
         ----------
-        n_envs
-            How many.
         **window
             Which items an episode holds; all of them if nothing is said.
         """
@@ -114,8 +112,6 @@ class Environment:
 
         Parameters
         ----------
-        machine, load
-            What it is to simulate.
         where
             Name of the source for messages.
 
@@ -204,8 +200,6 @@ def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Env
 
     Parameters
     ----------
-    spec
-        What kind it is.
     arguments
         Its arguments, as `Environment.as_json` returned them.
     """
@@ -270,15 +264,6 @@ CHANGES_NEITHER = ("objective", "reward", "reference", "n_threads", "more_logs")
 
 def check_same_meaning(trained: Environment, now: Environment, path: Path) -> None:
     """Refuse a model whose actions or observations mean something else here.
-
-    Parameters
-    ----------
-    trained
-        Where it was trained.
-    now
-        Where it is to decide.
-    path
-        The model file, for messages.
 
     Raises
     ------

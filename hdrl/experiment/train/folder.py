@@ -31,11 +31,6 @@ FILES = (
 class TrainingFolder(FolderLock):
     """The folder of a training, which nobody else uses as long as it is held.
 
-    Parameters
-    ----------
-    plan
-        What is learned there.
-
     Attributes
     ----------
     path

@@ -73,11 +73,6 @@ def built_in_agent(options: OptionsFile, name: str) -> AgentChoice:
 def asked_for(where: str) -> Iterator[None]:
     """Say in one line that an environment cannot be made of what was asked for, whatever it trips over.
 
-    Parameters
-    ----------
-    where
-        Where it was asked for.
-
     Yields
     ------
     None
@@ -105,14 +100,8 @@ def make_agent(
 
     Parameters
     ----------
-    choice
-        Its class.
-    config
-        Its settings by name.
     spaces
         The observation and the action space.
-    seed
-        Seed of the experiment.
     where
         Where the settings come from, for messages.
 
@@ -157,10 +146,6 @@ def settings_of(options: OptionsFile, choice: AgentChoice, usual: Mapping[str, o
 
     Parameters
     ----------
-    options
-        The options.
-    choice
-        The agent.
     usual
         What is usual in the environment; settings that the agent does not know are left out.
     """
@@ -241,8 +226,6 @@ def imitation_of(options: OptionsFile, agent: Agent, envs: Any) -> Imitation | N
 
     Parameters
     ----------
-    agent
-        Who imitates.
     envs
         The environments of the training; their ``guide_actions`` say what the other would do.
 

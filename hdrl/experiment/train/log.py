@@ -149,8 +149,6 @@ class TrainingLog:
 
         Parameters
         ----------
-        iteration
-            Its row.
         episodes
             Rows of the episodes that ended in it.
         """

@@ -54,10 +54,6 @@ def checkpoint_of_choice(
 
     Parameters
     ----------
-    choice
-        What it is made of.
-    environment
-        Its environment, as JSON.
     notes
         Whatever else is worth keeping, as JSON.
     training
@@ -222,13 +218,6 @@ def _validated(schema: type[_Schema], data: object, path: str | Path, what: str)
 def check_same_file(choice: AgentChoice, checkpoint: Checkpoint, path: Path) -> None:
     """Refuse an agent file that is not the one that a model was trained with.
 
-    Parameters
-    ----------
-    checkpoint
-        What the model file holds.
-    path
-        The model file, for messages.
-
     Raises
     ------
     OptionsError
@@ -244,11 +233,6 @@ def check_same_file(choice: AgentChoice, checkpoint: Checkpoint, path: Path) -> 
 
 def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Checkpoint | None]:
     """Read a model file for an agent.
-
-    Parameters
-    ----------
-    choice
-        The agent that it is for.
 
     Returns
     -------
@@ -276,13 +260,6 @@ def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Chec
 
 def check_hdeeprm_layout(choice: AgentChoice, output: Path | None) -> None:
     """Refuse to save a model as HDeepRM does where nobody could load it there.
-
-    Parameters
-    ----------
-    choice
-        Who learns.
-    output
-        Where the model is to be saved.
 
     Raises
     ------

@@ -259,8 +259,6 @@ def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path |
 
     Parameters
     ----------
-    choice
-        The agent of the options.
     seed
         Seed of what is random in deciding.
     folder

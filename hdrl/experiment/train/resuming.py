@@ -48,8 +48,6 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = (), *, trust:
 
     Parameters
     ----------
-    folder
-        Folder of the training.
     overrides
         Changes such as ``"learning.iterations=200"``; only some are possible.
     trust
@@ -103,8 +101,6 @@ def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: M
 
     Parameters
     ----------
-    options
-        The options now.
     jobs
         On which jobs it would train now, with the hash of their workload.
     before
@@ -132,13 +128,7 @@ def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: M
 
 
 def layout_of(envs: Any) -> str:
-    """Return how environments keep their episodes, as a hash; empty if they do not say.
-
-    Parameters
-    ----------
-    envs
-        A vector environment.
-    """
+    """Return how environments keep their episodes, as a hash; empty if they do not say."""
     told = getattr(envs, "state_layout", None)
     return str(told()) if callable(told) else ""
 
@@ -152,8 +142,6 @@ def check_same_layout(checkpoint: Checkpoint, layout: str, path: Path) -> None:
         The checkpoint; older ones do not say how they keep episodes.
     layout
         What `layout_of` says of the same environments now.
-    path
-        Where it is, for messages.
 
     Raises
     ------
@@ -178,8 +166,6 @@ def taking_over(checkpoint: Checkpoint, path: Path) -> Iterator[None]:
     ----------
     checkpoint
         The checkpoint. Its options, jobs and agent have been found to be those of the training.
-    path
-        Where it is, for messages.
 
     Raises
     ------

@@ -56,8 +56,6 @@ class World:
         ----------
         part
             On which jobs: ``"train"`` or ``"validation"``.
-        n_envs
-            How many environments.
         share
             Which of the configurations of the part; ``None``: all of them.
 
@@ -233,13 +231,7 @@ class World:
 
 
 class TrainingEnvs:
-    """Makes environments to learn in, here or in another process, which reads again what is simulated.
-
-    Parameters
-    ----------
-    world
-        What is simulated here.
-    """
+    """Makes environments to learn in, here or in another process, which reads again what is simulated."""
 
     def __init__(self, world: World) -> None:
         self._world: World | None = world
@@ -251,8 +243,6 @@ class TrainingEnvs:
 
         Parameters
         ----------
-        n_envs
-            How many.
         share
             Which of the configurations to train on; ``None``: all of them.
         """

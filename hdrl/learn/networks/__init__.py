@@ -62,10 +62,6 @@ def build_network(
 
     Parameters
     ----------
-    config
-        Its name and sizes.
-    observation_shape, n_actions
-        Of the environment.
     generator
         Source of the first weights.
     has_critic

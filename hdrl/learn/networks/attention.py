@@ -24,8 +24,6 @@ def attended(parts: Tensor, rows: Rows, n_heads: int) -> Tensor:
         Queries, keys and values side by side, those of each head in a piece; shape ``(n, n_rows, 3 * width)``.
     rows
         Which rows look and are looked at; what stands in the others is not looked at either.
-    n_heads
-        Number of heads.
     """
     n, n_rows = rows.shape
     if portable.is_own(parts):
@@ -42,14 +40,8 @@ class Encoder(nn.Module):
 
     Parameters
     ----------
-    n_features
-        Features of a row.
-    width
-        Width of the embedding.
     n_heads
         Number of heads; divides the width.
-    activation
-        After the embedding.
     generator
         Source of the first weights.
     """
@@ -98,18 +90,10 @@ class AttentionActorCritic(ActorCritic):
         At least ``n_rows``.
     generator
         Source of the first weights.
-    width, n_heads
-        Of the attention.
     hidden
         Units of the layers after it.
-    activation
-        Between layers.
-    has_critic
-        Whether there is a critic.
     sees_all_rows
         Whether rows whose actions are illegal are attended to as well.
-    n_atoms
-        Numbers for each action, and of the critic.
     """
 
     is_portable = True

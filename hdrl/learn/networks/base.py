@@ -53,22 +53,10 @@ class ActorCritic(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return a number for each observation, shape ``(n,)``.
-
-        Parameters
-        ----------
-        observations, mask
-            As in `logits`.
-        """
+        """Return a number for each observation, shape ``(n,)``."""
 
     def both(self, observations: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return `logits` and `values`, computing only once what they share.
-
-        Parameters
-        ----------
-        observations, mask
-            As in `logits`.
-        """
+        """Return `logits` and `values`, computing only once what they share."""
         return self.logits(observations, mask), self.values(observations, mask)
 
     def apart(
@@ -78,8 +66,6 @@ class ActorCritic(nn.Module, abc.ABC):
 
         Parameters
         ----------
-        observations, mask
-            Of all, as in `logits`.
         index
             Which of them, each at most once, shape ``(k,)``, int64.
         """
@@ -125,8 +111,6 @@ class ActorCritic(nn.Module, abc.ABC):
 
         Parameters
         ----------
-        other
-            Where to.
         share
             How far, 0 to 1; 1 copies them.
         """

@@ -89,16 +89,10 @@ class DissertationActorCritic(ActorCritic):
     ----------
     observation_shape
         ``(10 * n_actions + n_nodes,)``: the rows one after the other, then the nodes.
-    n_actions
-        The number of rows.
     generator
         Source of the first weights.
-    critic
-        A name of `CRITICS`.
     has_attention
         Whether the actor looks at each job beside the others.
-    has_critic
-        Whether there is a critic.
 
     Raises
     ------

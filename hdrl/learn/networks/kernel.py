@@ -47,12 +47,8 @@ class KernelActorCritic(ActorCritic):
         At least ``n_rows``.
     generator
         Source of the first weights.
-    has_critic
-        Whether there is a critic.
     sees_all_rows
         Whether rows whose actions are illegal are looked at as well.
-    n_atoms
-        Numbers for each action, and of the critic.
     n_per_row
         How many actions each row has; a row's last hidden layer gives the logits of all of them.
     """

@@ -58,8 +58,6 @@ def linear(n_in: int, n_out: int, generator: torch.Generator, gain: float | None
 
     Parameters
     ----------
-    n_in, n_out
-        Its sizes.
     generator
         Source of the first weights.
     gain
@@ -87,8 +85,6 @@ class Layers(nn.Sequential):
         Linear layers, and activations between them.
     sizes
         Width of the input and of each layer.
-    activation
-        The activation.
     is_open
         Whether it follows the last layer, too.
     """
@@ -117,8 +113,6 @@ class Layers(nn.Sequential):
 
         Parameters
         ----------
-        rows
-            The rows.
         fill
             What stands in all other places.
         head
@@ -141,15 +135,7 @@ class Layers(nn.Sequential):
 
 
 def through(layer: nn.Linear, rows: Rows, fill: float) -> Tensor:
-    """Return what comes out of a single layer at the places of rows, shape ``(*rows.shape, width)``.
-
-    Parameters
-    ----------
-    layer
-        The layer.
-    rows, fill
-        As for `Layers.through`.
-    """
+    """Return what comes out of a single layer at the places of rows, shape ``(*rows.shape, width)``."""
     if not portable.is_own(rows.table, layer.weight):
         return rows.spread(layer(rows.features), fill)
     widths = np.array([layer.weight.shape[1], layer.weight.shape[0]], dtype=np.int64)
@@ -179,8 +165,6 @@ def mlp(
         Width of the input and of each layer; one number alone means no layer.
     generator
         Source of the first weights.
-    activation
-        What follows each layer.
     last_gain
         Gain of the last layer; ``None``: that of the others.
     is_open

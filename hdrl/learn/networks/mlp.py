@@ -27,24 +27,14 @@ class MlpActorCritic(ActorCritic):
 
     Parameters
     ----------
-    observation_shape, n_actions
-        Of the environment.
     generator
         Source of the first weights.
     hidden
         Units of the layers of the trunk, or of the first layers of both networks.
     heads
         Units of the layers that follow, apart for each network.
-    activation
-        Between layers.
-    is_shared
-        Whether there is a trunk.
-    has_critic
-        Whether there is a critic.
     has_plain_init
         Whether torch's own first weights are used, as HDeepRM does, instead of orthogonal ones.
-    n_atoms
-        Numbers for each action, and of the critic.
     """
 
     is_portable = True

@@ -24,8 +24,6 @@ class NoisyLinear(nn.Module):
 
     Parameters
     ----------
-    layer
-        The layer whose weights are the means.
     first_spread
         The spread of all weights at first, times the root of the number of inputs.
     """
@@ -83,15 +81,7 @@ class NoisyLinear(nn.Module):
 
 
 def make_noisy(module: nn.Module, first_spread: float) -> None:
-    """Put a `NoisyLinear` in the place of every linear layer of a network; recurrent layers stay as they are.
-
-    Parameters
-    ----------
-    module
-        The network, which is changed.
-    first_spread
-        As in `NoisyLinear`.
-    """
+    """Put a `NoisyLinear` in the place of every linear layer of a network; recurrent layers stay as they are."""
     for name, child in module.named_children():
         if isinstance(child, nn.Linear):
             setattr(module, name, NoisyLinear(child, first_spread))

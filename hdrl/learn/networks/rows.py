@@ -82,8 +82,6 @@ def rows_at(observations: Tensor, mask: Tensor | None, index: Tensor) -> Rows:
 
     Parameters
     ----------
-    observations, mask
-        As in `rows_of`.
     index
         Which observations, each at most once, shape ``(n,)``, int64.
     """
@@ -105,12 +103,8 @@ def table_shape(
 
     Parameters
     ----------
-    observation_shape, n_actions
-        Of the environment.
     network
         Name of the network, for the message.
-    n_per_row
-        How many actions each row has.
 
     Raises
     ------

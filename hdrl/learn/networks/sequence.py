@@ -39,14 +39,8 @@ class SequenceActorCritic(ActorCritic):
     ----------
     observation_shape
         ``(1 + length,)``: the share of time, then ids, whole numbers below 64, 0 behind the last one.
-    n_actions
-        Of the environment.
     generator
         Source of the first weights, and of the embedding.
-    has_critic
-        Whether there is a critic.
-    n_atoms
-        Numbers for each action, and of the critic.
 
     Raises
     ------

@@ -82,8 +82,6 @@ def pass_layers(table: Tensor, weights: Sequence[Tensor], stack: Stack, among: A
         Shape ``(n, n_in)``.
     weights
         The weight of each layer, shape ``(n_out, n_in)``, and its bias, in turn.
-    stack
-        What the layers are.
     among
         Which rows pass; ``None``: all, each to its own place.
 

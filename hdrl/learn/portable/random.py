@@ -18,8 +18,6 @@ def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 
     Parameters
     ----------
-    shape
-        How many.
     generator
         Source of random numbers, on the CPU.
     """
@@ -32,13 +30,7 @@ def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 
 
 def exponential(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Draw exponential times of mean 1.
-
-    Parameters
-    ----------
-    shape, generator
-        As in `normal`.
-    """
+    """Draw exponential times of mean 1."""
     uniforms = torch.rand(shape, dtype=torch.float64, generator=generator)
     if JIT_DISABLED:
         return -torch.log1p(-uniforms).float()
@@ -48,15 +40,7 @@ def exponential(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 
 
 def uniform(shape: tuple[int, ...], low: float, high: float, generator: torch.Generator) -> Tensor:
-    """Draw numbers between two bounds.
-
-    Parameters
-    ----------
-    shape, generator
-        As in `normal`.
-    low, high
-        The bounds.
-    """
+    """Draw numbers between two bounds."""
     return torch.rand(shape, generator=generator) * (high - low) + low
 
 
@@ -65,10 +49,6 @@ def orthogonal(n_out: int, n_in: int, gain: float, generator: torch.Generator) -
 
     Parameters
     ----------
-    n_out, n_in
-        Numbers of rows and of columns.
-    gain
-        The length.
     generator
         Source of random numbers.
     """

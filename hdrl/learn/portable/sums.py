@@ -19,8 +19,6 @@ def sum(x: Tensor, dim: int | None = None, *, keepdim: bool = False) -> Tensor: 
 
     Parameters
     ----------
-    x
-        The numbers.
     dim
         The axis; ``None``: all of them.
     keepdim
@@ -68,13 +66,7 @@ def std_mean(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sum_of_squares(x: Tensor) -> float:
-    """Return the sum of the squares of all numbers, in double precision.
-
-    Parameters
-    ----------
-    x
-        The numbers.
-    """
+    """Return the sum of the squares of all numbers, in double precision."""
     if not is_own(x):
         return float(x.detach().double().square().sum())
     return float(kernels.squares(array_of(x.contiguous()).reshape(-1), 0.0))
@@ -87,8 +79,6 @@ def expand(x: Tensor, *shape: int) -> Tensor:
 
     Parameters
     ----------
-    x
-        The numbers.
     *shape
         The new shape, -1 where it stays.
     """

@@ -39,8 +39,6 @@ def block_ratio(
         Tables of the means of each period; the seeds of both sides are drawn, too.
     weights
         How many values each mean is made of, shape ``(n_periods,)``.
-    seed, n_resamples, confidence
-        See `Bootstrap`.
 
     References
     ----------
@@ -121,8 +119,6 @@ def suspicious_lag(series: ArrayLike, n_tests: int = 1) -> float | None:
     ----------
     series
         Values in the order of time, eight or more.
-    n_tests
-        How many series are tested.
     """
     values = np.asarray(series, dtype=np.float64)
     found, n = lag_one(values), len(values)

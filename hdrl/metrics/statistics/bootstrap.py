@@ -55,10 +55,6 @@ class Bootstrap:
     ----------
     strata
         The stratum of each window (the number of its workload), shape ``(n_windows,)``.
-    seed
-        Seed of the resamples.
-    n_resamples
-        How many.
     confidence
         Share of intervals that shall hold the true value, between 0 and 1.
 
@@ -124,8 +120,6 @@ class Bootstrap:
         ----------
         values, reference
             Tables with the windows of the strata.
-        trainings
-            As in `mean`.
         """
         value, ends = self._ratio(values, reference, trainings, (self._tail, 1 - self._tail))
         return Interval(value, *ends)
@@ -137,8 +131,6 @@ class Bootstrap:
 
         Parameters
         ----------
-        values, reference, trainings
-            As in `ratio`.
         is_upper
             Whether the true ratio lies below the bound, and not above it.
         """

@@ -52,13 +52,7 @@ def across_groups(
 
 
 def without_each_group(values: ArrayLike, reference: ArrayLike, groups: ArrayLike) -> dict[int, float]:
-    """Return the geometric-mean ratio over the windows of all groups but one, by the group that is left out.
-
-    Parameters
-    ----------
-    values, reference, groups
-        As in `across_groups`.
-    """
+    """Return the geometric-mean ratio over the windows of all groups but one, by the group that is left out."""
     logs, of = log_ratios(values, reference), np.asarray(groups)
     found = {}
     for group in np.unique(of).tolist():

@@ -83,8 +83,6 @@ def cliques(table: ArrayLike, *, lower_is_better: bool = True, level: float = 0.
 
     Parameters
     ----------
-    table, lower_is_better
-        As in `mean_ranks`.
     level
         What p must stay below.
 

@@ -16,8 +16,6 @@ def look_sizes(first: int, most: int) -> list[int]:
     ----------
     first
         Windows of the first look at least.
-    most
-        Windows of the last one.
     """
     sizes = [most]
     while (half := -(-sizes[0] // 2)) >= first and half < sizes[0]:

@@ -37,10 +37,6 @@ def chart_of(figure: Figure, on_page: OnPage, runs: list[tuple[int, Run]]) -> Ch
 
     Parameters
     ----------
-    figure
-        The figure.
-    on_page
-        Where it stands.
     runs
         The runs with their positions.
 
@@ -74,8 +70,6 @@ def chart(drawing: Drawing, title: str, words: str, names: list[tuple[int, str]]
     ----------
     drawing
         The figure; it is changed.
-    title, words, names, has_marks
-        As of a `Chart`.
     """
     for ax in drawing.axes:
         ax.set_title("", loc="left")

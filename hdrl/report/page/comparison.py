@@ -35,13 +35,7 @@ def _judged(compared: Compared, rows: list[SummaryRow]) -> list[SummaryRow]:
 
 
 def findings_of_comparison(compared: Compared) -> Findings:
-    """Return what a comparison says.
-
-    Parameters
-    ----------
-    compared
-        The comparison.
-    """
+    """Return what a comparison says."""
     result, metric = compared.result, compared.metric
     label = metric_words(metric)
     rows = _judged(compared, [row for row in compared.rows(metric) if not row.is_baseline])
@@ -73,13 +67,7 @@ def findings_of_comparison(compared: Compared) -> Findings:
 
 
 def facts_of_comparison(compared: Compared) -> list[tuple[str, str]]:
-    """Return pairs of a name and a value that say what was compared.
-
-    Parameters
-    ----------
-    compared
-        The comparison.
-    """
+    """Return pairs of a name and a value that say what was compared."""
     rows = compared.rows(compared.metric)
     platform = compared.identity.platform
     workloads = [str(one.name) for one in compared.identity.workloads]
@@ -100,11 +88,6 @@ def tables_of_comparison(compared: Compared) -> tuple[list[Table], list[Table]]:
     """Return the tables of the metric that decides, over all workloads and of each, and those of other metrics.
 
     All have one scale of ratios.
-
-    Parameters
-    ----------
-    compared
-        The comparison.
     """
     parts = [(compared.metric, part) for part in (ALL, *compared.workloads)]
     others = [(metric, ALL) for metric in compared.metrics[1:]]
@@ -115,11 +98,6 @@ def tables_of_comparison(compared: Compared) -> tuple[list[Table], list[Table]]:
 
 def windows_of_comparison(compared: Compared) -> list[Chart]:
     """Return the picture of the ratio to the baseline in each window: of the best candidates and those that learned.
-
-    Parameters
-    ----------
-    compared
-        The comparison.
 
     Raises
     ------
@@ -158,13 +136,7 @@ def windows_of_comparison(compared: Compared) -> list[Chart]:
 
 
 def origin_of_comparison(compared: Compared) -> tuple[Files, Table]:
-    """Return how to repeat a comparison, and the hashes and versions of all that went in.
-
-    Parameters
-    ----------
-    compared
-        The comparison.
-    """
+    """Return how to repeat a comparison, and the hashes and versions of all that went in."""
     identity = compared.identity
     pairs = [("folder", compared.folder.resolve().name), ("SHA-256 of the sweep", identity.sweep)]
     pairs.append(("SHA-256 of the platform", identity.platform.sha256))

@@ -55,17 +55,7 @@ class _Group:
 
 
 def findings_of_runs(runs: Sequence[Run], metric: str, setting: Setting) -> Findings:
-    """Return what plain runs say about a metric.
-
-    Parameters
-    ----------
-    runs
-        The runs, at least one.
-    metric
-        The metric that decides.
-    setting
-        What the metrics mean.
-    """
+    """Return what plain runs say about a metric."""
     differences = _differences(runs)
     groups = _groups(runs, metric, setting)
     warnings = (*differences, *_repeated(groups), *_unrun(runs, setting), *_cautions(runs), *_unequal_seeds(runs))
@@ -86,8 +76,6 @@ def n_unrun(run: Run, setting: Setting) -> int:
 
     Parameters
     ----------
-    run
-        The run.
     setting
         Which metrics count them.
     """
@@ -101,8 +89,6 @@ def best_of(values: Sequence[float | None], info: MetricInfo | None, *, allowed:
     ----------
     values
         The values; ``None`` where there is none.
-    info
-        What they mean.
     allowed
         Which of them may be the best: a run that left something unrun may not.
     """

@@ -52,13 +52,7 @@ class Scale:
         return cls(math.exp(low - margin), math.exp(high + margin))
 
     def at(self, ratio: float) -> float:
-        """Return where a ratio stands, in pixels from the left.
-
-        Parameters
-        ----------
-        ratio
-            The ratio, positive.
-        """
+        """Return where a ratio stands, in pixels from the left."""
         share = math.log(ratio / self.low) / math.log(self.high / self.low)
         return round(WIDTH * min(1.0, max(0.0, share)), 1)
 
@@ -114,8 +108,6 @@ def interval(
 
     Parameters
     ----------
-    scale
-        The scale.
     ratio, low, high
         The ratio and the ends of its interval; NaN where there is none.
     mark

@@ -36,13 +36,6 @@ class Pack:
         Whole numbers stay exact as long as they span less than 2**32; others are rounded to the span of the array
         divided by 2**32, which no screen shows.
 
-        Parameters
-        ----------
-        name
-            Its name.
-        values
-            The numbers, one dimension.
-
         Raises
         ------
         ValueError
@@ -74,13 +67,7 @@ class Pack:
 
 
 def packed_text(text: str) -> str:
-    """Return a text, gzip-compressed, in base64.
-
-    Parameters
-    ----------
-    text
-        Any text.
-    """
+    """Return a text, gzip-compressed, in base64."""
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode("ascii")
 
 

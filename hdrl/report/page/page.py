@@ -33,8 +33,6 @@ def render(
         What stands above everything.
     facts
         Pairs of a name and a value, shown in a line.
-    panels
-        The tabs.
     model
         What the browser must know to draw: JSON.
     packs

@@ -40,8 +40,6 @@ def write_report(
     folders
         Run folders, folders of experiments with several runs, and at most one folder of a comparison, which then
         gives the verdict.
-    out
-        The file to write.
     metric
         The metric that the verdict is about; by default that of the comparison, or that of the setting of the runs.
     question
@@ -71,11 +69,6 @@ def write_report(
 def build_report(folders: Sequence[str | Path], *, metric: str | None = None, question: str | None = None) -> str:
     """Return the HTML of a report; see `write_report`.
 
-    Parameters
-    ----------
-    folders, metric, question
-        As for `write_report`.
-
     Raises
     ------
     HdrlError
@@ -102,15 +95,6 @@ def build_report(folders: Sequence[str | Path], *, metric: str | None = None, qu
 
 def report_of_runs(runs: Sequence[Run], metric: str, setting: Setting, question: str | None = None) -> str:
     """Return the HTML of a report about runs that were read.
-
-    Parameters
-    ----------
-    runs
-        The runs, at least one.
-    metric, question
-        As for `write_report`.
-    setting
-        The kind of the runs.
 
     Raises
     ------

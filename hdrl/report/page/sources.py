@@ -24,8 +24,6 @@ def read_report_runs(folders: Iterable[str | Path], setting: Setting) -> list[Ru
     ----------
     folders
         Run folders, or folders of experiments with several runs.
-    setting
-        Their setting.
 
     Raises
     ------

@@ -20,8 +20,6 @@ def headline_table(runs: Sequence[Run], metric: str, setting: Setting) -> Table:
 
     Parameters
     ----------
-    runs
-        The runs.
     metric
         The metric that decides; it comes first.
     setting
@@ -40,15 +38,7 @@ def headline_table(runs: Sequence[Run], metric: str, setting: Setting) -> Table:
 
 
 def metrics_table(runs: Sequence[Run], setting: Setting) -> Table:
-    """Return the table of all metrics: a row per metric, a column per run.
-
-    Parameters
-    ----------
-    runs
-        The runs.
-    setting
-        What the metrics mean.
-    """
+    """Return the table of all metrics: a row per metric, a column per run."""
     known = [name for name in setting.measures.metrics if any(name in run.metrics for run in runs)]
     numbers = [_Numbers(name, runs, setting) for name in known]
     return Table(
@@ -81,15 +71,7 @@ def origin_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def code_table(caption: str, pairs: Sequence[tuple[str, str]]) -> Table:
-    """Return a table of names and values to copy.
-
-    Parameters
-    ----------
-    caption
-        What it shows.
-    pairs
-        The names and values.
-    """
+    """Return a table of names and values to copy."""
     return Table(caption, "what", [Column("value", is_number=False)], [_told(name, [value]) for name, value in pairs])
 
 

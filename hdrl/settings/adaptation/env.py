@@ -71,12 +71,6 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
         Jobs of an episode; ``"all"``: all of a load.
     start, part
         Which windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
-    reward
-        A name of `REWARDS`.
-    outcome
-        A name of `OUTCOMES`.
-    max_layers
-        Layers of the deepest network.
     autoreset_mode, copy, n_threads
         See `hdrl.envs.NativeVectorEnv`; more threads than one bring nothing here.
 

@@ -24,8 +24,6 @@ def anytime(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[i
 
     Parameters
     ----------
-    runs
-        The runs.
     ax
         Axes to draw on; new ones by default.
     places
@@ -40,13 +38,7 @@ def anytime(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[i
 
 
 def accuracies(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw the mean accuracy on each table, a point for each run, with the best and its standard deviation.
-
-    Parameters
-    ----------
-    runs, ax, places
-        As in `anytime`.
-    """
+    """Draw the mean accuracy on each table, a point for each run, with the best and its standard deviation."""
     figure, (part,) = canvas(ax, 1, size_in=(WIDTH_IN, 3.4))
     names = sorted({name for run in runs for name in run.job_tables})
     for number, run in enumerate(runs):
@@ -67,13 +59,7 @@ def accuracies(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequenc
 
 
 def ranks(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw which share of the jobs got a rank among all sequences that is at least as good.
-
-    Parameters
-    ----------
-    runs, ax, places
-        As in `anytime`.
-    """
+    """Draw which share of the jobs got a rank among all sequences that is at least as good."""
     figure, (part,) = canvas(ax, 1, size_in=(WIDTH_IN, 3.2))
     for number, run in enumerate(runs):
         rank = np.sort(run.outcomes["rank"])
@@ -99,8 +85,6 @@ def sequences(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence
 
     Parameters
     ----------
-    runs
-        The runs.
     ax
         Axes to draw on, if there is one table; new ones by default.
     places

@@ -99,11 +99,6 @@ class AdaptationRun(TableRun):
 def read_run(folder: Path, name: str | None = None) -> Run:
     """Read a run folder.
 
-    Parameters
-    ----------
-    folder, name
-        The folder, and what the run is called.
-
     Raises
     ------
     ReadError

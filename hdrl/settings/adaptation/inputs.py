@@ -38,13 +38,7 @@ def shipped_tables(folder: str = "") -> dict[str, Path]:
 
 
 def family_of(name: str) -> str:
-    """Return the family of a table in `FAMILIES`: the data that it learns, the first word of its name.
-
-    Parameters
-    ----------
-    name
-        Name of the table.
-    """
+    """Return the family of a table in `FAMILIES`: the data that it learns, the first word of its name."""
     return name.partition("_")[0]
 
 
@@ -57,8 +51,6 @@ def find_tables(text: str, path: Path, where: str) -> list[Table]:
         The path of a table, a folder of them, or the name of shipped ones, in which ``*`` stands for anything;
         ``tables``: all that are shipped in no folder; ``families/digits_*``: some of a shipped folder;
         ``families/!digits_*``: all others of it.
-    path
-        The text as a path.
     where
         Name of the source for messages.
 
@@ -93,15 +85,6 @@ def _matching(names: Collection[str], pattern: str) -> list[str]:
 
 def load_of(options: Any, text: str, device: Device) -> Jobs:
     """Return the jobs of a workload.
-
-    Parameters
-    ----------
-    options
-        Options or a sweep.
-    text
-        A workload of it.
-    device
-        The device.
 
     Raises
     ------

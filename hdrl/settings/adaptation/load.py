@@ -88,10 +88,6 @@ def jobs_of(name: str, tables: Sequence[Table], n_items: int | None, origin: Map
 
     Parameters
     ----------
-    name
-        What the load is called.
-    tables
-        The tables.
     n_items
         How many jobs, each a training that is drawn; ``None``: each training of each table once.
     origin
@@ -122,16 +118,8 @@ def poisson_jobs(name: str, tables: Sequence[Table], n_items: int, offered_load:
 
     Parameters
     ----------
-    name
-        What the load is called.
-    tables
-        The tables.
-    n_items
-        How many jobs.
     offered_load
         Budgets that arrive per time.
-    seed
-        Seed of everything in it.
     """
     check_alike(name, tables)
     random = stream(seed, "adaptation jobs")
@@ -144,13 +132,6 @@ def poisson_jobs(name: str, tables: Sequence[Table], n_items: int, offered_load:
 
 def check_alike(name: str, tables: Sequence[Table]) -> None:
     """Refuse tables that one device and one advisor cannot serve.
-
-    Parameters
-    ----------
-    name
-        What they are called together.
-    tables
-        The tables.
 
     Raises
     ------

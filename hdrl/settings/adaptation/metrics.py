@@ -64,13 +64,5 @@ def compute_metrics(trace: OutcomeTrace) -> dict[str, float]:
 
 
 def regret_so_far(end_s: NDArray[np.float64], regret: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean regret of all jobs that have ended by each end of one: the anytime curve.
-
-    Parameters
-    ----------
-    end_s
-        When jobs ended, ascending.
-    regret
-        The regret of each.
-    """
+    """Return the mean regret of all jobs that have ended by each end of one: the anytime curve."""
     return np.asarray(np.cumsum(regret) / np.arange(1, len(end_s) + 1))

@@ -104,8 +104,6 @@ def reachable(model: Model, n_steps: int) -> list[Model]:
 
     Parameters
     ----------
-    model
-        The network at the beginning.
     n_steps
         How often it may be deepened.
     """
@@ -155,10 +153,6 @@ def model_of(name: str, texts: Sequence[str], where: str = "layers") -> Model:
 
     Parameters
     ----------
-    name
-        What the network is called.
-    texts
-        Its layers, see `read_layer`.
     where
         Name of the source for messages.
 
@@ -184,8 +178,6 @@ def model_of_blocks(name: str, blocks: Sequence[Sequence[str]], where: str = "la
 
     Parameters
     ----------
-    name
-        What the network is called.
     blocks
         The layers of each block, see `read_layer`.
     where
@@ -268,12 +260,8 @@ def find_model(name: str, shape: tuple[int, ...] = CIFAR10_SHAPE, n_classes: int
 
     Parameters
     ----------
-    name
-        A name of `MODELS`.
     shape
         Shape of one example, channels first.
-    n_classes
-        How many classes there are.
 
     Raises
     ------
@@ -308,22 +296,10 @@ def _id(layer: Layer) -> int:
 
 
 def describe(model: Model) -> list[str]:
-    """Return the layers in words, as `model_of` takes them.
-
-    Parameters
-    ----------
-    model
-        The network.
-    """
+    """Return the layers in words, as `model_of` takes them."""
     return [str(layer) for layer in model.layers]
 
 
 def describe_blocks(model: Model) -> list[list[str]]:
-    """Return the layers of each block in words, as `model_of_blocks` takes them.
-
-    Parameters
-    ----------
-    model
-        The network.
-    """
+    """Return the layers of each block in words, as `model_of_blocks` takes them."""
     return [[str(layer) for layer in block] for block in model.blocks]

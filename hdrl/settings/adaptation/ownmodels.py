@@ -16,13 +16,7 @@ FUNCTION = "blocks"
 
 
 def is_own_model(text: str) -> bool:
-    """Tell whether a network is given by a Python file.
-
-    Parameters
-    ----------
-    text
-        As options name it.
-    """
+    """Tell whether a network is given by a Python file."""
     return text.endswith(SUFFIX)
 
 
@@ -35,8 +29,6 @@ def read_model(text: str, shape: tuple[int, ...], n_classes: int) -> Model:
         A name of `hdrl.settings.adaptation.models.MODELS`, or the path of a Python file.
     shape
         Shape of one example, channels first.
-    n_classes
-        How many classes there are.
 
     Raises
     ------
@@ -56,12 +48,8 @@ def read_own_model(path: Path, shape: tuple[int, ...], n_classes: int) -> Model:
 
     Parameters
     ----------
-    path
-        The file.
     shape
         Shape of one example, channels first.
-    n_classes
-        How many classes there are.
 
     Raises
     ------
@@ -92,12 +80,8 @@ def check_fits(model: Model, shape: tuple[int, ...], n_classes: int, where: str)
 
     Parameters
     ----------
-    model
-        The network.
     shape
         Shape of one example, channels first.
-    n_classes
-        How many classes there are.
     where
         Name of the source for messages.
 

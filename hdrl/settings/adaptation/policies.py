@@ -24,13 +24,7 @@ SPREAD = 0.05
 
 
 class Chooses:
-    """Chooses by a function of the job, and does not care what came of it.
-
-    Parameters
-    ----------
-    choose
-        The function.
-    """
+    """Chooses by a function of the job, and does not care what came of it."""
 
     def __init__(self, choose: Callable[[Job], int | str]) -> None:
         self._choose = choose
@@ -51,8 +45,6 @@ class Bandit:
     index
         From how often each arm was pulled (float64, shape ``(n_arms,)``), the mean of what it brought (0 without), how
         many pulls there were, and random numbers, to a number for each arm; the largest is pulled.
-    random
-        Source of random numbers.
     """
 
     def __init__(self, index: Index, random: np.random.Generator) -> None:
@@ -246,15 +238,7 @@ def read_policy(text: str) -> str:
 
 
 def make_advisor(policy: str, random: np.random.Generator) -> Advisor:
-    """Return what decides by a policy.
-
-    Parameters
-    ----------
-    policy
-        Its name.
-    random
-        Source of random numbers.
-    """
+    """Return what decides by a policy."""
     fixed = _FIXED_NAME.fullmatch(policy)
     if fixed:
         return Chooses(_fixed(fixed.group(1)))

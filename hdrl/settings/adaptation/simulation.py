@@ -67,8 +67,6 @@ class Job:
 
         Parameters
         ----------
-        sequence
-            The sequence.
         rung
             Up to which of the table's rungs; ``None``: to the end of the budget.
         """
@@ -104,10 +102,6 @@ class Advisor(Protocol):
 
         Parameters
         ----------
-        job
-            The job.
-        chosen
-            What was chosen.
         validation
             Its validation accuracy at the end.
         """
@@ -117,15 +111,6 @@ def simulate(
     device: Device, load: Jobs, advisor: Advisor, progress: Callable[[int, int], None] | None = None
 ) -> OutcomeTrace:
     """Run jobs one after the other as an advisor says.
-
-    Parameters
-    ----------
-    device, load
-        What is simulated.
-    advisor
-        Who decides.
-    progress
-        Progress callback.
 
     Raises
     ------
@@ -218,8 +203,6 @@ def decide_step_by_step(table: Table, decide: Callable[[int, Sequence[int]], int
 
     Parameters
     ----------
-    table
-        The table.
     decide
         From the state of the job and what was done so far to the next action.
 

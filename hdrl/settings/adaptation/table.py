@@ -142,13 +142,7 @@ class Table:
         return 1 + int(np.count_nonzero(self.expected > accuracy))
 
     def actions(self, sequence: int) -> tuple[int, ...]:
-        """Return the actions of a sequence.
-
-        Parameters
-        ----------
-        sequence
-            Its number.
-        """
+        """Return the actions of a sequence."""
         return tuple(sequence // self.n_actions**power % self.n_actions for power in range(self.n_steps - 1, -1, -1))
 
     def sequence(self, actions: Sequence[int]) -> int:
@@ -180,13 +174,7 @@ class Table:
 
 
 def n_states(n_actions: int, n_steps: int) -> int:
-    """Return how many states a job can be in before its decisions.
-
-    Parameters
-    ----------
-    n_actions, n_steps
-        How many actions and decisions there are.
-    """
+    """Return how many states a job can be in before its decisions."""
     return sum(n_actions**step for step in range(n_steps))
 
 

@@ -107,13 +107,13 @@ class PolicyPairSpec(_BatchEnvironment):
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective, and 1 where more of it is better, else -1."""
-        from hdrl.envs import PolicyPairVectorEnv
+        from hdrl.settings.batch.envs.policy_pair import PolicyPairVectorEnv
 
         return _goal(PolicyPairVectorEnv, arguments)
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
         """Return why it cannot simulate jobs exactly; ``None`` if it can, since it runs on the policies' simulator."""
-        from hdrl.envs import PolicyPairVectorEnv
+        from hdrl.settings.batch.envs.policy_pair import PolicyPairVectorEnv
 
         del arguments
         return PolicyPairVectorEnv.refuses(machine, load)
@@ -129,7 +129,7 @@ class PolicyPairSpec(_BatchEnvironment):
 
         Energy is accounted for where options or the arguments say so.
         """
-        from hdrl.envs import PolicyPairEnv
+        from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
 
         # A model whose training did without it is measured like all others.
         asked = {"energy": True} if options is not None and options.energy else {}
@@ -170,7 +170,7 @@ class JobPickSpec(_OfMoreLogs):
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
         """Return why its simulator of identical processors cannot simulate jobs exactly; ``None`` if it can."""
-        from hdrl.envs import JobPickVectorEnv
+        from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 
         del arguments
         return JobPickVectorEnv.refuses(machine, load)

@@ -94,8 +94,6 @@ def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
     Parameters
     ----------
-    data
-        What the file holds.
     folder
         Folder that relative paths start from.
 

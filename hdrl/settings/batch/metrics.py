@@ -143,6 +143,8 @@ def compute_metrics(trace: Trace) -> dict[str, float]:
         One number per name, in the order of `METRICS`. NaN where a number does not exist: times without a finished
         job, energies of a run without energy.
     """
+    from hdrl.settings.batch.simulation.hosts import off_j  # who asks for the names alone needs no platforms
+
     records, jobs = trace.records, trace.workload.jobs
     finished = is_finished(records["state"])
     start_s, run_s = records["start_s"][finished], records["run_s"][finished]
@@ -161,7 +163,7 @@ def compute_metrics(trace: Trace) -> dict[str, float]:
     result["energy_j"] = energy_j
     jobs_j = float(np.sum(np.maximum(records["energy_j"], 0.0)))
     first_s = float(np.min(jobs["submit_s"], initial=math.inf))
-    result["wasted_energy_j"] = energy_j - jobs_j - trace.off_j(first_s, last_end_s)
+    result["wasted_energy_j"] = energy_j - jobs_j - off_j(trace, first_s, last_end_s)
     result["mean_power_w"] = ratio(energy_j, makespan_s)
     result["energy_delay_product_js"] = energy_delay_product(energy_j, makespan_s)
     result |= _overutilization_numbers(trace.overutilization, trace.end_s)

@@ -334,7 +334,10 @@ class Options(OptionsFile):
         """Return why an agent cannot learn, or decide by a model, under these options; ``None`` if it can."""
         if self.simulator == "embedded":
             return None
-        return f"simulator is {self.simulator!r}, but agents that learn decide in the embedded simulator only"
+        return (
+            f"simulator is {self.simulator!r}, but agents that learn decide in the embedded simulator only, "
+            "whose kernel makes what they observe"
+        )
 
     def unheard(self, n_items: int) -> str | None:
         """Return in a sentence that there are fewer jobs than asked for, ``None`` if there are as many."""

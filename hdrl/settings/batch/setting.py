@@ -105,7 +105,7 @@ class BatchInputs(
         from hdrl.settings.batch.policies.pairs import logs_known_to
         from hdrl.settings.batch.predict.evaluation import has_users
 
-        known = list(_of_size(sweep, machine))
+        known = list(_of_logs(sweep, machine))
         known += [
             (
                 "trained-on",
@@ -184,15 +184,16 @@ class BatchView(View):
         return read(folder, name)
 
 
-def _of_size(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
-    """Return which logs are of a machine with another number of processors."""
+def _of_logs(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
+    """Return which logs are of a machine with another number of processors, or name jobs that others wait for."""
     from hdrl.settings.batch.workload import file_format, find_workload, read_swf
 
     for text in sweep.workloads:
         path = find_workload(sweep.file_or_name(text))
         if file_format(path) != "swf":
             continue
-        words = read_swf(path, max_rows=1).header.get("MaxProcs", "").split()
+        log = read_swf(path)
+        words = log.header.get("MaxProcs", "").split()
         n_procs = int(words[0]) if words and words[0].isdecimal() else 0
         if n_procs not in (0, machine.n_cores):
             yield (
@@ -200,6 +201,8 @@ def _of_size(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
                 f"{path.name} is the log of a machine with {n_procs:,} processors (MaxProcs), and {machine.name} has "
                 f"{machine.n_cores:,}: the load is not the one that was recorded",
             )
+        if log.n_dependent:
+            yield ("dependencies", f"{path.name}: {log.dependencies()}")
 
 
 def _outside(options: batch_options.Options, platform: Platform, folder: Path | None) -> dict[str, Any]:

@@ -9,12 +9,9 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hdrl.base.registry import Registry
-
-if TYPE_CHECKING:
-    from hdrl.batsim.simulators import ProtocolSimulator as ProtocolSimulator
 
 HDEEPRM = "hdeeprm-0.3.1"
 IRMASIM = "irmasim"

@@ -33,8 +33,6 @@ def jct_bound_s(load: GpuLoad, cluster: Cluster, *, jobs_per_gpu: int = 1) -> fl
 
     Parameters
     ----------
-    load, cluster
-        The jobs and the machine.
     jobs_per_gpu
         How many jobs may share a GPU, none faster than alone.
     """

@@ -26,8 +26,6 @@ def gantt(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | N
 
     Parameters
     ----------
-    runs
-        The runs.
     ax
         Axes to draw one run on; new ones by default.
     places

@@ -66,8 +66,6 @@ def write_values(trace: TaskTrace, folder: Path) -> None:
 
     Parameters
     ----------
-    trace
-        What happened.
     folder
         The folder that gets ``values.csv``.
     """

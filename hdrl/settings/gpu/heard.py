@@ -33,13 +33,7 @@ _NOT_IN_ROUNDS = ("restart_s", "checkpoint_s", "node_order", "tie")
 
 
 def kind_of(workload: str) -> str:
-    """Return what a workload is: `POISSON`, `GAVEL` or `TRACE`.
-
-    Parameters
-    ----------
-    workload
-        As options name it.
-    """
+    """Return what a workload is: `POISSON`, `GAVEL` or `TRACE`."""
     return workload if workload in (POISSON, GAVEL) else TRACE
 
 
@@ -48,8 +42,6 @@ def check_load_options(options: Any, kinds: Iterable[str]) -> None:
 
     Parameters
     ----------
-    options
-        Options or a sweep.
     kinds
         What its workloads are, see `kind_of`; none if a comparison generates all loads.
 
@@ -80,8 +72,6 @@ def check_rules(rules: RuleOptions, who: str) -> None:
 
     Parameters
     ----------
-    rules
-        The options.
     who
         The policy that runs in rounds, for the message.
 

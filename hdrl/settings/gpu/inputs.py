@@ -37,12 +37,6 @@ def load_of(options: Any, text: str, cluster: Cluster, offered: float | None) ->
 
     Parameters
     ----------
-    options
-        Options or a sweep.
-    text
-        A workload of it.
-    cluster
-        The cluster.
     offered
         Offered load to which arrivals are stretched; ``None``: as they are.
     """

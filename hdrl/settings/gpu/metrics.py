@@ -166,8 +166,6 @@ def fair_rho(trace: TaskTrace, isolated_s: Floats) -> Floats:
 
     Parameters
     ----------
-    trace
-        What happened.
     isolated_s
         How long each job takes alone.
     """

@@ -32,8 +32,6 @@ def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, places: Se
 
     Parameters
     ----------
-    runs
-        What happened.
     ax
         Where to draw one run; a new figure by default.
     labels

@@ -48,13 +48,6 @@ def write_history(trace: PipelineTrace, folder: Path) -> None:
 
     A line is instance, pipeline, kernels, kind of unit, number of the unit among its kind, start and end in
     milliseconds, and whether it was the last of its instance.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    folder
-        The folder that gets it.
     """
     numbers = [trace.machine.kinds[:unit].count(kind) for unit, kind in enumerate(trace.machine.kinds)]
     with atomic_write(folder / HISTORY_FILE) as out:
@@ -72,11 +65,6 @@ def write_history(trace: PipelineTrace, folder: Path) -> None:
 
 def read_tables(folder: Path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """Read what `write_instances` and `write_runs` wrote: rows by column, as text.
-
-    Parameters
-    ----------
-    folder
-        The run folder.
 
     Raises
     ------

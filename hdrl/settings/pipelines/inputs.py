@@ -40,8 +40,6 @@ def load_of(
 
     Parameters
     ----------
-    found
-        The set.
     contexts
         The periods, one context after the other.
     times
@@ -72,13 +70,7 @@ def _firsts(places: Sequence[int], n_items: int) -> tuple[int, ...]:
 
 
 def all_configurations(found: PipelineSet) -> list[PipelineLoad]:
-    """Return a load of one hyperperiod for every combination of periods, the last pipeline's changing fastest.
-
-    Parameters
-    ----------
-    found
-        The set.
-    """
+    """Return a load of one hyperperiod for every combination of periods, the last pipeline's changing fastest."""
     return [load_of(found, [Context(periods)]) for periods in found.configurations()]
 
 
@@ -125,10 +117,6 @@ def generated_loads(
     ----------
     model
         What the pipelines are like.
-    seed
-        Seed of the first set.
-    n_sets
-        How many seeds.
     utilizations
         What each set needs; none: that of the model.
     shortest
@@ -159,10 +147,6 @@ def in_a_row(loads: Sequence[PipelineLoad], name: str, times: Times | None = Non
 
     Parameters
     ----------
-    loads
-        The loads.
-    name
-        What the whole is called.
     times
         How long kernels really take; ``None``: their worst cases.
 
@@ -222,8 +206,6 @@ def read_loads(load: LoadLike | Sequence[LoadLike] | None, machine: Units) -> li
     ----------
     load
         Loads or texts, see `loads_of`; ``None``: sets of two pipelines for each unit that need 0.8 of all units.
-    machine
-        The units.
 
     Raises
     ------
@@ -245,8 +227,6 @@ def file_of(text: str | Path, folder: Path) -> Path:
 
     Parameters
     ----------
-    text
-        What they name.
     folder
         Folder that a relative path starts from.
 

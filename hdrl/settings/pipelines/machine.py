@@ -81,8 +81,6 @@ def units(name: str, ecus: Iterable[Mapping[str, int]]) -> Units:
 
     Parameters
     ----------
-    name
-        What it is called.
     ecus
         For each ECU the number of units by kind: ``{"cpu": 1, "gpu": 1}``.
 

@@ -128,11 +128,6 @@ class LoadOptions(Block):
     def refused(self, reasons: Mapping[str, str]) -> None:
         """Refuse keys that would be ignored.
 
-        Parameters
-        ----------
-        reasons
-            Why, by key.
-
         Raises
         ------
         ValueError

@@ -69,8 +69,6 @@ def run_of_trace(trace: PipelineTrace, name: str | None = None) -> PipelineRun:
 
     Parameters
     ----------
-    trace
-        What happened.
     name
         A name for the run; that of the policy by default.
     """

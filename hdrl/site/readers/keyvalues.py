@@ -41,15 +41,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def read_jobcomp(path: Path, clock: Clock) -> Dump:
-    """Read what Slurm's ``jobcomp/filetxt`` writes: a line for each attempt that ended.
-
-    Parameters
-    ----------
-    path
-        The file.
-    clock
-        Reads its dates.
-    """
+    """Read what Slurm's ``jobcomp/filetxt`` writes: a line for each attempt that ended."""
     found = Attempts("slurm-jobcomp")
     for line in _lines(path):
         values = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
@@ -79,15 +71,7 @@ def _jobcomp(values: Mapping[str, str], attempt: Attempt, clock: Clock) -> None:
 
 
 def read_pbs(path: Path, clock: Clock) -> Dump:
-    """Read the accounting of PBS: records of the ends of jobs, of those that still run or wait, and of reruns.
-
-    Parameters
-    ----------
-    path
-        The file.
-    clock
-        Reads its dates.
-    """
+    """Read the accounting of PBS: records of the ends of jobs, of those that still run or wait, and of reruns."""
     return _Pbs(clock).read(path)
 
 

@@ -49,8 +49,6 @@ def read_kubernetes(path: Path, clock: Clock) -> Dump:
     ----------
     path
         The file: a list of objects, or one object.
-    clock
-        Reads its dates.
 
     Raises
     ------

@@ -30,11 +30,6 @@ def is_lsf(first_line: str) -> bool:
 def read_lsf(path: Path) -> Dump:
     """Read ``lsb.acct`` of any version: what its records have in common, up to the project.
 
-    Parameters
-    ----------
-    path
-        The file.
-
     Raises
     ------
     ReadError

@@ -46,13 +46,7 @@ class Attempt:
 
 
 class Attempts:
-    """The attempts of a file, and what became of its rows.
-
-    Parameters
-    ----------
-    form
-        Name of the format.
-    """
+    """The attempts of a file, and what became of its rows."""
 
     def __init__(self, form: str) -> None:
         self.names = new_names()

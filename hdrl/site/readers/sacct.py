@@ -84,8 +84,6 @@ def read_sacct(path: Path, clock: Clock) -> Dump:
     ----------
     path
         The file, packed by gzip or not.
-    clock
-        Reads its dates.
 
     Raises
     ------

@@ -37,8 +37,6 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
 
     Parameters
     ----------
-    path
-        The log.
     nodes_field
         Number of the field that holds the nodes of a job, counted from 1.
 

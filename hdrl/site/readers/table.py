@@ -89,8 +89,6 @@ def read_csv(path: Path, mapping_file: Path | None, clock: Clock) -> Dump:
         The table; its first row names the columns.
     mapping_file
         What the columns mean, JSON.
-    clock
-        Reads dates.
 
     Raises
     ------

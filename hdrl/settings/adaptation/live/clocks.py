@@ -23,8 +23,6 @@ def flops(model: Model, shape: tuple[int, ...]) -> float:
 
     Parameters
     ----------
-    model
-        The network.
     shape
         Shape of the example, channels first.
     """
@@ -56,19 +54,7 @@ class Clock(Protocol):
     name: str
 
     def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
-        """Train, and return how many seconds that counts for.
-
-        Parameters
-        ----------
-        model
-            The network.
-        shape
-            Shape of an example.
-        n_examples
-            On how many examples.
-        run
-            Trains.
-        """
+        """Train, and return how many seconds that counts for."""
 
 
 class Counted:
@@ -184,8 +170,6 @@ def device_of(clock: str, device: str | None) -> str:
 
     Parameters
     ----------
-    clock
-        See `find_clock`.
     device
         What a user calls it; ``None``: ``counted``, or where the times were measured, or ``wall``.
 
@@ -210,8 +194,6 @@ def find_clock(text: str, device: Device) -> Any:
 
     Parameters
     ----------
-    text
-        As options name it.
     device
         Where jobs run; ``counted`` needs one whose operations per second are known.
 

@@ -61,10 +61,6 @@ def signals(random: np.random.Generator, n: int, difficulty: float) -> Labelled:
 
     Parameters
     ----------
-    random
-        Source of random numbers.
-    n
-        How many.
     difficulty
         Factor on the noise; 1: as in MNIST-1D.
 
@@ -98,10 +94,6 @@ def shapes(random: np.random.Generator, n: int, difficulty: float) -> Labelled:
 
     Parameters
     ----------
-    random
-        Source of random numbers.
-    n
-        How many.
     difficulty
         Factor on the noise; at 1 its standard deviation is half of what the shapes stand out.
     """
@@ -132,10 +124,6 @@ def clusters(random: np.random.Generator, n: int, difficulty: float) -> Labelled
 
     Parameters
     ----------
-    random
-        Source of random numbers.
-    n
-        How many.
     difficulty
         Standard deviation of a cluster as a multiple of half of that of the clusters' centres.
 
@@ -156,8 +144,6 @@ def digits(random: np.random.Generator, n: int, difficulty: float) -> Labelled:
 
     Parameters
     ----------
-    random
-        Source of random numbers.
     n
         How many; there are 1,797.
     difficulty
@@ -190,8 +176,6 @@ def read_data(text: str, seed: int) -> Data:
 
     Parameters
     ----------
-    text
-        As options name it.
     seed
         Seed of what is made up, and of the parts.
 

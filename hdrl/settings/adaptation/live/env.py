@@ -27,8 +27,6 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
     Parameters
     ----------
-    plan
-        What trains, and when it is decided.
     max_layers
         Layers of the deepest network.
 
@@ -58,8 +56,6 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         ----------
         seed
             Seed of the job: first weights, order of examples, parts of the data.
-        options
-            Not used.
         """
         super().reset(seed=seed)
         del options

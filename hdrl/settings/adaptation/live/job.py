@@ -57,10 +57,6 @@ class LiveJob:
     ----------
     model
         A name of `hdrl.settings.adaptation.models.MODELS`.
-    data
-        What it learns.
-    rules
-        How.
     clock
         What tells how long things take.
     seed

@@ -99,8 +99,6 @@ def measure(plan: Plan, seed: int) -> dict[str, Any]:
 
     Parameters
     ----------
-    plan
-        What is measured.
     seed
         Seed of first weights, order and parts of the data.
 
@@ -191,13 +189,7 @@ def is_measured(plan: Plan, seed: int, path: Path) -> bool:
 
 
 def measure_part(plan: Plan, seed: int) -> dict[str, Any]:
-    """Return what is kept of a seed: what `measure` found, and by which plan.
-
-    Parameters
-    ----------
-    plan, seed
-        What is measured.
-    """
+    """Return what is kept of a seed: what `measure` found, and by which plan."""
     return {**_head(plan, seed), **measure(plan, seed)}
 
 

@@ -19,11 +19,6 @@ class GrownNorm(nn.Module):
     """Normalisation that begins as nothing: ``x + share * (batchnorm(x) - x)`` with a learned share that is 0 at first.
 
     So outputs, and the gradients of all that was there before, are the same in train and in eval mode.
-
-    Parameters
-    ----------
-    norm
-        The normalisation.
     """
 
     def __init__(self, norm: nn.Module) -> None:
@@ -32,24 +27,13 @@ class GrownNorm(nn.Module):
         self.share = nn.Parameter(torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what is passed on.
-
-        Parameters
-        ----------
-        x
-            What came.
-        """
+        """Return what is passed on."""
         normalised: Tensor = self.norm(x)
         return x + self.share * (normalised - x)
 
 
 class Network(nn.Module):
     """A network in blocks.
-
-    Parameters
-    ----------
-    model
-        Its layers.
 
     Attributes
     ----------
@@ -88,8 +72,6 @@ class Network(nn.Module):
 
         Parameters
         ----------
-        target
-            Which original block.
         norm
             How its normalisation begins.
         """
@@ -126,15 +108,7 @@ class Network(nn.Module):
 
 
 def build(model: Model, seed: int) -> Network:
-    """Return a network with first weights that depend on the seed alone.
-
-    Parameters
-    ----------
-    model
-        Its layers.
-    seed
-        The seed.
-    """
+    """Return a network with first weights that depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Network(model)

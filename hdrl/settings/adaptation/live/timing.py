@@ -29,12 +29,8 @@ def measure_times(model: str, data: str, machine: str, n_decisions: int, batch_s
     ----------
     model, data
         See `hdrl.settings.adaptation.live.making.Plan`.
-    machine
-        What this machine is called.
     n_decisions
         How often a job may be deepened.
-    batch_size
-        Examples of a step.
 
     Returns
     -------

@@ -29,8 +29,6 @@ def widen(
 
     Parameters
     ----------
-    network
-        The network.
     block
         Which of its blocks now; not the last one, whose outputs are the classes.
     width
@@ -81,13 +79,7 @@ def widen(
 
 
 class _Replacer:
-    """Puts new weights in the place of old ones, in a layer and in the optimiser that learns them.
-
-    Parameters
-    ----------
-    optimizer
-        The optimiser, if there is one.
-    """
+    """Puts new weights in the place of old ones, in a layer and in the optimiser that learns them."""
 
     def __init__(self, optimizer: torch.optim.Optimizer | None) -> None:
         self._optimizer = optimizer

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hdrl.compiled.borrow import take_as
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Lent, Places, take_as
+from hdrl.compiled.lend import Lent, Places
 from hdrl.settings.batch.compiled_play import rules
 from hdrl.settings.batch.compiled_play.jit import CACHE_FOLDER, entry
 from hdrl.settings.batch.compiled_play.network import best_action, lay_out, note_hold

@@ -89,16 +89,10 @@ def new_play(
 
     Parameters
     ----------
-    kernel
-        The kernel's.
     pool
         A batch of one environment without an episode, for what is seen: all jobs are in its table.
-    actor
-        What picks.
     order
         The indices of the jobs in the order of submission.
-    core_key
-        Which cores a job gets.
     predicts
         Whether what is seen goes by predictions, which are the kernel's then.
     """

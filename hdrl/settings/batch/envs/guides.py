@@ -23,10 +23,6 @@ class Guides:
 
     Parameters
     ----------
-    n_policies
-        How many there are.
-    choices
-        What each would do.
     costs
         How bad each is; not asked where there is one policy alone.
     """

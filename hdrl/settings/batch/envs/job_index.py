@@ -53,8 +53,6 @@ class JobIndexVectorEnv(IndexVectorEnv):
 
     Parameters
     ----------
-    num_envs
-        Number of rows.
     workload, platform
         The first log and its machine, as in `JobPickVectorEnv`.
     n_procs
@@ -66,8 +64,6 @@ class JobIndexVectorEnv(IndexVectorEnv):
     start, part
         Windows are drawn from this part, of further logs from the same shares of their jobs; ``start`` may be
         ``"random"`` alone.
-    n_windows
-        Windows of each log in an episode.
     objective
         A name of `OBJECTIVES`; less is better.
     tail
@@ -169,8 +165,6 @@ class JobIndexPlayer(IndexPlayer):
 
     Parameters
     ----------
-    platform, workload
-        What is simulated.
     energy
         Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
     **arguments

@@ -88,8 +88,6 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
 
     Parameters
     ----------
-    num_envs
-        Number of rows of the batch.
     source, episodes, choices, stepping
         What follows, in groups; `of` takes all by their names.
     reading
@@ -119,8 +117,6 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         ``"end"``, ``"shaped"`` or ``"relative"``.
     reference
         The priority that a relative reward refers to.
-    max_jobs
-        Rows of the observation.
     order
         In which order waiting jobs are shown: a priority such as ``"fcfs"`` or ``"f4"``.
     features
@@ -155,8 +151,6 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
     compatibility
         ``"rlscheduler"``: as RLScheduler has it. Blocking, simultaneous events looked at one after the other, dates as
         in the log, and its inverted WFP3 and UNICEF in `run_priorities`.
-    autoreset_mode, copy, n_threads
-        See `NativeVectorEnv`.
 
     Raises
     ------
@@ -305,11 +299,6 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
 
     def trace(self, row: int = 0) -> Trace:
         """Return what happened in the last episode of a row that has ended, for metrics, pictures and reports.
-
-        Parameters
-        ----------
-        row
-            Which row.
 
         Raises
         ------

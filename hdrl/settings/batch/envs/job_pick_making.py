@@ -26,8 +26,6 @@ def job_pick(*, compatibility: str | None = None, **arguments: Any) -> SingleEnv
     compatibility
         ``"dissertation"``: the environment of a dissertation, `compat.dissertation.env.DissertationVectorEnv`;
         everything else: `JobPickVectorEnv`, which knows ``None`` and ``"rlscheduler"``.
-    **arguments
-        Its arguments.
 
     Raises
     ------

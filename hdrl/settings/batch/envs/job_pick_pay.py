@@ -67,8 +67,6 @@ class PickPay:
         ----------
         values
             All objectives by their numbers, shape ``(n_objectives, n_rows)``.
-        ended
-            Which rows have ended.
         """
         named = self.named(values, np.flatnonzero(ended))
         names = ("objective", *TOLD, self._objective.metric)
@@ -86,12 +84,8 @@ class PickPay:
 
         Parameters
         ----------
-        paid
-            In which rows.
         values
             All objectives by their numbers, shape ``(n_objectives, n_rows)``.
-        rewards, returns
-            Where to write.
         """
         if self._own is not None:
             columns = {name: values[one.pool_code] for name, one in OBJECTIVES.items()}

@@ -23,8 +23,6 @@ def new_picture_pool(inputs: PoolInputs, options: JobPickOptions, n_sums: int) -
     ----------
     inputs
         The machine and the jobs.
-    options
-        What is seen.
     n_sums
         For how many groups of jobs there is room, where run times are predicted.
     """

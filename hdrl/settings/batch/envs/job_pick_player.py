@@ -66,16 +66,12 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
 
     Parameters
     ----------
-    platform, workload
-        What is simulated.
     core_selection
         Which free cores a picked job gets: ``"high_gflops"`` (the fastest ones) or ``"low_power"``.
     energy
         Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
     compatibility
         Refused unless ``None``: it is another simulator.
-    more_logs, kill, n_threads
-        Not used.
     **choices
         ``commitment``, ``backfilling``, ``objective``, ``reward``, ``reference``, ``max_jobs``, ``order``,
         ``features``, ``skip``, ``may_hold``, ``predictor``, ``scaled_columns`` and ``scales``, as in
@@ -152,11 +148,6 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
     def step(self, action: int | np.int64) -> tuple[NDArray[Any], float, bool, bool, Info]:
         """Carry out an action and continue to the next decision, or to the end of the simulation.
 
-        Parameters
-        ----------
-        action
-            A legal one.
-
         Returns
         -------
         tuple
@@ -207,8 +198,6 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
 
         Parameters
         ----------
-        actor
-            What picks.
         seed
             Seed of the simulation, in which nothing is drawn.
         """

@@ -25,8 +25,6 @@ class JobPickPools:
     ----------
     options
         What is decided, and what is seen.
-    inputs
-        The machines and the jobs.
     """
 
     def __init__(self, options: JobPickOptions, inputs: PoolInputs) -> None:

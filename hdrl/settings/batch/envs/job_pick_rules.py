@@ -25,8 +25,6 @@ class PickRules(Easy):
 
     Parameters
     ----------
-    options
-        What a pick means.
     core_selection
         Which free cores a job gets: ``"high_gflops"`` or ``"low_power"``.
 

@@ -34,12 +34,8 @@ class WindowFilter:
 
     Parameters
     ----------
-    plan
-        Draws windows.
     keeps
         The priority, and the least and the largest value; without these, from the median to twice the mean of windows.
-    run_priorities
-        Simulates the priority.
 
     Attributes
     ----------

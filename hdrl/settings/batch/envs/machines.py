@@ -112,13 +112,6 @@ class PoolSource:
     def inputs(self, part: Part, *, keeps_dates: bool, **reading: Any) -> tuple[PoolInputs, Part]:
         """Return the machine and the jobs, and a part of the first workload as it means the same of further ones.
 
-        Parameters
-        ----------
-        part
-            The part.
-        keeps_dates, **reading
-            See `pool_inputs`.
-
         Raises
         ------
         HdrlError
@@ -172,8 +165,6 @@ def pool_inputs(
     workload
         A workload, a file, the name of a shipped one, or several of these; ``None``: jobs of the Lublin-Feitelson
         model.
-    platform
-        The machine, its file or its name.
     n_procs
         The number of processors instead of a platform; ``None``: what the header of a log says.
     needs_identical

@@ -93,17 +93,11 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
 
     Parameters
     ----------
-    num_envs
-        Number of environments.
-    platform
-        The platform, or the name or file of one.
     workload
         The jobs, or the name or file of a workload, or several of either, among which episodes are chosen.
     n_jobs, start, part
         Which jobs an episode holds, see `hdrl.envs.episodes.plan_episodes`; by default a whole workload. The first job
         of a window is submitted at date 0.
-    actions, void
-        What there is to choose from, see `action_names`.
     observation
         ``"normal"``, ``"small"`` or ``"minimal"``.
     objective
@@ -120,8 +114,6 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         the agent is asked again at once when no more jobs come, up to 10,000 times. A platform or a workload
         that is given as an object must have been read in the same mode. ``"irmasim"`` only says how a platform is
         read that is given by its name.
-    autoreset_mode, copy, n_threads
-        As in `NativeVectorEnv`.
 
     Attributes
     ----------

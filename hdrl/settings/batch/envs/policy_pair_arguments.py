@@ -163,10 +163,6 @@ def observation_space(
 
     Parameters
     ----------
-    platform
-        What is observed.
-    observation
-        The name of the observation.
     largest
         The largest value that each attribute of waiting jobs can show; ``None``: 1. HDeepRM's exceed 1.
     with_nodes

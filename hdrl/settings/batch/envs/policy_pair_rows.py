@@ -87,10 +87,6 @@ class JobTable:
 
         Parameters
         ----------
-        origin
-            What `origin` returned.
-        environment
-            Which environment.
         window
             Which jobs. If these are not all of a workload, the first one is to be submitted at date 0.
         """
@@ -112,12 +108,8 @@ class PairRows:
 
     Parameters
     ----------
-    platform, workloads
-        What is simulated.
     plan
         Which jobs each episode holds.
-    n_rows
-        Number of environments.
     n_threads
         Number of threads that step them.
     energy, compatible

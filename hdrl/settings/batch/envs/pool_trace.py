@@ -95,10 +95,6 @@ def with_unrun(trace: Trace, workload: Workload, was_run: NDArray[np.bool_]) -> 
 
     Parameters
     ----------
-    trace
-        That of the jobs that were run.
-    workload
-        All jobs.
     was_run
         Which of them were run, shape ``(n_jobs,)``.
     """

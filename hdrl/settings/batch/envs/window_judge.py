@@ -118,8 +118,6 @@ class JudgedLog:
 
         Parameters
         ----------
-        platform, workload, objective
-            See the class.
         n_jobs
             Jobs of a window; ``"all"``: the whole part.
         part
@@ -158,8 +156,6 @@ class JudgedLog:
 
         Parameters
         ----------
-        n_threads
-            How many threads simulate.
         suffix
             What follows their names: ``"@geo"`` for those that go by predictions.
         """
@@ -185,8 +181,6 @@ class JudgedLog:
         ----------
         start
             Place of its first job that counts.
-        policies
-            The policies.
         n_jobs
             Jobs that count; ``None``: as many as a window has.
         warm_up, follow_up
@@ -230,8 +224,6 @@ class WindowOutcome:
 
         Parameters
         ----------
-        objective
-            A name of `OBJECTIVES`.
         wait_s, run_s
             Waiting and run times of the jobs that count, in seconds.
         """
@@ -242,19 +234,7 @@ class WindowOutcome:
 def run_policies(
     platform: Platform, loads: Sequence[Workload], policies: Sequence[PolicyPair], objective: str, *, n_threads: int
 ) -> Floats:
-    """Simulate whole workloads under policies; return the objective, shape ``(n_policies, n_loads)``.
-
-    Parameters
-    ----------
-    platform, loads
-        What is simulated.
-    policies
-        The policies.
-    objective
-        A name of `OBJECTIVES`.
-    n_threads
-        How many threads simulate.
-    """
+    """Simulate whole workloads under policies; return the objective, shape ``(n_policies, n_loads)``."""
     if objective not in OBJECTIVES:
         raise UnknownName("objective", objective, OBJECTIVES)
     logs = [JudgedLog(platform, load, 0, load.n_jobs, load.n_jobs, objective, "") for load in loads]
@@ -275,16 +255,8 @@ def judge(
 
     Parameters
     ----------
-    logs
-        The logs.
-    candidates
-        The candidates.
-    n_windows
-        How many windows of each log.
     draw
         Seed and number of the draw.
-    n_threads
-        How many threads simulate.
     """
     seed, number = draw
     tasks = []

@@ -184,12 +184,6 @@ def new_order_state(
 
     Parameters
     ----------
-    n_envs
-        Number of environments.
-    n_jobs
-        Jobs of the longest episode.
-    jobs, templates, settings, columns
-        What they share, see `OrderState`.
     network
         The numbers of a network that predicts, if one does.
     weights
@@ -272,10 +266,6 @@ def set_episode(batch: OrderState, row: int, first: int, n_jobs: int, n_procs: i
 
     Parameters
     ----------
-    batch
-        Its arrays.
-    row
-        Which environment.
     first, n_jobs
         Place of the first job in the table, and how many there are.
     n_procs

@@ -11,7 +11,7 @@ from hdrl.settings.batch.identical_cores.codes import N_TEMPLATE
 from hdrl.settings.batch.identical_cores.observe import CAP
 from hdrl.settings.batch.identical_cores.state import JOB_DTYPE, OrderState
 from hdrl.settings.batch.kernel.beginning import first_sums
-from hdrl.settings.batch.workload.history import Past, past_at, past_of
+from hdrl.settings.batch.workload.history import Past, past_of
 from hdrl.settings.batch.workload.model import Workload
 
 FloatArray = NDArray[np.float64]
@@ -86,8 +86,6 @@ def row_templates(
 
     Parameters
     ----------
-    columns
-        The jobs.
     n_procs
         Processors of the machine, or of the machine of each job.
     is_scaled
@@ -135,9 +133,8 @@ class PoolPast:
     def _past(self, workload: int, start: int, n_jobs: int) -> Past:
         load, order = self.workloads[workload], self.orders[workload]
         chosen = order[start : start + n_jobs]
-        if load.history is not None and load.places is not None:
-            return past_at(load.history, load.places[chosen])
-        return past_of(load.take(chosen))
+        places = None if load.places is None else load.places[chosen]
+        return past_of(load.jobs[chosen], load.history, places)
 
 
 def most_groups(n_jobs: int) -> int:

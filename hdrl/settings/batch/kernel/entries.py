@@ -12,9 +12,10 @@ from collections.abc import Callable
 import numpy as np
 
 from hdrl.base.errors import SimulationError
+from hdrl.compiled.borrow import take_as
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Lent, Places, take_as
+from hdrl.compiled.lend import Lent, Places
 from hdrl.settings.batch.kernel import codes, decide, engine, mail, printing, waiting
 from hdrl.settings.batch.kernel.backfill import start_job
 from hdrl.settings.batch.kernel.cluster import follow_owner, remaining

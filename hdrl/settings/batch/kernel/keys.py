@@ -224,16 +224,12 @@ def weigh_described(w, x, form, has_gate, prediction, n_known, waited_s, backlog
     ----------
     w, form, has_gate
         The weights, what they mean, and whether there is a gate.
-    x
-        The features.
     prediction
         Where to write both.
     n_known
         How many jobs of the user's have ended, faded.
     waited_s
         How long the job has waited, in seconds.
-    backlog, without_room
-        See `weigh`.
     """
     if form == codes.INDEX_GUARDED and waited_s > GUARD_S:
         prediction.index, prediction.reserve = -_FIRST_OF_ALL - waited_s, 0.0
@@ -262,8 +258,6 @@ def weigh(state, job, backlog, without_room):
     ----------
     state
         The arrays of one environment.
-    job
-        The job.
     backlog
         (log(1 + the work that waits / cores of the machine in seconds) - 8) / 2.
     without_room

@@ -317,8 +317,6 @@ def find_room(state, n, duration_s, date_s, place, limit_s, own_s):
     ----------
     state
         The arrays of one environment.
-    n, duration_s
-        How many cores, and for how many seconds.
     date_s, place
         The first date to look at, and the place behind it: see `first_date`.
     limit_s

@@ -13,9 +13,10 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.borrow import take_as
 from hdrl.compiled.fields import new_arrays, own
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Places, take_as
+from hdrl.compiled.lend import Places
 from hdrl.settings.batch.kernel.jit import entry
 
 FIXED, FIXED_OR_NA, GENERAL, WHOLE, LETTER, TEXT, SET = range(7)
@@ -69,10 +70,6 @@ def new_table(
 
     Parameters
     ----------
-    kinds, reals, wholes, characters, members
-        See `Table`.
-    n_rows
-        How many rows.
     room
         How many bytes sets take at most.
     """

@@ -43,8 +43,6 @@ def replay(arrivals, ends, requested_s, run_s, submit_s, ended_s, groups, sums, 
     ----------
     arrivals, ends
         Jobs in the order of submission, and those whose ends are known in the order of these, int64.
-    requested_s, run_s, submit_s, ended_s
-        Of each job, in seconds.
     groups
         Of each job at each level, numbered over all levels, int32.
     sums

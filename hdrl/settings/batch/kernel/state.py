@@ -206,8 +206,6 @@ def sizes_of(
 
     Parameters
     ----------
-    platform, workload, energy, logging
-        As in `new_state`.
     ruled
         The arrays that a rule needs.
     n_rungs
@@ -294,8 +292,6 @@ def new_state(
         What to simulate; every job must fit the platform.
     twister
         State of the Mersenne twister that random keys draw from, shape ``(625,)``; ``None``: nothing is drawn.
-    energy
-        Account for energy.
     compatible
         Behave as HDeepRM 0.3.1 does, bugs included.
     logging

@@ -73,15 +73,7 @@ def wattage_text(idle_w: FloatArray, epsilon_w: FloatArray, full_w: FloatArray) 
 
 
 def sleep_text(first_pstate: int, n_sleep_states: int) -> str:
-    """Return Batsim's ``sleep_pstates`` of a host whose last P-states are sleep states, each with its ways.
-
-    Parameters
-    ----------
-    first_pstate
-        The first of these P-states.
-    n_sleep_states
-        How many sleep states.
-    """
+    """Return Batsim's ``sleep_pstates`` of a host whose last P-states are sleep states, each with its ways."""
     first = range(first_pstate, first_pstate + 3 * n_sleep_states, 3)
     return ", ".join(f"{off}:{off + 1}:{off + 2}" for off in first)
 

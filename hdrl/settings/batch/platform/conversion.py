@@ -30,8 +30,6 @@ def build_platform(description: object, *, name: str = "platform", rules: PState
     description
         What a JSON description holds: ``clusters``, ``global_links`` and possibly custom ``types``
         (see docs/platforms.md).
-    name
-        Name of the platform.
     rules
         P-state rules, `pstate_rules` without arguments unless given.
 
@@ -61,11 +59,6 @@ def build_platform(description: object, *, name: str = "platform", rules: PState
 
 def describe_platform(platform: Platform) -> dict[str, object]:
     """Return the description of a platform, with all its types; the reverse of `build_platform`.
-
-    Parameters
-    ----------
-    platform
-        A platform with a tree.
 
     Raises
     ------

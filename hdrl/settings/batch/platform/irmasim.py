@@ -40,8 +40,6 @@ def hdeeprm_description(content: Mapping[str, Any], name: str = "") -> dict[str,
 
     Parameters
     ----------
-    content
-        What the file holds.
     name
         Which of its platforms; empty: the only one.
 

@@ -104,8 +104,6 @@ def require(name: str, known: Iterable[str], what: str, where: str) -> None:
     ----------
     name
         What was asked for.
-    known
-        What there is.
     what
         The kind of thing, for instance ``"node type"``.
     where

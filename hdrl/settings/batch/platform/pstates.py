@@ -126,8 +126,6 @@ def pstate_rules(
 
     Parameters
     ----------
-    contention
-        The name of a contention model.
     compatibility
         ``None``, or one of `simulators.COMPATIBILITY_MODES`, where nodes are always on.
     node_power

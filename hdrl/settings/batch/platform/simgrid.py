@@ -43,13 +43,6 @@ def write_simgrid(platform: Platform, path: str | Path) -> None:
     SPLITDUPLEX link per node, and a host per core with all its P-states. Numbers have full precision, so that Batsim
     computes with the same doubles as hdrl.
 
-    Parameters
-    ----------
-    platform
-        A platform with a tree.
-    path
-        The file.
-
     Raises
     ------
     PlatformError

@@ -47,15 +47,7 @@ def read_states(text: str) -> tuple[SleepState, ...]:
 
 
 def uses_of(states: tuple[SleepState, ...], n_pstates: int) -> NDArray[np.int8]:
-    """Return what each P-state of a host is for, one of `USES`, shape ``(n_pstates,)``.
-
-    Parameters
-    ----------
-    states
-        Its sleep states.
-    n_pstates
-        How many P-states it has.
-    """
+    """Return what each P-state of a host is for, one of `USES`, shape ``(n_pstates,)``."""
     uses = np.full(n_pstates, COMPUTES, dtype=np.int8)
     for state in states:
         uses[list(state)] = SLEEPS, FALLS_ASLEEP, WAKES

@@ -22,6 +22,9 @@ OLDER_CORE_SELECTIONS = {"high_flops": "high_gflops", "low_energy": "low_power"}
 OTHER_JOB_SELECTIONS = {"longest": "ljf", "low_mem_ops": "low_mem_bw"}
 """Names of IRMaSim, and what they are called here."""
 
+NODE = "-node_"
+"""What the name of a policy that chooses nodes holds between its job selection and its node selection."""
+
 BACKFILLINGS: dict[str, int] = {
     "easy": codes.EASY_FCFS,
     "easy_sjbf": codes.EASY_SJBF,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from hdrl.settings.batch.policies.completion import MAPPINGS
+from hdrl.base.errors import UnknownName
+from hdrl.settings.batch.policies import on_nodes_energy
+from hdrl.settings.batch.policies.choices import NODE, OTHER_JOB_SELECTIONS
+from hdrl.settings.batch.policies.completion import MAPPINGS, MinMin
+from hdrl.settings.batch.policies.on_nodes import (
+    BACKFILLING,
+    JOB_KEYS,
+    NODE_SELECTIONS,
+    QUEUE,
+    RANDOM,
+    NodeEasy,
+    NodeHeuristic,
+    NodePolicy,
+    check_name,
+)
+from hdrl.settings.batch.policies.on_nodes_backfill import read_backfilling
 from hdrl.settings.batch.simulators import IRMASIM
-
-if TYPE_CHECKING:
-    from hdrl.settings.batch.policies.completion import MinMin
-    from hdrl.settings.batch.policies.on_nodes import NodePolicy
-
-NODE = "-node_"
-"""What the name of a policy that chooses nodes holds between its job selection and its node selection."""
 
 
 def is_in_python(name: str) -> bool:
@@ -33,8 +39,6 @@ def policy_in_python(name: str, *, seed: int = 0, compatibility: str | None = No
     ----------
     name
         One for which `is_in_python` is true.
-    seed
-        Seed of what it draws.
     compatibility
         ``"irmasim"``: policies of `on_nodes_backfill` have the errors of IRMaSim's versions.
 
@@ -45,6 +49,21 @@ def policy_in_python(name: str, *, seed: int = 0, compatibility: str | None = No
     """
     if name in MAPPINGS:
         return MAPPINGS[name]()
-    from hdrl.settings.batch.policies.on_nodes import read_on_nodes
+    return _read_on_nodes(name, seed, as_published=compatibility == IRMASIM)
 
-    return read_on_nodes(name, seed=seed, as_published=compatibility == IRMASIM)
+
+def _read_on_nodes(name: str, seed: int, *, as_published: bool) -> NodePolicy:
+    job, _, node = name.partition(NODE)
+    if job.endswith("+skip"):
+        job = job.removesuffix("+skip")
+        check_name("job selection of a policy that goes by energies", job, on_nodes_energy.JOBS)
+        check_name("node selection by energies", node, on_nodes_energy.NODES, "node_")
+        return on_nodes_energy.NodeEnergy(job, node)
+    if job.startswith(QUEUE) and job != BACKFILLING:
+        return read_backfilling(job.removeprefix(QUEUE), node, seed=seed, as_published=as_published)
+    today = job if job in JOB_KEYS else OTHER_JOB_SELECTIONS.get(job, job)
+    known = (RANDOM, *JOB_KEYS, BACKFILLING)
+    if today not in known:
+        raise UnknownName("job selection of a policy that chooses nodes", job, known)
+    check_name("node selection", node, NODE_SELECTIONS, "node_")
+    return NodeEasy(node, seed=seed) if today == BACKFILLING else NodeHeuristic(today, node, seed=seed)

@@ -100,13 +100,7 @@ class IndexKind:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> IndexKind:
-        """Return what the arguments of an environment say of the index; others concern trainings alone.
-
-        Parameters
-        ----------
-        arguments
-            The arguments.
-        """
+        """Return what the arguments of an environment say of the index; others concern trainings alone."""
         return cls(**{one.name: arguments[one.name] for one in fields(cls) if one.name in arguments})
 
     @property
@@ -119,8 +113,6 @@ class IndexKind:
 
         Parameters
         ----------
-        name
-            What it is called.
         offsets
             By how much the weights differ from those of the policy by hand; as many as `n_weights`.
         """
@@ -144,13 +136,7 @@ def first_weights(form: str) -> NDArray[np.float64]:
 
 
 def names_of_weights(form: str) -> tuple[str, ...]:
-    """Return what the weights of an index are called.
-
-    Parameters
-    ----------
-    form
-        A name of `FORMS`.
-    """
+    """Return what the weights of an index are called."""
     of_neurons = [
         f"neuron {number}: {name}" for number in range(1, N_HIDDEN + 1) for name in ("weight", "bias", *_FEATURES)
     ]
@@ -179,8 +165,6 @@ def changed_index(name: str, deviation: float, seed: int) -> PolicyPair:
 
     Parameters
     ----------
-    name
-        One of `shipped_indices`.
     deviation
         Standard deviation of what is added to each weight.
     seed

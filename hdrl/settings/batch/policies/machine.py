@@ -135,15 +135,7 @@ class MachinePicture:
         return self.duration_at(job, float(self.tables.gflops_of_core[cores].min()))
 
     def duration_at(self, job: int, gflops: float) -> float:
-        """Return how long a job is expected to run on cores of a speed, in seconds.
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        gflops
-            The speed in Gflop/s.
-        """
+        """Return how long a job is expected to run on cores of a speed, in seconds."""
         return float(self.jobs["requested_time_s"][job] * self.tables.reference_flops / (gflops * 1e9))
 
     def cores_per_node(self, cores: NDArray[np.int64]) -> NDArray[np.int64]:

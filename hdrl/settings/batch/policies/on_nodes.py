@@ -19,9 +19,10 @@ node selection        the next node is one with enough free cores and memory,
 Without backfilling, a job is given as many nodes as its workload says (`Workload.nodes`; one if it says nothing), and
 its cores are dealt out among them, one to each in turn; nothing overtakes a job that does not fit. With ``fcfs+easy``,
 a job is kept on one node, and each node backfills by itself: until the date on which the head of the queue would fit
-there, jobs that are expected to end by then may start there.
+there, jobs that are expected to end by then may start there. That is IRMaSim's rule, not EASY's: each node has a date
+of its own, and spare cores do not count. So it cannot be `backfilling.Easy`, which has one date for the machine.
 
-Others are in `on_nodes_energy` and `on_nodes_backfill`.
+Others are in `on_nodes_energy` and `on_nodes_backfill`; `in_python` reads their names.
 
 Source: IRMaSim, https://github.com/irmasim/IRMaSim, its workload managers Heuristic and Backfill (2021-2023). Here
 memory is respected, a job that fits nowhere is an error, and selections do what their names say
@@ -41,8 +42,7 @@ from numpy.typing import NDArray
 from hdrl.base.errors import DecisionError, UnknownName
 from hdrl.base.seeding import stream
 from hdrl.settings.batch.policies.backfilling import Backfilling
-from hdrl.settings.batch.policies.choices import OTHER_JOB_SELECTIONS
-from hdrl.settings.batch.policies.in_python import NODE
+from hdrl.settings.batch.policies.choices import NODE
 from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.policies.priorities import WaitingJob
 from hdrl.settings.batch.simulation.view import View
@@ -73,43 +73,6 @@ TIMED = frozenset({"shortest", "longest", BACKFILLING})
 NODE_SELECTIONS = (RANDOM, "first", "high_gflops", "high_cores", "low_cores", "high_mem", "high_mem_bw", "low_power")
 
 
-def read_on_nodes(name: str, *, seed: int = 0, as_published: bool = False) -> NodePolicy:
-    """Return a policy that chooses nodes by its name.
-
-    Parameters
-    ----------
-    name
-        ``<job selection>-node_<node selection>``; names of IRMaSim are understood.
-    seed
-        Seed of what is drawn.
-    as_published
-        Whether a policy of `on_nodes_backfill` has the errors of IRMaSim's versions, too.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such job selection or node selection.
-    """
-    job, _, node = name.partition(NODE)
-    if job.endswith("+skip"):
-        from hdrl.settings.batch.policies.on_nodes_energy import JOBS, NODES, NodeEnergy
-
-        job = job.removesuffix("+skip")
-        check_name("job selection of a policy that goes by energies", job, JOBS)
-        check_name("node selection by energies", node, NODES, "node_")
-        return NodeEnergy(job, node)
-    if job.startswith(QUEUE) and job != BACKFILLING:
-        from hdrl.settings.batch.policies.on_nodes_backfill import read_backfilling
-
-        return read_backfilling(job.removeprefix(QUEUE), node, seed=seed, as_published=as_published)
-    today = job if job in JOB_KEYS else OTHER_JOB_SELECTIONS.get(job, job)
-    known = (RANDOM, *JOB_KEYS, BACKFILLING)
-    if today not in known:
-        raise UnknownName("job selection of a policy that chooses nodes", job, known)
-    check_name("node selection", node, NODE_SELECTIONS, "node_")
-    return NodeEasy(node, seed=seed) if today == BACKFILLING else NodeHeuristic(today, node, seed=seed)
-
-
 def check_name(what: str, name: str, known: tuple[str, ...], prefix: str = "") -> None:
     """Refuse a name that is not known; messages put a prefix before all of them.
 
@@ -129,10 +92,6 @@ class NodePolicy(Backfilling):
     ----------
     job_selection
         A name of `JOB_KEYS`, or `RANDOM`.
-    node_selection
-        A name of `NODE_SELECTIONS`.
-    seed
-        Seed of what is drawn.
     """
 
     def __init__(self, job_selection: str, node_selection: str, *, seed: int = 0) -> None:

@@ -83,10 +83,6 @@ def read_backfilling(rule: str, node: str, *, seed: int = 0, as_published: bool 
     ----------
     rule
         What stands between ``fcfs+`` and ``-node_``, for instance ``"hbackfill_shortest"``.
-    node
-        The node selection.
-    seed
-        Seed of what is drawn.
     as_published
         Whether it has the errors of IRMaSim's versions.
 

@@ -44,10 +44,6 @@ class NodeEnergy(NodePolicy):
 
     Parameters
     ----------
-    job_selection
-        One of `JOBS`.
-    node_selection
-        One of `NODES`.
     seed
         Not looked at: nothing is drawn.
     """
@@ -146,10 +142,6 @@ def job_key(job: WaitingJob, order: str, energy_j: NDArray[np.float64] | None) -
 
     Parameters
     ----------
-    job
-        The job.
-    order
-        One of `JOBS`.
     energy_j
         The energies that users ask for; ``None``: the order needs none.
     """

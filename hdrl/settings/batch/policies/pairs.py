@@ -197,6 +197,13 @@ def read_pair(name: str) -> PolicyPair:
         pair = shipped_index(name.removesuffix(_TRUE))
         rule = replace(pair.rule, **PREDICTORS[TRUE_TIMES].asked())
         return replace(pair, name=name, rule=rule, is_clairvoyant=True)
+    plain, tilde, more = name.partition("~")
+    if tilde and plain.removesuffix(_TRUE) in shipped_indices():
+        if GATE in more.split("~"):
+            raise DecisionError(
+                f"policy {name!r}: {plain} has a gate of its own, expected for instance '{plain}~off600'"
+            )
+        return _with_additions(replace(read_pair(plain), name=name), more)
     asked = _OWN_NETWORK.fullmatch(name)
     if asked is not None:
         pair = read_pair(f"{asked['before']}@{LEARNED}{asked['after']}")
@@ -217,11 +224,20 @@ def read_pair(name: str) -> PolicyPair:
     backfilling = BACKFILLINGS[kind] if plus else codes.NO_BACKFILLING
     today = f"{choice}-{core}" if dash else choice
     pair = PolicyPair(today, key, CORE_SELECTIONS[core], backfilling)
-    for word in more.split("~") if tilde else ():
+    if tilde:
+        pair = _with_additions(pair, more)
+    return _with_predictor(pair, predictor if at else None)
+
+
+def _with_additions(pair: PolicyPair, words: str) -> PolicyPair:
+    """Return a pair that holds jobs back or switches nodes off, as the words after its name say."""
+    for word in words.split("~"):
         pair = _with_gate(pair) if word == GATE else _with_nodes(pair, word)
     if pair.rule.sleep_state and pair.rule.node_rule == codes.NODES_LEFT_ALONE:
-        raise DecisionError(f"policy {name!r}: {SLEEP} without ~off or ~on, expected for instance 'fcfs~off600~sleep1'")
-    return _with_predictor(pair, predictor if at else None)
+        raise DecisionError(
+            f"policy {pair.name!r}: {SLEEP} without ~off or ~on, expected for instance 'fcfs~off600~sleep1'"
+        )
+    return pair
 
 
 def _with_gate(pair: PolicyPair) -> PolicyPair:
@@ -287,8 +303,9 @@ def with_true_times(name: str) -> str | None:
     """
     network = network_file(name)
     plain = name if network is None else name.replace(f"@{network}", "")
-    if plain in shipped_indices():
-        return plain + _TRUE
+    index, tilde, more = plain.partition("~")
+    if index in shipped_indices():
+        return f"{index}{_TRUE}{tilde}{more}"
     plain = re.sub(r"@[^~-]*", "", plain, count=1)
     end = min((plain.find(mark) for mark in "~-" if mark in plain), default=len(plain))
     for predictor in (f"{_TRUE}/all", _TRUE):
@@ -333,8 +350,9 @@ def logs_known_to(name: str) -> Mapping[str, float]:
     name
         The name of a policy; of others than those of this module, nothing is known.
     """
-    if name in shipped_indices():
-        return logs_of(name)
+    index = name.partition("~")[0]
+    if index in shipped_indices():
+        return logs_of(index)
     file = network_file(name)
     if file is not None:
         return read_network(file).trained_on

@@ -68,8 +68,6 @@ def own_prediction(make: Callable[[], Any], policy: str, name: str, *, clairvoya
 
     Parameters
     ----------
-    make, name, clairvoyant
-        As of `OwnPrediction`.
     policy
         Name of the policy without a predictor: ``"sjf+easy"``, ``"sjf+easy/all~gate"``.
 

@@ -111,11 +111,6 @@ class OwnPriority:
     def of(self, view: View) -> NDArray[np.float64]:
         """Return the priorities of the waiting jobs, in the order in which they came, shape ``(n_waiting,)``.
 
-        Parameters
-        ----------
-        view
-            What the scheduler sees.
-
         Raises
         ------
         DecisionError

@@ -77,10 +77,6 @@ def policy_of(module: ModuleType, path: Path, suffix: str = "") -> FilePolicy | 
 
     Parameters
     ----------
-    module
-        What `run_file` returned.
-    path
-        Its file, for messages.
     suffix
         Backfilling and core selection: ``"+easy-low_power"``.
 

@@ -7,7 +7,10 @@ import inspect
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hdrl.base.errors import DecisionError, readable
 from hdrl.base.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
@@ -26,11 +29,6 @@ from hdrl.settings.batch.simulation.view import View
 from hdrl.settings.batch.simulators import SIMULATORS, BatsimSettings
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.model import Workload
-
-if TYPE_CHECKING:
-    from hdrl.settings.batch.simulators import ProtocolSimulator
-
-    Simulator: TypeAlias = EmbeddedSimulator | ProtocolSimulator
 
 PolicyFunction: TypeAlias = Callable[[View], Iterable[Decision]]
 """A policy in Python: it is shown a `View` at every message and returns decisions."""
@@ -80,10 +78,6 @@ def simulate(
 
     Parameters
     ----------
-    platform
-        The machine.
-    workload
-        The jobs.
     policy
         The name of a policy (`policies.policy_names`), or one of the kernel (`policies.read_pair`); the path of a
         Python file that defines one (`policies.pyfile`), for instance ``"my.py+easy"``; a function that is shown a
@@ -91,8 +85,6 @@ def simulate(
         or a predictor (`policies.OwnPrediction`).
     seed
         Seed of what is random in the policy.
-    energy
-        Account for energy.
     compatibility
         ``None``, or one of `simulators.COMPATIBILITY_MODES`; the platform and the workload must have been read
         in the same mode.
@@ -176,6 +168,33 @@ def embedded_simulator(
     """Return the compiled kernel; it needs no files."""
     del batsim, folder, platform_file
     return EmbeddedSimulator(platform, workload, **common)
+
+
+class Simulator(Protocol):
+    """What policies in Python need of a simulator: `EmbeddedSimulator` has it, and those behind `SIMULATORS`."""
+
+    workload: Workload
+
+    @property
+    def n_done(self) -> int:
+        """Number of jobs that have ended or were rejected."""
+        ...
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a policy pair would decide now."""
+        ...
+
+    def reset(self) -> View:
+        """Begin from date 0 and return the first view."""
+        ...
+
+    def step(self, decisions: Iterable[Decision] = ()) -> View:
+        """Carry out decisions and return the view at the next message."""
+        ...
+
+    def start_by(self, priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int) -> None:
+        """Start waiting jobs by priorities of somebody else."""
 
 
 def _run_priority(simulator: Simulator, own: OwnPriority, progress: Progress | None) -> None:

@@ -170,13 +170,6 @@ def _read_columns(path: Path, names: tuple[str, ...]) -> list[FloatArray]:
 def job_values(run: RunData, name: str = "bounded_slowdown") -> FloatArray:
     """Return a number per job that ended.
 
-    Parameters
-    ----------
-    run
-        The run.
-    name
-        A key of `JOB_VALUES`.
-
     Raises
     ------
     UnknownName

@@ -20,8 +20,6 @@ def swf_of_run(run: RunData, *, workload: str | Path | None = None, whole_second
 
     Parameters
     ----------
-    run
-        The run.
     workload
         The workload of the run, a file or the name of a shipped one; by default what the run's options name.
     whole_seconds
@@ -60,8 +58,6 @@ def export_swf(
         A run folder, a Trace or a `RunData`.
     path
         The file; a name that ends in ``.gz`` is compressed.
-    workload, whole_seconds
-        As in `swf_of_run`.
 
     Returns
     -------

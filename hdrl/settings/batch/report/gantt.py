@@ -72,13 +72,7 @@ def gantt(
 def gantt_no_label(
     runs: object, ax: Axes | None = None, *, by: str = "job", workload: str | Path | None = None
 ) -> Figure:
-    """Draw `gantt` without the ids of jobs.
-
-    Parameters
-    ----------
-    runs, ax, by, workload
-        As in `gantt`.
-    """
+    """Draw `gantt` without the ids of jobs."""
     return gantt(runs, ax, by=by, labels=False, workload=workload)
 
 

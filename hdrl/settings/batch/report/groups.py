@@ -53,10 +53,6 @@ def groups_of(run: RunData, by: str, *, max_groups: int = 12) -> Groups:
 
     Parameters
     ----------
-    run
-        The run.
-    by
-        One of `GROUPINGS`.
     max_groups
         How many groups to make at most, at least 2.
 
@@ -101,11 +97,6 @@ def _sizes(cores: NDArray[np.int64], max_groups: int) -> Groups:
 def with_labels(run: RunData, workload: str | Path | None = None) -> RunData:
     """Return a run that knows the users, groups, queues and priorities of its jobs.
 
-    Parameters
-    ----------
-    run, workload
-        See `jobs_of_workload`.
-
     Raises
     ------
     ReadError
@@ -137,8 +128,6 @@ def jobs_of_workload(run: RunData, workload: str | Path | None = None) -> NDArra
 
     Parameters
     ----------
-    run
-        The run.
     workload
         The file of its workload, or the name of a shipped one; by default what the run's options name, if it is still
         the same file.

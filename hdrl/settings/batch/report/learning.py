@@ -36,8 +36,6 @@ def action_preferences(folders: object, ax: Axes | None = None) -> Figure:
 
     Parameters
     ----------
-    folders
-        Folder of a training.
     ax
         Where to draw; a new figure by default.
 

@@ -63,8 +63,6 @@ def means(quantity: Callable[[RunData], Steps], words: str) -> Callable[[Sequenc
 
     Parameters
     ----------
-    quantity
-        The function of time.
     words
         What it is, with its unit.
     """

@@ -211,8 +211,6 @@ def unique_names(paths: Sequence[Path], names: Sequence[str] = ()) -> list[str]:
 
     Parameters
     ----------
-    paths
-        Where the runs are.
     names
         The names wanted, "" for the own one of the run; none: all have their own.
 

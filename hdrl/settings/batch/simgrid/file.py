@@ -158,11 +158,6 @@ class SimGridPlatform:
     def master(self, name: str = MASTER_HOST) -> HostSpec:
         """Return the host that runs no jobs: the one of that name, else the one whose role is ``master``.
 
-        Parameters
-        ----------
-        name
-            Its name.
-
         Raises
         ------
         PlatformError

@@ -85,13 +85,6 @@ def _core_ids(cores: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
 class Answer:
     """Writes decisions into the answer of an environment, after checking them.
 
-    Parameters
-    ----------
-    platform, workload
-        What is simulated.
-    state
-        The arrays of the environment.
-
     Attributes
     ----------
     lent

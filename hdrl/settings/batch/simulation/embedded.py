@@ -136,8 +136,6 @@ class EmbeddedSimulator:
         The jobs; every job must fit the platform (`workload.check_fits`).
     seed
         Seed of what is random in a policy; streams are spawned from it by name.
-    energy
-        Account for energy.
     compatibility
         ``None``, or ``"hdeeprm-0.3.1"`` to decide as HDeepRM 0.3.1 does, bugs included. The platform and the
         workload must have been read in the same mode.
@@ -267,8 +265,6 @@ class EmbeddedSimulator:
         ----------
         decide
             Called with the arrays when jobs have come or ended while jobs wait; it writes its starts into the answer.
-        progress
-            See `run_pair`.
 
         Raises
         ------

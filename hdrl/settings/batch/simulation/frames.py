@@ -73,8 +73,6 @@ def table_arrays(trace: Trace, table: str) -> dict[str, NDArray[Any]]:
 
     Parameters
     ----------
-    trace
-        What happened.
     table
         One of `TABLES`: ``"jobs"``, see `jobs_arrays`; ``"hosts"``, see `hosts.hosts_arrays`;
         ``"machine_states"``, ``"pstate_changes"`` and ``"energy"``, the rows of `simulation.trace`, the cores of
@@ -141,15 +139,6 @@ TABLES: dict[str, Callable[[Trace], dict[str, NDArray[Any]]]] = {
 def trace_frame(trace: Trace, table: str = "jobs", library: str = "pandas") -> Any:
     """Return a table of a trace as a data frame.
 
-    Parameters
-    ----------
-    trace
-        What happened.
-    table
-        One of `TABLES`, see `table_arrays`.
-    library
-        One of `LIBRARIES`.
-
     Returns
     -------
     pandas.DataFrame or polars.DataFrame
@@ -177,13 +166,6 @@ def trace_frame(trace: Trace, table: str = "jobs", library: str = "pandas") -> A
 
 def jobs_frame(trace: Trace, library: str = "pandas") -> Any:
     """Return the columns of `jobs_arrays` as a data frame.
-
-    Parameters
-    ----------
-    trace
-        What happened.
-    library
-        One of `LIBRARIES`.
 
     Returns
     -------

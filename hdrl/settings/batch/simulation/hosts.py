@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.settings.batch.platform.sleep import FALLS_ASLEEP, SLEEPS, WAKES
-from hdrl.settings.batch.simulation.outputs import HOST_STATES
+from hdrl.settings.batch.simulation.trace import HOST_STATES
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.platform.model import Platform
@@ -32,13 +32,7 @@ HOST_COLUMNS = (
 
 
 def format_hosts(columns: Mapping[str, NDArray[Any]]) -> str:
-    """Return the text of out_hosts.csv: a row per host, times and energies with six decimals, nothing for NaN.
-
-    Parameters
-    ----------
-    columns
-        What `hosts_arrays` gives.
-    """
+    """Return the text of out_hosts.csv: a row per host, times and energies with six decimals, nothing for NaN."""
     lines = [",".join(HOST_COLUMNS)]
     for k, name in enumerate(columns["host"]):
         numbers = [float(columns[column][k]) for column in (*_TIMES, "energy_j", "wasted_j")]
@@ -87,6 +81,8 @@ def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
 
 def off_j(trace: Trace, begin_s: float, end_s: float) -> float:
     """Return what hosts drew between two dates while they were off, in joules."""
+    if not trace.platform.n_sleep_states:
+        return 0.0
     time_s, core, change, pstate = _events(trace)
     length_s, _ = _segments(trace, time_s, core, change)
     clipped_s = np.minimum(time_s + length_s, end_s) - np.maximum(time_s, begin_s)
@@ -157,8 +153,6 @@ def _find_ways(
 
     Parameters
     ----------
-    platform
-        The platform.
     cores, times_s, pstates
         Of each row of the log: its cores; their dates and P-states, which are written.
     """

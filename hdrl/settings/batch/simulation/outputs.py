@@ -20,7 +20,7 @@ from hdrl.base.files import atomic_write
 from hdrl.settings.batch.kernel.printing import FIXED_OR_NA, GENERAL
 from hdrl.settings.batch.simulation.columns import Column, Letters, Reals, Sets, Texts, TextTable, Wholes
 from hdrl.settings.batch.simulation.texts import name_texts, number_texts, runs
-from hdrl.settings.batch.simulation.trace import JobState
+from hdrl.settings.batch.simulation.trace import HOST_STATES, JobState
 from hdrl.version import VERSION
 
 if TYPE_CHECKING:
@@ -50,9 +50,6 @@ JOB_COLUMNS = (
 MACHINE_STATE_COLUMNS = ("time", "nb_sleeping", "nb_switching_on", "nb_switching_off", "nb_idle", "nb_computing")
 PSTATE_CHANGE_COLUMNS = ("time", "machine_id", "new_pstate")
 ENERGY_COLUMNS = ("time", "energy", "event_type", "wattmin", "epower")
-
-HOST_STATES = ("computing", "idle", "sleeping", "switching_off", "switching_on", "unavailable")
-"""Batsim's states of a host: the keys of `Trace.time_in_state_s` and the ends of the ``time_*`` columns."""
 
 # ---- formatting
 
@@ -285,8 +282,6 @@ def write_batsim_files(trace: Trace, folder: str | Path, prefix: str = "out") ->
 
     Parameters
     ----------
-    trace
-        What happened.
     folder
         Where to write; it must exist.
     prefix

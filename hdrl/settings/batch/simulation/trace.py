@@ -30,6 +30,9 @@ class JobState(IntEnum):
     REJECTED = TaskState.REJECTED
 
 
+HOST_STATES = ("computing", "idle", "sleeping", "switching_off", "switching_on", "unavailable")
+"""Batsim's states of a host: the keys of `Trace.time_in_state_s` and the ends of the ``time_*`` columns."""
+
 RECORD_DTYPE = np.dtype(
     [
         ("state", np.int8),
@@ -231,38 +234,12 @@ class Trace:
         }
 
     def cores_of(self, job: int) -> NDArray[np.int32]:
-        """Return the core ids on which a job ran, ascending; empty if it never started.
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        """
+        """Return the core ids on which a job ran, ascending; empty if it never started."""
         first = int(self.records["first_core"][job])
         return self.allocated_cores[first : first + int(self.records["n_cores"][job])]
 
-    def off_j(self, begin_s: float, end_s: float) -> float:
-        """Return what hosts drew between two dates while they were off, in joules.
-
-        Parameters
-        ----------
-        begin_s, end_s
-            The dates, in seconds.
-        """
-        if not self.platform.n_sleep_states:
-            return 0.0
-        from hdrl.settings.batch.simulation.hosts import off_j
-
-        return off_j(self, begin_s, end_s)
-
     def allocation(self, job: int) -> ProcSet:
-        """Return the cores on which a job ran as a `procset.ProcSet`.
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        """
+        """Return the cores on which a job ran as a `procset.ProcSet`."""
         from procset import ProcSet
 
         return ProcSet(*(int(core) for core in self.cores_of(job)))

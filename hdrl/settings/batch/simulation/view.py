@@ -105,13 +105,7 @@ class View:
         return self._state.jobs["start_s"].copy()
 
     def outcome(self, job: int) -> tuple[JobState, int]:
-        """Return the state of a job and, once it has ended, its return code (-1 before).
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        """
+        """Return the state of a job and, once it has ended, its return code (-1 before)."""
         row = self._state.jobs[job]
         return JobState(int(row["state"])), int(row["return_code"])
 
@@ -140,11 +134,6 @@ class View:
         Requested work is the requested time on a core of the platform's mean speed. All cores of a job advance
         at the pace of the slowest, at the speeds that their P-states gave them since the start. A job that
         takes longer than was asked for stays at 0.
-
-        Parameters
-        ----------
-        job
-            Index of a running job.
         """
         return entries.remaining_work(self._lent, job)
 
@@ -210,13 +199,7 @@ class View:
         return bool(self._state.scalars["no_more_jobs"][0])
 
     def fits(self, job: int) -> bool:
-        """Tell whether a waiting job could start now, by cores and memory.
-
-        Parameters
-        ----------
-        job
-            Index of the job.
-        """
+        """Tell whether a waiting job could start now, by cores and memory."""
         asked = self.workload.jobs[job]
         state = self._state
         if asked["memory_mib"] <= 0:

@@ -171,8 +171,6 @@ def fetch_log(
 
     Parameters
     ----------
-    name
-        Name of the log, see `archive_logs`.
     folder
         Where it is kept; `fetch_folder` by default.
     base_url
@@ -210,13 +208,6 @@ def fetch_log(
 
 def copy_log(fetched: FetchedLog, out: str | Path) -> None:
     """Write a fetched log to another file, compressed if its name ends in ``.gz``.
-
-    Parameters
-    ----------
-    fetched
-        The log.
-    out
-        The file.
 
     Raises
     ------

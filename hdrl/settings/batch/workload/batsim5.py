@@ -43,11 +43,6 @@ def write_batsim5_json(
 ) -> None:
     """Write a workload for Batsim 5.
 
-    Parameters
-    ----------
-    workload, path, platform, source
-        As `write_batsim_json` takes them.
-
     Raises
     ------
     OptionsError

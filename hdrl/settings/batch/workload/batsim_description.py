@@ -29,8 +29,6 @@ def write_batsim_json(
 
     Parameters
     ----------
-    workload
-        The workload.
     path
         The file; a name that ends in ``.gz`` is compressed.
     platform
@@ -53,11 +51,6 @@ def describe_for_batsim(
     workload: Workload, *, platform: Platform | None = None, source: str | None = None
 ) -> dict[str, Any]:
     """Return what `write_batsim_json` writes, as `json.loads` would give it.
-
-    Parameters
-    ----------
-    workload, platform, source
-        As `write_batsim_json` takes them.
 
     Raises
     ------

@@ -144,12 +144,6 @@ def workload_of_document(document: object, path: Path, source: str, *, by_text: 
 
     Parameters
     ----------
-    document
-        What the file holds.
-    path
-        The file.
-    source
-        What Batsim calls it.
     by_text
         Whether jobs of one date are submitted in the order of their ids as text, as Batsim does it; else in that of the
         file.
@@ -234,15 +228,6 @@ def read_custom_workload(path: str | Path, platform: Platform, *, source: str = 
     The work of every profile that has a ``req_time`` is set to reference speed times ``req_time`` (``cpu`` and
     ``req_ops`` in flop per core), whatever the file says.
 
-    Parameters
-    ----------
-    path
-        The file.
-    platform
-        The platform, for its reference speed.
-    source
-        What Batsim calls the file.
-
     Raises
     ------
     ReadError
@@ -262,11 +247,6 @@ def read_custom_workload(path: str | Path, platform: Platform, *, source: str = 
 
 def merge(workloads: Iterable[Workload]) -> Workload:
     """Join workloads; each becomes sources of the result, renamed w0, w1, ... in their order.
-
-    Parameters
-    ----------
-    workloads
-        At least one.
 
     Raises
     ------

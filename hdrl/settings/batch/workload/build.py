@@ -105,8 +105,6 @@ def free_numbers(taken: NDArray[np.int32], n_numbers: int) -> NDArray[np.int32]:
     ----------
     taken
         Numbers, any shape.
-    n_numbers
-        How many to return.
     """
     candidates = np.arange(n_numbers + np.size(taken), dtype=np.int32)
     return np.setdiff1d(candidates, taken)[:n_numbers]
@@ -145,8 +143,6 @@ def compute_jobs(
 
     Parameters
     ----------
-    name, job_ids, n_dropped, origin
-        See `Workload`.
     submit_s, cores, walltime_s, requested_time_s, memory_mib, bandwidth_gbps
         See `JOB_DTYPE`; shape ``(n_jobs,)``. Cores are rounded down.
     work_flop

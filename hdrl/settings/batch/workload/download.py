@@ -96,8 +96,6 @@ def download(url: str, path: Path, file: BinaryIO, *, max_bytes: int, progress: 
 
     Parameters
     ----------
-    url
-        Where it is.
     path, file
         What has come so far, open as by `partial_file`. After an error or Ctrl-C it holds what has come.
     max_bytes

@@ -57,8 +57,6 @@ def value_times(n_values: int, longest_s: float) -> FloatArray:
     ----------
     n_values
         Number of values, at least 1; fewer are returned where some fall into the same minute.
-    longest_s
-        The longest estimate in seconds.
     """
     a = 1.0 + 12.1039 * n_values**-0.6026
     x = np.arange(1.0, n_values + 1) / n_values
@@ -85,8 +83,6 @@ def tsafrir_estimates(run_s: FloatArray, rng: np.random.Generator, *, longest_s:
     ----------
     run_s
         Run times in seconds, shape ``(n_jobs,)``, positive.
-    rng
-        Source of the draws.
     longest_s
         The longest estimate in seconds; ``None`` for the `queue_limit` of the longest job.
 

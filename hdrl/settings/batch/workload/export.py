@@ -44,10 +44,6 @@ def schedule_log(
 
     Parameters
     ----------
-    name
-        Name of the log.
-    job_ids
-        Id of each job.
     times_s
         ``submit``, ``start`` and ``end`` of each job, NaN where a job never started or ended; shape ``(n_jobs,)``.
     cores

@@ -19,8 +19,6 @@ def max_cores(platform: Platform, memory_mib: NDArray[np.float64]) -> NDArray[np
 
     Parameters
     ----------
-    platform
-        The platform.
     memory_mib
         Memory per core in MiB, not negative, any shape.
 
@@ -53,8 +51,6 @@ def check_fits(workload: Workload, platform: Platform, *, oversized: str = "erro
 
     Parameters
     ----------
-    workload, platform
-        The two.
     oversized
         What to do with jobs that it can never run: ``"error"``, or ``"drop"`` to leave them out and count them in
         `Workload.n_dropped`.

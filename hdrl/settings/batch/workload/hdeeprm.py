@@ -41,10 +41,6 @@ def hdeeprm_workload(log: SwfLog, platform: Platform, *, n_jobs: int, seed: int)
 
     Parameters
     ----------
-    log
-        The log.
-    platform
-        The platform.
     n_jobs
         How many jobs to take; fewer if the log has fewer.
     seed

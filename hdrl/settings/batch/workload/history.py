@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from hdrl.settings.batch.workload.model import Workload
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -110,25 +106,20 @@ class Past:
     requested_time_s: Floats
 
 
-def past_of(workload: Workload) -> Past:
-    """Return what is known of ended jobs when the first job of a workload is submitted."""
-    history, places = workload.history, workload.places
-    if history is None or places is None:
-        jobs = workload.jobs
-        return _past(groups_of(jobs["user"], jobs["requested_time_s"], jobs["cores"]), None, np.zeros(0, np.int64))
-    return past_at(history, places)
-
-
-def past_at(history: LogHistory, places: NDArray[np.int64]) -> Past:
-    """Return what is known of ended jobs when the first of some jobs of a log is submitted.
+def past_of(jobs: NDArray[np.void], history: LogHistory | None, places: NDArray[np.int64] | None) -> Past:
+    """Return what is known of ended jobs when the first of some jobs is submitted.
 
     Parameters
     ----------
+    jobs
+        Rows of `Workload.jobs`; not empty.
     history
-        The log.
+        The log that they are of; ``None``: of none.
     places
-        Which of its jobs; not empty.
+        Which of its jobs they are.
     """
+    if history is None or places is None:
+        return _past(groups_of(jobs["user"], jobs["requested_time_s"], jobs["cores"]), None, np.zeros(0, np.int64))
     ended = history.ended_before(float(history.submit_s[places].min()))
     return _past(history.groups[places], history, ended)
 

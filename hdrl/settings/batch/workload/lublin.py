@@ -209,8 +209,6 @@ def lublin_log(
         Number of jobs, at least 1.
     n_cores
         Processors of the machine, at least 1.
-    seed
-        The seed, not negative.
     kind
         ``"all"`` (one stream with the parameters of all jobs), ``"batch"``, ``"interactive"``, or
         ``"batch+interactive"`` (both streams, merged by date).
@@ -338,10 +336,6 @@ def lublin_workload(
         The platform: its cores bound the sizes, and its mean speed turns run times into work.
     n_jobs
         Number of jobs, at least 1.
-    seed, kind, load, estimates
-        See `lublin_log`.
-    walltime, bandwidth
-        See `workload_from_swf`.
 
     Raises
     ------

@@ -205,13 +205,7 @@ class Workload:
 
 
 def in_batsims_order(workload: Workload) -> Workload:
-    """Return a workload of one source whose jobs are in Batsim's order: by date, then by id as text (10 before 2).
-
-    Parameters
-    ----------
-    workload
-        The workload.
-    """
+    """Return a workload of one source whose jobs are in Batsim's order: by date, then by id as text (10 before 2)."""
     dates_s, ids = workload.jobs["submit_s"].tolist(), workload.job_ids
     order = sorted(range(workload.n_jobs), key=lambda job: (dates_s[job], ids[job]))
     in_order = order == list(range(workload.n_jobs))

@@ -27,13 +27,7 @@ class Distribution:
 
     @classmethod
     def of(cls, values: NDArray[np.float64] | NDArray[np.int32]) -> Distribution:
-        """Describe the values.
-
-        Parameters
-        ----------
-        values
-            At least one number.
-        """
+        """Describe the values."""
         median, p95, p99 = np.percentile(values, [50, 95, 99])
         return cls(
             float(np.min(values)), float(np.mean(values)), float(median), float(p95), float(p99), float(np.max(values))
@@ -74,8 +68,6 @@ class WorkloadStatistics:
         ----------
         column
             A key of ``columns``.
-        statistic
-            One of `STATISTICS`.
 
         Raises
         ------
@@ -142,8 +134,6 @@ def offered_load_of_jobs(
     ----------
     submit_s, run_s, cores
         Dates, run times and cores of the jobs, shape ``(n_jobs,)``; without a run time (NaN) a job does not count.
-    n_cores
-        Cores of the platform.
     """
     span_s = float(submit_s.max() - submit_s.min()) if len(submit_s) else 0.0
     if span_s == 0:
@@ -156,8 +146,6 @@ def workload_statistics(workload: Workload, platform: Platform | None = None) ->
 
     Parameters
     ----------
-    workload
-        The workload.
     platform
         The platform it is meant for; needed for run times and the offered load, which are left out if jobs communicate.
 

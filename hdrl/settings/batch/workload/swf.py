@@ -87,6 +87,18 @@ class SwfLog:
         """Number of lines that describe a job."""
         return len(self.rows)
 
+    @property
+    def n_dependent(self) -> int:
+        """Number of jobs that name a job before them (fields 17 and 18)."""
+        return int(np.count_nonzero(self.rows["preceding_job"] > 0))
+
+    def dependencies(self) -> str:
+        """Return what is made of the jobs that name one before them, as a sentence."""
+        return (
+            f"{self.n_dependent:,} of {self.n_rows:,} jobs name a preceding job and a think time (fields 17 and 18), "
+            "which are ignored: every job is submitted at the date that the log says"
+        )
+
 
 def unknown_rows(n_rows: int) -> NDArray[np.void]:
     """Return lines that tell nothing, array of `SWF_DTYPE`."""
@@ -136,8 +148,6 @@ def read_swf(path: str | Path, *, max_rows: int | None = None) -> SwfLog:
 
     Parameters
     ----------
-    path
-        The file.
     max_rows
         Stop after that many jobs, at least 1; ``None`` reads all.
 
@@ -225,8 +235,6 @@ def write_swf(log: SwfLog, path: str | Path) -> None:
 
     Parameters
     ----------
-    log
-        The log.
     path
         The file; a name that ends in ``.gz`` is compressed.
 

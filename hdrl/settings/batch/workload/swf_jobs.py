@@ -93,8 +93,6 @@ def workload_from_swf(
 
     Parameters
     ----------
-    log
-        The log.
     platform
         The platform, for its reference speed; or that speed in Gflop/s.
     n_jobs
@@ -215,8 +213,6 @@ def swf_from_workload(workload: Workload, platform: Platform) -> SwfLog:
 
     Parameters
     ----------
-    workload
-        The workload.
     platform
         The platform, for its reference speed.
     """

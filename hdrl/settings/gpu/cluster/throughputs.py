@@ -63,8 +63,6 @@ class Throughputs:
 
         Parameters
         ----------
-        gpu_type
-            Name of the type of its GPUs.
         profile
             Its kind and number of GPUs.
         is_spread
@@ -90,8 +88,6 @@ class Throughputs:
 
         Parameters
         ----------
-        cluster
-            The cluster.
         profiles
             Kinds and numbers of GPUs.
         """
@@ -106,13 +102,6 @@ class Throughputs:
         """Return steps per second of both jobs of pairs, shape ``(n_profiles, n_profiles, n_types, 2)``.
 
         0 where jobs differ in their number of GPUs, or the table has nothing about them.
-
-        Parameters
-        ----------
-        gpu_types
-            Names of types.
-        profiles
-            Kinds and numbers of GPUs.
         """
         found = np.zeros((len(profiles), len(profiles), len(gpu_types), 2))
         tables = {name.lower(): table for name, table in self.pairs.items()}

@@ -176,20 +176,14 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
 
     Parameters
     ----------
-    num_envs
-        Number of rows of the batch.
     episodes, choices, stepping
         What follows, in groups; `of` takes all by their names.
-    machine
-        The cluster, or the name or file of one.
     load
         Loads, trace files, or several of these; ``None``: 4096 generated jobs with an offered load of 0.85.
     n_jobs
         Jobs of an episode; ``"all"``: all of a load.
     start, part
         Which windows of the loads, see `hdrl.envs.episodes.plan_episodes`.
-    max_jobs
-        Waiting jobs on a page.
     max_pages
         Pages of the queue that can be looked at; ``None``: all. Jobs behind them wait until they come forward.
     max_running
@@ -202,8 +196,6 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         Name of a policy in whose objective rewards are counted; ``None``: in the objective's own unit.
     placements
         Names of `hdrl.settings.gpu.policies.names.PLACEMENTS`.
-    objective
-        A name of `OBJECTIVES`.
     sees_durations
         Whether the agent sees how long jobs take: what users requested, and the truth in traces where they did not.
     restart_s, checkpoint_s, tie, node_order, levels

@@ -27,8 +27,6 @@ def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> Single
     compatibility
         ``"drl-gpu"``: the environment of the DRL scheduler for GPU clusters, `compat.drl_gpu.env.GpuSecondsVectorEnv`;
         ``None``: `GpuClusterVectorEnv`.
-    **arguments
-        Its arguments.
 
     Raises
     ------
@@ -49,8 +47,6 @@ def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, *
     ----------
     num_envs
         Number of rows of the batch.
-    compatibility, **arguments
-        See `gpu_cluster`.
     """
     _check_arguments(compatibility, arguments)
     return (GpuClusterVectorEnv.of if compatibility is None else _theirs(compatibility))(num_envs, **arguments)

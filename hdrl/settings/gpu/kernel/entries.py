@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from hdrl.compiled.borrow import borrow
+from hdrl.compiled.borrow import borrow, take_as
 from hdrl.compiled.codes import UNKNOWN_CODE
 from hdrl.compiled.fields import first_row_of
-from hdrl.compiled.lend import take_as
 from hdrl.settings.gpu.kernel import codes, state
 from hdrl.settings.gpu.kernel.engine import knows_rules
 from hdrl.settings.gpu.kernel.engine import run as _run

@@ -65,11 +65,6 @@ def read_pods(path: Path) -> GpuLoad:
 
     Some of FGD's lists have no more than the columns that say so: no dates, no types of GPUs.
 
-    Parameters
-    ----------
-    path
-        The pod list.
-
     Raises
     ------
     ReadError

@@ -44,12 +44,8 @@ def gavel_load(
     ----------
     throughputs
         Steps per second, with `REFERENCE_TYPE` among the types.
-    n_jobs
-        How many.
     jobs_per_hour
         Mean rate of the Poisson arrivals, more than 0; infinite: all at once.
-    seed
-        Gavel's seed.
     multi_gpu
         Whether some jobs take 2, 4 or 8 GPUs.
     multi_priority
@@ -107,23 +103,12 @@ def _duration_s(draws: random.Random) -> float:
 
 
 def shuffled_types(seed: int) -> random.Random:
-    """Return the generator by which Gavel shuffles types for policies that do not know throughputs.
-
-    Parameters
-    ----------
-    seed
-        Gavel's seed.
-    """
+    """Return the generator by which Gavel shuffles types for policies that do not know throughputs."""
     return random.Random(seed + TYPE_SEED)
 
 
 def reference_hours(load: GpuLoad) -> float:
     """Return the mean run time of jobs on the reference type, in hours.
-
-    Parameters
-    ----------
-    load
-        Gavel's jobs.
 
     Raises
     ------

@@ -246,8 +246,6 @@ class GpuLoad:
 
         Parameters
         ----------
-        cluster
-            The cluster.
         offered_load
             What the offered load shall be, more than 0.
 
@@ -272,13 +270,7 @@ def _shown(job: NDArray[np.void]) -> str:
 
 
 def new_jobs(n: int) -> NDArray[np.void]:
-    """Return jobs of one whole GPU each about which nothing else is said.
-
-    Parameters
-    ----------
-    n
-        How many.
-    """
+    """Return jobs of one whole GPU each about which nothing else is said."""
     jobs = np.zeros(n, dtype=JOB_DTYPE)
     for name in ("kind", "constraint", "user"):
         jobs[name] = -1

@@ -35,8 +35,6 @@ def read_trace(
 
     Parameters
     ----------
-    path
-        The file.
     form
         A name of `FORMATS`; ``"auto"``: by its first line.
     speeds

@@ -109,13 +109,7 @@ def delimiter_of(line: str) -> str:
 
 
 def cells_of(line: str) -> list[str]:
-    """Return the cells of the first line of a file, without the spaces around them.
-
-    Parameters
-    ----------
-    line
-        The line.
-    """
+    """Return the cells of the first line of a file, without the spaces around them."""
     try:
         return [
             cell.strip() for cell in next(csv.reader([line], delimiter=delimiter_of(line), skipinitialspace=True), [])
@@ -156,13 +150,7 @@ def whole(value: str, what: str) -> int:
 
 
 def gpus(value: str) -> Row:
-    """Return how many GPUs a job takes, or which share of one, as columns of jobs.
-
-    Parameters
-    ----------
-    value
-        The text.
-    """
+    """Return how many GPUs a job takes, or which share of one, as columns of jobs."""
     found = number(value, "a number of GPUs")
     if found < 0:
         raise Faulty("jobs that ask for less than 0 GPUs")
@@ -209,8 +197,6 @@ def named_format(what: str, job: Callable[[dict[str, str]], Row], speeds: Speeds
         Which trace it is the format of.
     job
         Makes a job of a line.
-    speeds, columns
-        See `Format`.
     """
     return Format(
         what,
@@ -245,13 +231,7 @@ DATED = frozenset({"philly-sia", "philly", "helios"})
 
 
 def told(dropped: Mapping[str, int]) -> str:
-    """Return how many items were left out, in words.
-
-    Parameters
-    ----------
-    dropped
-        How many, by reason.
-    """
+    """Return how many items were left out, in words."""
     return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
 
 
@@ -266,8 +246,6 @@ def load_of(
         The source, the name of its format, and its jobs.
     speeds, scale
         How fast types are, and a factor of arrival dates.
-    sha256
-        Hash of the file.
     """
     rows.sort(key=lambda row: row["arrival_s"])
     first_s = rows[0]["arrival_s"]

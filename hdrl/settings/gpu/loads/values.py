@@ -69,13 +69,7 @@ class ValueTable:
         return int(self.values.shape[1])
 
     def actions(self, sequence: int) -> tuple[int, ...]:
-        """Return the actions of a sequence.
-
-        Parameters
-        ----------
-        sequence
-            Its number.
-        """
+        """Return the actions of a sequence."""
         return tuple(sequence // self.n_actions**power % self.n_actions for power in range(self.n_steps - 1, -1, -1))
 
     @cached_property
@@ -83,13 +77,7 @@ class ValueTable:
         return np.asarray(self.values.mean(axis=1))
 
     def told(self, share: float, sequences: slice) -> Floats:
-        """Return what advisors know of what sequences are worth at a share of the budget.
-
-        Parameters
-        ----------
-        share, sequences
-            See `worth`.
-        """
+        """Return what advisors know of what sequences are worth at a share of the budget."""
         return self._between(self.known, share, sequences)
 
     def worth(self, share: float, sequences: slice = slice(None), draw: int | None = None) -> Floats:
@@ -99,8 +87,6 @@ class ValueTable:
         ----------
         share
             The share, from 0 to 1.
-        sequences
-            Which sequences.
         draw
             Which training; ``None``: in the mean.
 

@@ -127,8 +127,6 @@ def advise(trace: TaskTrace, overheads_s: Floats, advisor: str) -> OutcomeTrace:
         What happened to the jobs, whatever advises them.
     overheads_s
         What each stay spent before its job went on, shape ``(n_stays,)``.
-    advisor
-        A name, see `is_advisor`.
 
     Raises
     ------

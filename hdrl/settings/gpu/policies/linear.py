@@ -24,8 +24,6 @@ def solve(cost: Floats, rows: list[tuple[Ints, Floats]], upper: Floats, bounds: 
         Of each constraint the variables and their factors.
     upper
         The largest value of each constraint.
-    bounds
-        The largest value of each variable.
 
     Raises
     ------

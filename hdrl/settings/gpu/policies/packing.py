@@ -108,24 +108,12 @@ def _speed(situation: Situation, one: int, other: int) -> float:
 
 
 def las_packed(situation: Situation) -> Packed:
-    """Return max-min fair shares of throughput, relative to the sum over all types, where jobs may run in pairs.
-
-    Parameters
-    ----------
-    situation
-        What is there.
-    """
+    """Return max-min fair shares of throughput, relative to the sum over all types, where jobs may run in pairs."""
     return _max_min(situation, situation.sizes / situation.priorities / situation.rates.sum(axis=1))
 
 
 def makespan_packed(situation: Situation) -> Packed:
-    """Return the shares under which the last job ends as early as it can, where jobs may run in pairs.
-
-    Parameters
-    ----------
-    situation
-        What is there.
-    """
+    """Return the shares under which the last job ends as early as it can, where jobs may run in pairs."""
     return _max_min(situation, situation.steps_left.mean() / situation.steps_left)
 
 

@@ -26,17 +26,7 @@ class Packing:
     _deficits: dict[int, Floats] = field(default_factory=dict)
 
     def seat(self, state: kernel.Rounds, jobs: Ints, found: Packed) -> kernel.Rounds:
-        """Give each pair with a share a row, and return the state, which has more rows then if it needs them.
-
-        Parameters
-        ----------
-        state
-            The simulation.
-        jobs
-            The jobs that are there.
-        found
-            Their shares.
-        """
+        """Give each pair with a share a row, and return the state, which has more rows then if it needs them."""
         n = len(self.profiles)
         members = np.sort(jobs[found.pairs], axis=1)
         keys = members[:, 0] * n + members[:, 1]

@@ -78,17 +78,7 @@ class Rules:
 
 
 def order_nodes(cluster: Cluster, order: NodeOrder, seed: int) -> NDArray[np.int64]:
-    """Return the numbers of the nodes in an order.
-
-    Parameters
-    ----------
-    cluster
-        The cluster.
-    order
-        Which order.
-    seed
-        Seed of the random one.
-    """
+    """Return the numbers of the nodes in an order."""
     numbers = np.arange(cluster.n_nodes)
     if order == "shuffled":
         return np.asarray(stream(seed, "gpu-nodes").permutation(numbers))

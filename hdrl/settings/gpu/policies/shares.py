@@ -59,25 +59,13 @@ def _equal_parts(situation: Situation) -> Floats:
 
 
 def isolated(situation: Situation) -> Floats:
-    """Return the shares of jobs that each have an equal part of the cluster, whatever their GPUs.
-
-    Parameters
-    ----------
-    situation
-        What is there.
-    """
+    """Return the shares of jobs that each have an equal part of the cluster, whatever their GPUs."""
     parts = np.tile(situation.gpus / len(situation.jobs), (len(situation.jobs), 1)) / situation.sizes[:, None]
     return np.asarray(parts / np.maximum(1.0, parts.sum(axis=1, keepdims=True)))
 
 
 def las(situation: Situation) -> Floats:
-    """Return max-min fair shares of time: least attained service as a linear program.
-
-    Parameters
-    ----------
-    situation
-        What is there.
-    """
+    """Return max-min fair shares of time: least attained service as a linear program."""
     ones = np.where(situation.rates > 0, BLIND_SPEED, 0.0)
     return _max_min(situation, ones * (situation.sizes / situation.priorities)[:, None])
 
@@ -98,13 +86,7 @@ def _makespan(situation: Situation, rates: Floats) -> Floats:
 
 
 def makespan(situation: Situation) -> Floats:
-    """Return the shares under which the last job ends as early as it can if all types are equally fast.
-
-    Parameters
-    ----------
-    situation
-        What is there.
-    """
+    """Return the shares under which the last job ends as early as it can if all types are equally fast."""
     return _makespan(situation, np.where(situation.rates > 0, BLIND_SPEED, 0.0))
 
 
@@ -137,13 +119,7 @@ def _ftf(situation: Situation, rates: Floats) -> Floats:
 
 
 def ftf(situation: Situation) -> Floats:
-    """Return finish-time fair shares if all types are equally fast (Themis, as Gavel has it).
-
-    Parameters
-    ----------
-    situation
-        What is there.
-    """
+    """Return finish-time fair shares if all types are equally fast (Themis, as Gavel has it)."""
     return _ftf(situation, np.where(situation.rates > 0, BLIND_SPEED, 0.0))
 
 
@@ -156,11 +132,6 @@ def cost_het(situation: Situation) -> Floats:
     """Return the shares with the largest throughput per dollar, relative to each job's own on all types.
 
     A ratio of linear functions; with time scaled by what is spent it is a linear program (Charnes and Cooper).
-
-    Parameters
-    ----------
-    situation
-        What is there.
     """
     n, n_types = situation.rates.shape
     value = situation.rates / situation.rates.sum(axis=1, keepdims=True)

@@ -45,8 +45,6 @@ def simulate(
 
     Parameters
     ----------
-    cluster, load, policy
-        What is simulated.
     seed
         Seed of what is random: placements, ties, restarts.
     rules
@@ -106,8 +104,6 @@ def machine_arrays(cluster: Cluster, node_order: NDArray[np.int64]) -> dict[str,
 
     Parameters
     ----------
-    cluster
-        The cluster.
     node_order
         Its nodes in the order in which they are looked at.
     """
@@ -138,13 +134,7 @@ def rank_types(rates: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def classes_of(cluster: Cluster, load: GpuLoad) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Return the class of each job for FGD, and the arrays of classes and of typical jobs.
-
-    Parameters
-    ----------
-    cluster, load
-        What is simulated.
-    """
+    """Return the class of each job for FGD, and the arrays of classes and of typical jobs."""
     jobs = load.jobs
     columns = [jobs["cpu_milli"], jobs["n_gpus"], jobs["gpu_milli"], load.allowed(cluster)]
     kinds, numbers, counts = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True, return_counts=True)
@@ -188,8 +178,6 @@ def new_world(
 
     Parameters
     ----------
-    cluster, load, policy, seed, rules, restart_s
-        See `simulate`.
     records
         Whether stays are logged.
     typical
@@ -225,13 +213,7 @@ def new_world(
 
 
 def columns_of(cluster: Cluster, load: GpuLoad) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a world that describe jobs, each of shape ``(n_jobs,)``.
-
-    Parameters
-    ----------
-    cluster, load
-        What is simulated.
-    """
+    """Return the arrays of a world that describe jobs, each of shape ``(n_jobs,)``."""
     jobs = load.jobs
     same = ("arrival_s", "work", "n_gpus", "priority")
     columns = {name: np.ascontiguousarray(jobs[name]) for name in same}
@@ -253,8 +235,6 @@ def put_jobs(world: World, row: int, columns: Mapping[str, NDArray[Any]], first:
 
     Parameters
     ----------
-    world, row
-        The world, and which environment.
     columns
         What `columns_of` returned, and what else is known of jobs.
     first, n

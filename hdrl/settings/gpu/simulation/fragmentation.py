@@ -117,8 +117,6 @@ def fill(
         Seed of the order in which they arrive, of random placements and ties.
     tie, node_order
         Which of equally good nodes is taken; by default as in the published program.
-    requests
-        See `arrivals`.
     """
     load = arrivals(pods, cluster, seed, requests)
     _, arrays = classes_of(cluster, pods)
@@ -189,8 +187,6 @@ def fgd_table(
     ----------
     nodes, pods
         Alibaba's node list and pod list (``openb_node_list_gpu_node.csv``, ``openb_pod_list_default.csv``).
-    seeds
-        One run each.
     placements, ties, node_orders
         What is compared: all of each with all of the others. In the published program the smallest node name wins
         ties, and names are given in a random order: ``first`` in the order ``shuffled``.

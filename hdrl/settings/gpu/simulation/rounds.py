@@ -45,8 +45,6 @@ def simulate_rounds(
 
     Parameters
     ----------
-    cluster, load
-        What is simulated.
     policy
         A name of `hdrl.settings.gpu.policies.shares.SHARES`.
     seed

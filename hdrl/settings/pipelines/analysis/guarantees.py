@@ -115,8 +115,6 @@ def unavoidable_misses(machine: Units, load: PipelineLoad, *, is_fusing: bool = 
 
     Parameters
     ----------
-    machine, load
-        What is scheduled.
     is_fusing
         Whether kernels may be fused.
 
@@ -143,13 +141,7 @@ def unavoidable_misses(machine: Units, load: PipelineLoad, *, is_fusing: bool = 
 
 
 def least_misses(machine: Units, load: PipelineLoad) -> int:
-    """Return the best lower bound on misses that is quickly known: exact for a few kernels, else `unavoidable_misses`.
-
-    Parameters
-    ----------
-    machine, load
-        What is scheduled.
-    """
+    """Return the best lower bound on misses that is quickly known: exact for few kernels, else `unavoidable_misses`."""
     question = f"least misses on {machine.sha256()}"
     if question not in load.found_out:
         is_small = int(load.first_kernels[-1]) <= MAX_SEARCHED
@@ -217,8 +209,6 @@ def fewest_misses(machine: Units, load: PipelineLoad, *, max_nodes: int = 200_00
 
     Parameters
     ----------
-    machine, load
-        What is scheduled.
     max_nodes
         How many partial schedules are looked at.
     """

@@ -82,11 +82,6 @@ def best_mapping(machine: Units, load: PipelineLoad) -> Mapping:
     Each pipeline goes to one unit, cut into the kernels and groups that take the least time there. All such mappings
     are looked at by branch and bound. Sets that follow each other are mapped each by itself: they never share a unit.
 
-    Parameters
-    ----------
-    machine, load
-        What is to be mapped.
-
     Raises
     ------
     WorkloadError
@@ -205,13 +200,7 @@ def _share(task: Task) -> Fraction:
 
 
 def is_solved(machine: Units, load: PipelineLoad) -> bool:
-    """Tell whether a fixed mapping meets every deadline of a load for sure.
-
-    Parameters
-    ----------
-    machine, load
-        What is scheduled.
-    """
+    """Tell whether a fixed mapping meets every deadline of a load for sure."""
     try:
         return best_mapping(machine, load).is_guaranteed
     except WorkloadError:

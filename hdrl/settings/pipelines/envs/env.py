@@ -79,8 +79,6 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
 
     Parameters
     ----------
-    num_envs
-        Number of rows of the batch.
     machine
         The units, or a text such as ``"1cpu+1gpu"``, see `hdrl.settings.pipelines.machine.read_machine`.
     load
@@ -91,8 +89,6 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     start, part
         Which windows of the loads, see `hdrl.envs.episodes.plan_episodes`. All of each load, one load after the other,
         by default.
-    max_ready
-        Ready kernels that are seen.
     n_depths
         How many sizes of fused groups are seen, the kernel alone included; ``None``: all.
     wait

@@ -52,8 +52,6 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
 
     Parameters
     ----------
-    num_envs
-        Number of rows.
     machine, load
         See `hdrl.settings.pipelines.envs.env.PipelinesVectorEnv`; each configuration of a load is a set.
     n_jobs
@@ -61,12 +59,8 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
     start, part
         Windows are drawn from this part, and within it from sets as evenly as may be; ``start`` may be ``"random"``
         alone.
-    n_windows
-        Windows of an episode.
     objective
         A name of `OBJECTIVES` that is never negative; less is better.
-    reference
-        The policy that the objective is divided by.
     autoreset_mode
         ``NEXT_STEP`` or ``SAME_STEP``.
     n_threads
@@ -167,8 +161,6 @@ class PipelinesIndexPlayer(IndexPlayer):
 
     Parameters
     ----------
-    machine, load
-        What is simulated.
     objective
         The metric that an episode tells.
     """

@@ -119,13 +119,7 @@ class PipelinesOptions:
         return self.compatibility is not None
 
     def layout(self, n_units: int) -> RowLayout:
-        """Return what the table of an environment looks like.
-
-        Parameters
-        ----------
-        n_units
-            Units of the machine.
-        """
+        """Return what the table of an environment looks like."""
         if self.is_fixed_task:
             actions = tuple(f"{kind}+{depth}" for kind in KINDS for depth in range(self.n_depths))
             return OneRow(1, 2 + 2 * self.n_jobs, actions, -MAX_MS, MAX_MS)
@@ -168,8 +162,6 @@ def pipelines_options(
 
     Parameters
     ----------
-    machine, loads
-        What is simulated.
     max_ready, n_depths, wait, lookahead, objective, reward, compatibility, errors
         See `hdrl.settings.pipelines.envs.env.PipelinesVectorEnv`.
 

@@ -148,13 +148,6 @@ def run_policy(
 def objectives(batch: Lent[State], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return all objectives of environments over the instances that have ended.
 
-    Parameters
-    ----------
-    batch
-        The arrays.
-    chosen
-        Which of all environments.
-
     Returns
     -------
     numpy.ndarray
@@ -164,13 +157,7 @@ def objectives(batch: Lent[State], chosen: NDArray[np.bool_]) -> NDArray[np.floa
 
 
 def begin_one(batch: Lent[State]) -> None:
-    """Begin the episode of the only environment of a batch, up to its first decision, without observing.
-
-    Parameters
-    ----------
-    batch
-        The arrays.
-    """
+    """Begin the episode of the only environment of a batch, up to its first decision, without observing."""
     SERVED.ask(batch, _BEGIN, _ONE)
 
 
@@ -179,8 +166,6 @@ def dispatch_one(batch: Lent[State], place: int, choice: int, unit: int) -> None
 
     Parameters
     ----------
-    batch
-        The arrays.
     place
         Which of the ready kernels; -1: wait for the next event.
     choice, unit

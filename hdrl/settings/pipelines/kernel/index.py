@@ -123,8 +123,6 @@ def index_features(state, place, number, unit, time_us):
 
     Parameters
     ----------
-    state
-        The environment.
     place, number, unit
         The ready kernel, the choice and the unit.
     time_us

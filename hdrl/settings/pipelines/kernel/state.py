@@ -219,8 +219,6 @@ def new_state(
 
     Parameters
     ----------
-    n_envs
-        Number of environments.
     n_instances, n_kernels
         Instances of the longest episode, and kernels of all its instances.
     tables
@@ -249,10 +247,6 @@ def set_episode(state: State, row: int, first: int, n_instances: int, shares: ND
 
     Parameters
     ----------
-    state
-        The batch.
-    row
-        Which environment.
     first, n_instances
         Place of the first instance in the table, and how many there are.
     shares

@@ -12,15 +12,7 @@ MAX_COVERS = 100_000
 
 
 def option_us(times_us: tuple[int, int], kinds: tuple[int, ...]) -> int:
-    """Return the shortest time of an option on units of some kinds, `NEVER` if it can run on none of them.
-
-    Parameters
-    ----------
-    times_us
-        Its times by kind.
-    kinds
-        Numbers of the kinds.
-    """
+    """Return the shortest time of an option on units of some kinds, `NEVER` if it can run on none of them."""
     return min((times_us[kind] for kind in kinds if times_us[kind] != NEVER), default=NEVER)
 
 
@@ -32,12 +24,8 @@ def cheapest_cover(
 
     Parameters
     ----------
-    pipeline
-        The pipeline.
     kinds
         Kinds of units that may be used, each option on whichever is fastest.
-    is_fusing
-        Whether groups may be used.
 
     Returns
     -------
@@ -81,11 +69,6 @@ def demand_us(pipeline: Pipeline, kinds: tuple[int, ...], *, is_fusing: bool = T
     """Return a time that units must spend on every instance of a pipeline at the least, in microseconds.
 
     It is exact unless the pipeline has too many covers; then each kernel counts with its smallest share of an option.
-
-    Parameters
-    ----------
-    pipeline, kinds, is_fusing
-        See `cheapest_cover`.
     """
     cover = cheapest_cover(pipeline, kinds, is_fusing=is_fusing)
     if cover is not None:

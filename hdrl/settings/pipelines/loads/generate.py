@@ -95,17 +95,6 @@ class Model:
 def uunifast(n: int, total: float, random: np.random.Generator, largest: float = 1.0) -> NDArray[np.float64]:
     """Return utilisations with a given sum, drawn evenly among all that are small enough (UUniFast-discard).
 
-    Parameters
-    ----------
-    n
-        How many.
-    total
-        Their sum.
-    random
-        Where they are drawn from.
-    largest
-        The largest allowed.
-
     Raises
     ------
     WorkloadError
@@ -128,11 +117,6 @@ def uunifast(n: int, total: float, random: np.random.Generator, largest: float =
 
 def drs(n: int, total: float, random: np.random.Generator, largest: float = 1.0) -> NDArray[np.float64]:
     """Return utilisations with a given sum and a largest one (Dirichlet-Rescale).
-
-    Parameters
-    ----------
-    n, total, random, largest
-        See `uunifast`.
 
     Raises
     ------
@@ -164,15 +148,6 @@ def drs(n: int, total: float, random: np.random.Generator, largest: float = 1.0)
 
 def generate(model: Model, random: np.random.Generator, name: str = "generated") -> PipelineSet:
     """Return pipelines by a model; each has one period.
-
-    Parameters
-    ----------
-    model
-        What they are like.
-    random
-        Where they are drawn from.
-    name
-        What the set is called.
 
     Raises
     ------

@@ -56,15 +56,7 @@ class Times:
             )
 
     def shares(self, n: int, seed: int | None = None) -> NDArray[np.int64]:
-        """Return the shares of consecutive kernels in parts of `WHOLE`.
-
-        Parameters
-        ----------
-        n
-            How many kernels.
-        seed
-            Another seed than its own.
-        """
+        """Return the shares of consecutive kernels in parts of `WHOLE`."""
         if self.low == 1.0:
             return np.full(n, WHOLE, dtype=np.int64)
         random = stream(self.seed if seed is None else seed, "execution times")
@@ -174,8 +166,6 @@ class PipelineLoad:
 
         Parameters
         ----------
-        machine
-            The units.
         is_fusing
             Whether kernels may be fused.
         """

@@ -93,8 +93,6 @@ def read_graph(path: Path, unit: str = "s") -> Pipeline:
 
     Parameters
     ----------
-    path
-        The file.
     unit
         Unit of its times, a name of `TIME_UNITS`; a first line ``# unit: ms`` goes before it.
 
@@ -185,8 +183,6 @@ def read_period_file(path: Path, *, graphs: Path | None = None, unit: str = "s")
 
     Parameters
     ----------
-    path
-        The file.
     graphs
         Folder of the graphs; ``None``: that of the file.
     unit
@@ -231,8 +227,6 @@ def read_set(path: Path, *, graphs: Path | None = None, unit: str = "s") -> Pipe
     ----------
     path
         The file; JSON if its name ends so.
-    graphs, unit
-        See `read_period_file`.
 
     Raises
     ------
@@ -302,13 +296,6 @@ def _time_pair(value: Any) -> tuple[int, int]:
 
 def write_set(found: PipelineSet, path: Path) -> None:
     """Write pipelines and their periods as our JSON.
-
-    Parameters
-    ----------
-    found
-        The set.
-    path
-        The file to make.
 
     Raises
     ------

@@ -92,15 +92,11 @@ def release(
 
     Parameters
     ----------
-    pipelines
-        The pipelines.
     contexts
         What their periods are, one context after the other.
     spread
         How much longer than the period the next instance may take to come, as a share of the period: drawn evenly
         from 0 to it. 0: strictly periodic.
-    random
-        Where that is drawn from.
 
     Raises
     ------

@@ -152,13 +152,7 @@ def read_policy(text: str) -> str:
 
 
 def draws(policy: str) -> bool:
-    """Tell whether the results of a policy depend on the seed.
-
-    Parameters
-    ----------
-    policy
-        Its name.
-    """
+    """Tell whether the results of a policy depend on the seed."""
     return policy == "random"
 
 
@@ -174,8 +168,6 @@ def one_state(
 
     Parameters
     ----------
-    machine, load
-        What is simulated.
     seed
         Seed of what is random in the policy.
     plan
@@ -204,10 +196,6 @@ def simulate(
 
     Parameters
     ----------
-    machine, load
-        What is simulated.
-    policy
-        Its name.
     seed
         Seed of what is random in the policy.
     plan
@@ -243,15 +231,6 @@ def simulate_rule(
     compatibility: int = codes.PLAIN,
 ) -> PipelineTrace:
     """Simulate a load under a rule, which need not have a name among `RULES`.
-
-    Parameters
-    ----------
-    machine, load, seed, plan, compatibility
-        See `simulate`.
-    name
-        What the policy is called.
-    rule
-        What it does.
 
     Raises
     ------

@@ -32,8 +32,6 @@ def shared_tables(machine: Units, loads: Sequence[PipelineLoad], plan: Plan | No
 
     Parameters
     ----------
-    machine
-        The units.
     loads
         What episodes consist of; pipelines and instances of all of them, one load after the other.
     plan

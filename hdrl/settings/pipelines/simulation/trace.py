@@ -137,10 +137,6 @@ def trace_of(
 
     Parameters
     ----------
-    state
-        The batch.
-    row
-        Which environment.
     machine, load
         What was simulated.
     info

@@ -127,13 +127,7 @@ class View:
         return [self._ready(place) for place in range(int(self._state.scalars[0, 0]["n_ready"]))]
 
     def time_us(self, ready: ReadyView, choice: Group, unit: int) -> int | None:
-        """Return the worst-case time of a choice on a unit, ``None`` if it cannot run there.
-
-        Parameters
-        ----------
-        ready, choice, unit
-            As in `Start`.
-        """
+        """Return the worst-case time of a choice on a unit, ``None`` if it cannot run there."""
         if not 0 <= unit < self._machine.n_units or ready.pipeline.ecu not in (-1, self._machine.ecus[unit]):
             return None
         time_us = choice.times_us[self._machine.kinds[unit]]
@@ -170,13 +164,6 @@ PythonPolicy: TypeAlias = Callable[[View], Start | None]
 
 def simulate_python(machine: Units, load: PipelineLoad, policy: PythonPolicy) -> PipelineTrace:
     """Simulate a load under a policy in Python.
-
-    Parameters
-    ----------
-    machine, load
-        What is simulated.
-    policy
-        The policy.
 
     Raises
     ------

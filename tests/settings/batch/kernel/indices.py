@@ -11,8 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 import checked_arrays  # noqa: F401 (before what lends arrays)
 
 import hdrl
-from hdrl.batch import NodePower, SuspendPower, pstate_rules
-from hdrl.envs import JobPickVectorEnv, PolicyPairVectorEnv
+from hdrl.batch import JobPickVectorEnv, NodePower, PolicyPairVectorEnv, SuspendPower, pstate_rules
 from hdrl.testing import check_worlds
 from hdrl.testing.worlds import Job, Node, Processor, small_platform, small_workload
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import hdrl
+from hdrl.batch import PolicyPairVectorEnv
 from hdrl.compiled.fields import Role, alone, names_of, repeated
 from hdrl.compiled.twister import twister_state
-from hdrl.envs import PolicyPairVectorEnv
 from hdrl.settings.batch.kernel.state import State, new_state
 
 

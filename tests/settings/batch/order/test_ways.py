@@ -16,7 +16,8 @@ from hdrl.compiled.borrow import borrow
 from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.fields import first_row_of
 from hdrl.compiled.jit import entry_in
-from hdrl.compiled.lend import Lent, take_as
+from hdrl.compiled.borrow import take_as
+from hdrl.compiled.lend import Lent
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.identical_cores import engine
 from hdrl.settings.batch.identical_cores.state import (

@@ -18,8 +18,7 @@ from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.batsim.simulators import ExactSimulator
 from hdrl.settings.batch.platform import read_simgrid
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
-from hdrl.settings.batch.simulation.outputs import HOST_STATES
-from hdrl.settings.batch.simulation.trace import Trace
+from hdrl.settings.batch.simulation.trace import HOST_STATES, Trace
 from hdrl.settings.batch.workload import read_batsim_json
 
 HOST = """<host id="h{k}" speed="{speeds}">{asleep}<prop id="wattage_per_state" value="{watts}"/></host>

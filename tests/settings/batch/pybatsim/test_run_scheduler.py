@@ -314,6 +314,14 @@ def test_the_command(options_file: Path, tmp_path: Path, simulator: str):
     assert "results" in again.output
 
 
+@pytest.mark.parametrize("simulator", ["embedded", "exact"])
+def test_quiet_prints_the_folder_only(options_file: Path, tmp_path: Path, simulator: str):
+    out = tmp_path / "results"
+    args = ["easyBackfill", str(options_file), "--simulator", simulator, "--out", str(out), "--quiet"]
+    result = CliRunner().invoke(cli, ["pybatsim", *args])
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{out}\n", "")
+
+
 @pytest.mark.parametrize(
     ("args", "problem"),
     [

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdrl.batch import NodePower, SuspendPower, pstate_rules, simulate
-from hdrl.envs import PolicyPairEnv
+from hdrl.batch import NodePower, PolicyPairEnv, SuspendPower, pstate_rules, simulate
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
 

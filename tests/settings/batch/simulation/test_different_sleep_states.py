@@ -12,6 +12,7 @@ from hdrl.base.errors import DecisionError, HdrlError, PlatformError, Simulation
 from hdrl.batch import (
     CallAt,
     NodePower,
+    PolicyPairVectorEnv,
     Start,
     SuspendPower,
     SwitchOff,
@@ -22,7 +23,6 @@ from hdrl.batch import (
     simulate,
     write_simgrid,
 )
-from hdrl.envs import PolicyPairVectorEnv
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.envs.observations import pstate_shares
 from hdrl.settings.batch.metrics import compute_metrics

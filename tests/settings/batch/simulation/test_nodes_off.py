@@ -14,6 +14,8 @@ from hdrl.batch import (
     CallAt,
     News,
     NodePower,
+    PolicyPairEnv,
+    PolicyPairVectorEnv,
     Start,
     SuspendPower,
     SwitchOff,
@@ -23,15 +25,43 @@ from hdrl.batch import (
     simulate,
     write_simgrid,
 )
-from hdrl.envs import PolicyPairEnv, PolicyPairVectorEnv
 from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.node_power import NodePowerOptions, SuspendOptions
+from hdrl.settings.batch.policies.pairs import logs_known_to, with_true_times
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
 from hdrl.testing.worlds import Job, Node, Processor, World, small_platform, small_workload
 
 from .node_worlds import compare_with_exact, dates_of_shutdowns, platform_of, played, random_world, two_nodes
+
+
+@pytest.mark.parametrize("index", ["es-generalist", "es-generalist@clairvoyant"])
+def test_an_index_switches_nodes_off_too(index: str):
+    world = two_nodes()
+    never = simulate(world.platform, world.workload, f"{index}~off1000000")
+    always = simulate(world.platform, world.workload, index)
+    assert never.records["start_s"] == pytest.approx(always.records["start_s"], abs=1e-6)
+    assert never.consumed_j == pytest.approx(always.consumed_j)
+    # Two jobs, far apart: as under any policy, node 1 is off from 80 s on, node 0 from 90 s.
+    trace = simulate(world.platform, world.workload, f"{index}~off60")
+    by_hand = simulate(world.platform, world.workload, "fcfs+easy~off60")
+    assert trace.records["start_s"].tolist() == by_hand.records["start_s"].tolist()
+    assert trace.consumed_j == by_hand.consumed_j < always.consumed_j
+
+
+def test_an_index_with_additions_keeps_what_is_known_of_it():
+    plain, pair = read_pair("es-generalist"), read_pair("es-generalist~off600")
+    assert (pair.name, pair.rule.weights, pair.rule.off_after_s) == ("es-generalist~off600", plain.rule.weights, 600)
+    assert logs_known_to("es-generalist~off600") == logs_known_to("es-generalist")
+    assert with_true_times("es-generalist~off600") == "es-generalist@clairvoyant~off600"
+    assert read_pair("es-generalist@clairvoyant~off600").is_clairvoyant
+    with pytest.raises(DecisionError, match=r"sleep1.*without ~off"):
+        read_pair("es-generalist~sleep1")
+    with pytest.raises(HdrlError, match="no addition 'of600'"):
+        read_pair("es-generalist~of600")
+    with pytest.raises(DecisionError, match="has a gate of its own"):
+        read_pair("es-generalist~gate~off600")
 
 
 def test_a_timeout_by_hand():

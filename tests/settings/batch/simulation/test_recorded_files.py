@@ -10,7 +10,13 @@ import pytest
 from procset import ProcSet
 
 from hdrl.settings.batch.simulation import outputs, readers
-from hdrl.settings.batch.simulation.trace import ENERGY_DTYPE, MACHINE_STATE_DTYPE, PSTATE_CHANGE_DTYPE, JobState
+from hdrl.settings.batch.simulation.trace import (
+    ENERGY_DTYPE,
+    HOST_STATES,
+    MACHINE_STATE_DTYPE,
+    PSTATE_CHANGE_DTYPE,
+    JobState,
+)
 
 from .hand_made import make_platform, make_trace
 
@@ -148,7 +154,7 @@ def test_recorded_schedules(folder):
         consumed_j=float(recorded["consumed_joules"]),
         n_grouped_switches=int(recorded["nb_grouped_switches"]),
         n_machine_switches=int(recorded["nb_machine_switches"]),
-        time_in_state_s={state: float(recorded[f"time_{state}"]) for state in outputs.HOST_STATES},
+        time_in_state_s={state: float(recorded[f"time_{state}"]) for state in HOST_STATES},
         info={name + "_s": float(recorded[name]) for name in ("scheduling_time", "simulation_time")},
     )
     my_names, (my_row,) = table_of_text(outputs.format_schedule(trace))

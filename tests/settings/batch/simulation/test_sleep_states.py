@@ -11,6 +11,7 @@ from hdrl.batch import (
     CallAt,
     News,
     NodePower,
+    PolicyPairEnv,
     SetPState,
     Start,
     SuspendPower,
@@ -21,7 +22,6 @@ from hdrl.batch import (
     simulate,
     write_simgrid,
 )
-from hdrl.envs import PolicyPairEnv
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.simulation.hosts import hosts_arrays

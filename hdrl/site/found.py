@@ -1,0 +1,42 @@
+"""What was found in accounting data: all that the files of a site are written from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hdrl.batch import Platform
+from hdrl.site.conf import SiteConf
+from hdrl.site.joining import Jobs
+from hdrl.site.log import SiteLog
+from hdrl.site.records import Dump
+from hdrl.site.replay import Replays
+
+
+@dataclass(slots=True)
+class SiteImport:
+    """A site that was imported.
+
+    Attributes
+    ----------
+    files
+        Name and SHA-256 of each dump.
+    dump, jobs, conf, log, platform, replays
+        What was read and made.
+    zone
+        Name of the time zone.
+    notes
+        What a reader should know, a sentence each.
+    is_anonymous
+        Whether names are hashed.
+    """
+
+    files: list[tuple[str, str]]
+    dump: Dump
+    jobs: Jobs
+    conf: SiteConf
+    log: SiteLog
+    platform: Platform
+    replays: Replays
+    zone: str
+    notes: list[str] = field(default_factory=list)
+    is_anonymous: bool = False

@@ -1,0 +1,368 @@
+"""The standing benchmark: a whole small cycle, and results that are not true."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("scipy", reason="needs scipy (the extra report)")
+
+from hdrl.base.csvfiles import read_records
+from hdrl.base.errors import OptionsError, ReadError, UnknownName
+from hdrl.base.hashing import sha256_of_file
+from hdrl.bench import check as checking
+from hdrl.bench.cell import ask_cell
+from hdrl.bench.check import check_result
+from hdrl.bench.difficulty import classic_names, measure, read_classics, read_facts, write_measured
+from hdrl.bench.divisions import Known, forbidden, strictest
+from hdrl.bench.results import read_result
+from hdrl.bench.tasks import all_tasks, chosen_tasks, read_task
+from hdrl.experiment import run_experiment
+from hdrl.experiment.run.inputs import parse_options
+from hdrl.experiment.run.manifest import write_manifest
+from hdrl.launcher.main import cli
+
+TASK = "pipelines-overload-130"
+
+
+def hdrl(*arguments: object, code: int = 0) -> str:
+    done = CliRunner().invoke(cli, ["bench", *map(str, arguments)])
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.output
+    return done.output
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "edf"
+    assert "division untrained" in hdrl("run", "edf+fusion", "--tasks", TASK, "-o", folder, "-j", 1)
+    return folder
+
+
+@pytest.fixture
+def result(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "result"))
+
+
+def table(folder: Path) -> Path:
+    return folder / "tasks" / TASK / "results.csv"
+
+
+def edit(path: Path, before: str, after: str) -> None:
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after, 1))
+
+
+def edited_points(folder: Path) -> None:
+    """Halve the misses of every window of the entry."""
+    head, *rows = table(folder).read_text().splitlines()
+    place = head.split(",").index("miss_ratio")
+    changed = []
+    for row in rows:
+        cells = row.split(",")
+        if cells[0] == "edf+fusion":
+            cells[place] = repr(float(cells[place]) / 2)
+        changed.append(",".join(cells))
+    table(folder).write_text("\n".join([head, *changed]) + "\n")
+
+
+def test_there_are_tasks_of_all_settings_and_small_ones_need_no_log():
+    tasks = all_tasks()
+    assert len(tasks) >= 12
+    assert {named.task.setting_name for named in tasks.values()} == {"batch", "gpu", "pipelines", "adaptation"}
+    assert {named.task.setting_name for named in chosen_tasks("small")} == {"batch", "gpu", "pipelines", "adaptation"}
+    for named in chosen_tasks("small"):
+        task = named.task
+        sweep = named.sweep([task.baseline])
+        for metric in (task.objective, task.tail, task.waits, task.yardstick.bound, task.yardstick.per):
+            assert metric is None or metric in task.setting.measures.metrics
+        assert sweep.metrics == [task.objective, task.tail]
+
+
+def test_difficulty_was_measured_of_the_tasks_as_they_are():
+    facts, classics = read_facts(), read_classics()
+    for named in chosen_tasks("small"):
+        assert facts[named.name].sha256 == named.task.sha256(), f"hdrl bench measure --tasks {named.name}"
+        again = f"a classic policy came or went: hdrl bench measure --tasks {named.name}"
+        assert [one.policy for one in classics[named.name]] == classic_names(named.task), again
+        assert facts[named.name].gap > 1, "no classic policy beats its yardstick"
+
+
+def test_what_is_kept_is_what_is_measured(tmp_path: Path):
+    fact, classics = measure(read_task(TASK), tmp_path / "points", n_workers=1)
+    write_measured(tmp_path, [(fact, classics)])
+    ours, kept = read_facts(tmp_path)[TASK], read_facts()[TASK]
+    assert (ours.best, ours.gap, ours.share_waiting, ours.agreement) == (
+        kept.best,
+        kept.gap,
+        kept.share_waiting,
+        kept.agreement,
+    )
+    for one, other in zip(read_classics(tmp_path)[TASK], read_classics()[TASK], strict=True):
+        assert one.policy == other.policy
+        assert one.objective.tolist() == other.objective.tolist()
+
+
+def test_a_whole_cycle(made: Path, tmp_path: Path):
+    pytest.importorskip("jinja2", reason="pages need the extra report")
+    assert "is true; 6 simulations repeated" in hdrl("check", made)
+    assert "is true; 48 simulations repeated" in hdrl("check", made, "--windows", "all")
+    before = table(made).read_bytes()
+    hdrl("run", "edf+fusion", "--tasks", TASK, "-o", made, "-j", 1)
+    assert table(made).read_bytes() == before, "what is finished is not made again"
+    hdrl("board", made, "-o", tmp_path / "site")
+    pages = {path.name for path in (tmp_path / "site").iterdir()}
+    assert pages == {"index.html", *(f"{name}.html" for name in all_tasks())}
+    page = (tmp_path / "site" / f"{TASK}.html").read_text()
+    assert read_result(made).card.command in page
+    assert "edf+fusion" in page
+    assert "Traceback" not in hdrl("board", made, "-o", tmp_path / "site", code=2)
+
+
+def test_the_command_of_a_card_makes_the_same_points(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    copy = shutil.copytree(made, tmp_path / "copy")
+    monkeypatch.chdir(copy)
+    words = read_result(copy).card.command.split()
+    assert words[:3] == ["hdrl", "bench", "run"]
+    hdrl(*words[2:-1], tmp_path / "again")
+    assert table(tmp_path / "again").read_bytes() == table(made).read_bytes()
+
+
+def test_edited_points_are_found_by_their_hash(result: Path):
+    edited_points(result)
+    output = hdrl("check", result, code=1)
+    assert f"hash: tasks/{TASK}/results.csv: was changed" in output
+    assert "is not true" in output
+
+
+def test_edited_points_are_found_by_playing_them_again_even_if_their_hashes_are_right(result: Path):
+    edited_points(result)
+    write_manifest(result)
+    checked = check_result(result, n_windows=None)
+    assert {one.kind for one in checked.findings} == {"replay"}
+    assert "miss_ratio is" in checked.findings[0].text
+    assert "replay" in hdrl("check", result, "--windows", "all", code=1)
+
+
+def test_windows_that_are_left_out_are_found(result: Path):
+    lines = table(result).read_text().splitlines()
+    table(result).write_text("\n".join(lines[:-1]) + "\n")
+    write_manifest(result)
+    assert "has 47 points, expected the 48" in hdrl("check", result, code=1)
+
+
+def test_another_sweep_is_found(result: Path):
+    edit(result / "tasks" / TASK / "sweep.json", '"seed": 20261', '"seed": 7')
+    write_manifest(result)
+    assert "sweep.json has seed 7, the task says 20261" in hdrl("check", result, code=1)
+
+
+def test_added_and_missing_files_are_found(result: Path):
+    (result / "more.txt").write_text("")
+    table(result).unlink()
+    output = hdrl("check", result, code=1)
+    assert "more.txt: is no file of the result" in output
+    assert "is missing" in output
+
+
+def test_a_result_of_an_older_task_is_stale(result: Path):
+    card = json.loads((result / "card.json").read_text())
+    card["tasks"][TASK] = "0" * 64
+    (result / "card.json").write_text(json.dumps(card))
+    write_manifest(result)
+    output = hdrl("check", result, code=1)
+    assert f"stale: {TASK}: the task is another one now" in output
+
+
+def test_too_long_a_training_is_named(result: Path):
+    edit(result / "card.json", '"core_minutes": 0.0', '"core_minutes": 5000.0')
+    write_manifest(result)
+    assert "budget" in hdrl("check", result, code=1)
+
+
+def test_a_clairvoyant_policy_enters_one_division_only(tmp_path: Path):
+    task = "adaptation-signals"
+    output = hdrl("run", "oracle", "--tasks", task, "--division", "untrained", "-o", tmp_path / "no", code=2)
+    assert "sees how long jobs take, which division untrained forbids" in output
+    assert not (tmp_path / "no").exists()
+    folder = tmp_path / "oracle"
+    assert "division clairvoyant" in hdrl("run", "oracle", "--tasks", task, "-o", folder, "-j", 1)
+    assert "is true" in hdrl("check", folder)
+    edit(folder / "card.json", '"division": "clairvoyant"', '"division": "untrained"')
+    write_manifest(folder)
+    output = hdrl("check", folder, code=1)
+    assert f"knowledge: {task}: oracle sees how long jobs take" in output
+
+
+def test_what_each_division_forbids():
+    judged, log, truth = Known("judged", "knows"), Known("log", "knows"), Known("truth", "sees")
+    assert [forbidden([judged], one) != "" for one in ("untrained", "trained", "clairvoyant")] == [True, True, True]
+    assert [forbidden([log], one) != "" for one in ("untrained", "trained", "clairvoyant")] == [True, False, False]
+    assert [forbidden([truth], one) != "" for one in ("untrained", "trained", "clairvoyant")] == [True, True, False]
+    assert [strictest(one) for one in ([], [log], [truth], [log, truth])] == [
+        "untrained",
+        "trained",
+        "clairvoyant",
+        "clairvoyant",
+    ]
+
+
+def python_entry(folder: Path, body: str = "pass") -> Path:
+    path = folder / "mine.py"
+    path.write_text(
+        f"import os, socket, pathlib\n{body}\ndef priorities(jobs, now_s):\n    return jobs['requested_time_s']\n"
+    )
+    return path
+
+
+def told_hashes(folder: Path) -> tuple[str, str]:
+    """Return the hash of the file that was judged, and of the one that is there."""
+    told = json.loads((folder / "tasks" / "batch-gaia" / "provenance.json").read_text())
+    (before,) = told["identity"]["candidates"]["mine.py+easy"]["sha256"]
+    return before, sha256_of_file(folder / "entry" / "mine.py")
+
+
+def test_python_of_strangers_runs_in_a_process_of_its_own(tmp_path: Path):
+    mark = tmp_path / "pid"
+    file = python_entry(
+        tmp_path, f"with pathlib.Path({str(mark)!r}).open('a') as out:\n    out.write(f'{{os.getpid()}} ')"
+    )
+    folder = tmp_path / "result"
+    hdrl("run", f"{file}+easy", "--tasks", "batch-gaia", "-o", folder, "-j", 1)
+    mark.unlink()
+    checked = check_result(folder)
+    assert checked.is_true, checked.findings
+    assert checked.n_replayed == 6
+    assert {row["candidate"] for row in read_records(folder / "tasks" / "batch-gaia" / "results.csv")} == {
+        "fcfs+easy",
+        "mine.py+easy",
+    }
+    assert str(os.getpid()) not in mark.read_text().split()
+    assert "Python file" in checked.notes[-1] or "Python file" in checked.notes[0]
+    check_result(folder, trust=True)
+    assert str(os.getpid()) in mark.read_text().split()
+
+
+def test_a_python_file_that_changes_its_mind_is_found(tmp_path: Path):
+    file = python_entry(tmp_path)
+    folder = tmp_path / "result"
+    hdrl("run", f"{file}+easy", "--tasks", "batch-gaia", "-o", folder, "-j", 1)
+    edit(folder / "entry" / "mine.py", "jobs['requested_time_s']", "-jobs['requested_time_s']")
+    assert "hash: entry/mine.py: was changed" in hdrl("check", folder, code=1)
+    write_manifest(folder)
+    assert "points: batch-gaia: another entry was judged" in hdrl("check", folder, code=1)
+    edit(folder / "tasks" / "batch-gaia" / "provenance.json", *told_hashes(folder))
+    write_manifest(folder)
+    assert "replay: batch-gaia" in hdrl("check", folder, code=1)
+
+
+def test_a_process_that_takes_too_much_is_ended(tmp_path: Path):
+    file = python_entry(tmp_path)
+    folder = tmp_path / "result"
+    hdrl("run", f"{file}+easy", "--tasks", "batch-gaia", "-o", folder, "-j", 1)
+    edit(folder / "entry" / "mine.py", "import os", "while True: pass\nimport os")
+    found = ask_cell({"folder": str(folder), "task": "batch-gaia", "windows": [0]}, seconds=3)
+    assert "it may take 3 s" in found["problem"] or "longer than 6 s" in found["problem"]
+    assert found["rows"] == []
+
+
+def test_mistakes_are_one_line(tmp_path: Path):
+    for arguments, words in (
+        (["show", "batch-lublim-95"], "batch-lublin-95"),
+        (["run", "edf", "--tasks", "smal", "-o", tmp_path / "x"], "small"),
+        (["run", "edff", "--tasks", TASK, "-o", tmp_path / "x"], "edf"),
+        (["run", "heuristics", "--tasks", TASK, "-o", tmp_path / "x"], "expected one"),
+        (["check", tmp_path], "holds no finished result"),
+        (["check", tmp_path, "--windows", "few"], "expected a number"),
+        (["run", "edf", "--tasks", f"{TASK},{TASK}", "-o", tmp_path / "x"], "twice"),
+    ):
+        output = hdrl(*arguments, code=2)
+        assert words in output
+        assert len(output.strip().splitlines()) == 1, output
+    assert not (tmp_path / "x").exists()
+    with pytest.raises(UnknownName):
+        read_task("nothing")
+    with pytest.raises(ReadError):
+        read_result(tmp_path)
+    with pytest.raises(OptionsError):
+        chosen_tasks("batch-gaia,batch-gaia")
+
+
+def test_a_withdrawn_result_stays_visible(result: Path, tmp_path: Path):
+    pytest.importorskip("jinja2", reason="pages need the extra report")
+    (result / "withdrawn.txt").write_text("The seed was chosen by the result.\n")
+    hdrl("board", result, "-o", tmp_path / "site")
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "withdrawn: The seed was chosen by the result." in page
+    assert check_result(result).is_true, "the sentence is no part of the result"
+
+
+def test_an_untrue_result_is_on_the_board_with_its_reason(result: Path, tmp_path: Path):
+    pytest.importorskip("jinja2", reason="pages need the extra report")
+    edited_points(result)
+    hdrl("board", result, "-o", tmp_path / "site")
+    assert "hash: tasks/" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_windows_are_drawn_by_the_hash_of_the_result(result: Path, monkeypatch: pytest.MonkeyPatch):
+    drawn: list[list[int]] = []
+    original = checking.replay
+
+    def spy(one, named, windows, **kw):
+        drawn.append(list(windows))
+        return original(one, named, windows, **kw)
+
+    monkeypatch.setattr(checking, "replay", spy)
+    for words in ("a", "b", "a"):
+        card = json.loads((result / "card.json").read_text())
+        card["training"]["words"] = words
+        (result / "card.json").write_text(json.dumps(card))
+        write_manifest(result)
+        check_result(result)
+    assert drawn[0] == drawn[2]
+    assert drawn[0] != drawn[1]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two models that were hardly trained: on jobs before those that judge, and on those."""
+    pytest.importorskip("torch", reason="torch is not installed (extra learn)")
+    folder = tmp_path_factory.mktemp("models")
+    options = json.loads((Path(__file__).parents[2] / "examples" / "evolve.json").read_text())
+    options["learning"] |= {"iterations": 1, "n_envs": 4, "arguments": {"n_windows": 2}, "tensorboard": False}
+    for name, part in (("early", [0.0, 0.05]), ("late", [0.75, 0.8])):
+        options["learning"]["episodes"] = {"n_jobs": 40, "train": part, "validation": [0.05, 0.07], "test": [0.98, 1.0]}
+        run_experiment(parse_options(options, folder=folder), out=folder / name)
+    return folder
+
+
+def test_a_model_that_knows_the_log_enters_the_division_of_those(models: Path, tmp_path: Path):
+    file, folder = models / "early" / "model.pt", tmp_path / "result"
+    arguments = ["run", f"mine={file}", "--tasks", "batch-gaia", "-j", 1, "--core-minutes", 2, "--how", "a test"]
+    output = hdrl(*arguments, "--division", "untrained", "-o", folder, code=2)
+    assert "of the same log, which division untrained forbids" in output
+    assert "division trained" in hdrl(*arguments, "-o", folder)
+    assert "is true" in hdrl("check", folder)
+    edit(folder / "card.json", '"division": "trained"', '"division": "untrained"')
+    write_manifest(folder)
+    assert "knowledge: batch-gaia: mine was trained on lublin_gaia_10000" in hdrl("check", folder, code=1)
+
+
+def test_a_model_that_knows_the_judged_jobs_enters_none(models: Path, tmp_path: Path):
+    late = models / "late" / "model.pt"
+    for division in ("untrained", "trained", "clairvoyant"):
+        output = hdrl("run", late, "--tasks", "batch-gaia", "--division", division, "-o", tmp_path / "no", code=2)
+        assert "windows that judge it" in output
+        assert "which no division allows" in output
+    # The points of an honest model do not help it.
+    folder = tmp_path / "result"
+    hdrl("run", models / "early" / "model.pt", "--tasks", "batch-gaia", "-o", folder, "-j", 1)
+    shutil.copyfile(late, folder / "entry" / "model.pt")
+    provenance = folder / "tasks" / "batch-gaia" / "provenance.json"
+    edit(provenance, sha256_of_file(models / "early" / "model.pt"), sha256_of_file(late))
+    write_manifest(folder)
+    assert "knowledge: batch-gaia: model.pt was trained on" in hdrl("check", folder, code=1)
