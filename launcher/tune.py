@@ -71,7 +71,7 @@ def tune(
             raise
     if found is None:
         raise after_signal("hdrl", "interrupted; the same command continues", stop.number)
-    question = f"What should schedule {Path(file).name}? Recommended: {found.recommended} ({found.why})"
+    question = f"What should schedule {Path(file).name}? Recommended: {found.recommended}"
     write_report([found.main.folder], out / PAGE_FILE, question=question, force=True)
     write_manifest(out, FILES)
     if as_json:
