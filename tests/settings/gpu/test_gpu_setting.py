@@ -80,6 +80,19 @@ def test_a_comparison_tells_the_offered_load_and_faults(tmp_path: Path) -> None:
     assert "9 jobs that ask for 0 GPUs" in " ".join(text.split())
 
 
+def test_a_comparison_tells_that_cores_stand_for_gpus(tmp_path: Path) -> None:
+    events = [
+        f"{(5 * job + at_s) * 1_000_000},,{job},0,m,{event},u,2,9,0.25,0.1,0,0"
+        for job in range(30)
+        for at_s, event in ((0, 0), (1, 1), (4, 4))
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(sorted(events, key=lambda line: int(line.partition(",")[0]))) + "\n")
+    sweep = write(tmp_path / "s.json", workloads=["t.csv"], candidates=["fifo", "sjf"])
+    shown = run("compare", sweep, "--out", tmp_path / "c", command=cli).output
+    text = (tmp_path / "c" / "cautions.md").read_text() if (tmp_path / "c" / "cautions.md").is_file() else shown
+    assert "the cores of a machine stand for 8 of them" in " ".join(text.split())
+
+
 def test_wrong_options_are_told_in_a_line(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"workload": "poison"}, "generators poisson, gavel"),
