@@ -109,11 +109,11 @@ def _n_jobs(text: str) -> int | None:
 @click.option("--jobs", "-n", "n_jobs", type=click.IntRange(2), default=100_000, show_default=True, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draws.")
 def example(folder: Path, n_jobs: int, seed: int) -> None:
-    """Make up a site to try an import on: FOLDER gets sacct.txt and slurm.conf."""
+    """Make up a site to try an import on: FOLDER gets sacct.txt, slurm.conf and queue.txt."""
     from hdrl.site.example import write_example
 
     write_example(folder, n_jobs, seed)
-    click.echo(f"{folder}: sacct.txt and slurm.conf of {n_jobs:,} jobs")
+    click.echo(f"{folder}: sacct.txt, slurm.conf and queue.txt of {n_jobs:,} jobs")
 
 
 @site.command(cls=CleanErrors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from hdrl.batch import build_platform, lublin_log, simulate, workload_from_swf
 from hdrl.site.conf import Nodes, SiteConf
 from hdrl.site.machine import n_cores, platform_of
 
-ACCOUNTING, CONF = "sacct.txt", "slurm.conf"
+ACCOUNTING, CONF, QUEUE = "sacct.txt", "slurm.conf", "queue.txt"
 
 N_NODES, CORES_PER_NODE = 64, 16
 POLICY = "fcfs+conservative"
@@ -57,7 +58,8 @@ def write_example(folder: Path, n_jobs: int, seed: int = 0) -> None:
     platform = build_platform(platform_of(conf), name="example")
     workload = workload_from_swf(log, platform, bandwidth="none", memory="none", shift=False)
     trace = simulate(platform, workload, POLICY, energy=False)
-    lines = _rows(log.rows, np.round(trace.records["start_s"]), stream(seed, "site/example"))
+    start_s = np.round(trace.records["start_s"])
+    lines = _rows(log.rows, start_s, stream(seed, "site/example"))
     try:
         folder.mkdir()
     except FileExistsError:
@@ -69,6 +71,30 @@ def write_example(folder: Path, n_jobs: int, seed: int = 0) -> None:
     with atomic_write(folder / ACCOUNTING) as file:
         file.write(f"{_COLUMNS}\n")
         file.writelines(lines)
+    with atomic_write(folder / QUEUE) as file:
+        file.write(f"{_COLUMNS}\n")
+        file.writelines(_queue(log.rows, start_s))
+
+
+def _queue(rows: NDArray[np.void], start_s: NDArray[np.float64]) -> Iterator[str]:
+    """Yield what runs and waits when the last job comes that has to wait."""
+    waited = np.flatnonzero(start_s > rows["submit_s"])
+    now_s = rows["submit_s"][waited[-1] if len(waited) else -1]
+    is_there = (rows["submit_s"] <= now_s) & (start_s + rows["run_s"] > now_s)
+    submit, start = _dates(rows["submit_s"]), _dates(start_s)
+    for job in np.flatnonzero(is_there).tolist():
+        row, number = rows[job], job + 1
+        size, limit = int(row["requested_processors"]), max(int(np.ceil(row["requested_s"] / 60)), 1)
+        runs = start_s[job] <= now_s
+        who = f"user{int(row['user'])}|group{int(row['user']) % 5}|app{int(row['user']) % 7}"
+        partition = "short" if limit <= 60 else "main"
+        begun, state = (start[job], "RUNNING") if runs else ("Unknown", "PENDING")
+        elapsed_s = int(now_s - start_s[job]) if runs else 0
+        got = f"{size}|{size}|{-(-size // CORES_PER_NODE)}" if runs else f"0|{size}|0"
+        yield (
+            f"{number}|{number}|{who}|{partition}|normal|{submit[job]}|{submit[job]}|{begun}|Unknown|{elapsed_s}|"
+            f"{limit}|{got}|1000M||{state}|\n"
+        )
 
 
 def _dates(seconds: NDArray[np.float64]) -> list[str]:

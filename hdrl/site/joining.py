@@ -67,7 +67,20 @@ class Jobs:
 
 
 def jobs_of(dump: Dump) -> Jobs:
-    """Return the jobs of a dump.
+    """Return the jobs of a dump that a simulation can replay.
+
+    Parameters
+    ----------
+    dump
+        What a reader found.
+    """
+    jobs = every_job(dump)
+    _leave_out(jobs)
+    return jobs
+
+
+def every_job(dump: Dump) -> Jobs:
+    """Return all jobs of a dump, also those that wait or never ran.
 
     Parameters
     ----------
@@ -99,7 +112,6 @@ def jobs_of(dump: Dump) -> Jobs:
         jobs.notes.append(f"numbers used again for another job: {n_reused:,}")
     _join_components(jobs)
     _complete(jobs, dump)
-    _leave_out(jobs)
     order = np.argsort(jobs.records["eligible_s"], kind="stable")
     jobs.records, jobs.n_attempts = jobs.records[order], jobs.n_attempts[order]
     return jobs

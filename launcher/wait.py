@@ -1,0 +1,27 @@
+"""``hdrl wait``: when each job that waits on an imported site will start."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hdrl.launcher.completion import files_or
+from hdrl.launcher.errors import CleanErrors
+
+
+@click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("site", type=click.Path(path_type=Path), shell_complete=files_or())
+@click.option("--now", type=click.Path(path_type=Path), required=True, metavar="DUMP", help="Jobs that run and wait.")
+@click.option("--policy", default="fcfs+easy", show_default=True, metavar="NAME", help="Stands for the site's own.")
+@click.option("--predictor", default="geo", show_default=True, metavar="NAME", help="Says how long jobs will run.")
+@click.option("--format", "form", default="auto", show_default=True, metavar="NAME", help="Format of the dump.")
+@click.option("--zone", metavar="NAME", help="Time zone of dates that say none, such as Europe/Madrid; UTC by default.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def wait(site: Path, now: Path, policy: str, predictor: str, form: str, zone: str | None, *, as_json: bool) -> None:
+    """Predict when each waiting job of a dump will start on the imported SITE, with intervals of 90 %."""
+    from hdrl.site.waits import WaitChoices, predict_waits, waits_text
+
+    answer = predict_waits(site, now, WaitChoices(policy, predictor, form, zone))
+    click.echo(json.dumps(answer, indent=2) if as_json else waits_text(answer).rstrip("\n"))

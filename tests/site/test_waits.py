@@ -1,0 +1,123 @@
+"""When waiting jobs start, on sites whose queues are solved by hand, and how often intervals hold what happened."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from hdrl.launcher.main import cli
+from hdrl.site import ImportChoices, import_site
+from hdrl.site.example import write_example
+from hdrl.site.waits import calibrated
+
+HEADER = "JobID|User|Partition|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|ReqCPUS|State\n"
+QUEUE = HEADER + (
+    "7|ann|main|2026-01-02T09:40:00|2026-01-02T09:40:00|2026-01-02T09:40:00|Unknown|1200|60|1|1|RUNNING\n"
+    "8|ann|main|2026-01-02T09:45:00|2026-01-02T09:45:00|Unknown|Unknown|0|30|0|2|PENDING\n"
+    "9|bob|main|2026-01-02T09:50:00|2026-01-02T09:50:00|Unknown|Unknown|0|30|0|1|PENDING\n"
+    "10_[1-2]|eve|main|2026-01-02T09:55:00|2026-01-02T09:55:00|Unknown|Unknown|0|60|0|1|PENDING\n"
+    "11|bob|main|2026-01-02T09:56:00|Unknown|Unknown|Unknown|0|30|0|1|PENDING\n"
+    "12|bob|main|2026-01-02T10:00:00|2026-01-02T10:00:00|Unknown|Unknown|0|30|0|3|PENDING\n"
+)
+
+
+def call(*words: str | Path) -> Result:
+    return CliRunner().invoke(cli, [str(one) for one in words], prog_name="hdrl")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Return a site of two cores, to which four jobs of 60 s come together every 200 s: two of them wait for 60 s."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "site.json").write_text(json.dumps({"name": "fours", "nodes": [{"names": "n[1-2]", "cores": 1}]}))
+    (folder / "names.json").write_text(json.dumps({"user": ["ann", "bob"]}))
+    lines = [f"{n + 1} {n // 4 * 200} {n % 4 // 2 * 60} 60 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n" for n in range(400)]
+    (folder / "jobs.swf").write_text("; UnixStartTime: 1767225600\n" + "".join(lines))
+    (tmp_path / "queue.txt").write_text(QUEUE)
+    return folder
+
+
+def test_starts_are_those_by_hand(site: Path):
+    done = call("wait", site, "--now", site.parent / "queue.txt", "--predictor", "requested", "--json")
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.stdout)
+    assert answer["now"] == "2026-01-02T10:00:00Z"
+    assert (answer["running"], answer["coverage"]) == (1, 1.0)
+    assert answer["left_out"] == {
+        "not eligible: held, or waits for another job": 1,
+        "more cores than the machine has": 1,
+    }
+    # The one that runs has 40 minutes left. 8 needs both cores, 9 ends before that, and both tasks of 10 come after 8.
+    waits = {8: 2400, 9: 0, 10: 4200}
+    found = [(job["id"], job["wait_s"]) for job in answer["jobs"]]
+    assert found == [("8", waits[8]), ("9", waits[9]), *[("10_[2 tasks]", waits[10])] * 2]
+    # All predictions of the log were right, so that intervals have no width.
+    assert all(job["low_s"] == pytest.approx(job["wait_s"], abs=0.1) == job["high_s"] for job in answer["jobs"])
+    assert answer["jobs"][0]["start"] == answer["jobs"][0]["latest"] == "2026-01-02T10:40:00Z"
+
+
+def test_the_same_question_gives_the_same_bytes(site: Path):
+    words = ("wait", site, "--now", site.parent / "queue.txt", "--json")
+    assert call(*words).stdout_bytes == call(*words).stdout_bytes
+
+
+def test_bounds_are_order_statistics():
+    errors = np.arange(19) / 10
+    intervals = calibrated(np.full(19, 60.0), 120 * np.exp(errors) - 60)
+    # With 19 errors the next one is below the least, or above the largest, in one of 20 cases each.
+    assert [*intervals.low, *intervals.high] == pytest.approx([errors[0], errors[-1]])
+    low_s, high_s = intervals.bounds_of(np.array([0.0]))
+    assert [low_s[0], high_s[0]] == pytest.approx([0, 60 * np.exp(1.8) - 60])
+
+
+def test_intervals_hold_nine_of_ten_of_the_next_waits():
+    draws = np.random.default_rng(5)
+    predicted_s = draws.exponential(5000, 20_000)
+    # Long predictions err more than short ones.
+    true_s = predicted_s * np.exp(draws.normal(0.3, 0.2 + predicted_s / 20_000))
+    low_s, high_s = calibrated(predicted_s[:10_000], true_s[:10_000]).bounds_of(predicted_s[10_000:])
+    holds = (low_s <= true_s[10_000:]) & (true_s[10_000:] <= high_s)
+    assert np.mean(holds) == pytest.approx(0.9, abs=0.01)
+    long = predicted_s[10_000:] > 5000
+    assert np.mean(holds[long]) == pytest.approx(0.9, abs=0.02)
+
+
+def test_the_example_says_how_often_intervals_hold(tmp_path: Path):
+    write_example(tmp_path / "ex", 1500)
+    choices = ImportChoices(confs=(tmp_path / "ex" / "slurm.conf",), n_replayed=0)
+    import_site([tmp_path / "ex" / "sacct.txt"], tmp_path / "site", choices)
+    answer = json.loads(call("wait", tmp_path / "site", "--now", tmp_path / "ex" / "queue.txt", "--json").stdout)
+    queue = (tmp_path / "ex" / "queue.txt").read_text()
+    assert len(answer["jobs"]) == queue.count("|PENDING|") > 0
+    assert answer["running"] == queue.count("|RUNNING|") > 0
+    assert 0.6 < answer["coverage"] <= 1
+    assert all(0 <= job["low_s"] <= job["high_s"] for job in answer["jobs"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--policy fsfs+easy", "did you mean 'fcfs"),
+        ("--predictor gio", "did you mean 'geo'"),
+        ("--zone Nowhere/Else", "Nowhere/Else"),
+        ("--format sact", "did you mean 'sacct'"),
+    ],
+)
+def test_mistakes_are_one_line(site: Path, words: str, message: str):
+    done = call("wait", site, "--now", site.parent / "queue.txt", *words.split())
+    errors = [line for line in done.stderr.splitlines() if "error: " in line]
+    assert (done.exit_code, len(errors)) == (2, 1), done.output
+    assert message in errors[0]
+
+
+def test_a_log_without_waits_tells_nothing(site: Path):
+    log = site / "jobs.swf"
+    log.write_text("\n".join(log.read_text().splitlines()[:21]))
+    done = call("wait", site, "--now", site.parent / "queue.txt")
+    assert done.exit_code == 2
+    assert "waits of 20 jobs before the date of queue.txt are known, expected at least 100" in done.stderr
+    (site / "names.json").write_text("[")
+    assert "names.json: cannot be read" in call("wait", site, "--now", site.parent / "queue.txt").stderr
