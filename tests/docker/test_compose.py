@@ -220,6 +220,13 @@ def test_experiments_of_ones_own_run(tmp_path: Path):
     assert "mine=/results/mine/model.pt" in named
 
 
+def test_the_comparison_takes_as_many_windows_as_fit():
+    """A number of windows by default would refuse every workload with room for fewer."""
+    command = [defaults(word) for word in COMPOSED["experiment"]["services"]["compare"]["command"]]
+    (windows,) = (word.partition("=")[2] for word in command if word.startswith("--windows="))
+    assert windows.isdigit()
+
+
 def test_the_readme_names_every_file():
     readme = (DOCKER / "README.md").read_text()
     assert all(f"compose.{name}.yml" in readme for name in NAMES)

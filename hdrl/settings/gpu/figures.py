@@ -6,14 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hdrl.figures.figure import Figure, by_name
+from hdrl.figures.distribution import distribution
+from hdrl.figures.figure import Figure, OnPage, by_name
 from hdrl.figures.rectangles import draw_rectangles
-from hdrl.figures.style import WIDTH_IN, canvas, colour, rgb, run_label, time_axis
+from hdrl.figures.style import (
+    WIDTH_IN,
+    canvas,
+    colour,
+    entitle,
+    legend,
+    line_style,
+    plain_numbers,
+    rgb,
+    run_label,
+    time_axis,
+)
 from hdrl.figures.tables import TABLE_FIGURES, TableRun
+from hdrl.metrics.tasks import is_finished
 
 N_COLOURS = 8
 """Colours of jobs; every eighth job has the same."""
+
+N_BINS = 20
+"""Stretches of arrival dates of which a mean is drawn."""
 
 MOST_IN = 12.0
 """Height of a chart in inches at most."""
@@ -60,5 +77,90 @@ def gantt(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | N
     return figure
 
 
-FIGURES = by_name(*TABLE_FIGURES.values(), Figure("gantt", "which job had which GPUs when", gantt, max_runs=6))
+def jct_cdf(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+    """Draw which share of the finished jobs was done within which time of their arrival.
+
+    Parameters
+    ----------
+    ax
+        Axes to draw on; new ones by default.
+    places
+        For each run its position among all of a page, for its colour.
+    """
+    values = [_jct_s(run) for run in runs]
+    return distribution(runs, values, quantity="job completion time (s)", items="finished jobs", places=places, ax=ax)
+
+
+def wait_cdf(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+    """Draw which share of the finished jobs was without GPUs for how long, pauses included.
+
+    Parameters
+    ----------
+    runs, ax, places
+        As in `jct_cdf`.
+    """
+    values = [_wait_s(run) for run in runs]
+    return distribution(runs, values, quantity="time without GPUs (s)", items="finished jobs", places=places, ax=ax)
+
+
+def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+    """Draw completion times over arrival dates: a point for each finished job, and a line through means of stretches.
+
+    Parameters
+    ----------
+    runs, ax, places
+        As in `jct_cdf`.
+    """
+    figure, (part,) = canvas(ax)
+    unit_s = time_axis(part, runs)
+    for place, run in zip(places or range(len(runs)), runs, strict=True):
+        jct_s, release_s = _jct_s(run), run.tasks["release_s"][is_finished(run.tasks["state"])]
+        if not len(jct_s):
+            continue
+        edges_s = np.linspace(release_s.min(), release_s.max(), N_BINS + 1)
+        counts, _ = np.histogram(release_s, edges_s)
+        sums, _ = np.histogram(release_s, edges_s, weights=jct_s)
+        holds = counts > 0
+        middles_s = (edges_s[:-1] + edges_s[1:]) / 2
+        style: dict[str, Any] = {"color": colour(place)}
+        part.plot(release_s / unit_s, jct_s, ".", markersize=3, alpha=0.35, rasterized=True, **style)
+        part.plot(
+            middles_s[holds] / unit_s,
+            sums[holds] / counts[holds],
+            linestyle=line_style(place),
+            label=run_label(run, runs),
+            **style,
+        )
+    part.set_ylim(bottom=0)
+    plain_numbers(part.yaxis)
+    part.set_xlabel(part.get_xlabel().replace("time", "arrival"))
+    part.set_ylabel("job completion time (s)")
+    entitle(part, "Completion times by arrival; lines: means of stretches", runs)
+    legend(part, len(runs), of_runs=True)
+    return figure
+
+
+def _jct_s(run: TableRun) -> NDArray[np.float64]:
+    done = run.tasks[is_finished(run.tasks["state"])]
+    return np.asarray(done["end_s"] - done["release_s"], dtype=np.float64)
+
+
+def _wait_s(run: TableRun) -> NDArray[np.float64]:
+    stays, held_s = run.stays[run.stays["end_s"] >= 0], np.zeros(len(run.tasks))
+    np.add.at(held_s, stays["task"], stays["end_s"] - stays["start_s"])
+    return np.maximum(0.0, _jct_s(run) - held_s[is_finished(run.tasks["state"])])
+
+
+FIGURES = by_name(
+    *TABLE_FIGURES.values(),
+    Figure("gantt", "which job had which GPUs when", gantt, max_runs=6),
+    Figure("jct_cdf", "completion times of jobs, cumulated", jct_cdf, on_page=(OnPage("Jobs", "Completion times"),)),
+    Figure("wait_cdf", "times of jobs without GPUs, cumulated", wait_cdf, on_page=(OnPage("Jobs", "Waiting times"),)),
+    Figure(
+        "jct_by_arrival",
+        "completion times of jobs by arrival",
+        jct_by_arrival,
+        on_page=(OnPage("Jobs", "Completion times by arrival"),),
+    ),
+)
 """All of them by name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,38 @@ def test_a_comparison_tells_the_offered_load_and_faults(tmp_path: Path) -> None:
     text = (tmp_path / "c" / "cautions.md").read_text() if (tmp_path / "c" / "cautions.md").is_file() else shown
     assert "times what drl-gpu can do" in " ".join(text.split())
     assert "9 jobs that ask for 0 GPUs" in " ".join(text.split())
+
+
+def test_pictures_show_the_times_of_the_job_log(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from hdrl.report.drawing import draw
+
+    options = write(tmp_path / "o.json", workload="poisson", nb_jobs=60, load={"offered": 1.2})
+    run("srtf", options, "--out", tmp_path / "r")
+    with (tmp_path / "r" / "jobs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for kind, column in (("jct_cdf", "jct"), ("wait_cdf", "wait_time")):
+        (line,) = draw(kind, [tmp_path / "r"]).axes[0].lines
+        expected = sorted({float(row[column]) for row in rows})
+        # Sums of stays differ from the log's in their last digits.
+        assert max(line.get_xdata()) == pytest.approx(expected[-1])
+        assert min(line.get_xdata()) == pytest.approx(expected[0])
+    points, means = draw("jct_by_arrival", [tmp_path / "r"]).axes[0].lines
+    assert sorted(points.get_ydata()) == pytest.approx(sorted(float(row["jct"]) for row in rows))
+    assert 1 < len(means.get_ydata()) <= 20
+
+
+def test_a_comparison_tells_that_cores_stand_for_gpus(tmp_path: Path) -> None:
+    events = [
+        f"{(5 * job + at_s) * 1_000_000},,{job},0,m,{event},u,2,9,0.25,0.1,0,0"
+        for job in range(30)
+        for at_s, event in ((0, 0), (1, 1), (4, 4))
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(sorted(events, key=lambda line: int(line.partition(",")[0]))) + "\n")
+    sweep = write(tmp_path / "s.json", workloads=["t.csv"], candidates=["fifo", "sjf"])
+    shown = run("compare", sweep, "--out", tmp_path / "c", command=cli).output
+    text = (tmp_path / "c" / "cautions.md").read_text() if (tmp_path / "c" / "cautions.md").is_file() else shown
+    assert "the cores of a machine stand for 8 of them" in " ".join(text.split())
 
 
 def test_wrong_options_are_told_in_a_line(tmp_path: Path) -> None:
