@@ -27,6 +27,7 @@ COMMANDS = {
     "options": LazyCommand("hdrl.launcher.options", "options", "Check options files, print their schema."),
     "run": LazyCommand("hdrl.launcher.launch", "launch", "Run an experiment (the same as hdrl-launch)."),
     "compare": LazyCommand("hdrl.launcher.compare", "compare", "Compare policies: by how much, and how sure that is."),
+    "tune": LazyCommand("hdrl.launcher.tune", "tune", "Evolve on a log's first part, judge on its last, recommend."),
     "report": LazyCommand("hdrl.launcher.report", "report", "Write one HTML file about runs and comparisons."),
     "watch": LazyCommand("hdrl.launcher.watch", "watch", "Show a page of what still runs, in the browser."),
     "plot": LazyCommand("hdrl.launcher.plot", "plot", "Draw pictures of runs."),

@@ -25,9 +25,10 @@ class Checked(np.ndarray):
 
 
 def checked(arrays):
-    """Return a tuple whose arrays of one dimension are checked, as `borrow` would lend it."""
-    is_lent = [array.ndim == 1 and array.flags.c_contiguous for array in arrays]
-    return arrays._make(a.view(Checked) if lent else a for a, lent in zip(arrays, is_lent, strict=True))
+    """Return a tuple, of tuples as well, whose arrays of one dimension are checked, as `borrow` would lend it."""
+    if isinstance(arrays, tuple):
+        return arrays._make(checked(one) for one in arrays)
+    return arrays.view(Checked) if arrays.ndim == 1 and arrays.flags.c_contiguous else arrays
 
 
 # Whoever lends takes these two by name when it is imported.

@@ -107,9 +107,9 @@ def check_result(
     if not found:  # what others have changed is not simulated again
         for name, sha256 in result.card.tasks.items():
             message(name)
-            named, stale = _of_task(result, name, sha256)
-            if named is None:
-                found.append(stale)
+            named = _of_task(result, name, sha256)
+            if isinstance(named, Finding):
+                found.append(named)
                 continue
             task = _Task(result, named, trust=trust)
             found += task.findings(n_windows)
@@ -162,16 +162,15 @@ def _of_files(result: Result) -> Iterator[Finding]:
             yield Finding("hash", name, "has no hash in the manifest")
 
 
-def _of_task(result: Result, name: str, sha256: str) -> tuple[Named, None] | tuple[None, Finding]:
+def _of_task(result: Result, name: str, sha256: str) -> Named | Finding:
+    """Return the task of a result, or that it is another one now."""
     try:
         named = read_task(name)
     except UnknownName as error:
-        return None, Finding("stale", name, str(error))
-    if named.task.sha256() != sha256:
-        return None, Finding(
-            "stale", name, f"the task is another one now (version {named.task.version}); {result.card.command}"
-        )
-    return named, None
+        return Finding("stale", name, str(error))
+    if named.task.sha256() == sha256:
+        return named
+    return Finding("stale", name, f"the task is another one now (version {named.task.version}); {result.card.command}")
 
 
 class _Task:

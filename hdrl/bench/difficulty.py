@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.csvfiles import atomic_table, read_records
 from hdrl.base.errors import ReadError
-from hdrl.base.textnumbers import float_of
+from hdrl.base.textnumbers import float_of, int_of
 from hdrl.bench.points import Values, best_of, read_points
 from hdrl.bench.tasks import Named, Task
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
@@ -193,16 +192,18 @@ def read_facts(folder: Path = KEPT_IN) -> dict[str, Difficulty]:
     if not path.is_file():
         return {}
     try:
-        rows = [
-            Difficulty(**{one.name: _KINDS[str(one.type)](row[one.name]) for one in fields(Difficulty)})
-            for row in read_records(path)
-        ]
+        rows = [_difficulty(row) for row in read_records(path)]
     except (KeyError, ValueError, TypeError):
         raise ReadError(path, "is no table of difficulties") from None
     return {row.task: row for row in rows}
 
 
-_KINDS: Mapping[str, Callable[[str], object]] = MappingProxyType({"str": str, "int": int, "float": float_of})
+def _difficulty(row: Mapping[str, str]) -> Difficulty:
+    gap, waiting, agreement, seconds = (
+        float_of(row[name]) for name in ("gap", "share_waiting", "agreement", "seconds")
+    )
+    n_windows, n_classic = int_of(row["n_windows"]), int_of(row["n_classic"])
+    return Difficulty(row["task"], row["sha256"], n_windows, n_classic, row["best"], gap, waiting, agreement, seconds)
 
 
 def read_classics(folder: Path = KEPT_IN) -> Mapping[str, Sequence[Classic]]:

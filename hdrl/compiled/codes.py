@@ -3,6 +3,9 @@
 A module of compiled code names the numbers of one kind by a table: ``SKIP, EASY = TABLE = CodeTable("rule", (0, 1))``.
 Compiled code refuses what is in no table before it looks further. A test finds all tables, and asks the compiled code
 of each for numbers that are in none of them.
+
+They are no IntEnums. To Numba a member has another type than the same number read from an array, so that what is called
+with both is compiled twice; against that, each member would have to be named a second time, as a plain number.
 """
 
 from __future__ import annotations

@@ -248,6 +248,25 @@ class EvolutionAgent(Agent):
 _ARRAYS = ("weights", "start", "losses")
 
 
+def untrained_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of an agent with the weights that another one began to evolve from.
+
+    Parameters
+    ----------
+    state
+        What `EvolutionAgent.state_dict` returned.
+
+    Raises
+    ------
+    LearningError
+        If it has no such weights.
+    """
+    start = state.get("start")
+    if not isinstance(start, np.ndarray):
+        raise LearningError("has no evolved weights; only agents that evolve began with some")
+    return {**state, "weights": start.copy(), "losses": np.zeros((0, 0)), "n_updates": 0}
+
+
 def averaged_state(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the state of an agent with the mean of several agents' weights, which can be used and started from.
 

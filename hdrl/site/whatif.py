@@ -239,7 +239,8 @@ def _row(
         else:
             strata = np.zeros(len(known), dtype=np.int64)
             found = Bootstrap(strata, seed=question.seed).mean(known.reshape(-1, 1)) if len(known) else [math.nan] * 3
-            intervals[name] = [float(one) for one in found]
+            most = 1.0 if name == "utilization" else math.inf  # of few windows an interval would pass what is possible
+            intervals[name] = [min(float(one), most) for one in found]
     return {
         "size": size,
         "nodes": nodes,

@@ -266,7 +266,7 @@ def test_a_process_that_takes_too_much_is_ended(tmp_path: Path):
     hdrl("run", f"{file}+easy", "--tasks", "batch-gaia", "-o", folder, "-j", 1)
     edit(folder / "entry" / "mine.py", "import os", "while True: pass\nimport os")
     found = ask_cell({"folder": str(folder), "task": "batch-gaia", "windows": [0]}, seconds=3)
-    assert "3 s" in found["problem"]
+    assert "it may take 3 s" in found["problem"] or "longer than 6 s" in found["problem"]
     assert found["rows"] == []
 
 

@@ -124,7 +124,7 @@ def test_a_vec_env_does_what_the_batch_does() -> None:
         assert np.array_equal(dones, expected[2])
         for row in np.flatnonzero(dones):
             assert np.array_equal(infos[row]["terminal_observation"], expected[4]["final_obs"][row])
-            assert infos[row]["results"]["l"] == expected[4]["final_info"]["results"]["l"][row]
+            assert infos[row]["episode"]["l"] == expected[4]["final_info"]["results"]["l"][row]
     assert env.has_attr("action_masks")
     assert env.env_is_wrapped(gymnasium.Wrapper) == [False] * 4
     with pytest.raises(OptionsError, match="set_attr: 'x' cannot be set"):

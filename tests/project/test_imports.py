@@ -1,7 +1,9 @@
 """What importing costs, and which way imports run."""
 
+import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,30 @@ def test_importing_prints_nothing():
         check=True,
     )
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def imported_files() -> dict[str, set[str]]:
+    """Return what each module imports of ours: anywhere in the file, and for types alone, too."""
+    folders = {"hdrl": "hdrl", **{name: f"hdrl.{name}" for name in ("agents", "experiments", "launcher")}}
+    names = {
+        ".".join([name, *path.relative_to(ROOT / folder).with_suffix("").parts]).removesuffix(".__init__"): path
+        for folder, name in folders.items()
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    imports: dict[str, set[str]] = {}
+    for name, path in names.items():
+        found = set()
+        for one in ast.walk(ast.parse(path.read_text())):
+            if isinstance(one, ast.ImportFrom) and one.module:
+                wholes = {f"{one.module}.{alias.name}" for alias in one.names}
+                found |= {whole if whole in names else one.module for whole in wholes}
+            elif isinstance(one, ast.Import):
+                found |= {alias.name for alias in one.names}
+        imports[name] = found & names.keys()
+    return imports
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    imports = imported_files()
+    assert "hdrl.learn.agent" in imports["hdrl.agents.dqn"]
+    TopologicalSorter(imports).prepare()  # an error names the circle

@@ -41,7 +41,7 @@ def test_a_former_name_warns_as_the_page_shows():
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     done = subprocess.run(command, shell=True, text=True, capture_output=True, env=os.environ | {"PATH": path})
     assert expected.strip(".") in done.stdout
-    assert "hdrl.base.errors" in MOVED
+    assert "hdrl.errors" in MOVED
 
 
 def test_capabilities_of_settings_are_named():

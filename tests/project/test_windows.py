@@ -16,6 +16,7 @@ from hdrl.envs.episodes import plan_episodes
 from hdrl.experiment.compare.cases import test_cases as cases_of
 from hdrl.experiment.run.inputs import make_sweep, parse_options
 from hdrl.experiment.train.world import part_of
+from hdrl.setting import SETTINGS
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.model import Workload
@@ -63,7 +64,7 @@ def _range(asker: str, workload: Workload, parts: dict[str, tuple[float, float]]
         window = plan_episodes([workload.n_jobs], part=parts[name]).windows[0]
         return window.start, window.start + window.n_jobs
     sweep = make_sweep({"platform": "gaia", "candidates": ["fcfs"], "workloads": ["some"], "range": list(parts[name])})
-    (case,) = cases_of(sweep, [workload])
+    (case,) = cases_of(sweep, [workload], setting=SETTINGS["batch"])
     return case.first_job, case.first_job + case.n_jobs
 
 

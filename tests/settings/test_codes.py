@@ -17,6 +17,7 @@ import numba
 import numpy as np
 import pytest
 
+import hdrl.compat
 import hdrl.settings
 from hdrl.base.errors import SimulationError
 from hdrl.batch import PolicyPairVectorEnv
@@ -130,7 +131,10 @@ def first_of(pool: Any) -> Any:
 
 def compiled_modules() -> Iterator[Any]:
     """Return the modules of all packages that compile something: those with a module ``jit``."""
-    for found in pkgutil.walk_packages(hdrl.settings.__path__, "hdrl.settings."):
+    packages = (hdrl.settings, hdrl.compat)
+    for found in (
+        one for package in packages for one in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    ):
         if found.name.endswith(".jit"):
             package = importlib.import_module(found.name.rpartition(".")[0])
             for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):

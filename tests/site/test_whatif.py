@@ -113,3 +113,13 @@ def test_mistakes_are_one_line(site: Path, tmp_path: Path, words: str, message: 
 def test_sizes_that_are_none(site: Path):
     with pytest.raises(OptionsError, match="expected changes"):
         what_if(site, WhatIf(("more",), ("fcfs+easy",), 10, 2, 0))
+
+
+def test_no_more_cores_than_all_are_in_use(site: Path):
+    """Of two windows that differ much, one nearly idle, an interval would reach beyond the whole machine."""
+    dates = [*range(0, 800, 40), *range(1000, 101000, 5000)]
+    lines = [f"{n + 1} {date} 0 60 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n" for n, date in enumerate(dates)]
+    (site / "jobs.swf").write_text("".join(lines))
+    answer = what_if(site, WhatIf(("+0%",), ("fcfs+easy",), window=20, n_windows=2, warm_up=0), n_workers=1)
+    mean, low, high = number(answer, "as it is", "utilization")
+    assert low < 0.01 < mean < high == 1.0

@@ -2,6 +2,9 @@
 
 Jobs of an episode have numbers from 0 on; ``first`` is the place of its first job in the tables of all jobs. Events are
 looked at one by one, submissions before ends of the same date.
+
+Its backfilling stands by itself because it is the dissertation's, not EASY: the shadow date is found once, when a job
+is chosen, and stays while that job waits; a job must end before that date, and spare nodes are not used.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ from hdrl.experiment.compare.summary import (
 )
 from hdrl.experiment.compare.verdict import Criteria, Tail, differs, headline, verdict
 from hdrl.experiment.decider import Decider, ModelDecider
-from hdrl.experiment.plan import Plan, plan_of
+from hdrl.experiment.plan import Plan, plan_of, setting_for
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.progress import quiet
@@ -119,7 +119,9 @@ def run_comparison(
     check_place(on)
     _check_statistics()
     tell = progress or CompareProgress()
-    plan = _judging(plan_of(sweep, out), rivals)
+    # Who is compared is read before logs are, which may take long: a mistyped name is told at once.
+    candidates = read_candidates(sweep, setting_for(sweep).policies)
+    plan = _judging(plan_of(sweep, out), candidates, rivals)
     found = finished_identity(out)
     if found is not None:
         check_identity(out, found, plan.identity)
@@ -257,12 +259,11 @@ class _Plan(Plan[Sweep]):
         return Scope(self.n_test, n_judging + n_choosing, bool(self.opponents or self.rivals))
 
 
-def _judging(plan: Plan[Sweep], chosen: Mapping[str, str] | None = None) -> _Plan:
+def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str, str] | None = None) -> _Plan:
     """Read who is compared, and say what is to be simulated; rivals may have been chosen."""
     sweep, setting, machine, workloads = plan.asked, plan.setting, plan.machine, plan.loads
     policies, infos = setting.policies, setting.measures.metrics
     metrics = _asked(sweep, setting, machine)
-    candidates = read_candidates(sweep, policies)
     shares = training_shares(sweep, infos)
     baseline, opponents = "", []
     if shares is None:
@@ -278,7 +279,7 @@ def _judging(plan: Plan[Sweep], chosen: Mapping[str, str] | None = None) -> _Pla
     knowing = rival_groups(deciders, candidates, setting) if asks else {}
     rivals = {group: tuple(read_candidates(sweep, policies, [(chosen or {}).get(group, group)])) for group in knowing}
     bounds = with_bounds(sweep, policies, candidates) if sweep.bound else {}
-    candidates += bounds.values()
+    candidates = [*candidates, *bounds.values()]
     known = [*opponents, *candidates, *(one for those in rivals.values() for one in those)]
     everybody = {candidate.name: candidate for candidate in known}
     runner = PointRunner(

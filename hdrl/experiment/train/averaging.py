@@ -1,4 +1,4 @@
-"""The average of several models of agents that evolve: one model with the mean of their weights."""
+"""Models made of those of agents that evolve: the mean of several, and what one of them started from."""
 
 from __future__ import annotations
 
@@ -68,6 +68,37 @@ def average_models(models: Sequence[str | Path], out: str | Path, *, force: bool
     notes |= {"n_averaged": len(read), AVERAGED: [sha256_of_file(Path(path)) for path in models]}
     save_checkpoint(out, replace(read[0], agent=state, training={}, notes=notes))
     return out
+
+
+def untrained_model(model: str | Path, out: str | Path) -> Path:
+    """Write a model file with the weights that an agent began to evolve from; a file that is there is replaced.
+
+    Parameters
+    ----------
+    model
+        A model file of an agent that evolves.
+    out
+        The file to write; its folder must exist.
+
+    Raises
+    ------
+    ReadError
+        If the model cannot be read.
+    OptionsError
+        If it did not evolve.
+    """
+    require_torch()
+    from hdrl.learn.checkpoint import save_checkpoint
+    from hdrl.learn.evolution import untrained_state
+
+    read = read_checkpoint(model)
+    try:
+        state = untrained_state(read.agent)
+    except LearningError as error:
+        raise OptionsError(f"{model}: {error}") from None
+    notes = {name: value for name, value in read.notes.items() if name in _KEPT}
+    save_checkpoint(Path(out), replace(read, agent=state, training={}, notes=notes))
+    return Path(out)
 
 
 _KEPT = ("api", "agent_sha256", "trained_on")

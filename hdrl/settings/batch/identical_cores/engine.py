@@ -10,8 +10,8 @@ overtake, as under the gate of `kernel.keys`; while nothing runs, nothing can be
 Backfilling is EASY or RLScheduler's. *EASY*: the chosen job, if it does not fit, gets a reservation at the *shadow*
 date, at which enough processors will be free by what users expect; another may start now if it is expected to end by
 then, or on the processors that the chosen one leaves over (*spare*). A job that has overrun its requested time is
-expected to end at once. The rules are those of `kernel.backfill` on a machine without memory limits, which has nodes to
-look at; here processors are counted.
+expected to end at once. The rules are those of `kernel.backfill` on a machine without memory limits. They stand here
+again because those look at nodes and choose cores, and here are neither: processors are counted.
 
 *RLScheduler's*: in the order of submission, a job may start if it is expected to end *before* the chosen job can, as
 was expected when that was chosen; spare processors are not used.

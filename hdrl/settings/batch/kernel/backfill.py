@@ -9,6 +9,9 @@ Expected ends come from requested times, longer on slower cores. A job that has 
 to end at once. Reservations that go by predictions (``predicts_ends``) expect a job that has outlived its prediction
 to run on, by a minute at first and then by more and more, up to its requested time, as EASY++ does.
 
+It is the EASY of all compiled policies, and of models that are played on the kernel (`compiled_play`). Others stand by
+themselves, each for the reason that it gives: `identical_cores.engine`, `policies.backfilling`, `policies.on_nodes`.
+
 What it takes to start a job, whoever chose it, is here, too: the queue, the machine, the answer and the logs.
 
 References

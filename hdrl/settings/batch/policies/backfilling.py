@@ -2,8 +2,9 @@
 
 An object of either class is a policy: it is shown a `View` and returns decisions. Both decide exactly as the compiled
 ``+easy`` and ``+conservative`` do (a test holds them against each other), but far more slowly; they are here to be
-read, changed and derived from. A priority alone needs none of this: ``my.py+easy`` lets the compiled backfilling work
-with it.
+read, changed and derived from, which compiled functions cannot be, and that is why EASY stands here once more
+(`envs.job_pick_rules` is made of it). A priority alone needs none of this: ``my.py+easy`` lets the compiled backfilling
+work with it.
 """
 
 from __future__ import annotations

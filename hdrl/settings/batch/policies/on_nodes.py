@@ -19,7 +19,8 @@ node selection        the next node is one with enough free cores and memory,
 Without backfilling, a job is given as many nodes as its workload says (`Workload.nodes`; one if it says nothing), and
 its cores are dealt out among them, one to each in turn; nothing overtakes a job that does not fit. With ``fcfs+easy``,
 a job is kept on one node, and each node backfills by itself: until the date on which the head of the queue would fit
-there, jobs that are expected to end by then may start there.
+there, jobs that are expected to end by then may start there. That is IRMaSim's rule, not EASY's: each node has a date
+of its own, and spare cores do not count. So it cannot be `backfilling.Easy`, which has one date for the machine.
 
 Others are in `on_nodes_energy` and `on_nodes_backfill`; `in_python` reads their names.
 

@@ -1,6 +1,7 @@
 """Policies that keep jobs on nodes and let others overtake the head of the queue where they do not delay it.
 
-Who is tried in which order is said by `on_nodes_backfill`.
+Who is tried in which order is said by `on_nodes_backfill`. What is reserved are cores of single nodes, under rules of
+IRMaSim whose errors can be asked for, too; so neither `backfilling.Easy` nor `on_nodes.NodeEasy` finds the dates.
 """
 
 from __future__ import annotations

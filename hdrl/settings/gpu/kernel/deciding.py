@@ -1,4 +1,8 @@
-"""Which waiting jobs start, and which running ones give way: an order, a placement, and a rule for what is behind."""
+"""Which waiting jobs start, and which running ones give way: an order, a placement, and a rule for what is behind.
+
+EASY stands here by itself because the head of the queue waits for GPUs of one of the types that it allows, which are
+counted type by type, and because jobs end when their rate and their restart say; batch jobs have neither.
+"""
 
 from __future__ import annotations
 

@@ -11,19 +11,21 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hdrl.base.errors import OptionsError
 from hdrl.compiled.lend import Lent
-from hdrl.envs.episodes import Window
 from hdrl.settings.pipelines.kernel import codes, entries, index
 from hdrl.settings.pipelines.kernel.state import new_state, set_episode
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units
 from hdrl.settings.pipelines.simulation.tables import shared_tables
+
+if TYPE_CHECKING:
+    from hdrl.envs.episodes import Window
 
 Floats = NDArray[np.float64]
 
@@ -127,6 +129,8 @@ class IndexedLoads:
     @property
     def whole(self) -> list[Window]:
         """All of each load."""
+        from hdrl.envs.episodes import Window  # environments load Gymnasium, which classic runs do without
+
         return [Window(number, 0, load.n_items) for number, load in enumerate(self.loads)]
 
     def run(

@@ -26,7 +26,7 @@ from hdrl.settings.batch.workload import Workload, read_batsim_json
 from .conftest import World
 
 ROOT = Path(__file__).parents[4]
-PLACE = ROOT / "hdrl" / "settings" / "batch" / "pybatsim" / "scheduler.py"
+PLACE = ROOT / "hdrl" / "batsim" / "pybatsim" / "scheduler.py"
 PYBATSIM = [sys.executable, "-c", "from batsim.cmds.launcher import main; raise SystemExit(main())"]
 BATSIM = [sys.executable, "-c", "from hdrl.launcher.batsim import main; main(prog_name='hdrl-batsim')"]
 
