@@ -35,6 +35,7 @@ from hdrl.site.joining import every_job
 from hdrl.site.log import FIELDS, UNLIMITED_S
 from hdrl.site.machine import n_cores, platform_of
 from hdrl.site.readers import Choices, read_dump
+from hdrl.site.readers.swf import first_date_s
 from hdrl.site.records import Dump, State
 from hdrl.site.replay import STAND_INS
 from hdrl.site.values import Clock, find_zone
@@ -327,7 +328,7 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
     log = read_swf(folder / LOG)
     known = _known_jobs(log.rows)
     found = read_dump(dump, Choices(Clock(find_zone(choices.zone))), choices.form)
-    first_s = float(log.header.get("UnixStartTime", "0").split()[0])
+    first_s = first_date_s(log)
     now_s = _now(found, dump) - first_s
     known = known[known["submit_s"] + known["wait_s"] <= now_s][-MOST_JOBS:]
     jobs, left_out = _waiting_and_running(found, conf)
@@ -431,9 +432,13 @@ def _waiting_and_running(dump: Dump, conf: SiteConf) -> tuple[Rows, Counter[str]
 def _rows_of(jobs: Rows, dump: Dump, names: Path, now_s: float, first_s: float) -> Rows:
     """Return jobs as rows of the log of the site, whose names keep their numbers."""
     try:
-        known: Mapping[str, Sequence[str]] = json.loads(names.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise ReadError(names, "cannot be read, expected the names that an import wrote") from None
+        known = json.loads(names.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        known = None
+    if not isinstance(known, dict) or not all(
+        isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in known.values()
+    ):
+        raise ReadError(names, "cannot be read, expected the names that an import wrote")
     rows = unknown_rows(len(jobs))
     rows["job_number"] = np.arange(1, len(jobs) + 1)
     rows["submit_s"] = np.where(np.isfinite(jobs["eligible_s"]), jobs["eligible_s"] - first_s, now_s)

@@ -145,5 +145,10 @@ def test_a_log_without_waits_tells_nothing(site: Path):
     done = call("wait", site, "--now", site.parent / "queue.txt")
     assert done.exit_code == 2
     assert "waits of 20 jobs before the date of queue.txt are known, expected at least 100" in done.stderr
-    (site / "names.json").write_text("[")
-    assert "names.json: cannot be read" in call("wait", site, "--now", site.parent / "queue.txt").stderr
+
+
+@pytest.mark.parametrize("text", ["[", "[1]", '{"user": 3}', '{"user": [[]]}'])
+def test_names_that_no_import_wrote(site: Path, text: str):
+    (site / "names.json").write_text(text)
+    done = call("wait", site, "--now", site.parent / "queue.txt")
+    assert (done.exit_code, "names.json: cannot be read" in done.stderr) == (2, True)
