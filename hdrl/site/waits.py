@@ -1,7 +1,7 @@
 """When will each waiting job start: simulations from the queue as it is, with intervals that the site's own log sets.
 
 At dates of the log, the queue of that date is simulated forward with what a predictor says of run times; how far the
-answers were from what happened gives intervals for the queue of today (split conformal prediction).
+answers were from what happened gives intervals for the queue of today (conformal prediction).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from hdrl.site.joining import every_job
 from hdrl.site.log import FIELDS, UNLIMITED_S
 from hdrl.site.machine import n_cores, platform_of
 from hdrl.site.readers import Choices, read_dump
+from hdrl.site.readers.swf import first_date_s
 from hdrl.site.records import Dump, State
 from hdrl.site.replay import STAND_INS
 from hdrl.site.values import Clock, find_zone
@@ -46,13 +47,17 @@ LEVEL = 0.9
 """Share of true waits that intervals are to hold."""
 
 CALIBRATION_SHARE = 0.7
-"""Share of the log that sets the intervals of the check; the rest is what they are checked on."""
+"""Share of the log that sets the first intervals; the rest is what intervals are checked on."""
 
 N_DATES = 600
 """Dates of the log whose queues are simulated."""
 
 MOST_JOBS = 20_000
 """Jobs of the log, its last ones, that dates are taken from."""
+
+_STEP = 0.05
+_LEVELS = (0.5, 0.998)
+"""How far a wholly missed date of mean size moves the level of intervals, and within which bounds it stays."""
 
 _LEAST_PAIRS = 100
 _N_GROUPS = 8
@@ -211,6 +216,8 @@ class PastWaits:
     ----------
     predicted_s, true_s
         From the date on, shape ``(n_pairs,)``.
+    date_s
+        The date, shape ``(n_pairs,)``, rising.
     is_late
         Whether the date is in the last part of the log, that intervals are checked on.
     n_dates
@@ -219,18 +226,44 @@ class PastWaits:
 
     predicted_s: FloatArray
     true_s: FloatArray
+    date_s: FloatArray
     is_late: NDArray[np.bool_]
     n_dates: int
 
-    @property
-    def coverage(self) -> float:
-        """Share of the true waits of the last part that intervals of the first part hold; NaN if there are too few."""
-        first, last = ~self.is_late, self.is_late
-        if np.count_nonzero(first) < _LEAST_PAIRS or not np.any(last):
-            return float("nan")
-        low_s, high_s = calibrated(self.predicted_s[first], self.true_s[first]).bounds_of(self.predicted_s[last])
-        true_s = self.true_s[last]
-        return float(np.mean((true_s >= low_s - 0.5) & (true_s <= high_s + 0.5)))
+
+def adapted(past: PastWaits) -> tuple[Intervals, float]:
+    """Return the intervals for the next date, and the share of the waits of the last part that such ones held.
+
+    Load and rules change, so the next waits are not like those before: wherever more waits than wanted turn out to be
+    outside their intervals, the next intervals become wider, and the other way round (adaptive conformal inference,
+    Gibbs and Candes, 2021). The first part sets the intervals that the last part begins with. At each date of it, they
+    come from the waits that were over by then.
+    """
+    level, n_held, n_late = LEVEL, 0, int(np.count_nonzero(past.is_late))
+    known_s = past.date_s + past.true_s
+    mean_size = max(len(past.true_s) / max(past.n_dates, 1), 1.0)
+    # When all waits of a date are over, its job count, and how many of these were outside.
+    open_dates: list[tuple[float, int, int]] = []
+
+    def moved(level: float, told: Sequence[tuple[float, int, int]]) -> float:
+        for _, n_jobs, n_outside in told:
+            step = _STEP * (n_outside - (1 - LEVEL) * n_jobs) / mean_size
+            level = min(max(level + step, _LEVELS[0]), _LEVELS[1])
+        return level
+
+    for date_s in np.unique(past.date_s[past.is_late]).tolist():
+        level = moved(level, [one for one in open_dates if one[0] <= date_s])
+        open_dates = [one for one in open_dates if one[0] > date_s]
+        over, here = known_s <= date_s, past.date_s == date_s
+        if np.count_nonzero(over) < _LEAST_PAIRS:
+            return calibrated(past.predicted_s, past.true_s), float("nan")
+        low_s, high_s = calibrated(past.predicted_s[over], past.true_s[over], level).bounds_of(past.predicted_s[here])
+        # Accounting counts whole seconds.
+        holds = (past.true_s[here] >= low_s - 0.5) & (past.true_s[here] <= high_s + 0.5)
+        n_held += int(np.count_nonzero(holds))
+        open_dates.append((float(np.max(known_s[here])), len(holds), int(np.count_nonzero(~holds))))
+    coverage = n_held / n_late if n_late else float("nan")
+    return calibrated(past.predicted_s, past.true_s, moved(level, open_dates)), coverage
 
 
 def past_waits(rows: Rows, run_s: FloatArray, platform: Platform, policy: str, n_dates: int = N_DATES) -> PastWaits:
@@ -251,7 +284,7 @@ def past_waits(rows: Rows, run_s: FloatArray, platform: Platform, policy: str, n
     waited = np.flatnonzero(rows["wait_s"] > 0)
     chosen = waited[np.unique(np.linspace(0, len(waited) - 1, min(n_dates, len(waited))).astype(int))]
     split = CALIBRATION_SHARE * len(rows)
-    predicted, true, late = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, dtype=bool)]
+    predicted, true, dates, late = [np.zeros(0)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0, dtype=bool)]
     for place in chosen.tolist():
         now_s = submit_s[place]
         is_there = submit_s <= now_s
@@ -260,8 +293,11 @@ def past_waits(rows: Rows, run_s: FloatArray, platform: Platform, policy: str, n
         queue = queue_of(rows[running], rows[waiting], now_s, run_s[running], run_s[waiting])
         predicted.append(waits_of(queue, platform, policy))
         true.append(start_s[waiting] - now_s)
+        dates.append(np.full(len(waiting), now_s))
         late.append(np.full(len(waiting), place >= split))
-    return PastWaits(np.concatenate(predicted), np.concatenate(true), np.concatenate(late), len(chosen))
+    return PastWaits(
+        np.concatenate(predicted), np.concatenate(true), np.concatenate(dates), np.concatenate(late), len(chosen)
+    )
 
 
 def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) -> dict[str, Any]:
@@ -292,7 +328,7 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
     log = read_swf(folder / LOG)
     known = _known_jobs(log.rows)
     found = read_dump(dump, Choices(Clock(find_zone(choices.zone))), choices.form)
-    first_s = float(log.header.get("UnixStartTime", "0").split()[0])
+    first_s = first_date_s(log)
     now_s = _now(found, dump) - first_s
     known = known[known["submit_s"] + known["wait_s"] <= now_s][-MOST_JOBS:]
     jobs, left_out = _waiting_and_running(found, conf)
@@ -311,7 +347,8 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
     waiting = waiting[np.argsort(rows["submit_s"][waiting], kind="stable")]
     queue = queue_of(rows[is_running], rows[waiting], now_s, run_s[is_running], run_s[waiting])
     wait_s = waits_of(queue, platform, choices.policy) if len(waiting) else np.zeros(0)
-    low_s, high_s = calibrated(past.predicted_s, past.true_s).bounds_of(wait_s)
+    intervals, coverage = adapted(past)
+    low_s, high_s = intervals.bounds_of(wait_s)
     partitions = found.names["partition"].texts()
     answers = [
         {
@@ -333,7 +370,7 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
         "policy": choices.policy,
         "predictor": choices.predictor,
         "level": LEVEL,
-        "coverage": None if math.isnan(past.coverage) else round(past.coverage, 4),
+        "coverage": None if math.isnan(coverage) else round(coverage, 4),
         "past_waits": len(past.true_s),
         "past_dates": past.n_dates,
         "running": int(np.count_nonzero(is_running)),
@@ -395,9 +432,13 @@ def _waiting_and_running(dump: Dump, conf: SiteConf) -> tuple[Rows, Counter[str]
 def _rows_of(jobs: Rows, dump: Dump, names: Path, now_s: float, first_s: float) -> Rows:
     """Return jobs as rows of the log of the site, whose names keep their numbers."""
     try:
-        known: Mapping[str, Sequence[str]] = json.loads(names.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise ReadError(names, "cannot be read, expected the names that an import wrote") from None
+        known = json.loads(names.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        known = None
+    if not isinstance(known, dict) or not all(
+        isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in known.values()
+    ):
+        raise ReadError(names, "cannot be read, expected the names that an import wrote")
     rows = unknown_rows(len(jobs))
     rows["job_number"] = np.arange(1, len(jobs) + 1)
     rows["submit_s"] = np.where(np.isfinite(jobs["eligible_s"]), jobs["eligible_s"] - first_s, now_s)
@@ -449,8 +490,8 @@ def waits_text(answer: Mapping[str, Any]) -> str:
     lines = [f"{answer['site']}, {answer['now']}: {len(answer['jobs']):,} jobs wait, {answer['running']:,} run"]
     if answer["coverage"] is not None:
         lines.append(
-            f"Intervals of {answer['level']:.0%} from {answer['past_waits']:,} past waits; those of the first 70% hold "
-            f"{answer['coverage']:.1%} of the waits of the rest"
+            f"Intervals of {answer['level']:.0%} from {answer['past_waits']:,} past waits; such intervals held "
+            f"{answer['coverage']:.1%} of the waits of the last 30% of the log"
         )
     lines += [f"left out: {count:,} {reason}" for reason, count in answer["left_out"].items()]
     lines += ["", f"{'job':<16} {'cores':>7} {'start':<20} {'earliest':<20} {'latest':<20}"]

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from hdrl.launcher.main import cli
 from hdrl.site import ImportChoices, import_site
 from hdrl.site.example import write_example
-from hdrl.site.waits import calibrated
+from hdrl.site.waits import PastWaits, adapted, calibrated
 
 HEADER = "JobID|User|Partition|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|ReqCPUS|State\n"
 QUEUE = HEADER + (
@@ -85,6 +85,32 @@ def test_intervals_hold_nine_of_ten_of_the_next_waits():
     assert np.mean(holds[long]) == pytest.approx(0.9, abs=0.02)
 
 
+def drifting(factor: float) -> PastWaits:
+    """Return waits at 600 dates, ten a date, which are a factor longer than before in the last 30 % of them."""
+    draws = np.random.default_rng(7)
+    predicted_s = draws.exponential(5000, 6000)
+    is_late = np.arange(6000) >= 4200
+    true_s = (predicted_s + 60) * np.exp(draws.normal(0, 0.3, 6000)) * np.where(is_late, factor, 1)
+    return PastWaits(predicted_s, true_s, np.repeat(np.arange(600) * 1000.0, 10), is_late, 600)
+
+
+def test_intervals_follow_a_site_that_changes():
+    steady, changed = drifting(1.0), drifting(1.6)
+    fixed = calibrated(changed.predicted_s[~changed.is_late], changed.true_s[~changed.is_late])
+    low_s, high_s = fixed.bounds_of(changed.predicted_s[changed.is_late])
+    true_s = changed.true_s[changed.is_late]
+    assert np.mean((low_s <= true_s) & (true_s <= high_s)) < 0.7
+    # It takes some dates to notice a sudden change.
+    assert 0.84 < adapted(changed)[1] < 0.92
+    assert adapted(steady)[1] == pytest.approx(0.9, abs=0.02)
+
+
+def test_what_is_not_over_by_a_date_does_not_count_there():
+    past = drifting(1.0)
+    endless = PastWaits(past.predicted_s, past.true_s + 1e9, past.date_s, past.is_late, past.n_dates)
+    assert np.isnan(adapted(endless)[1])
+
+
 def test_the_example_says_how_often_intervals_hold(tmp_path: Path):
     write_example(tmp_path / "ex", 1500)
     choices = ImportChoices(confs=(tmp_path / "ex" / "slurm.conf",), n_replayed=0)
@@ -119,5 +145,10 @@ def test_a_log_without_waits_tells_nothing(site: Path):
     done = call("wait", site, "--now", site.parent / "queue.txt")
     assert done.exit_code == 2
     assert "waits of 20 jobs before the date of queue.txt are known, expected at least 100" in done.stderr
-    (site / "names.json").write_text("[")
-    assert "names.json: cannot be read" in call("wait", site, "--now", site.parent / "queue.txt").stderr
+
+
+@pytest.mark.parametrize("text", ["[", "[1]", '{"user": 3}', '{"user": [[]]}'])
+def test_names_that_no_import_wrote(site: Path, text: str):
+    (site / "names.json").write_text(text)
+    done = call("wait", site, "--now", site.parent / "queue.txt")
+    assert (done.exit_code, "names.json: cannot be read" in done.stderr) == (2, True)

@@ -48,7 +48,7 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
     log = read_swf(path)
     rows = log.rows
     records = unknown_records(len(rows))
-    first_s = _first_s(log)
+    first_s = first_date_s(log)
     records["job"] = integers(rows["job_number"])
     records["submit_s"] = np.where(rows["submit_s"] >= 0, rows["submit_s"] + first_s, np.nan)
     records["eligible_s"] = records["submit_s"]
@@ -82,7 +82,8 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
     return dump
 
 
-def _first_s(log: SwfLog) -> float:
+def first_date_s(log: SwfLog) -> float:
+    """Return date 0 of a log in seconds since 1970; 0 where its header does not say it."""
     word = log.header.get("UnixStartTime", "").split()[:1]
     return float(word[0]) if word and word[0].isascii() and word[0].isdigit() and len(word[0]) < 12 else 0.0
 
