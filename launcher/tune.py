@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.base.errors import OptionsError, ReadError
+from hdrl.base.files import read_json
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors, after_signal
 from hdrl.launcher.stopping import Stop
@@ -82,7 +84,6 @@ def tune(
 
 def _log_and_machine(log: str, platform: str | None) -> tuple[str, str]:
     """Return the log as an absolute path, and its machine."""
-    from hdrl.base.files import read_json
     from hdrl.batch import find_workload, read_swf
 
     folder = Path(log)
@@ -148,8 +149,6 @@ def _progress(stop: Stop, *, quiet: bool) -> Iterator[TuneProgress]:
 
 def _show(found: Tuned, *, quiet: bool) -> None:
     """Print the table of the last part, and what is recommended."""
-    import shlex
-
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -30,6 +30,8 @@ from hdrl.experiment.train.learning import require_torch
 from hdrl.metrics.words import metric_words, number_words
 from hdrl.options.sweep import Sweep
 
+__all__ = ["Budget", "Request", "TuneProgress", "Tuned", "budget_of", "recommend", "tune"]
+
 EVOLVED, TRAININGS, UNTRAINED, SHIPPED = "evolved", "trainings", "untrained", "es-generalist"
 METRIC = "mean_bounded_slowdown"
 
