@@ -162,17 +162,7 @@ class _Objects:
     def _workload(self, item: dict[str, Any], attempt: Attempt) -> None:
         """Read a Workload of Kueue: admission is its start."""
         self._start(item, attempt)
-        cpu = memory = gpus = 0.0
-        n_pods = 0
-        for pods in _list(item["spec"].get("podSets")):
-            count = int(pods.get("count", 1))
-            one = _requests(pods["template"]["spec"])
-            if not 0 <= count <= MAX_PODS:
-                raise ValueError(f"{count} pods")
-            cpu, memory, gpus = cpu + count * one[0], memory + count * one[1], gpus + count * one[2]
-            n_pods += count
-        self._ask(attempt, cpu, memory, gpus, 1)
-        attempt["nodes"] = max(n_pods, 1)
+        self._ask_for_pods(attempt, item["spec"].get("podSets"), "count")
         attempt.name("partition", str(item["spec"].get("queueName") or ""))
         attempt["limit_s"] = _number(item["spec"].get("maximumExecutionTimeSeconds"))
         dates = self._conditions(item)
@@ -184,6 +174,20 @@ class _Objects:
         if "Finished" in dates and np.isnan(attempt["start_s"]):
             attempt["state"] = State.CANCELLED
 
+    def _ask_for_pods(self, attempt: Attempt, groups: Any, how_many: str) -> None:
+        """Fill in what groups of equal pods ask for together; ``how_many`` is the key of a group's number of pods."""
+        cpu = memory = gpus = 0.0
+        n_pods = 0
+        for group in _list(groups):
+            count = int(group.get(how_many, 1))
+            one = _requests(group["template"]["spec"])
+            if not 0 <= count <= MAX_PODS:
+                raise ValueError(f"{count} pods")
+            cpu, memory, gpus = cpu + count * one[0], memory + count * one[1], gpus + count * one[2]
+            n_pods += count
+        self._ask(attempt, cpu, memory, gpus, 1)
+        attempt["nodes"] = max(n_pods, 1)
+
     def _conditions(self, item: dict[str, Any]) -> dict[str, float]:
         found = {}
         for one in _list(_at(item, "status", "conditions")):
@@ -193,17 +197,7 @@ class _Objects:
 
     def _volcano_job(self, item: dict[str, Any], attempt: Attempt) -> None:
         self._start(item, attempt)
-        cpu = memory = gpus = 0.0
-        n_pods = 0
-        for task in _list(item["spec"].get("tasks")):
-            count = int(task.get("replicas", 1))
-            one = _requests(task["template"]["spec"])
-            if not 0 <= count <= MAX_PODS:
-                raise ValueError(f"{count} pods")
-            cpu, memory, gpus = cpu + count * one[0], memory + count * one[1], gpus + count * one[2]
-            n_pods += count
-        self._ask(attempt, cpu, memory, gpus, 1)
-        attempt["nodes"] = max(n_pods, 1)
+        self._ask_for_pods(attempt, item["spec"].get("tasks"), "replicas")
         attempt.name("partition", str(item["spec"].get("queue") or ""))
         phase = str(_at(item, "status", "state", "phase") or "Pending")
         changed_s = self._clock.second(str(_at(item, "status", "state", "lastTransitionTime") or ""))
