@@ -85,5 +85,6 @@ SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
 """Who may simulate: the compiled kernel, the exact engine, Batsim itself, or what a user adds."""
 
 SIMULATORS.register("embedded")(SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator"))
+SIMULATORS.register("site")(SimulatorKind("hdrl.settings.batch.site_rules.simulator:site_simulator"))
 SIMULATORS.register("exact")(SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True))
 SIMULATORS.register("batsim")(SimulatorKind("hdrl.batsim.real:batsim_simulator", writes_files=True))

@@ -24,7 +24,8 @@ from hdrl.settings.batch.simulation.trace import (
     Trace,
 )
 from hdrl.settings.batch.site_rules import codes
-from hdrl.settings.batch.site_rules.kernel import events, state as arrays
+from hdrl.settings.batch.site_rules.kernel import events
+from hdrl.settings.batch.site_rules.kernel import state as arrays
 from hdrl.settings.batch.site_rules.kernel.jit import CACHE_FOLDER
 from hdrl.settings.batch.site_rules.kernel.state import YEAR_S, SiteState
 from hdrl.settings.batch.site_rules.model import (
@@ -156,7 +157,9 @@ def _check(inputs: _Inputs) -> None:
     """
     rules, asked = inputs.rules, inputs.asked
     if not np.array_equal(rules.nodes["cores"], _cores_of_nodes(inputs.platform)):
-        raise SimulationError(f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores")
+        raise SimulationError(
+            f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores"
+        )
     if np.any(rules.partitions["preempt_mode"] != PreemptMode.OFF) or np.any(rules.qos["preempts"] != 0):
         raise SimulationError("'site' does not simulate preemption yet")
     if np.any(rules.outages["is_drain"] == 0):
@@ -207,7 +210,9 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     sizes["n_segments"] = 2 * n_planned + 2
     sizes["n_users"] = int(max(given["jobs"]["user"].max(initial=-1) + 1, 1))
     margin = inputs.platform.n_cores + 64
-    sizes["n_dates"] = 3 * n_jobs + 2 * (len(rules.reservations) + len(rules.outages) + len(asked.dependencies)) + margin
+    sizes["n_dates"] = (
+        3 * n_jobs + 2 * (len(rules.reservations) + len(rules.outages) + len(asked.dependencies)) + margin
+    )
     sizes["n_pair_log"] = sizes["n_core_log"] = 2 * n_jobs + margin
     sizes["n_log"] = 2 * n_jobs + 2 * margin
     scalars = np.zeros(1, arrays.SCALARS_DTYPE)
@@ -262,7 +267,7 @@ def _limits(rules: SiteRules) -> dict[str, NDArray[Any]]:
 
 
 def _numbered(first: NDArray[np.int32], second: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
-    """Number pairs of numbers; return the number of each row, and how many there are."""
+    """Return the number of each pair of numbers, and how many pairs there are."""
     if not len(first):
         return np.zeros(0, np.int32), 0
     pairs, number = np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)
@@ -391,7 +396,12 @@ class SiteSimulator:
         self._state: SiteState | None = None
 
     def run_pair(
-        self, job_key: int, core_key: int, backfilling: int = kernel_codes.NO_BACKFILLING, *, progress: Progress | None = None
+        self,
+        job_key: int,
+        core_key: int,
+        backfilling: int = kernel_codes.NO_BACKFILLING,
+        *,
+        progress: Progress | None = None,
     ) -> None:
         """Simulate from date 0 to the end under a priority.
 
@@ -427,7 +437,9 @@ class SiteSimulator:
         stuck = np.flatnonzero(state.jobs["state"] == codes.WAITING)
         if len(stuck):
             name = self.workload.job_ids[stuck[0]]
-            raise SimulationError(f"deadlock: {len(stuck)} jobs wait and none can ever start, for instance job {name!r}")
+            raise SimulationError(
+                f"deadlock: {len(stuck)} jobs wait and none can ever start, for instance job {name!r}"
+            )
 
     @property
     def trace(self) -> Trace:
