@@ -30,11 +30,11 @@ from hdrl.settings.batch.site_rules.kernel.state import YEAR_S, SiteState
 from hdrl.settings.batch.site_rules.model import (
     NODE_DTYPE,
     PARTITION_DTYPE,
-    SITE_JOB_DTYPE,
     UNLIMITED,
     PreemptMode,
     SiteJobs,
     SiteRules,
+    undemanding_jobs,
 )
 from hdrl.settings.batch.workload.model import NO_WALLTIME, StepKind, Workload
 
@@ -77,11 +77,8 @@ def plain_rules(platform: Platform) -> SiteRules:
 
 def plain_jobs(workload: Workload) -> SiteJobs:
     """Return what jobs ask of a site that say nothing of it."""
-    jobs = np.zeros(workload.n_jobs, SITE_JOB_DTYPE)
-    for name in ("nodes", "qos", "account", "array", "array_limit", "het_group"):
-        jobs[name] = UNLIMITED
+    jobs = undemanding_jobs(workload.n_jobs)
     jobs["user"] = workload.jobs["user"]
-    jobs["cancelled_s"] = np.inf
     if workload.nodes is not None:
         jobs["nodes"] = workload.nodes
     return SiteJobs(jobs=jobs)
@@ -145,8 +142,8 @@ class _Inputs:
 
 
 def _inputs(platform: Platform, workload: Workload) -> _Inputs:
-    rules, asked = getattr(platform, "site", None), getattr(workload, "site", None)
-    return _Inputs(platform, workload, rules or plain_rules(platform), asked or plain_jobs(workload))
+    rules = plain_rules(platform) if platform.site is None else platform.site
+    return _Inputs(platform, workload, rules, plain_jobs(workload) if workload.site is None else workload.site)
 
 
 def _check(inputs: _Inputs) -> None:
@@ -191,6 +188,8 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     given["open_nodes"] = _as_bits(np.ones((1, n_nodes), np.bool_), n_nodes)[0]
     for name, dtype in (("reservations", arrays.RESERVATION_DTYPE), ("outages", arrays.OUTAGE_DTYPE)):
         given[name] = getattr(rules, name).astype(dtype)
+        for column in ("start_s", "end_s"):
+            given[name][column] -= asked.origin_s
     given["core_owner"] = np.full(inputs.platform.n_cores, -1, np.int32)
     given |= _limits(rules)
     given |= _jobs(inputs, settings[0])
