@@ -34,8 +34,8 @@ def main(arguments: list[str]) -> int:
     Parameters
     ----------
     arguments
-        ``--remove PATH``, any number of times: a file or a folder that is removed at the end, ``{pid}`` in it stands
-        for the process id of the command; then the program and its arguments.
+        ``--remove PATH``, any number of times: a file or a folder that is removed when the starter has gone, ``{pid}``
+        in it stands for the process id of the command; then the program and its arguments.
     """
     remove = []
     while arguments[0] == "--remove":
@@ -49,13 +49,14 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"{arguments[0]}: cannot be started ({error.strerror or error})\n")
         return SIGNALLED - 2
-    ended = threading.Event()
-    watch = threading.Thread(target=_end_with_starter, args=(child.pid, ended), daemon=True)
+    ended, is_alone = threading.Event(), threading.Event()
+    watch = threading.Thread(target=_end_with_starter, args=(child.pid, ended, is_alone), daemon=True)
     watch.start()
     code = _code_of(child.pid)
     ended.set()
     _kill_descendants()
-    _remove([path.replace("{pid}", str(child.pid)) for path in remove])
+    if is_alone.is_set():
+        _remove([path.replace("{pid}", str(child.pid)) for path in remove])
     return code if code >= 0 else SIGNALLED - code
 
 
@@ -73,9 +74,10 @@ def _code_of(pid: int) -> int:
             return os.waitstatus_to_exitcode(status)
 
 
-def _end_with_starter(pid: int, ended: threading.Event) -> None:
+def _end_with_starter(pid: int, ended: threading.Event, is_alone: threading.Event) -> None:
     while os.read(sys.stdin.fileno(), 1):
         pass
+    is_alone.set()
     if ended.is_set():
         return
     with contextlib.suppress(ProcessLookupError):

@@ -32,7 +32,7 @@ class Process:
     environment
         Its environment variables; ``None``: ours.
     remove
-        What is removed when it has ended, even if we are killed; ``{pid}`` stands for its process id.
+        What is removed when we close it or are killed before it ends; ``{pid}`` stands for its process id.
 
     Raises
     ------
