@@ -29,7 +29,7 @@ from hdrl.batch import (
     unknown_rows,
     workload_from_swf,
 )
-from hdrl.site.conf import SiteConf, read_conf
+from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
 from hdrl.site.importing import LOG, NAMES, SITE
 from hdrl.site.joining import every_job
 from hdrl.site.log import FIELDS, UNLIMITED_S

@@ -16,8 +16,8 @@ from hdrl.base.errors import ReadError, quoted, suggest
 from hdrl.base.files import open_bytes, read_json, read_text
 from hdrl.options.block import Block
 from hdrl.options.problems import problem_of
-from hdrl.site.hostlist import MAX_NODES, node_names
-from hdrl.site.values import gres_gpus, memory_kb, minutes_s
+from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
+from hdrl.settings.batch.site_rules.values import gres_gpus, memory_kb, minutes_s
 
 SCHEDULER_KEYS = (
     *("SchedulerType", "SchedulerParameters", "SelectType", "SelectTypeParameters", "PriorityType", "PriorityFlags"),
