@@ -24,6 +24,7 @@ from typing import Any
 from hdrl.base.errors import SimulationError, quoted
 from hdrl.base.process import Process, printable
 from hdrl.settings.batch.simulators import SlurmSettings
+from hdrl.settings.batch.site_rules.hostlist import node_names
 from hdrl.slurm import driver
 from hdrl.slurm.conf import slurm_conf
 from hdrl.slurm.jobcomp import Completion, read_jobcomp
@@ -141,7 +142,7 @@ def version_of(commands: dict[str, str], *, timeout_s: float) -> str:
         If it does not say, or its parts are of different versions, as those of Debian's emulator are.
     """
     versions = {}
-    for name in ("slurmctld", "slurmd", "sbatch"):
+    for name in ("slurmctld", "slurmd"):
         try:
             done = subprocess.run(
                 [commands[name], "-V"], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
@@ -293,7 +294,7 @@ class Cluster:
             folder=folder,
             log=folder / "log" / "driver.out",
             environment=_environment(folder),
-            remove=[str(folder), "/dev/shm/faketime_shm_{pid}", "/dev/shm/sem.faketime_sem_{pid}"],  # noqa: S108
+            remove=[str(folder), "/dev/shm/faketime_shm_{pid}", "/dev/shm/sem.faketime_sem_{pid}"],
         )
         return conf
 
@@ -354,7 +355,9 @@ def _free_ports(number: int) -> list[int]:
 
 def _cpus(text: str) -> dict[str, int]:
     """Return how many cores a job has on each node, of what its script noted: ``k0n[1-2],k1n1 8(x2),4``."""
-    from hdrl.slurm.nodelist import counts_of, names_of
-
     names, _, counts = text.strip().partition(" ")
-    return dict(zip(names_of(names), counts_of(counts), strict=True))
+    n_cores: list[int] = []
+    for part in counts.split(","):
+        number, _, times = part.partition("(x")
+        n_cores += [int(number)] * int(times.rstrip(")") or 1)
+    return dict(zip(node_names(names), n_cores, strict=True))

@@ -85,7 +85,7 @@ def scheduling_lines(path: Path) -> list[str]:
         if key in _NEEDS_ACCOUNTING and value.strip("0"):
             raise ReadError(path, f"{key} needs accounts in a slurmdbd, which is not started here; set it to 0", number)
         if key == "PreemptType" and value != "preempt/none":
-            raise ReadError(path, f"{key} is {quoted(value)}, and the machine here has one partition and no QOS", number)
+            raise ReadError(path, f"{key} is {quoted(value)}, but here is one partition and no QOS", number)
         if key in PASSED_KEYS:
             found[key] = value
     if not found:
@@ -131,8 +131,9 @@ def slurm_conf(
         tcp_timeout=max(15, int(15 * speed)),
     )
     nodes = [
-        f"NodeName={node.name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={len(node.cores)} Boards=1 "
-        f"SocketsPerBoard=1 CoresPerSocket={len(node.cores)} ThreadsPerCore=1 RealMemory={node.memory_mib} State=UNKNOWN"
+        f"NodeName={node.name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={len(node.cores)} "
+        f"Boards=1 SocketsPerBoard=1 CoresPerSocket={len(node.cores)} ThreadsPerCore=1 "
+        f"RealMemory={node.memory_mib} State=UNKNOWN"
         for node, port in zip(machine.nodes, ports[1:], strict=True)
     ]
     partition = "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO"

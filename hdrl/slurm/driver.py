@@ -1,7 +1,7 @@
 """Run a real Slurm under the clock of this process: ``driver.py PLAN``, started by `hdrl.slurm.cluster`.
 
-It runs by itself, without hdrl, under an accelerated clock that it shares with the daemons: whatever it says of dates is
-in simulated seconds. ``PLAN`` is a JSON file; what happens is appended to the file of reports, one JSON object a line:
+It runs by itself, without hdrl, under an accelerated clock that it shares with the daemons: its dates are in
+simulated seconds. ``PLAN`` is a JSON file; what happens is appended to the file of reports, one JSON object a line:
 ``ready``, ``progress``, ``over``, and ``failed`` with a sentence. Whoever started it ends the daemons.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import signal
 import socket
 import subprocess
@@ -121,8 +120,7 @@ class Driver:
         done = subprocess.run(
             [self._plan["commands"][command], *arguments],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             check=False,
         )
         if done.returncode != 0:
@@ -157,7 +155,7 @@ class Driver:
         time.sleep(sleep_s)
         self._check_daemons()
         now_s = time.time()
-        started = len(os.listdir(self._folder / "ran"))
+        started = sum(1 for _ in (self._folder / "ran").iterdir())
         seen = (len(self._ids), started, self._n_ended())
         if seen != self._seen:
             self._seen, self._changed_s = seen, now_s

@@ -1,4 +1,4 @@
-"""The machine of a platform as Slurm sees it: few nodes, each with the cores of one or several nodes of the platform."""
+"""The machine of a platform as Slurm sees it: few nodes, each of one or several nodes of the platform."""
 
 from __future__ import annotations
 
@@ -80,20 +80,21 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
     for node, cores in enumerate(cores_of_node):
         if np.ptp(speed_of_core[cores]) > 0:
             raise PlatformError(
-                f"{platform.name}: node {node} has cores of different speeds, and Slurm does not say on which of them a "
-                "job runs; simulator 'slurm' takes nodes of equal cores"
+                f"{platform.name}: node {node} has cores of different speeds, and Slurm does not say on which of "
+                "them a job runs; simulator 'slurm' takes nodes of equal cores"
             )
     speeds = np.unique(speed_of_core)
     kinds = [int(np.searchsorted(speeds, speed_of_core[cores[0]])) for cores in cores_of_node]
     counts_memory = _can_lack_memory(platform, workload, cores_of_node)
     if len(cores_of_node) > max_nodes and counts_memory:
         raise PlatformError(
-            f"{platform.name}: jobs can run short of memory on its {len(cores_of_node):,} nodes, and slurm.daemons allows "
-            f"{max_nodes:,}; raise it, or take no memory into account (workload.memory 'none')"
+            f"{platform.name}: jobs can run short of memory on its {len(cores_of_node):,} nodes, and slurm.daemons "
+            f"allows {max_nodes:,}; raise it, or take no memory into account (workload.memory 'none')"
         )
     if len(speeds) > max_nodes:
         raise PlatformError(
-            f"{platform.name} has {len(speeds):,} kinds of nodes, each needs a daemon; raise slurm.daemons from {max_nodes:,}"
+            f"{platform.name} has {len(speeds):,} kinds of nodes, and each needs a daemon; raise "
+            f"slurm.daemons from {max_nodes:,}"
         )
     groups = [[node for node, kind in enumerate(kinds) if kind == number] for number in range(len(speeds))]
     nodes = []

@@ -116,3 +116,8 @@ SIMULATORS.register("embedded")(SimulatorKind("hdrl.settings.batch.policies.simu
 SIMULATORS.register("exact")(SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True))
 SIMULATORS.register("batsim")(SimulatorKind("hdrl.batsim.real:batsim_simulator", writes_files=True))
 SIMULATORS.register("slurm")(SimulatorKind("hdrl.slurm.simulator:slurm_simulator", own_policies=("slurm",)))
+
+
+def own_policies() -> frozenset[str]:
+    """Return the names of the policies by which simulators schedule themselves."""
+    return frozenset(name for one in SIMULATORS for name in SIMULATORS[one].own_policies)
