@@ -60,7 +60,7 @@ GROUPS = {
     "Judge": ("compare", "tune", "bench", "reproduce"),
     "Look": ("report", "watch", "plot", "metrics", "runs"),
     "Data": ("workload", "platform", "predict", "jobstat"),
-    "Your cluster": ("site", "what-if", "wait", "slurm"),
+    "Your cluster": ("site", "what-if", "wait", "deploy", "ab", "slurm"),
     "Learn": ("model", "adaptation"),
     "Maintain": ("benchmark", "cache", "clean"),
 }

@@ -352,7 +352,7 @@ def _write_files(found: SiteImport, folder: Path) -> None:
     }
     write_json(folder / OPTIONS, options)
     if has_gpus(found.conf, found.jobs):
-        write_gpu_files(folder, found.conf, found.dump, found.jobs)
+        write_gpu_files(folder, found)
     report = report_of(found)
     write_json(folder / REPORT, report)
     with atomic_write(folder / TEXT) as file:
