@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+_PARTS = {part: f"hdrl.compat.irmasim.{part}" for part in ("managers", "options", "platforms", "workloads")}
+
 OPTIONS_KEYS = ("workload_file", "platform_name", "platform_file", "workload_manager")
 """Keys of options files."""
 
@@ -22,9 +24,9 @@ def irmasim(part: str) -> Any:
     Parameters
     ----------
     part
-        ``"options"``, ``"platforms"``, ``"workloads"`` or ``"managers"``.
+        A key of `_PARTS`.
     """
-    return importlib.import_module(f"hdrl.compat.irmasim.{part}")
+    return importlib.import_module(_PARTS[part])
 
 
 def is_irmasim_options(data: Mapping[str, Any]) -> bool:
