@@ -258,7 +258,7 @@ def _notes(found: SiteImport, clock: Clock, choices: ImportChoices) -> list[str]
         notes.append(f"{jobs} had no limit: a year counts as requested, as Slurm plans")
     if found.log.n_without_request:
         jobs = _many(found.log.n_without_request, "job")
-        notes.append(f"of {jobs} no request is known: the run time counts as requested, which no scheduler knows")
+        notes.append(f"of {jobs} no request is known: the run time counts as requested, which no scheduler has")
     if found.jobs.lost_core_s > 0:
         hours = f"{found.jobs.lost_core_s / 3600:,.2f} core hours"
         notes.append(f"attempts before a requeue used {hours}, which simulations leave out")

@@ -248,9 +248,9 @@ def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int, criteria: Crite
     if row.n_weeks:
         return "no difference shown"
     if row.n_windows < fewest_windows(n_tests, row.level):
-        return "no difference shown (so few windows cannot show any)"
+        return f"no difference shown ({row.n_windows} windows are too few to detect any)"
     change = smallest_visible_change(row.n_windows, cautious_log_sd(row.log_sd, row.n_windows), n_tests, row.level)
-    return f"no difference shown (so many windows show changes of {change:.0%} or more)"
+    return f"no difference shown ({row.n_windows} windows can detect changes of about {change:.0%} or more)"
 
 
 def _with_tail(conclusion: str, tails: Sequence[Tail], criteria: Criteria, *, better: bool | None) -> str:

@@ -110,7 +110,7 @@ class BatchInputs(
             (
                 "trained-on",
                 f"{without_place(name)} was trained on the first {share:.0%} of {load.name}: windows from "
-                f"{sweep.range[0]:.0%} on may hold jobs that it knows",
+                f"{sweep.range[0]:.0%} on may hold jobs that it was trained on",
             )
             for name in (text.rpartition("=")[2] for text in sweep.candidates)
             for load in loads

@@ -73,7 +73,7 @@ def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Plat
         platform = read_simgrid(file)
         if rules is not None and platform.rules is not None and platform.rules != rules:
             made = f"{platform.rules.name!r} with contention {platform.rules.contention.name!r}"
-            raise PlatformError(f"{file}: was made with P-state rules {made}, other rules are asked for")
+            raise PlatformError(f"{file}: was made with P-state rules {made}, other rules are requested")
         return platform
     description = read_json(file)
     name = file.name.removesuffix(".gz").removesuffix(".json")

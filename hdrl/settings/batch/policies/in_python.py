@@ -61,7 +61,7 @@ def _read_on_nodes(name: str, seed: int, backfilling: Callable[..., NodePolicy])
     job, _, node = name.partition(NODE)
     if job.endswith("+skip"):
         job = job.removesuffix("+skip")
-        check_name("job selection of a policy that goes by energies", job, on_nodes_energy.JOBS)
+        check_name("job selection of a policy that uses energies", job, on_nodes_energy.JOBS)
         check_name("node selection by energies", node, on_nodes_energy.NODES, "node_")
         return on_nodes_energy.NodeEnergy(job, node)
     if job.startswith(QUEUE) and job != BACKFILLING:
