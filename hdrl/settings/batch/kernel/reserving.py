@@ -4,8 +4,8 @@ A job that may start now gets the cores that the core selection chooses, if thos
 how long it takes on them; else, where jobs ask for memory, the nodes that were planned for it.
 
 Where nodes are not planned, a reservation stays in the plan while its job looks for something better: behind its date
-there is room for the job, whatever else is planned there. It must be taken out only if it begins close to another event,
-for that one may count without it, or where more is reserved than there is.
+there is room for the job, whatever else is planned there. It must be taken out only if it begins close to another
+event, for that one may count without it, or where more is reserved than there is.
 """
 
 from __future__ import annotations
