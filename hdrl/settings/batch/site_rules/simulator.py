@@ -24,7 +24,8 @@ from hdrl.settings.batch.simulation.trace import (
     Trace,
 )
 from hdrl.settings.batch.site_rules import codes
-from hdrl.settings.batch.site_rules.kernel import events, state as arrays
+from hdrl.settings.batch.site_rules.kernel import events
+from hdrl.settings.batch.site_rules.kernel import state as arrays
 from hdrl.settings.batch.site_rules.kernel.jit import CACHE_FOLDER
 from hdrl.settings.batch.site_rules.kernel.state import YEAR_S, SiteState
 from hdrl.settings.batch.site_rules.model import (
