@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import DecisionError, readable
+from hdrl.base.errors import DecisionError, OptionsError, readable
 from hdrl.base.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
 from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
@@ -92,7 +92,8 @@ def simulate(
     progress
         Called with the numbers of finished and of all jobs, a few times a second.
     simulator
-        One of `hdrl.settings.batch.simulators.SIMULATORS`.
+        One of `hdrl.settings.batch.simulators.SIMULATORS`; ``"site"`` takes the place of ``"embedded"`` where the
+        platform has the rules of a site (`dataclasses.replace` it with ``site=None`` to simulate without them).
     batsim
         How Batsim is run, if it is.
     slurm
@@ -121,8 +122,11 @@ def simulate(
         If jobs are waiting and nothing will ever happen again.
     BatsimError
         If Batsim cannot be run, or says something wrong.
+    OptionsError
+        If the platform has the rules of a site, and the simulator or the policy cannot follow them.
     """
     check_fits(workload, platform)
+    simulator = simulator_for(simulator, platform)
     if SIMULATORS[simulator].own_policies:
         return _simulate_by_itself(simulator, platform, workload, policy, progress, slurm=slurm, folder=folder)
     chosen_policy = _policy(policy, seed, compatibility)
@@ -137,6 +141,11 @@ def simulate(
     ):
         if isinstance(chosen_policy, PolicyPair):
             chosen.run_pair(*chosen_policy.numbers, progress=progress)
+        elif simulator == "site":
+            raise OptionsError(
+                f"{_called(policy)} decides job by job, but platform {platform.name!r} has the rules of a site, under "
+                "which named policies are simulated only; --set site_rules=false simulates without them"
+            )
         elif isinstance(chosen_policy, OwnPriority):
             _run_priority(chosen, chosen_policy, progress)
         elif isinstance(chosen_policy, OwnPrediction):
@@ -145,6 +154,29 @@ def simulate(
             _run_function(chosen, chosen_policy, progress)
         trace: Trace = chosen.trace
         return trace
+
+
+def simulator_for(name: str, platform: Platform) -> str:
+    """Return the simulator that plays a machine: instead of ``"embedded"``, ``"site"`` where it has the rules of a site.
+
+    Parameters
+    ----------
+    name
+        The simulator that was asked for.
+
+    Raises
+    ------
+    OptionsError
+        If that one does not follow the rules that the machine has.
+    """
+    if platform.site is None or SIMULATORS[name].follows_site_rules or SIMULATORS[name].own_policies:
+        return name
+    if name == "embedded":
+        return "site"
+    raise OptionsError(
+        f"platform {platform.name!r} has the rules of a site, which simulator {name!r} does not follow; "
+        "--set site_rules=false simulates without them"
+    )
 
 
 def _simulate_by_itself(
@@ -164,15 +196,18 @@ def _simulate_by_itself(
     """
     kind = SIMULATORS[name]
     if policy not in kind.own_policies:
-        called = repr(policy) if isinstance(policy, str) else "a policy in Python"
         raise DecisionError(
             f"simulator {name!r} schedules by its own policy {' or '.join(map(repr, kind.own_policies))}, found "
-            f"{readable(called)}; other policies need a simulator that carries out decisions, such as 'embedded'"
+            f"{_called(policy)}; other policies need a simulator that carries out decisions, such as 'embedded'"
         )
     with contextlib.closing(kind.make(platform, workload, **choices)) as chosen:
         chosen.run(policy, progress)
         trace: Trace = chosen.trace
         return trace
+
+
+def _called(policy: str | Policy) -> str:
+    return readable(repr(policy)) if isinstance(policy, str) else "a policy in Python"
 
 
 def _file(policy: str | Policy) -> Path | None:
