@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def platform_of(options: Options | BatchSweep) -> Platform:
     """
     if isinstance(options, BatchSweep):
         rules = pstate_rules(options.contention, node_power=_node_power(options))
-        return read_platform(options.file_or_name(options.platform), rules=rules)
+        return _ruled(read_platform(options.file_or_name(options.platform), rules=rules), options)
     rules = pstate_rules(options.contention, compatibility=options.compatibility, node_power=_node_power(options))
     platform = read_platform(options.file_or_name(options.platform_file_path), rules=rules)
     if options.nb_resources is not None and options.nb_resources != platform.n_cores:
@@ -38,7 +39,12 @@ def platform_of(options: Options | BatchSweep) -> Platform:
             f"{options.where}: nb_resources is {options.nb_resources}, but platform {platform.name!r} has "
             f"{platform.n_cores} cores"
         )
-    return platform
+    return _ruled(platform, options)
+
+
+def _ruled(platform: Platform, options: Options | BatchSweep) -> Platform:
+    """Return the platform with the rules of its site, unless they are not to count."""
+    return platform if options.site_rules else replace(platform, site=None)
 
 
 def _node_power(options: Options | BatchSweep) -> NodePower | None:

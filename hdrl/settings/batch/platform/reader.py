@@ -9,9 +9,9 @@ import numpy as np
 
 from hdrl.base.errors import PlatformError, quoted
 from hdrl.base.files import find_file, read_json
+from hdrl.settings.batch.irmasim import irmasim, is_irmasim_platform
 from hdrl.settings.batch.platform.conversion import build_platform
 from hdrl.settings.batch.platform.homogeneous import homogeneous_platform, is_homogeneous
-from hdrl.settings.batch.platform.irmasim import hdeeprm_description, is_irmasim_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import PStateRules
 from hdrl.settings.batch.platform.simgrid import read_simgrid
@@ -84,7 +84,7 @@ def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Plat
     name = file.name.removesuffix(".gz").removesuffix(".json")
     try:
         if is_irmasim_platform(description):
-            description, name = hdeeprm_description(description, named), named or name
+            description, name = irmasim("platforms").hdeeprm_description(description, named), named or name
         elif named:
             raise PlatformError(f"holds one platform, expected no #{named} after the file")
         platform = build_platform(description, name=name, rules=rules)

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import DecisionError, readable
+from hdrl.base.errors import DecisionError, OptionsError, readable
 from hdrl.base.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
 from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
@@ -26,7 +26,7 @@ from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator, Progress
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulation.view import View
-from hdrl.settings.batch.simulators import SIMULATORS, BatsimSettings
+from hdrl.settings.batch.simulators import SIMULATORS, BatsimSettings, SlurmSettings
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.model import Workload
 
@@ -68,6 +68,7 @@ def simulate(
     progress: Progress | None = None,
     simulator: str = "embedded",
     batsim: BatsimSettings | None = None,
+    slurm: SlurmSettings | None = None,
     folder: Path | None = None,
     platform_file: Path | None = None,
 ) -> Trace:
@@ -91,11 +92,14 @@ def simulate(
     progress
         Called with the numbers of finished and of all jobs, a few times a second.
     simulator
-        One of `hdrl.settings.batch.simulators.SIMULATORS`.
+        One of `hdrl.settings.batch.simulators.SIMULATORS`; ``"site"`` takes the place of ``"embedded"`` where the
+        platform has the rules of a site (`dataclasses.replace` it with ``site=None`` to simulate without them).
     batsim
         How Batsim is run, if it is.
+    slurm
+        How a real Slurm is run, if it is.
     folder
-        Where the exact engine or Batsim leaves its files; ``None``: they are thrown away.
+        Where a simulator outside the kernel leaves its files; ``None``: they are thrown away.
     platform_file
         SimGrid file of a platform that hdrl did not describe itself, for the same two.
 
@@ -118,8 +122,13 @@ def simulate(
         If jobs are waiting and nothing will ever happen again.
     BatsimError
         If Batsim cannot be run, or says something wrong.
+    OptionsError
+        If the platform has the rules of a site, and the simulator or the policy cannot follow them.
     """
     check_fits(workload, platform)
+    simulator = simulator_for(simulator, platform)
+    if SIMULATORS[simulator].own_policies:
+        return _simulate_by_itself(simulator, platform, workload, policy, progress, slurm=slurm, folder=folder)
     chosen_policy = _policy(policy, seed, compatibility)
     choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
@@ -132,6 +141,11 @@ def simulate(
     ):
         if isinstance(chosen_policy, PolicyPair):
             chosen.run_pair(*chosen_policy.numbers, progress=progress)
+        elif simulator == "site":
+            raise OptionsError(
+                f"{_called(policy)} decides job by job, but platform {platform.name!r} has the rules of a site, under "
+                "which named policies are simulated only; --set site_rules=false simulates without them"
+            )
         elif isinstance(chosen_policy, OwnPriority):
             _run_priority(chosen, chosen_policy, progress)
         elif isinstance(chosen_policy, OwnPrediction):
@@ -140,6 +154,60 @@ def simulate(
             _run_function(chosen, chosen_policy, progress)
         trace: Trace = chosen.trace
         return trace
+
+
+def simulator_for(name: str, platform: Platform) -> str:
+    """Return the simulator that plays a machine: instead of ``"embedded"``, ``"site"`` where it has the rules of a site.
+
+    Parameters
+    ----------
+    name
+        The simulator that was asked for.
+
+    Raises
+    ------
+    OptionsError
+        If that one does not follow the rules that the machine has.
+    """
+    if platform.site is None or SIMULATORS[name].follows_site_rules or SIMULATORS[name].own_policies:
+        return name
+    if name == "embedded":
+        return "site"
+    raise OptionsError(
+        f"platform {platform.name!r} has the rules of a site, which simulator {name!r} does not follow; "
+        "--set site_rules=false simulates without them"
+    )
+
+
+def _simulate_by_itself(
+    name: str,
+    platform: Platform,
+    workload: Workload,
+    policy: str | Policy,
+    progress: Progress | None,
+    **choices: Any,
+) -> Trace:
+    """Simulate by a simulator that decides itself.
+
+    Raises
+    ------
+    DecisionError
+        If the policy is not one of its own.
+    """
+    kind = SIMULATORS[name]
+    if policy not in kind.own_policies:
+        raise DecisionError(
+            f"simulator {name!r} schedules by its own policy {' or '.join(map(repr, kind.own_policies))}, found "
+            f"{_called(policy)}; other policies need a simulator that carries out decisions, such as 'embedded'"
+        )
+    with contextlib.closing(kind.make(platform, workload, **choices)) as chosen:
+        chosen.run(policy, progress)
+        trace: Trace = chosen.trace
+        return trace
+
+
+def _called(policy: str | Policy) -> str:
+    return readable(repr(policy)) if isinstance(policy, str) else "a policy in Python"
 
 
 def _file(policy: str | Policy) -> Path | None:

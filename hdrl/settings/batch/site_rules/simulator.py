@@ -111,7 +111,8 @@ def run_times_s(platform: Platform, workload: Workload) -> tuple[NDArray[np.floa
     speed = platform.speed_flops[:, 0]
     if computes.any() and len(speed) and np.any(speed != speed[0]):
         raise SimulationError(f"platform {platform.name!r}: 'site' simulates jobs that compute on equal cores only")
-    if computes.any() and np.any(jobs["bandwidth_gbps"] > 0) and platform.rules is not None:
+    most_gbps = float(jobs["bandwidth_gbps"].max(initial=0.0)) * float(np.diff(platform.first_core_of_processor).max())
+    if computes.any() and most_gbps > platform.bandwidth_gbps.min() and platform.rules is not None:
         raise SimulationError(f"workload {workload.name!r}: 'site' does not simulate contention for memory bandwidth")
     run_s, return_code = np.zeros(len(jobs)), np.zeros(len(jobs), np.int32)
     flops = float(speed[0]) if len(speed) else 1.0

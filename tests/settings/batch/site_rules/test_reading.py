@@ -180,7 +180,10 @@ def test_jobs_that_no_partition_can_run_are_found(tmp_path: Path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"nodes": SITE["nodes"][:1], "partitions": {}, "downtimes": []}, r"has 6 nodes with 40 cores, but site.json has 4 with 32"),
+        (
+            {"nodes": SITE["nodes"][:1], "partitions": {}, "downtimes": []},
+            r"has 6 nodes with 40 cores, but site.json has 4 with 32",
+        ),
         ({"partitions": {"main": {"nodes": "x[1-3]"}}}, r"partition main names no node of the machine, but 'x1'"),
         ({"scheduler": {"SchedulerParameters": "bf_interval=often"}}, r"bf_interval='often', expected a whole number"),
         ({"scheduler": {"PriorityMaxAge": "old"}}, r"PriorityMaxAge is 'old', expected minutes"),

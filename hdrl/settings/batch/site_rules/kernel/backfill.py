@@ -248,7 +248,7 @@ def _plan(state, entry, may_wait):
     now, limit_s = s.message_s, limit_in(state, job, partition)
     window_end_s = _round_down(state, now + settings.bf_window_s)
     start_s = now
-    while start_s <= window_end_s:
+    while start_s <= window_end_s and start_s < NEVER:
         put_nodes_of(state, state.usable, job, partition)
         over_s = leave_out_reserved(state, state.usable, start_s, start_s + limit_s)
         later_s = min(_leave_out_planned(state, start_s, start_s + limit_s), over_s)

@@ -180,7 +180,8 @@ def start_job(state, entry, place):
     row.length_s = settings.launch_s + row.run_s
     if row.length_s > allowed_s:
         row.length_s = min(row.length_s, allowed_s + settings.kill_wait_s)
-    row.due_s, row.limit_end_s = s.message_s + row.length_s, s.message_s + row.limit_s
+    limit_s = min(row.limit_s, state.partitions[state.entries[entry].partition].max_time_s)
+    row.due_s, row.limit_end_s = s.message_s + row.length_s, s.message_s + limit_s
     place = s.n_running
     while place > 0 and state.jobs[state.running[place - 1]].limit_end_s > row.limit_end_s:
         state.running[place] = state.running[place - 1]
