@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import WorkloadError
+from hdrl.base.errors import SimulationError, WorkloadError
+from hdrl.batch import Platform
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
+from hdrl.settings.batch.site_rules.rules import rules_of
+from hdrl.settings.batch.site_rules.simulator import check_rules
 from hdrl.site.joining import Jobs
 from hdrl.site.records import Dump
 
@@ -176,3 +179,19 @@ def partitions_of(conf: SiteConf, dump: Dump, jobs: Jobs) -> SiteConf:
     used = np.unique(jobs.records["partition"])
     found = {texts[number]: Partition() for number in used.tolist() if number >= 0}
     return replace(conf, partitions=found)
+
+
+def ruled(platform: Platform, conf: SiteConf) -> tuple[Platform, str]:
+    """Return the machine with the rules of its site, and why it has none if they cannot be simulated.
+
+    Parameters
+    ----------
+    platform
+        The machine, whose nodes are those of the site.
+    """
+    rules = rules_of(conf)
+    try:
+        check_rules(rules)
+    except SimulationError as error:
+        return platform, f"the rules of the site are left out of simulations: {error}"
+    return replace(platform, site=rules), ""

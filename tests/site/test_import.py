@@ -33,7 +33,7 @@ NodeSet=all Nodes=a[1-2],g1
 PartitionName=DEFAULT State=UP
 PartitionName=main Nodes=a[1-2] Default=YES MaxTime=1-00:00:00
 PartitionName=gpu Nodes=g1 MaxTime=UNLIMITED PriorityTier=3
-PartitionName=any Nodes=all MaxNodes=2
+PartitionName=any Nodes=all MaxNodes=3
 StoragePass=secret
 """
 HEADER = "JobID|User|Account|JobName|Partition|QOS|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|AllocTRES|State\n"

@@ -148,6 +148,22 @@ def _inputs(platform: Platform, workload: Workload) -> _Inputs:
     return _Inputs(platform, workload, rules, plain_jobs(workload) if workload.site is None else workload.site)
 
 
+def check_rules(rules: SiteRules) -> None:
+    """Refuse rules that are not simulated.
+
+    Raises
+    ------
+    SimulationError
+        If the site has such a one; the message names it.
+    """
+    if np.any(rules.partitions["preempt_mode"] != PreemptMode.OFF) or np.any(rules.qos["preempts"] != 0):
+        raise SimulationError("'site' does not simulate preemption yet")
+    if np.any(rules.outages["is_drain"] == 0):
+        raise SimulationError("'site' does not simulate failures of nodes yet, only drains")
+    if rules.weights.fairshare:
+        raise SimulationError("'site' does not compute fair share yet (PriorityWeightFairshare)")
+
+
 def _check(inputs: _Inputs) -> None:
     """Refuse what is not simulated.
 
@@ -158,13 +174,10 @@ def _check(inputs: _Inputs) -> None:
     """
     rules, asked = inputs.rules, inputs.asked
     if not np.array_equal(rules.nodes["cores"], _cores_of_nodes(inputs.platform)):
-        raise SimulationError(f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores")
-    if np.any(rules.partitions["preempt_mode"] != PreemptMode.OFF) or np.any(rules.qos["preempts"] != 0):
-        raise SimulationError("'site' does not simulate preemption yet")
-    if np.any(rules.outages["is_drain"] == 0):
-        raise SimulationError("'site' does not simulate failures of nodes yet, only drains")
-    if rules.weights.fairshare:
-        raise SimulationError("'site' does not compute fair share yet (PriorityWeightFairshare)")
+        raise SimulationError(
+            f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores"
+        )
+    check_rules(rules)
     if np.any(asked.jobs["het_group"] >= 0):
         raise SimulationError("'site' does not simulate heterogeneous jobs yet")
 
@@ -209,7 +222,9 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     sizes["n_segments"] = 2 * n_planned + 2
     sizes["n_users"] = int(max(given["jobs"]["user"].max(initial=-1) + 1, 1))
     margin = inputs.platform.n_cores + 64
-    sizes["n_dates"] = 3 * n_jobs + 2 * (len(rules.reservations) + len(rules.outages) + len(asked.dependencies)) + margin
+    sizes["n_dates"] = (
+        3 * n_jobs + 2 * (len(rules.reservations) + len(rules.outages) + len(asked.dependencies)) + margin
+    )
     sizes["n_pair_log"] = sizes["n_core_log"] = 2 * n_jobs + margin
     sizes["n_log"] = 2 * n_jobs + 2 * margin
     scalars = np.zeros(1, arrays.SCALARS_DTYPE)
@@ -393,7 +408,12 @@ class SiteSimulator:
         self._state: SiteState | None = None
 
     def run_pair(
-        self, job_key: int, core_key: int, backfilling: int = kernel_codes.NO_BACKFILLING, *, progress: Progress | None = None
+        self,
+        job_key: int,
+        core_key: int,
+        backfilling: int = kernel_codes.NO_BACKFILLING,
+        *,
+        progress: Progress | None = None,
     ) -> None:
         """Simulate from date 0 to the end under a priority.
 
@@ -429,7 +449,9 @@ class SiteSimulator:
         stuck = np.flatnonzero(state.jobs["state"] == codes.WAITING)
         if len(stuck):
             name = self.workload.job_ids[stuck[0]]
-            raise SimulationError(f"deadlock: {len(stuck)} jobs wait and none can ever start, for instance job {name!r}")
+            raise SimulationError(
+                f"deadlock: {len(stuck)} jobs wait and none can ever start, for instance job {name!r}"
+            )
 
     @property
     def trace(self) -> Trace:

@@ -366,7 +366,9 @@ def run_cycle(state):
     _arrange(state)
     # What comes after the last job that fits at all needs no plan, as nothing will start there.
     n = s.n_queue
-    while n > 0 and not (may_run(state, state.entries[state.ordered[n - 1]].job) and _fits_now(state, state.ordered[n - 1])):
+    while n > 0 and not (
+        may_run(state, state.entries[state.ordered[n - 1]].job) and _fits_now(state, state.ordered[n - 1])
+    ):
         n -= 1
     if n == 0:
         return

@@ -186,15 +186,11 @@ ENTRY_DTYPE = record_dtype([("job", np.int32), ("partition", np.int32), ("priori
 PAIR_DTYPE = record_dtype([("node", np.int32), ("cores", np.int32)])
 """A node of a job that runs or ran, and how many cores it has there."""
 
-DEPENDENCY_DTYPE = record_dtype(
-    [("job", np.int32), ("on", np.int32), ("kind", np.int8), ("delay_s", np.float64)]
-)
+DEPENDENCY_DTYPE = record_dtype([("job", np.int32), ("on", np.int32), ("kind", np.int8), ("delay_s", np.float64)])
 """A dependency, as `site_rules.model.DEPENDENCY_DTYPE`, ordered by ``job``."""
 
 RESERVATION_DTYPE = record_dtype([("start_s", np.float64), ("end_s", np.float64)])
-OUTAGE_DTYPE = record_dtype(
-    [("node", np.int32), ("start_s", np.float64), ("end_s", np.float64), ("is_drain", np.int8)]
-)
+OUTAGE_DTYPE = record_dtype([("node", np.int32), ("start_s", np.float64), ("end_s", np.float64), ("is_drain", np.int8)])
 LIMIT_DTYPE = record_dtype(
     [
         ("parent", np.int32),
