@@ -119,7 +119,7 @@ def test_what_slurm_conf_says(tmp_path: Path):
     assert conf.nodes[1].features == ("fast", "new")
     assert conf.partitions["main"].max_time_s == 86400
     assert conf.partitions["gpu"].max_time_s is None
-    assert (conf.partitions["gpu"].tier, conf.partitions["any"].max_nodes) == (3, 2)
+    assert (conf.partitions["gpu"].tier, conf.partitions["any"].max_nodes) == (3, 3)
     assert conf.nodes_of("any") == {"a1", "a2", "g1"}
     assert not conf.counts_memory
     assert conf.scheduler == {"SelectTypeParameters": "CR_Core", "SchedulerParameters": "bf_interval=30,bf_continue"}

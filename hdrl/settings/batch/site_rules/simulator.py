@@ -279,7 +279,7 @@ def _limits(rules: SiteRules) -> dict[str, NDArray[Any]]:
 
 
 def _numbered(first: NDArray[np.int32], second: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
-    """Number pairs of numbers; return the number of each row, and how many there are."""
+    """Return the number of each pair of numbers, and how many pairs there are."""
     if not len(first):
         return np.zeros(0, np.int32), 0
     pairs, number = np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)

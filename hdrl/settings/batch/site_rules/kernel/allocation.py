@@ -132,6 +132,7 @@ def _take(state, n_sets, row, is_whole, n_nodes, max_nodes, least):
     """Take nodes from the sets until a job has what it needs; return whether it has."""
     s = state.scalars[0]
     s.n_selected = 0
+    none, one_more = np.int64(0), np.int64(1)
     n_cores = row.n_requested
     while max_nodes > 0:
         best = _best_set(state, n_sets, n_cores, n_nodes)
@@ -150,7 +151,8 @@ def _take(state, n_sets, row, is_whole, n_nodes, max_nodes, least):
             if offered < least:
                 continue
             if not is_whole:  # the other nodes that it must have need a core each
-                offered = min(offered, max(n_cores - max(n_nodes - 1, 0), 1))
+                n_others = max(n_nodes - one_more, none)
+                offered = min(offered, max(n_cores - n_others, one_more))
             state.selected[s.n_selected].node = node
             state.selected[s.n_selected].cores = offered
             s.n_selected += 1
@@ -193,7 +195,7 @@ def choose_nodes(state, job, partition, usable, free, free_mib, free_gpus):
     max_nodes = np.int64(state.partitions[partition].max_nodes)
     if max_nodes < 0:
         max_nodes = state.settings[0].n_nodes
-    least = 1
+    least = np.int32(1)
     while True:
         n_sets = _form_sets(state, usable, least)
         if n_sets == 0:
@@ -207,7 +209,7 @@ def choose_nodes(state, job, partition, usable, free, free_mib, free_gpus):
         for i in range(n_sets):
             for node in range(state.sets[i].first, state.sets[i].last + 1):
                 smallest = min(smallest, state.offered[node])
-        least = smallest + 1
+        least = np.int32(smallest + 1)
 
 
 @jit

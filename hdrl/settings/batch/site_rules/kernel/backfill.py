@@ -170,6 +170,40 @@ def _expected_end_s(state, job):
 
 
 @jit
+def _n_free_on_usable(state):
+    """Return how many cores are free on the usable nodes."""
+    n = np.int64(0)
+    for node in range(state.settings[0].n_nodes):
+        if state.free[node] > 0 and has_node(state.usable, node):
+            n += state.free[node]
+    return n
+
+
+@jit
+def _release_next(state, place, window_s):
+    """Give back what running jobs hold on the usable nodes that end next, and within a window after the first of them.
+
+    Returns
+    -------
+    tuple of int
+        The place of the next running job, the last job that was released (-1: none), and how many cores were.
+    """
+    n_running, jobs = state.scalars[0].n_running, state.jobs
+    until_s, last, n_released = NEVER, np.int64(-1), np.int64(0)
+    while place < n_running and jobs[state.running[place]].limit_end_s <= until_s:
+        job = np.int64(state.running[place])
+        place += 1
+        n = _n_on_usable(state, job)
+        if n > 0:
+            release_later(state, job)
+            n_released += n
+            if last < 0:
+                until_s = jobs[job].limit_end_s + window_s
+            last = job
+    return place, last, n_released
+
+
+@jit
 def _earliest_s(state, job, partition, may_wait):
     """Choose nodes for a job among the usable ones, as running jobs reach their limits.
 
@@ -178,43 +212,26 @@ def _earliest_s(state, job, partition, may_wait):
     float
         The first date at which it fits, infinity if it never does.
     """
-    s, settings = state.scalars[0], state.settings[0]
-    n_needed, n_free = state.jobs[job].n_requested, np.int64(0)
-    for node in range(settings.n_nodes):
-        if state.free[node] > 0 and has_node(state.usable, node):
-            n_free += state.free[node]
-    if n_free >= n_needed and choose_nodes(
-        state, job, partition, state.usable, state.free, state.free_mib, state.free_gpus
-    ):
+    s, usable = state.scalars[0], state.usable
+    n_needed, n_free = state.jobs[job].n_requested, _n_free_on_usable(state)
+    if n_free >= n_needed and choose_nodes(state, job, partition, usable, state.free, state.free_mib, state.free_gpus):
         return s.message_s
     if not may_wait:
         return NEVER
-    for node in range(settings.n_nodes):
+    for node in range(state.settings[0].n_nodes):
         state.later[node] = state.free[node]
         state.later_mib[node] = state.free_mib[node]
         state.later_gpus[node] = state.free_gpus[node]
-    window_s = FIRST_WINDOW_S if settings.discipline == codes.SLURM else 0.0
+    window_s = FIRST_WINDOW_S if state.settings[0].discipline == codes.SLURM else 0.0
     place = np.int64(0)
     while place < s.n_running:
-        first, last = np.int64(-1), np.int64(-1)
-        while place < s.n_running:
-            other = np.int64(state.running[place])
-            place += 1
-            n = _n_on_usable(state, other)
-            if n > 0:
-                release_later(state, other)
-                n_free += n
-                first = other if first < 0 else first
-                last = other
-            if last >= 0 and place < s.n_running:
-                end_s = state.jobs[state.running[place]].limit_end_s
-                if end_s > state.jobs[first].limit_end_s + window_s:
-                    break
+        place, last, n_released = _release_next(state, place, window_s)
         if last < 0:
             return NEVER
         window_s *= 2.0
+        n_free += n_released
         if n_free >= n_needed and choose_nodes(
-            state, job, partition, state.usable, state.later, state.later_mib, state.later_gpus
+            state, job, partition, usable, state.later, state.later_mib, state.later_gpus
         ):
             return _expected_end_s(state, last)
     return NEVER
@@ -353,6 +370,18 @@ def _may_reserve(state, entry):
 
 
 @jit
+def _n_to_plan(state):
+    """Return how many jobs are to be planned: none after the last one that fits, as nothing will start there."""
+    n = state.scalars[0].n_queue
+    while n > 0:
+        entry = state.ordered[n - 1]
+        if may_run(state, state.entries[entry].job) and _fits_now(state, entry):
+            return n
+        n -= 1
+    return n
+
+
+@jit
 def run_cycle(state):
     """Plan the queue anew, and start what fits without delaying what is planned before it."""
     s, settings = state.scalars[0], state.settings[0]
@@ -364,12 +393,7 @@ def run_cycle(state):
         for user in range(len(state.user_tests)):
             state.user_tests[user] = 0
     _arrange(state)
-    # What comes after the last job that fits at all needs no plan, as nothing will start there.
-    n = s.n_queue
-    while n > 0 and not (
-        may_run(state, state.entries[state.ordered[n - 1]].job) and _fits_now(state, state.ordered[n - 1])
-    ):
-        n -= 1
+    n = _n_to_plan(state)
     if n == 0:
         return
     _begin_map(state)

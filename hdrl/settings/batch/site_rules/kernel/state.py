@@ -175,10 +175,12 @@ JOB_DTYPE = record_dtype(
         ("n_cores", np.int32),
     ]
 )
-"""A job, in the order of the workload. The names of the first are those that job keys read. Plans expect that it
-ends ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never). ``entry`` in which of its
-partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends, ``length_s`` after its start; ``limit_end_s`` when it
-would end at its limit; its nodes are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones."""
+"""A job, in the order of the workload. The names of the first are those that job keys read.
+
+Plans expect that it ends ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
+``entry`` in which of its partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends,
+``length_s`` after its start; ``limit_end_s`` when it would end at its limit; its nodes are ``n_pairs`` rows of the
+pairs, its cores ``n_cores`` of the allocated ones."""
 
 ENTRY_DTYPE = record_dtype([("job", np.int32), ("partition", np.int32), ("priority", np.float64)])
 """A job in one of its partitions: what the queue holds; the highest priority is served first."""
@@ -287,9 +289,9 @@ def smallest_state() -> SiteState:
     """Return the state of a machine of one core without jobs."""
     names = ("one", "n_nodes", "n_words", "n_cores", "n_partitions", "n_features", "n_users", "n_segments", "n_dropped")
     sizes = dict.fromkeys(names, 1)
-    none = ("n_reservations", "n_outages", "n_jobs", "n_entries", "n_dependencies", "n_arrays")
-    none += ("n_qos", "n_accounts", "n_qos_users", "n_account_users")
-    sizes |= dict.fromkeys(none, 0) | dict.fromkeys(("n_pair_log", "n_core_log", "n_log", "n_dates"), 1)
+    none = ("reservations", "outages", "jobs", "entries", "dependencies", "arrays", "qos", "accounts")
+    sizes |= dict.fromkeys([f"n_{name}" for name in (*none, "qos_users", "account_users")], 0)
+    sizes |= dict.fromkeys(("n_pair_log", "n_core_log", "n_log", "n_dates"), 1)
     settings = np.zeros(1, dtype=SETTINGS_DTYPE)
     settings["discipline"] = NOTHING
     return new_arrays(SiteState, sizes, {"settings": settings})
