@@ -78,7 +78,7 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
     while place < len(words):
         word = words[place]
         place += 1
-        if not word.startswith("-") or word == "-":
+        if not word.startswith("-") or word == "-" or word.startswith("--wrap"):
             return  # the script: what follows are its own arguments
         key, has_value, value = word.partition("=")
         if not word.startswith("--"):
