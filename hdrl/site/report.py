@@ -140,7 +140,8 @@ def _is_far(one: Replay) -> bool:
 def _verdict(replays: Replays) -> tuple[str, str]:
     """Say how far the nearest replay is from what happened, and what that allows."""
     nearest = replays.nearest
-    names = " and ".join(one.policy for one in replays.replays)
+    *others, last = [one.policy for one in replays.replays] or [""]
+    names = f"{', '.join(others)} and {last}" if others else last
     if nearest is None:
         why = "nothing was replayed" if not replays.n_replayed else "too few jobs can be compared"
         return f"How far a replay is from what happened is unknown: {why}.", "Claim nothing on it yet."
