@@ -18,6 +18,7 @@ from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
+from hdrl.settings.batch.policies.on_sites import SITE_POLICIES
 from hdrl.settings.batch.policies.pairs import VOID, parts_of_name
 from hdrl.settings.batch.policies.predicted import Asking, OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
@@ -126,7 +127,7 @@ def simulate(
         If the platform has the rules of a site, and the simulator or the policy cannot follow them.
     """
     check_fits(workload, platform)
-    simulator = simulator_for(simulator, platform)
+    simulator = simulator_for(simulator, platform, policy)
     if SIMULATORS[simulator].own_policies:
         return _simulate_by_itself(simulator, platform, workload, policy, progress, slurm=slurm, folder=folder)
     chosen_policy = _policy(policy, seed, compatibility)
@@ -156,8 +157,19 @@ def simulate(
         return trace
 
 
-def simulator_for(name: str, platform: Platform) -> str:
-    """Return the simulator that plays a machine: instead of ``"embedded"``, ``"site"`` where it has the rules of a site.
+def needs_site(policy: object, platform: Platform) -> bool:
+    """Tell whether only the simulator `site` follows a policy, or the rules that a machine has.
+
+    Parameters
+    ----------
+    policy
+        In any form that `simulate` takes.
+    """
+    return platform.site is not None or (isinstance(policy, str) and policy in SITE_POLICIES)
+
+
+def simulator_for(name: str, platform: Platform, policy: object) -> str:
+    """Return the simulator that plays a policy on a machine: ``"site"`` instead of ``"embedded"`` where it is needed.
 
     Parameters
     ----------
@@ -167,12 +179,14 @@ def simulator_for(name: str, platform: Platform) -> str:
     Raises
     ------
     OptionsError
-        If that one does not follow the rules that the machine has.
+        If that one does not follow the rules that the machine has, or does not know the policy.
     """
-    if platform.site is None or SIMULATORS[name].follows_site_rules or SIMULATORS[name].own_policies:
+    if not needs_site(policy, platform) or SIMULATORS[name].follows_site_rules or SIMULATORS[name].own_policies:
         return name
     if name == "embedded":
         return "site"
+    if platform.site is None:
+        raise OptionsError(f"policy {policy!r} is simulated by 'site' or 'embedded' only, found simulator {name!r}")
     raise OptionsError(
         f"platform {platform.name!r} has the rules of a site, which simulator {name!r} does not follow; "
         "--set site_rules=false simulates without them"

@@ -14,6 +14,7 @@ from hdrl.compiled.cache import compile_once
 from hdrl.compiled.fields import grown, new_arrays
 from hdrl.compiled.lend import Lent
 from hdrl.settings.batch.kernel import codes as kernel_codes
+from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import (
     ENERGY_DTYPE,
@@ -53,6 +54,12 @@ _DISCIPLINES = {
     codes.SLURM_CYCLE: codes.SLURM,
 }
 """Discipline of each kind of backfilling."""
+
+_CORE_KEYS = (kernel_codes.CORE_HIGH_GFLOPS, kernel_codes.CORE_FIRST)
+_KNOWN = (
+    "'site' simulates 'slurm', 'multifactor' and the priorities of the literature, without predictions, gates, indices "
+    "or core selections; expected for instance 'sjf+easy'"
+)
 
 _KEYS = frozenset({*range(kernel_codes.JOB_FIRST, kernel_codes.JOB_GIVEN), codes.MULTIFACTOR})
 """The job keys that this simulator has: no random ones, and no indices."""
@@ -114,23 +121,30 @@ def run_times_s(platform: Platform, workload: Workload) -> tuple[NDArray[np.floa
     most_gbps = float(jobs["bandwidth_gbps"].max(initial=0.0)) * float(np.diff(platform.first_core_of_processor).max())
     if computes.any() and most_gbps > platform.bandwidth_gbps.min() and platform.rules is not None:
         raise SimulationError(f"workload {workload.name!r}: 'site' does not simulate contention for memory bandwidth")
-    run_s, return_code = np.zeros(len(jobs)), np.zeros(len(jobs), np.int32)
     flops = float(speed[0]) if len(speed) else 1.0
-    for profile in np.unique(jobs["profile"]):
-        mine = jobs["profile"] == profile
-        fixed_s, total_flop = 0.0, 0.0
-        for step in steps[workload.first_step[profile] : workload.first_step[profile + 1]]:
-            if step["kind"] == StepKind.DELAY:
-                fixed_s += float(step["amount"])
-            elif step["kind"] == StepKind.COMPUTE:
-                fixed_s += float(step["amount"]) / flops
-            elif step["kind"] == StepKind.COMPUTE_TOTAL:
-                total_flop += float(step["amount"])
-            if step["return_code"] != 0:
-                return_code[mine] = step["return_code"]
-                break
-        run_s[mine] = fixed_s + total_flop / flops / jobs["cores"][mine]
-    return run_s, return_code
+    fixed_s = np.where(steps["kind"] == StepKind.DELAY, steps["amount"], 0.0)
+    fixed_s += np.where(steps["kind"] == StepKind.COMPUTE, steps["amount"] / flops, 0.0)
+    shared_s = np.where(steps["kind"] == StepKind.COMPUTE_TOTAL, steps["amount"] / flops, 0.0)
+    first, n_steps = workload.first_step[:-1], len(steps)
+    # A step with a return code ends its profile.
+    fails = np.flatnonzero(steps["return_code"])
+    place = np.searchsorted(fails, first)
+    failed = np.append(fails, n_steps)[place]
+    has_failed = failed < workload.first_step[1:]
+    last = np.where(has_failed, failed + 1, workload.first_step[1:])
+    codes_of = np.where(has_failed, np.append(steps["return_code"], 0)[failed], 0).astype(np.int32)
+    profile = jobs["profile"]
+    run_s = _sums(fixed_s, first, last)[profile] + _sums(shared_s, first, last)[profile] / jobs["cores"]
+    return run_s, codes_of[profile]
+
+
+def _sums(values: NDArray[np.float64], first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the sum of each of some spans of values, in their order."""
+    total = np.zeros(len(first))
+    for step in range(int((last - first).max(initial=0))):
+        inside = first + step < last
+        total[inside] += values[(first + step)[inside]]
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +256,7 @@ def _settings(inputs: _Inputs, key: int, backfilling: int) -> NDArray[np.void]:
         s["key"] = kernel_codes.JOB_FIRST
     s["n_nodes"], s["n_partitions"] = len(rules.nodes), len(rules.partitions)
     s["n_words"], s["n_cores"] = max(1, -(-len(rules.nodes) // 64)), inputs.platform.n_cores
+    s["most_cores"] = rules.nodes["cores"].max(initial=1)
     s["counts_memory"] = rules.counts_memory and bool(np.any(inputs.workload.jobs["memory_mib"] > 0))
     names = arrays.SETTINGS_DTYPE.names or ()
     for one in (rules.scheduler, rules.weights):
@@ -422,7 +437,7 @@ class SiteSimulator:
         job_key
             Its number in `kernel.codes`, or ``MULTIFACTOR`` of `site_rules.codes`.
         core_key
-            Without meaning: nodes are chosen as Slurm does.
+            The default one, as nodes are chosen as Slurm does.
         backfilling
             Its number in `kernel.codes`, or ``SLURM_CYCLE`` of `site_rules.codes`.
         progress
@@ -433,9 +448,8 @@ class SiteSimulator:
         SimulationError
             If the simulator does not know the priority, or if jobs wait and nothing will ever happen again.
         """
-        del core_key
-        if job_key not in _KEYS or backfilling not in _DISCIPLINES:
-            raise SimulationError("'site' simulates 'slurm', 'multifactor' and the priorities of the literature only")
+        if job_key not in _KEYS or backfilling not in _DISCIPLINES or core_key not in _CORE_KEYS:
+            raise SimulationError(_KNOWN)
         state = new_site_state(self._inputs, job_key, backfilling)
         margin = int(state.settings["n_cores"][0]) + 64 + len(state.dependencies)
         status = codes.PAUSED
@@ -517,16 +531,18 @@ def _trace(inputs: _Inputs, state: SiteState) -> Trace:
 
 
 def site_simulator(
-    platform: Platform, workload: Workload, *, compatibility: str | None = None, **others: Any
+    platform: Platform, workload: Workload, *, compatibility: str | None = None, rule: Rule = NO_RULE, **others: Any
 ) -> SiteSimulator:
     """Return the simulator `site`; it needs no files, and accounts for no energy.
 
     Raises
     ------
     SimulationError
-        If it is to behave like another system.
+        If it is to behave like another system, or if a policy has predictions, an index or a gate.
     """
     del others
+    if rule != NO_RULE:
+        raise SimulationError(_KNOWN)
     if compatibility is not None:
         raise SimulationError(f"'site' has no compatibility mode {compatibility!r}")
     return SiteSimulator(platform, workload)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hdrl.compiled.bits import number, without_lowest
 from hdrl.compiled.jit import jit
 
 _ONE = np.uint64(1)
@@ -35,6 +36,18 @@ def drop_node(words, node):
 
 
 @jit
+def n_cores_of(state, usable, free):
+    """Return how many cores some nodes have free."""
+    total = np.int64(0)
+    for word in range(state.settings[0].n_words):
+        bits = usable[word]
+        while bits != _NONE:
+            total += free[number(word, bits)]
+            bits = without_lowest(bits)
+    return total
+
+
+@jit
 def _offer(state, job, is_whole, usable, free, free_mib, free_gpus):
     """Write how many cores each usable node can give to a job; return how many all of them can."""
     row = state.jobs[job]
@@ -42,12 +55,9 @@ def _offer(state, job, is_whole, usable, free, free_mib, free_gpus):
     total = 0
     for word in range(state.settings[0].n_words):
         bits = usable[word]
-        if bits == _NONE:
-            continue
-        first = word << 6
-        for node in range(first, min(first + 64, state.settings[0].n_nodes)):
-            if (bits >> np.uint64(node & _MASK)) & _ONE == _NONE:
-                continue
+        while bits != _NONE:
+            node = number(word, bits)
+            bits = without_lowest(bits)
             n = free[node]
             if n > 0 and is_whole and n < state.nodes[node].cores:
                 n = 0
@@ -69,11 +79,10 @@ def _form_sets(state, usable, least):
     before = -2
     for word in range(state.settings[0].n_words):
         bits = usable[word]
-        if bits == _NONE:
-            continue
-        first = word << 6
-        for node in range(first, min(first + 64, state.settings[0].n_nodes)):
-            if (bits >> np.uint64(node & _MASK)) & _ONE == _NONE or state.offered[node] < least:
+        while bits != _NONE:
+            node = number(word, bits)
+            bits = without_lowest(bits)
+            if state.offered[node] < least:
                 continue
             weight = state.nodes[node].weight
             if before == node - 1 and state.sets[n_sets - 1].weight == weight:

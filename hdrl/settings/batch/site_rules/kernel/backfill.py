@@ -11,10 +11,11 @@ import math
 
 import numpy as np
 
+from hdrl.compiled.bits import n_of
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes as kernel_codes
 from hdrl.settings.batch.site_rules import codes
-from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes, has_node, release_later
+from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes, has_node, n_cores_of, release_later
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
 from hdrl.settings.batch.site_rules.kernel.priority import comes_before
@@ -116,32 +117,37 @@ def _gains(state, segment, following):
 
 
 @jit
-def _leave_out_planned(state, start_s, end_s):
-    """Take the nodes that are reserved within a time out of the usable ones.
+def _leave_out_planned(state, start_s, end_s, n_needed):
+    """Take the nodes that are reserved within a time out of the usable ones, as long as enough nodes are left.
 
     Returns
     -------
     float
         The next date at which there may be others, infinity if there is none.
     """
-    n_words = state.settings[0].n_words
+    s, n_words = state.scalars[0], state.settings[0].n_words
     for word in range(n_words):
         state.tried[word] = state.usable[word]
+    while state.segments[s.segment].end_s <= start_s and state.segments[s.segment].next >= 0:
+        s.segment = state.segments[s.segment].next
     later_s = NEVER
-    segment = np.int64(0)
+    segment = s.segment
     while segment >= 0:
         one = state.segments[segment]
         following = np.int64(one.next)
-        if one.end_s > start_s and following >= 0 and later_s == NEVER and _gains(state, segment, following):
+        if following >= 0 and later_s == NEVER and _gains(state, segment, following):
             later_s = one.end_s
-        if one.end_s > start_s:
-            # A job that ends when a span begins meets it in Slurm.
-            if one.begin_s > end_s or (one.begin_s == end_s and state.settings[0].discipline != codes.SLURM):
-                if later_s == NEVER and following >= 0 and state.segments[following].next >= 0:
-                    later_s = state.segments[following].end_s
-                return later_s
-            for word in range(n_words):
-                state.usable[word] &= state.segment_nodes[segment, word]
+        # A job that ends when a span begins meets it in Slurm.
+        if one.begin_s > end_s or (one.begin_s == end_s and state.settings[0].discipline != codes.SLURM):
+            if later_s == NEVER and following >= 0 and state.segments[following].next >= 0:
+                later_s = state.segments[following].end_s
+            return later_s
+        n_left = np.int64(0)
+        for word in range(n_words):
+            state.usable[word] &= state.segment_nodes[segment, word]
+            n_left += n_of(state.usable[word])
+        if n_left < n_needed and later_s < NEVER:
+            return later_s
         segment = following
     return later_s
 
@@ -167,16 +173,6 @@ def _expected_end_s(state, job):
     if end_s <= now:
         end_s = max(end_s + settings.over_time_limit_s + settings.kill_wait_s, now + 1.0)
     return end_s
-
-
-@jit
-def _n_free_on_usable(state):
-    """Return how many cores are free on the usable nodes."""
-    n = np.int64(0)
-    for node in range(state.settings[0].n_nodes):
-        if state.free[node] > 0 and has_node(state.usable, node):
-            n += state.free[node]
-    return n
 
 
 @jit
@@ -213,7 +209,10 @@ def _earliest_s(state, job, partition, may_wait):
         The first date at which it fits, infinity if it never does.
     """
     s, usable = state.scalars[0], state.usable
-    n_needed, n_free = state.jobs[job].n_requested, _n_free_on_usable(state)
+    n_needed = state.jobs[job].n_requested
+    if n_cores_of(state, usable, state.all_free) < n_needed:
+        return NEVER
+    n_free = n_cores_of(state, usable, state.free)
     if n_free >= n_needed and choose_nodes(state, job, partition, usable, state.free, state.free_mib, state.free_gpus):
         return s.message_s
     if not may_wait:
@@ -248,10 +247,12 @@ def _plan(state, entry, may_wait):
     now, limit_s = s.message_s, limit_in(state, job, partition)
     window_end_s = _round_down(state, now + settings.bf_window_s)
     start_s = now
+    n_nodes = -(-state.jobs[job].n_requested // settings.most_cores)  # at least
+    s.segment = 0
     while start_s <= window_end_s and start_s < NEVER:
         put_nodes_of(state, state.usable, job, partition)
         over_s = leave_out_reserved(state, state.usable, start_s, start_s + limit_s)
-        later_s = min(_leave_out_planned(state, start_s, start_s + limit_s), over_s)
+        later_s = min(_leave_out_planned(state, start_s, start_s + limit_s, n_nodes), over_s)
         found_s = max(_earliest_s(state, job, partition, may_wait), start_s)
         if found_s <= now:
             start_job(state, entry, 0)

@@ -44,6 +44,7 @@ SCALARS_DTYPE = record_dtype(
         ("n_computing", np.int64),
         ("n_passes", np.int64),
         ("n_cycles", np.int64),
+        ("segment", np.int64),
         ("priority_date", np.float64),
         ("decayed_s", np.float64),
         ("time_computing_s", np.float64),
@@ -53,7 +54,8 @@ SCALARS_DTYPE = record_dtype(
 )
 """What there is one of. ``message_s`` is the date now; the names of the first two are those that job keys read.
 ``is_cycling``: the last backfill cycle left jobs waiting, so that the next ones follow at the interval;
-``n_selected`` how many nodes `allocation.choose_nodes` has chosen; ``n_segments`` of the time map; ``priority_date``
+``n_selected`` how many nodes `allocation.choose_nodes` has chosen; ``n_segments`` of the time map, and in which one the
+plan of a job has come; ``priority_date``
 when priorities are computed next, ``decayed_s`` when usage was last brought up to date."""
 
 SETTINGS_DTYPE = record_dtype(
@@ -65,6 +67,7 @@ SETTINGS_DTYPE = record_dtype(
         ("n_words", np.int64),
         ("n_partitions", np.int64),
         ("n_cores", np.int64),
+        ("most_cores", np.int64),
         ("counts_memory", np.int64),
         ("sched_interval_s", np.float64),
         ("default_queue_depth", np.int64),
@@ -94,8 +97,9 @@ SETTINGS_DTYPE = record_dtype(
         ("qos", np.float64),
     ]
 )
-"""What does not change: discipline and priority, sizes, `SchedulerParameters`, `PriorityWeights`. ``max_reserve_part``
-is how many jobs of a partition are planned (0: all), ``order_key`` in which order EASY tries jobs that may overtake."""
+"""What does not change: discipline and priority, sizes (``most_cores`` of a node), `SchedulerParameters`,
+`PriorityWeights`. ``max_reserve_part`` is how many jobs of a partition are planned (0: all), ``order_key`` in which
+order EASY tries jobs that may overtake."""
 
 NODE_DTYPE = record_dtype(
     [
