@@ -162,6 +162,22 @@ def _inputs(platform: Platform, workload: Workload) -> _Inputs:
     return _Inputs(platform, workload, rules, plain_jobs(workload) if workload.site is None else workload.site)
 
 
+def check_rules(rules: SiteRules) -> None:
+    """Refuse rules that are not simulated.
+
+    Raises
+    ------
+    SimulationError
+        If the site has such a one; the message names it.
+    """
+    if np.any(rules.partitions["preempt_mode"] != PreemptMode.OFF) or np.any(rules.qos["preempts"] != 0):
+        raise SimulationError("'site' does not simulate preemption yet")
+    if np.any(rules.outages["is_drain"] == 0):
+        raise SimulationError("'site' does not simulate failures of nodes yet, only drains")
+    if rules.weights.fairshare:
+        raise SimulationError("'site' does not compute fair share yet (PriorityWeightFairshare)")
+
+
 def _check(inputs: _Inputs) -> None:
     """Refuse what is not simulated.
 
@@ -175,12 +191,7 @@ def _check(inputs: _Inputs) -> None:
         raise SimulationError(
             f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores"
         )
-    if np.any(rules.partitions["preempt_mode"] != PreemptMode.OFF) or np.any(rules.qos["preempts"] != 0):
-        raise SimulationError("'site' does not simulate preemption yet")
-    if np.any(rules.outages["is_drain"] == 0):
-        raise SimulationError("'site' does not simulate failures of nodes yet, only drains")
-    if rules.weights.fairshare:
-        raise SimulationError("'site' does not compute fair share yet (PriorityWeightFairshare)")
+    check_rules(rules)
     if np.any(asked.jobs["het_group"] >= 0):
         raise SimulationError("'site' does not simulate heterogeneous jobs yet")
 
