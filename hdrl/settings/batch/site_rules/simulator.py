@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base import elementary
 from hdrl.base.errors import SimulationError, WorkloadError
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.fields import grown, new_arrays
@@ -174,8 +176,6 @@ def check_rules(rules: SiteRules) -> None:
         raise SimulationError("'site' does not simulate preemption yet")
     if np.any(rules.outages["is_drain"] == 0):
         raise SimulationError("'site' does not simulate failures of nodes yet, only drains")
-    if rules.weights.fairshare:
-        raise SimulationError("'site' does not compute fair share yet (PriorityWeightFairshare)")
 
 
 def _check(inputs: _Inputs) -> None:
@@ -228,6 +228,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
         sizes[size] = len(given[name])
     for name in ("reservations", "outages", "dependencies", "qos", "accounts", "qos_users", "account_users"):
         sizes[f"n_{name}"] = len(given[name])
+    sizes["n_ordered"], sizes["n_levels"] = len(rules.accounts), given["paths"].shape[1]
     n_planned = sizes["n_entries"]
     if settings[0]["discipline"] == codes.SLURM and settings[0]["bf_max_job_test"] > 0:
         n_planned = min(n_planned, int(settings[0]["bf_max_job_test"]))
@@ -242,7 +243,8 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     sizes["n_pair_log"] = sizes["n_core_log"] = 2 * n_jobs + margin
     sizes["n_log"] = 2 * n_jobs + 2 * margin
     scalars = np.zeros(1, arrays.SCALARS_DTYPE)
-    scalars["first_submit_s"] = jobs["submit_s"].min() if n_jobs else 0.0
+    scalars["first_submit_s"] = first_s = float(jobs["submit_s"].min()) if n_jobs else 0.0
+    scalars["decayed_s"] = math.floor(first_s / rules.weights.calc_period_s) * rules.weights.calc_period_s
     return new_arrays(SiteState, sizes, given | {"scalars": scalars})
 
 
@@ -263,6 +265,9 @@ def _settings(inputs: _Inputs, key: int, backfilling: int) -> NDArray[np.void]:
         for name in one.__dataclass_fields__:
             if name in names:
                 s[name] = getattr(one, name)
+    # A quantity that halves in half a life, after one period
+    halves = rules.weights.calc_period_s / rules.weights.half_life_s if rules.weights.half_life_s > 0 else 0.0
+    s["decay"] = float(elementary.exp(np.array([-math.log(2.0) * halves]))[0])
     s["kill_wait_s"], s["over_time_limit_s"] = rules.kill_wait_s, rules.over_time_limit_s
     if discipline != codes.SLURM:  # they plan exactly
         s["bf_resolution_s"], s["bf_window_s"], s["bf_max_job_test"] = 0.0, np.inf, 0
@@ -290,7 +295,38 @@ def _limits(rules: SiteRules) -> dict[str, NDArray[Any]]:
     largest = rules.qos["priority"].max(initial=0)
     qos["factor"] = rules.qos["priority"] / largest if largest > 0 else 0.0
     qos["parent"], accounts["parent"] = UNLIMITED, rules.accounts["parent"]
-    return {"qos": qos, "accounts": accounts}
+    accounts["shares"] = rules.accounts["shares"]
+    order = sorted(range(len(accounts)), key=lambda account: len(_accounts_above(rules, account)))
+    return {"qos": qos, "accounts": accounts, "account_order": np.array(order, np.int32)}
+
+
+def _accounts_above(rules: SiteRules, account: int) -> list[int]:
+    """Return an account and those above it, the highest one first.
+
+    Raises
+    ------
+    SimulationError
+        If it is its own ancestor.
+    """
+    above: list[int] = []
+    while account >= 0:
+        if account in above:
+            raise SimulationError(f"account {rules.account_names[account]!r} is its own ancestor")
+        above.insert(0, account)
+        account = int(rules.accounts["parent"][account])
+    return above
+
+
+def _users_of_accounts(rules: SiteRules, asked: NDArray[np.void], number: NDArray[np.int32], n: int) -> dict[str, Any]:
+    """Return users with their accounts, and the path from the root to each: accounts, then the user behind them all."""
+    users = np.zeros(n, arrays.USE_DTYPE)
+    users["account"][number] = asked["account"]
+    above = [_accounts_above(rules, int(account)) for account in users["account"]]
+    paths = np.full((n, max(map(len, above), default=0) + 1), UNLIMITED, np.int32)
+    for user, path in enumerate(above):
+        paths[user, : len(path)] = path
+        paths[user, len(path)] = len(rules.accounts) + user
+    return {"account_users": users, "paths": paths}
 
 
 def _numbered(first: NDArray[np.int32], second: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
@@ -344,7 +380,7 @@ def _jobs(inputs: _Inputs, settings: np.void) -> dict[str, NDArray[Any]]:
         "dependents": dependencies["job"][by_other].astype(np.int32),
         "arrays": _arrays_of_jobs(rows, asked),
         "qos_users": np.zeros(n_qos_users, arrays.USE_DTYPE),
-        "account_users": np.zeros(n_account_users, arrays.USE_DTYPE),
+        **_users_of_accounts(rules, asked, account_user, n_account_users),
     }
 
 
