@@ -21,7 +21,15 @@ from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
 from hdrl.settings.batch.site_rules.values import gres_gpus, memory_kb, minutes_s
 
 SCHEDULER_KEYS = (
-    *("SchedulerType", "SchedulerParameters", "SelectType", "SelectTypeParameters", "PriorityType", "PriorityFlags"),
+    *(
+        "AccountingStorageType",
+        "SchedulerType",
+        "SchedulerParameters",
+        "SelectType",
+        "SelectTypeParameters",
+        "PriorityType",
+        "PriorityFlags",
+    ),
     *(
         "PriorityCalcPeriod",
         "PriorityDecayHalfLife",

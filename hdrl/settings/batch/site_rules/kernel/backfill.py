@@ -291,13 +291,16 @@ def _meets_reservation(state, start_s, end_s):
 
 
 @jit
-def _fits_now(state, entry):
-    """Tell whether a job would fit now if nothing were planned."""
-    now, job, partition = state.scalars[0].message_s, state.entries[entry].job, state.entries[entry].partition
-    if state.partitions[partition].free_cores < state.jobs[job].n_requested:
+def _may_start(state, entry):
+    """Tell whether a job could start now, if nothing more than what is in the map were planned."""
+    s, job, partition = state.scalars[0], state.entries[entry].job, state.entries[entry].partition
+    if state.partitions[partition].free_cores < state.jobs[job].n_requested or not may_run(state, job):
         return False
+    end_s = s.message_s + limit_in(state, job, partition)
     put_nodes_of(state, state.usable, job, partition)
-    leave_out_reserved(state, state.usable, now, now + limit_in(state, job, partition))
+    leave_out_reserved(state, state.usable, s.message_s, end_s)
+    s.segment = 0
+    _leave_out_planned(state, s.message_s, end_s, 0)
     return choose_nodes(state, job, partition, state.usable, state.free, state.free_mib, state.free_gpus)
 
 
@@ -371,18 +374,6 @@ def _may_reserve(state, entry):
 
 
 @jit
-def _n_to_plan(state):
-    """Return how many jobs are to be planned: none after the last one that fits, as nothing will start there."""
-    n = state.scalars[0].n_queue
-    while n > 0:
-        entry = state.ordered[n - 1]
-        if may_run(state, state.entries[entry].job) and _fits_now(state, entry):
-            return n
-        n -= 1
-    return n
-
-
-@jit
 def run_cycle(state):
     """Plan the queue anew, and start what fits without delaying what is planned before it."""
     s, settings = state.scalars[0], state.settings[0]
@@ -394,19 +385,18 @@ def run_cycle(state):
         for user in range(len(state.user_tests)):
             state.user_tests[user] = 0
     _arrange(state)
-    n = _n_to_plan(state)
-    if n == 0:
-        return
     _begin_map(state)
-    n_tested = np.int64(0)
-    for i in range(n):
-        entry = state.ordered[i]
-        job, partition = state.entries[entry].job, state.entries[entry].partition
-        if state.jobs[job].is_queued == 0 or not may_run(state, job):
-            continue
-        if settings.bf_max_job_test > 0 and n_tested == settings.bf_max_job_test:
+    n, place, n_tested = s.n_queue, np.int64(0), np.int64(0)
+    while True:
+        # What comes after the last job that may start needs no plan, as nothing will start there.
+        while n > place and not _may_start(state, state.ordered[n - 1]):
+            n -= 1
+        if place == n or (settings.bf_max_job_test > 0 and n_tested == settings.bf_max_job_test):
             return
-        if _is_tested_enough(state, job, partition):
+        entry = state.ordered[place]
+        job, partition = state.entries[entry].job, state.entries[entry].partition
+        place += 1
+        if state.jobs[job].is_queued == 0 or not may_run(state, job) or _is_tested_enough(state, job, partition):
             continue
         n_tested += 1
         if _plan(state, entry, _may_reserve(state, entry)) == _PLANNED:
