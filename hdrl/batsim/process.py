@@ -40,8 +40,6 @@ class Process:
 
     Parameters
     ----------
-    command
-        The program and its arguments.
     log
         The file that gets all of its output.
 
