@@ -68,10 +68,15 @@ _KEYS = frozenset({*range(kernel_codes.JOB_FIRST, kernel_codes.JOB_GIVEN), codes
 
 
 def plain_rules(platform: Platform) -> SiteRules:
-    """Return the rules of a machine that has none: one partition of all nodes, Slurm's defaults."""
-    n_nodes = platform.n_nodes
+    """Return the rules of a machine that has none: one partition of all nodes, Slurm's defaults.
+
+    The processors of a machine that is one node are its nodes, as Slurm reserves whole nodes.
+    """
+    cores = _cores_of_nodes(platform)
+    n_nodes = len(cores)
     nodes = np.zeros(n_nodes, NODE_DTYPE)
-    nodes["cores"], nodes["memory_mib"], nodes["weight"] = _cores_of_nodes(platform), platform.memory_mib, 1
+    memory_mib = platform.memory_mib if platform.n_nodes > 1 else platform.memory_mib / n_nodes
+    nodes["cores"], nodes["memory_mib"], nodes["weight"] = cores, memory_mib, 1
     partitions = np.zeros(1, PARTITION_DTYPE)
     partitions["tier"], partitions["job_factor"], partitions["max_nodes"] = 1, 1, UNLIMITED
     partitions["max_time_s"], partitions["default_time_s"] = np.inf, np.inf
@@ -95,8 +100,10 @@ def plain_jobs(workload: Workload) -> SiteJobs:
 
 
 def _cores_of_nodes(platform: Platform) -> NDArray[np.int32]:
-    first = platform.first_core_of_processor[platform.first_processor_of_node]
-    return np.diff(first)
+    of_processors: NDArray[np.int32] = np.diff(platform.first_core_of_processor)
+    if platform.n_nodes == 1:
+        return of_processors
+    return np.add.reduceat(of_processors, platform.first_processor_of_node[:-1])
 
 
 def _as_bits(rows: NDArray[np.bool_], n_nodes: int) -> NDArray[np.uint64]:
@@ -187,7 +194,8 @@ def _check(inputs: _Inputs) -> None:
         If a site or a job has something that this simulator does not know.
     """
     rules, asked = inputs.rules, inputs.asked
-    if not np.array_equal(rules.nodes["cores"], _cores_of_nodes(inputs.platform)):
+    known = _cores_of_nodes(inputs.platform)
+    if not np.array_equal(rules.nodes["cores"], known) and rules.nodes["cores"].tolist() != [known.sum()]:
         raise SimulationError(
             f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores"
         )
@@ -205,7 +213,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     given["nodes"] = nodes = np.zeros(n_nodes, arrays.NODE_DTYPE)
     for name in ("cores", "gpus", "memory_mib", "weight"):
         nodes[name] = rules.nodes[name]
-    nodes["first_core"] = inputs.platform.first_core_of_processor[inputs.platform.first_processor_of_node[:-1]]
+    nodes["first_core"] = np.cumsum(rules.nodes["cores"]) - rules.nodes["cores"]
     for partition, of_nodes in enumerate(rules.partition_nodes):
         nodes["partitions"] |= of_nodes.astype(np.uint64) << np.uint64(partition)
     for name, column in (("free", "cores"), ("free_mib", "memory_mib"), ("free_gpus", "gpus")):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import OptionsError, SimulationError, WorkloadError
+from hdrl.batch import read_platform
 from hdrl.settings.batch.policies import simulate
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition
@@ -351,3 +352,12 @@ def test_slurm_starts_jobs_as_a_real_slurm_did(name: str, most_pairs: float, mos
     assert differs["slurm"] <= most_pairs
     assert abs(waits["slurm"]) <= most_wait
     assert differs["slurm"] < min(differs["fcfs+easy"], differs["fcfs+conservative"])
+
+
+def test_the_processors_of_a_machine_of_one_node_are_its_nodes():
+    jobs = replace(
+        workload({"run": 600}, {"at": 1, "cores": 4, "run": 60}, {"at": 2, "cores": 2, "run": 60}), site=None
+    )
+    platform = read_platform("homogeneous:4")
+    # The third job leaves the one core that the first one has; on one node it would wait for the second one, too.
+    assert simulate(platform, jobs, "slurm", energy=False).records["start_s"].tolist() == [0, 600, 30]

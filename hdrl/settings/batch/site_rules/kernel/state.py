@@ -185,9 +185,9 @@ JOB_DTYPE = record_dtype(
 
 Plans expect that it ends ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
 ``entry`` in which of its partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends,
-``length_s`` after its start, and whether it ``overruns`` its time; ``limit_end_s`` when it would end at its limit; until
-when its use has been ``charged_s``; its nodes are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated
-ones."""
+``length_s`` after its start, and whether it ``overruns`` its time; ``limit_end_s`` when it would end at its limit;
+until when its use has been ``charged_s``; its nodes are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the
+allocated ones."""
 
 ENTRY_DTYPE = record_dtype([("job", np.int32), ("partition", np.int32), ("priority", np.float64)])
 """A job in one of its partitions: what the queue holds; the highest priority is served first."""
