@@ -169,6 +169,36 @@ def cancel_job(state, job):
 
 
 @jit
+def _move_running(state, source, target):
+    one, other = state.running[source], state.running[target]
+    other.job, other.n_pairs = one.job, one.n_pairs
+    other.first_pair, other.limit_end_s = one.first_pair, one.limit_end_s
+
+
+@jit
+def _insert_running(state, job, limit_end_s):
+    """Put a job among those that run, by the ends of their limits."""
+    s, row = state.scalars[0], state.jobs[job]
+    place = s.n_running
+    while place > 0 and state.running[place - 1].limit_end_s > limit_end_s:
+        _move_running(state, place - 1, place)
+        place -= 1
+    one = state.running[place]
+    one.job, one.n_pairs, one.first_pair, one.limit_end_s = job, row.n_pairs, row.first_pair, limit_end_s
+    s.n_running += 1
+
+
+@jit
+def _remove_running(state, job):
+    s, place = state.scalars[0], 0
+    while state.running[place].job != job:
+        place += 1
+    s.n_running -= 1
+    for i in range(place, s.n_running):
+        _move_running(state, i + 1, i)
+
+
+@jit
 def start_job(state, entry, place):
     """Start a job on the selected nodes; return how many of its entries stood before a place in the queue."""
     s, settings, job = state.scalars[0], state.settings[0], state.entries[entry].job
@@ -183,13 +213,8 @@ def start_job(state, entry, place):
     if row.overruns != 0:
         row.length_s = min(row.length_s, allowed_s + settings.kill_wait_s)
     limit_s = min(row.limit_s, state.partitions[state.entries[entry].partition].max_time_s)
-    row.due_s, row.limit_end_s = s.message_s + row.length_s, s.message_s + limit_s
-    place = s.n_running
-    while place > 0 and state.jobs[state.running[place - 1]].limit_end_s > row.limit_end_s:
-        state.running[place] = state.running[place - 1]
-        place -= 1
-    state.running[place] = job
-    s.n_running += 1
+    row.due_s = s.message_s + row.length_s
+    _insert_running(state, job, s.message_s + limit_s)
     count_running(state, job, 1)
     add_event(state, row.due_s, codes.JOB_ENDS, job)
     log_machine(state)
@@ -204,12 +229,7 @@ def end_job(state, job, job_state):
     charge_at_end(state, job)
     hold_nodes(state, job, 1)
     free_cores(state, job)
-    place = 0
-    while state.running[place] != job:
-        place += 1
-    s.n_running -= 1
-    for i in range(place, s.n_running):
-        state.running[i] = state.running[i + 1]
+    _remove_running(state, job)
     count_running(state, job, -1)
     count_leaving(state, job)
     row.state, row.ended_s = job_state, s.message_s
