@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base import elementary
 from hdrl.base.errors import SimulationError, WorkloadError
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.fields import grown, new_arrays
@@ -66,10 +68,15 @@ _KEYS = frozenset({*range(kernel_codes.JOB_FIRST, kernel_codes.JOB_GIVEN), codes
 
 
 def plain_rules(platform: Platform) -> SiteRules:
-    """Return the rules of a machine that has none: one partition of all nodes, Slurm's defaults."""
-    n_nodes = platform.n_nodes
+    """Return the rules of a machine that has none: one partition of all nodes, Slurm's defaults.
+
+    The processors of a machine that is one node are its nodes, as Slurm reserves whole nodes.
+    """
+    cores = _cores_of_nodes(platform)
+    n_nodes = len(cores)
     nodes = np.zeros(n_nodes, NODE_DTYPE)
-    nodes["cores"], nodes["memory_mib"], nodes["weight"] = _cores_of_nodes(platform), platform.memory_mib, 1
+    memory_mib = platform.memory_mib if platform.n_nodes > 1 else platform.memory_mib / n_nodes
+    nodes["cores"], nodes["memory_mib"], nodes["weight"] = cores, memory_mib, 1
     partitions = np.zeros(1, PARTITION_DTYPE)
     partitions["tier"], partitions["job_factor"], partitions["max_nodes"] = 1, 1, UNLIMITED
     partitions["max_time_s"], partitions["default_time_s"] = np.inf, np.inf
@@ -93,8 +100,10 @@ def plain_jobs(workload: Workload) -> SiteJobs:
 
 
 def _cores_of_nodes(platform: Platform) -> NDArray[np.int32]:
-    first = platform.first_core_of_processor[platform.first_processor_of_node]
-    return np.diff(first)
+    of_processors: NDArray[np.int32] = np.diff(platform.first_core_of_processor)
+    if platform.n_nodes == 1:
+        return of_processors
+    return np.add.reduceat(of_processors, platform.first_processor_of_node[:-1])
 
 
 def _as_bits(rows: NDArray[np.bool_], n_nodes: int) -> NDArray[np.uint64]:
@@ -174,8 +183,6 @@ def check_rules(rules: SiteRules) -> None:
         raise SimulationError("'site' does not simulate preemption yet")
     if np.any(rules.outages["is_drain"] == 0):
         raise SimulationError("'site' does not simulate failures of nodes yet, only drains")
-    if rules.weights.fairshare:
-        raise SimulationError("'site' does not compute fair share yet (PriorityWeightFairshare)")
 
 
 def _check(inputs: _Inputs) -> None:
@@ -187,7 +194,8 @@ def _check(inputs: _Inputs) -> None:
         If a site or a job has something that this simulator does not know.
     """
     rules, asked = inputs.rules, inputs.asked
-    if not np.array_equal(rules.nodes["cores"], _cores_of_nodes(inputs.platform)):
+    known = _cores_of_nodes(inputs.platform)
+    if not np.array_equal(rules.nodes["cores"], known) and rules.nodes["cores"].tolist() != [known.sum()]:
         raise SimulationError(
             f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores"
         )
@@ -205,7 +213,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     given["nodes"] = nodes = np.zeros(n_nodes, arrays.NODE_DTYPE)
     for name in ("cores", "gpus", "memory_mib", "weight"):
         nodes[name] = rules.nodes[name]
-    nodes["first_core"] = inputs.platform.first_core_of_processor[inputs.platform.first_processor_of_node[:-1]]
+    nodes["first_core"] = np.cumsum(rules.nodes["cores"]) - rules.nodes["cores"]
     for partition, of_nodes in enumerate(rules.partition_nodes):
         nodes["partitions"] |= of_nodes.astype(np.uint64) << np.uint64(partition)
     for name, column in (("free", "cores"), ("free_mib", "memory_mib"), ("free_gpus", "gpus")):
@@ -228,6 +236,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
         sizes[size] = len(given[name])
     for name in ("reservations", "outages", "dependencies", "qos", "accounts", "qos_users", "account_users"):
         sizes[f"n_{name}"] = len(given[name])
+    sizes["n_ordered"], sizes["n_levels"] = len(rules.accounts), given["paths"].shape[1]
     n_planned = sizes["n_entries"]
     if settings[0]["discipline"] == codes.SLURM and settings[0]["bf_max_job_test"] > 0:
         n_planned = min(n_planned, int(settings[0]["bf_max_job_test"]))
@@ -242,7 +251,8 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     sizes["n_pair_log"] = sizes["n_core_log"] = 2 * n_jobs + margin
     sizes["n_log"] = 2 * n_jobs + 2 * margin
     scalars = np.zeros(1, arrays.SCALARS_DTYPE)
-    scalars["first_submit_s"] = jobs["submit_s"].min() if n_jobs else 0.0
+    scalars["first_submit_s"] = first_s = float(jobs["submit_s"].min()) if n_jobs else 0.0
+    scalars["decayed_s"] = math.floor(first_s / rules.weights.calc_period_s) * rules.weights.calc_period_s
     return new_arrays(SiteState, sizes, given | {"scalars": scalars})
 
 
@@ -263,6 +273,9 @@ def _settings(inputs: _Inputs, key: int, backfilling: int) -> NDArray[np.void]:
         for name in one.__dataclass_fields__:
             if name in names:
                 s[name] = getattr(one, name)
+    # A quantity that halves in half a life, after one period
+    halves = rules.weights.calc_period_s / rules.weights.half_life_s if rules.weights.half_life_s > 0 else 0.0
+    s["decay"] = float(elementary.exp(np.array([-math.log(2.0) * halves]))[0])
     s["kill_wait_s"], s["over_time_limit_s"] = rules.kill_wait_s, rules.over_time_limit_s
     if discipline != codes.SLURM:  # they plan exactly
         s["bf_resolution_s"], s["bf_window_s"], s["bf_max_job_test"] = 0.0, np.inf, 0
@@ -290,7 +303,38 @@ def _limits(rules: SiteRules) -> dict[str, NDArray[Any]]:
     largest = rules.qos["priority"].max(initial=0)
     qos["factor"] = rules.qos["priority"] / largest if largest > 0 else 0.0
     qos["parent"], accounts["parent"] = UNLIMITED, rules.accounts["parent"]
-    return {"qos": qos, "accounts": accounts}
+    accounts["shares"] = rules.accounts["shares"]
+    order = sorted(range(len(accounts)), key=lambda account: len(_accounts_above(rules, account)))
+    return {"qos": qos, "accounts": accounts, "account_order": np.array(order, np.int32)}
+
+
+def _accounts_above(rules: SiteRules, account: int) -> list[int]:
+    """Return an account and those above it, the highest one first.
+
+    Raises
+    ------
+    SimulationError
+        If it is its own ancestor.
+    """
+    above: list[int] = []
+    while account >= 0:
+        if account in above:
+            raise SimulationError(f"account {rules.account_names[account]!r} is its own ancestor")
+        above.insert(0, account)
+        account = int(rules.accounts["parent"][account])
+    return above
+
+
+def _users_of_accounts(rules: SiteRules, asked: NDArray[np.void], number: NDArray[np.int32], n: int) -> dict[str, Any]:
+    """Return users with their accounts, and the path from the root to each: accounts, then the user behind them all."""
+    users = np.zeros(n, arrays.USE_DTYPE)
+    users["account"][number] = asked["account"]
+    above = [_accounts_above(rules, int(account)) for account in users["account"]]
+    paths = np.full((n, max(map(len, above), default=0) + 1), UNLIMITED, np.int32)
+    for user, path in enumerate(above):
+        paths[user, : len(path)] = path
+        paths[user, len(path)] = len(rules.accounts) + user
+    return {"account_users": users, "paths": paths}
 
 
 def _numbered(first: NDArray[np.int32], second: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
@@ -344,7 +388,7 @@ def _jobs(inputs: _Inputs, settings: np.void) -> dict[str, NDArray[Any]]:
         "dependents": dependencies["job"][by_other].astype(np.int32),
         "arrays": _arrays_of_jobs(rows, asked),
         "qos_users": np.zeros(n_qos_users, arrays.USE_DTYPE),
-        "account_users": np.zeros(n_account_users, arrays.USE_DTYPE),
+        **_users_of_accounts(rules, asked, account_user, n_account_users),
     }
 
 

@@ -88,7 +88,7 @@ SETTINGS_DTYPE = record_dtype(
         ("max_age_s", np.float64),
         ("fairshare", np.float64),
         ("is_fair_tree", np.int64),
-        ("half_life_s", np.float64),
+        ("decay", np.float64),
         ("calc_period_s", np.float64),
         ("job_size", np.float64),
         ("favor_small", np.int64),
@@ -166,6 +166,7 @@ JOB_DTYPE = record_dtype(
         ("n_dependents", np.int32),
         ("state", np.int8),
         ("is_queued", np.int8),
+        ("overruns", np.int8),
         ("entry", np.int32),
         ("eligible_s", np.float64),
         ("start_s", np.float64),
@@ -173,6 +174,7 @@ JOB_DTYPE = record_dtype(
         ("due_s", np.float64),
         ("length_s", np.float64),
         ("limit_end_s", np.float64),
+        ("charged_s", np.float64),
         ("first_pair", np.int64),
         ("n_pairs", np.int32),
         ("first_core", np.int64),
@@ -183,8 +185,9 @@ JOB_DTYPE = record_dtype(
 
 Plans expect that it ends ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
 ``entry`` in which of its partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends,
-``length_s`` after its start; ``limit_end_s`` when it would end at its limit; its nodes are ``n_pairs`` rows of the
-pairs, its cores ``n_cores`` of the allocated ones."""
+``length_s`` after its start, and whether it ``overruns`` its time; ``limit_end_s`` when it would end at its limit;
+until when its use has been ``charged_s``; its nodes are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the
+allocated ones."""
 
 ENTRY_DTYPE = record_dtype([("job", np.int32), ("partition", np.int32), ("priority", np.float64)])
 """A job in one of its partitions: what the queue holds; the highest priority is served first."""
@@ -208,12 +211,29 @@ LIMIT_DTYPE = record_dtype(
         ("user_submitted", np.int64),
         ("cores", np.int64),
         ("jobs", np.int64),
+        ("shares", np.float64),
+        ("usage", np.float64),
+        ("level_share", np.float64),
+        ("share", np.float64),
+        ("effective", np.float64),
     ]
 )
-"""A QOS or an account: its parent (-1: none), priority as a share of the largest, limits (-1: none), and what runs."""
+"""A QOS or an account: its parent (-1: none), priority as a share of the largest, limits (-1: none), and what runs;
+then shares, core seconds used, and what `kernel.fairshare` makes of them."""
 
-USE_DTYPE = record_dtype([("cores", np.int64), ("jobs", np.int64), ("submitted", np.int64)])
-"""What a user has in a QOS or an account: cores and jobs that run, and jobs that wait or run."""
+USE_DTYPE = record_dtype(
+    [
+        ("cores", np.int64),
+        ("jobs", np.int64),
+        ("submitted", np.int64),
+        ("account", np.int32),
+        ("usage", np.float64),
+        ("level_share", np.float64),
+        ("factor", np.float64),
+    ]
+)
+"""What a user has in a QOS or an account: cores and jobs that run, and jobs that wait or run; in an account also its
+number (-1: none), core seconds used, and the factor of fair share."""
 
 ARRAY_DTYPE = record_dtype([("first_task", np.int32), ("limit", np.int32), ("n_active", np.int32)])
 """An array: its first task, how many may be queued or run at one time (-1: all), and how many are."""
@@ -263,6 +283,9 @@ class SiteState(NamedTuple):
     accounts: Annotated[Rows, own(LIMIT_DTYPE, "n_accounts")]
     qos_users: Annotated[Rows, own(USE_DTYPE, "n_qos_users")]
     account_users: Annotated[Rows, own(USE_DTYPE, "n_account_users")]
+    account_order: Annotated[Ints, shared(np.int32, "n_ordered")]  # parents before their children
+    paths: Annotated[Ints, shared(np.int32, "n_account_users", "n_levels")]  # accounts above users, and these
+    ranking: Annotated[Ints, own(np.int32, "n_account_users")]
     # Events: a heap of dates, and what happens then: kind * n_things + thing
     dates_s: Annotated[Floats, log(np.float64, "n_dates", counted_by="n_events")]
     events: Annotated[NDArray[np.int64], log(np.int64, "n_dates", counted_by="n_events")]
@@ -291,9 +314,20 @@ class SiteState(NamedTuple):
 
 def smallest_state() -> SiteState:
     """Return the state of a machine of one core without jobs."""
-    names = ("one", "n_nodes", "n_words", "n_cores", "n_partitions", "n_features", "n_users", "n_segments", "n_dropped")
+    names = (
+        "one",
+        "n_nodes",
+        "n_words",
+        "n_cores",
+        "n_partitions",
+        "n_features",
+        "n_users",
+        "n_segments",
+        "n_dropped",
+        "n_levels",
+    )
     sizes = dict.fromkeys(names, 1)
-    none = ("reservations", "outages", "jobs", "entries", "dependencies", "arrays", "qos", "accounts")
+    none = ("reservations", "outages", "jobs", "entries", "dependencies", "arrays", "qos", "accounts", "ordered")
     sizes |= dict.fromkeys([f"n_{name}" for name in (*none, "qos_users", "account_users")], 0)
     sizes |= dict.fromkeys(("n_pair_log", "n_core_log", "n_log", "n_dates"), 1)
     settings = np.zeros(1, dtype=SETTINGS_DTYPE)
