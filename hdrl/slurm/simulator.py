@@ -184,8 +184,8 @@ class SlurmSimulator:
         number = {job_id: k for k, job_id in enumerate(outcome.job_ids)}
         found = []
         for one in outcome.completions:
-            if one.state in ("COMPLETED", "FAILED") and one.start_s is not None:
-                k = number[one.job_id]
+            k = number.get(one.job_id)
+            if k in outcome.cpus and one.state in ("COMPLETED", "FAILED") and one.start_s is not None:
                 slowest = min(self._kind_of(name) for name in outcome.cpus[k])
                 found.append(one.end_s - one.start_s - self._submissions[k].run_s[slowest])
         return found
@@ -229,6 +229,8 @@ class SlurmSimulator:
             job = int(self._order[number[one.job_id]])
             if one.state not in _STATES or one.start_s is None:
                 raise SimulationError(f"Slurm: job {one.job_id} ended as {one.state}, expected {', '.join(_STATES)}")
+            if number[one.job_id] not in outcome.cpus:
+                raise SimulationError(f"Slurm: job {one.job_id} ended as {one.state} without running its script")
             row = records[job]
             row["state"] = _STATES[one.state]
             # Slurm's dates are whole seconds, so that a job could seem to start before its submission.
