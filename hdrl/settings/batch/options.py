@@ -19,6 +19,7 @@ from hdrl.options.file import AgentBlock, OptionsFile, PathText, Seed
 from hdrl.options.learning import LearningOptions
 from hdrl.options.numbers import Count, Few, Positive
 from hdrl.settings.batch.contention import CONTENTION_MODELS
+from hdrl.settings.batch.irmasim import irmasim, is_irmasim_options
 from hdrl.settings.batch.node_power import NodePowerOptions
 from hdrl.settings.batch.simulators import HDEEPRM, SIMULATORS
 
@@ -309,9 +310,8 @@ class Options(OptionsFile):
     @classmethod
     def translated(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Return what a file holds in our keys; it may be IRMaSim's."""
-        from hdrl.settings.batch.irmasim import is_irmasim_options, options_of
-
-        return options_of(data, folder) if is_irmasim_options(data) else data
+        translated: dict[str, Any] = irmasim("options").options_of(data, folder) if is_irmasim_options(data) else data
+        return translated
 
     @property
     def setting_name(self) -> str:

@@ -1,8 +1,8 @@
 """Which nodes a job gets: best fit on sets of consecutive nodes, as Slurm's select/cons_tres chooses.
 
 Nodes of low weight are taken first. Adjacent nodes of one weight that have something for the job form a set. The
-smallest set that suffices is taken, from its lowest node on; where none does, the largest, and so on with what is
-missing. A job fills one node before it takes the next one.
+smallest set that suffices is taken; where none does, the largest, and so on with what is missing. If one node of a set
+is enough, it is the one with the fewest free cores; else a job fills the nodes of the set from the lowest one on.
 """
 
 from __future__ import annotations
@@ -118,6 +118,16 @@ def _best_set(state, n_sets, n_cores, n_nodes):
 
 
 @jit
+def _tightest(state, one, n_cores):
+    """Return the node of a set that can hold so many cores and has the fewest, -1 if none can."""
+    best = np.int64(-1)
+    for node in range(one.first, one.last + 1):
+        if state.offered[node] >= n_cores and (best < 0 or state.offered[node] < state.offered[best]):
+            best = np.int64(node)
+    return best
+
+
+@jit
 def _take(state, n_sets, row, is_whole, n_nodes, max_nodes, least):
     """Take nodes from the sets until a job has what it needs; return whether it has."""
     s = state.scalars[0]
@@ -128,7 +138,12 @@ def _take(state, n_sets, row, is_whole, n_nodes, max_nodes, least):
         if best < 0:
             return False
         one = state.sets[best]
-        for node in range(one.first, one.last + 1):
+        first, last = np.int64(one.first), np.int64(one.last)
+        if n_nodes <= 1:
+            tightest = _tightest(state, one, n_cores)
+            if tightest >= 0:
+                first = last = tightest
+        for node in range(first, last + 1):
             if max_nodes == 0 or (n_nodes <= 0 and n_cores <= 0):
                 break
             offered = np.int64(state.offered[node])

@@ -1,4 +1,7 @@
-"""The main scheduler: down the queue at each event; a job that cannot start stops its partition and all its nodes."""
+"""The main scheduler: down the queue at each event; a job that cannot start stops its partition and all its nodes.
+
+A job to which stopped partitions or reservations leave too few nodes stops nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,10 @@ from hdrl.settings.batch.site_rules.kernel.limits import may_run
 from hdrl.settings.batch.site_rules.kernel.running import NEVER, start_job
 
 _NONE = np.uint64(0)
+
+_FITS = 0
+_WAITS = 1
+_SHUT_OUT = 2
 
 
 @jit
@@ -47,13 +54,35 @@ def put_nodes_of(state, usable, job, partition):
 
 
 @jit
-def _is_stopped_by_reservations(state, job, partition):
-    """Tell whether the nodes that reservations leave are too few for a job even when they are idle."""
-    now, usable = state.scalars[0].message_s, state.usable
+def _put_unblocked(state, job, partition):
+    """Write the nodes into the usable ones that stopped partitions and reservations leave to a job; tell if all are."""
+    now, usable, is_all = state.scalars[0].message_s, state.usable, True
     put_nodes_of(state, usable, job, partition)
-    if leave_out_reserved(state, usable, now, now + limit_in(state, job, partition)) == NEVER:
-        return False
-    return not choose_nodes(state, job, partition, usable, state.all_free, state.all_mib, state.all_gpus)
+    for word in range(state.settings[0].n_words):
+        is_all = is_all and usable[word] & state.blocked[word] == _NONE
+        usable[word] &= ~state.blocked[word]
+    return leave_out_reserved(state, usable, now, now + limit_in(state, job, partition)) == NEVER and is_all
+
+
+@jit
+def _try_now(state, entry):
+    """Choose nodes for a job that are free now.
+
+    Returns
+    -------
+    int
+        ``_FITS``; ``_WAITS`` if it fits as soon as the nodes that are left to it are free, and ``_SHUT_OUT`` if stopped
+        partitions and reservations leave too few.
+    """
+    job, partition = state.entries[entry].job, state.entries[entry].partition
+    is_all, usable = _put_unblocked(state, job, partition), state.usable
+    if state.partitions[partition].free_cores >= state.jobs[job].n_requested and choose_nodes(
+        state, job, partition, usable, state.free, state.free_mib, state.free_gpus
+    ):
+        return _FITS
+    if is_all or choose_nodes(state, job, partition, usable, state.all_free, state.all_mib, state.all_gpus):
+        return _WAITS
+    return _SHUT_OUT
 
 
 @jit
@@ -62,20 +91,6 @@ def _stop(state, partition):
     state.partitions[partition].is_failed = 1
     for word in range(state.settings[0].n_words):
         state.blocked[word] |= state.partition_nodes[partition, word]
-
-
-@jit
-def _fits_now(state, entry):
-    """Choose nodes for a job that are free now and whose partitions have not been stopped."""
-    job, partition = state.entries[entry].job, state.entries[entry].partition
-    if state.partitions[partition].free_cores < state.jobs[job].n_requested:
-        return False
-    now, usable = state.scalars[0].message_s, state.usable
-    put_nodes_of(state, usable, job, partition)
-    for word in range(state.settings[0].n_words):
-        usable[word] &= ~state.blocked[word]
-    leave_out_reserved(state, usable, now, now + limit_in(state, job, partition))
-    return choose_nodes(state, job, partition, usable, state.free, state.free_mib, state.free_gpus)
 
 
 @jit
@@ -101,9 +116,10 @@ def run_main(state, depth):
         one.n_tested += 1
         if settings.partition_job_depth > 0 and one.n_tested > settings.partition_job_depth:
             continue
-        if _fits_now(state, entry):
+        result = _try_now(state, entry)
+        if result == _FITS:
             place -= start_job(state, entry, place)
-        elif not _is_stopped_by_reservations(state, job, state.entries[entry].partition):
+        elif result == _WAITS:
             _stop(state, state.entries[entry].partition)
             n_failed += 1
     return False
