@@ -1,6 +1,7 @@
 """A real Slurm on this host, at a high speed and with short jobs."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -130,10 +131,13 @@ simulate(read_platform("homogeneous:4"), workload, "slurm", simulator="slurm", s
 """
 
 
-def test_nothing_is_left_of_a_run_that_is_killed() -> None:
+def test_daemons_listen_on_the_loopback_interface_alone_and_end_with_a_run_that_is_killed() -> None:
     tmp_path = Path(tempfile.mkdtemp(prefix="killed-"))
     with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)]) as process:
         wait_until(lambda: list(tmp_path.glob("*/ran/0")))
+        (folder,) = tmp_path.iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert_listens_on_loopback(set(map(int, re.findall(r"Port=(\d+)", (folder / "slurm.conf").read_text()))))
         assert any("slurm_script" in one and str(tmp_path) in one for one in command_lines())
         process.send_signal(signal.SIGKILL)
     wait_until(lambda: not any(str(tmp_path) in one for one in command_lines()))
@@ -148,6 +152,14 @@ def test_a_path_that_is_too_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     with pytest.raises(SimulationError, match="is too long a path for the sockets of slurmd; set TMPDIR to"):
         run_one_job()
     assert list(deep.iterdir()) == []
+
+
+def assert_listens_on_loopback(ports: set[int]) -> None:
+    """Check that these ports, and no others of the same numbers, are open on 127.0.0.1 alone."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    listening = [row[1].split(":") for row in rows if row[3] == "0A"]
+    found = {(address, int(port, 16)) for address, port in listening if int(port, 16) in ports}
+    assert found == {("0100007F", port) for port in ports}
 
 
 def wait_until(condition) -> None:  # type: ignore[no-untyped-def]
