@@ -123,7 +123,7 @@ class SlurmSimulator:
                     f"lower speed than {settings.speed:g} (slurm.speed), or fewer programs beside it"
                 )
             if self._folder is not None:
-                self._record(cluster, outcome, self._folder / FOLDER)
+                self._record(cluster, outcome, mean_s, self._folder / FOLDER)
         info = {
             "simulator": "slurm",
             "slurm_version": outcome.version,
@@ -156,12 +156,12 @@ class SlurmSimulator:
         span_s = max((job.at_s for job in jobs), default=0.0) - min((job.at_s for job in jobs), default=0.0)
         busy_s = max(span_s + max((job.run_s[0] for job in jobs), default=0.0), core_s / self.platform.n_cores)
         _LOG.warning(
-            "%s jobs over %.1f simulated hours at %g times real time: at least %.0f minutes; anyone on this host can "
-            "submit jobs to its ports meanwhile (auth/none)",
+            "%s jobs over %.1f simulated hours at %g times real time: about %s; its ports are open to everyone on this "
+            "host meanwhile (auth/none)",
             f"{len(jobs):,}",
             busy_s / 3600,
             settings.speed,
-            math.ceil(busy_s / settings.speed / 60),
+            _span_text(busy_s / settings.speed),
         )
 
     def _submitted(self) -> list[Submission]:
@@ -193,7 +193,7 @@ class SlurmSimulator:
     def _kind_of(self, name: str) -> int:
         return next(node.kind for node in self._machine.nodes if node.name == name)
 
-    def _record(self, cluster: Cluster, outcome: Outcome, folder: Path) -> None:
+    def _record(self, cluster: Cluster, outcome: Outcome, mean_overhead_s: float, folder: Path) -> None:
         """Write what was asked and what happened, as `hdrl.slurm.recording` reads it."""
         folder.mkdir(exist_ok=True)
         try:
@@ -211,6 +211,7 @@ class SlurmSimulator:
             "node_cores": [len(node.cores) for node in self._machine.nodes],
             "t0": outcome.epoch_s,
             "late_s": outcome.late_s,
+            "overhead_s": mean_overhead_s,
             "end_s": outcome.end_s,
             "version": outcome.version,
             "jobs": jobs,
@@ -305,6 +306,10 @@ def _kills(workload: Workload) -> bool:
             "takes workload.walltime null, or 'requested' with walltime_factor 1"
         )
     return True
+
+
+def _span_text(seconds: float) -> str:
+    return f"{math.ceil(seconds)} s" if seconds < 100 else f"{math.ceil(seconds / 60)} min"
 
 
 def _limit_min(limit_s: float) -> int | None:
