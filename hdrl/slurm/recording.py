@@ -104,7 +104,7 @@ def read_run(folder: Path) -> RecordedRun:
     try:
         found = _Run.model_validate(read_json(path))
     except ValidationError as error:
-        raise ReadError(path, problem_of(error, _Run)) from None
+        raise ReadError(path, str(problem_of(_Run, error))) from None
     if found.node_cores is None and (found.nodes is None or found.cpus is None):
         raise ReadError(path, "has no node_cores, expected the cores of each node")
     for number, job in enumerate(found.jobs):

@@ -86,6 +86,11 @@ class SlurmSimulator:
 
     def __init__(self, platform: Platform, workload: Workload, *, folder: Path | None, settings: SlurmSettings) -> None:
         workload.check_simulated()
+        if platform.site is not None or workload.site is not None:
+            raise SimulationError(
+                "simulator 'slurm' makes one partition without rules; take a platform and jobs without those of a site, and "
+                "give lines about scheduling by slurm.conf"
+            )
         self.platform, self.workload = platform, workload
         self._folder, self._settings = folder, settings
         self._order = workload.submission_order()
