@@ -88,8 +88,8 @@ class SlurmSimulator:
         workload.check_simulated()
         if platform.site is not None or workload.site is not None:
             raise SimulationError(
-                "simulator 'slurm' makes one partition without the rules of a site; take a platform and jobs without them, "
-                "and give lines about scheduling by slurm.conf"
+                "simulator 'slurm' makes one partition without the rules of a site; take a platform and jobs without "
+                "them, and give lines about scheduling by slurm.conf"
             )
         self.platform, self.workload = platform, workload
         self._folder, self._settings = folder, settings

@@ -131,7 +131,7 @@ SIMULATORS.register("slurm")(
 
 
 def floor_of(simulator: object) -> str:
-    """Return how far two equal runs of a simulator are from each other; empty if they are the same, or it is unknown."""
+    """Return how far two equal runs of a simulator are from each other; empty if they are the same."""
     return SIMULATORS[simulator].floor if isinstance(simulator, str) and simulator in SIMULATORS else ""
 
 
