@@ -47,6 +47,7 @@ COMMANDS = {
     "site": LazyCommand("hdrl.launcher.site", "site", "Import the accounting data of a cluster."),
     "what-if": LazyCommand("hdrl.launcher.whatif", "what_if", "Ask how many nodes a site needs, under which policy."),
     "wait": LazyCommand("hdrl.launcher.wait", "wait", "Predict when each waiting job of a site will start."),
+    "distil": LazyCommand("hdrl.launcher.distil", "distil", "Make an index of few terms of a learned network."),
     "deploy": LazyCommand("hdrl.launcher.deploy", "deploy", "Let a policy order the queue of a real Slurm."),
     "slurm": LazyCommand("hdrl.launcher.slurm", "slurm", "Write a file for sbatch that runs any command of hdrl."),
     "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),

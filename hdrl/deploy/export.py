@@ -110,7 +110,7 @@ def export(
         choices.place or out.absolute(),
     )
     lua = lua_text(deployed, lua_site)
-    folder = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    folder = Path(tempfile.mkdtemp(dir=out.parent.resolve(), prefix=f".{out.name}."))
     try:
         promise = promise_of(
             deployed, site, platform, workload, folder / PROMISED, n_workers=n_workers, progress=progress
