@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gymnasium
 import numpy as np
@@ -182,7 +182,7 @@ def _distilled(
     plan = plan_of(
         make_sweep({**data, "candidates": ["fcfs+easy"], "baseline": "fcfs+easy"}, where="distil", folder=folder)
     )
-    workload: Workload = plan.load
+    workload, machine = cast("Workload", plan.load), cast("Platform", plan.machine)
     n_judged = round(workload.n_jobs * (1 - JUDGED_FROM))
     length = next((one for one in LENGTHS if n_judged // one >= USUAL_WINDOWS), LENGTHS[-1])
     n_windows = min(n_judged // length, MOST_WINDOWS)
@@ -190,7 +190,7 @@ def _distilled(
         least = round(FEWEST_WINDOWS * LENGTHS[-1] / (1 - JUDGED_FROM))
         raise OptionsError(f"{log}: has {workload.n_jobs:,} jobs, expected at least {least:,}")
     progress.message(f"the network plays {N_PLAYED} windows of {PLAYED_JOBS} jobs")
-    choices = [list(choices_of(network, plan.machine, window, seed)) for window in _windows(workload)]
+    choices = [list(choices_of(network, machine, window, seed)) for window in _windows(workload)]
     fitted = [choice for window in choices[::2] for choice in window][:MOST_DECISIONS]
     other = [choice for window in choices[1::2] for choice in window][:MOST_DECISIONS]
     if len(fitted) < FEWEST_DECISIONS:
@@ -369,7 +369,7 @@ def write_index(path: Path, weights: Floats, network: Model) -> None:
     offsets[:N_FEATURES] += weights
     agent.load_weights({"weights": offsets})
     arguments = asdict(kind)
-    notes = {"api": "learning", "distilled_sha256": sha256_of_file(network.path)}
+    notes: dict[str, Any] = {"api": "learning", "distilled_sha256": sha256_of_file(network.path)}
     if network.trained_on:
         notes["trained_on"] = dict(network.trained_on)
     environment = {"id": JOB_INDEX_ID, "arguments": arguments}

@@ -112,7 +112,7 @@ def test_an_index_stands_for_a_network(folder: Path, tmp_path: Path, monkeypatch
     assert {path.name for path in out.iterdir()} == {"index.pt", "distilled.json", "fidelity"}
     model = Model(out / "index.pt")
     assert model.environment["arguments"]["backfilling"] == "easy"
-    words = ("-p", "homogeneous:64", "-w", folder / "jobs.swf", "--range", "0.9:1", "--windows", "64:3")
+    words = ("-p", "homogeneous:64", "-w", folder / "jobs.swf", "--range", "0.9:1", "--windows", "64:3", "-j", "1")
     done = call("compare", out / "index.pt", "fcfs+easy", *words, "--baseline", "fcfs+easy", "--out", tmp_path / "c")
     assert done.exit_code == 0, done.output
 
