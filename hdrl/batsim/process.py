@@ -1,21 +1,16 @@
-"""Batsim as a process of ours: started with a log, watched, and gone when we are done with it."""
+"""Batsim's executable, and which version it is."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from hdrl.base.errors import BatsimError
-from hdrl.batsim import guard
+from hdrl.base.process import Process, printable
 
 OLDEST, NEWEST = (3, 1), (4, 2)
 """The first and the last version of Batsim (major, minor) whose protocol hdrl speaks."""
@@ -28,11 +23,12 @@ HOW_TO_GET_IT = (
     "or do without it: simulator 'exact' simulates the same by itself"
 )
 
-_N_LINES, _LONGEST_LINE, _TAIL_BYTES = 3, 200, 8192
-_CLOSING_S = 4 * guard.PATIENCE_S
+_LONGEST_LINE = 200
 _VERSION_TIMEOUT_S = 30.0
 
 
+<<<<<<< HEAD
+=======
 class Process:
     """A running command that writes into a log.
 
@@ -40,8 +36,6 @@ class Process:
 
     Parameters
     ----------
-    command
-        The program and its arguments.
     log
         The file that gets all of its output.
 
@@ -126,6 +120,7 @@ class Process:
             self._guard.wait()
 
 
+>>>>>>> rest
 def find_executable(name: str) -> str:
     """Return the path of the Batsim to start.
 
@@ -169,14 +164,10 @@ def version_of(executable: str, *, timeout_s: float = _VERSION_TIMEOUT_S, versio
                 raise BatsimError(f"{name} --version has not answered within {timeout_s:g} s")
             if code != 0:
                 raise BatsimError(f"{process.how_it_ended()} when asked for its version; {process.last_words()}")
-            text = " ".join(_printable(log.read_bytes()[:_LONGEST_LINE].decode(errors="replace")).split())
+            text = " ".join(printable(log.read_bytes()[:_LONGEST_LINE].decode(errors="replace")).split())
     match = re.search(r"(\d{1,6})\.(\d{1,6})", text)
     oldest, newest = versions
     if match is not None and not oldest <= (int(match[1]), int(match[2])) <= newest:
         spoken = f"Batsim {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}, and of Batsim 5 with batsim.protocol 5"
         raise BatsimError(f"{name} is version {text!r}; hdrl speaks the protocol of {spoken}")
     return text or "unknown"
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() or character.isspace() else "?" for character in text)

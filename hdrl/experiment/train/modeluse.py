@@ -351,8 +351,6 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> l
     ----------
     choice, agent
         Who starts from it, and what it is made of.
-    world
-        Where it will decide.
 
     Returns
     -------
