@@ -62,7 +62,7 @@ GROUPS = {
     "Look": ("report", "watch", "plot", "metrics", "runs"),
     "Data": ("workload", "platform", "predict", "jobstat"),
     "Your cluster": ("site", "what-if", "wait", "deploy", "ab", "slurm"),
-    "Learn": ("model", "adaptation"),
+    "Learn": ("model", "distil", "adaptation"),
     "Maintain": ("benchmark", "cache", "clean"),
 }
 

@@ -27,11 +27,10 @@ from hdrl.deploy.policy import DeployedPolicy, deployed_policy
 from hdrl.deploy.promise import promise_of
 from hdrl.deploy.slurm import total_weight
 from hdrl.experiment.compare.comparison import CompareProgress
-from hdrl.site.conf import SiteConf, read_conf
+from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
 from hdrl.site.importing import LOG, NAMES, SITE
 from hdrl.site.log import UNLIMITED_S
 from hdrl.site.machine import n_cores, platform_of
-from hdrl.site.readers.swf import first_date_s
 from hdrl.version import VERSION
 
 
@@ -103,8 +102,8 @@ def export(
     lua_site = LuaSite(
         n_cores(conf),
         _node_cores(conf),
-        first_date_s(log),
-        first_date_s(log) + float(np.floor(np.max(log.rows["submit_s"]))),
+        log.first_date_s,
+        log.first_date_s + float(np.floor(np.max(log.rows["submit_s"]))),
         _limits(conf),
         UNLIMITED_S,
         choices.place or out.absolute(),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hdrl.base.errors import HdrlError, readable
-from hdrl.site.values import duration_s
+from hdrl.settings.batch.site_rules.values import duration_s
 
 TIMEOUT_S = 60.0
 MOST_BYTES = 256 * 2**20
