@@ -289,3 +289,26 @@ def test_metrics_of_runs_stand_side_by_side_also_as_bars(tmp_path: Path) -> None
     wrong = CliRunner().invoke(cli, ["metrics", *folders, "-m", "mean_wait_s"])
     assert wrong.exit_code == 2
     assert "no metric 'mean_wait_s'" in wrong.output
+
+
+def test_a_test_takes_the_model_of_its_own_training_and_a_comparison_the_folder(tmp_path: Path, monkeypatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    learning = {"algorithm": "ppo", "environment": "gpu_cluster", "n_envs": 2, "iterations": 1}
+    learning |= {"n_validation_episodes": 1, "episodes": {"n_jobs": 16}}
+    write(tmp_path / "o.json", workload="poisson", nb_jobs=40, load={"offered": 0.8}, learning=learning)
+    untrained = run("ppo", "o.json", "--seed", 42, "--set", "agent.run=test", code=2).output
+    assert "none that the same options have trained is in runs/" in " ".join(untrained.split())
+    trained = run("ppo", "o.json", "--seed", 42, "--quiet").output.strip()
+    shown = run("ppo", "o.json", "--seed", 42, "--set", "agent.run=test", "--out", "tested").output
+    assert f"model: {trained}/model.pt, which the same options have trained" in " ".join(shown.split())
+    assert (tmp_path / "tested" / "jobs.csv").read_bytes() == (tmp_path / trained / "jobs.csv").read_bytes()
+    assert run("ppo", "o.json", "--seed", 43, "--set", "agent.run=test", code=2)
+    common = ("--setting", "gpu", "-p", "drl-gpu", "-w", "poisson", "--windows", "20:2", "--out", "c", "--quiet")
+    run("compare", trained, f"mine={trained}", "fifo", *common, command=cli)
+    with (tmp_path / "c" / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    ours, mine = ([r["mean_jct_s"] for r in rows if r["candidate"] == n] for n in (Path(trained).name, "mine"))
+    assert ours == mine
+    refused = run("compare", "tested", "fifo", *common[:-2], "d", "--quiet", command=cli, code=2).output
+    assert "tested is a folder without model.pt" in " ".join(refused.split())
