@@ -47,7 +47,8 @@ INDEX = "index.html"
 MOST_CLASSIC = 12
 """Classic policies of a table: the best ones, and the baseline."""
 
-CLASSIC = "classic"
+CLASSIC, SHIPPED = "classic", "shipped"
+"""Who is on the board without a result: classic policies, and learned ones that come with hdrl."""
 
 FloatArray = NDArray[np.float64]
 
@@ -61,7 +62,7 @@ class Player:
     name
         What it is called.
     origin
-        ``classic``, or what kind of entry it is.
+        ``classic``, ``shipped``, or what kind of entry it is.
     division
         Its division; classic policies are in all.
     core_minutes
@@ -70,6 +71,8 @@ class Player:
         What makes its numbers again.
     objective, tail
         The numbers of each window, by task.
+    page
+        The page of its result, with all that makes it again; empty if it has none.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Player:
     command: str
     objective: Mapping[str, FloatArray]
     tail: Mapping[str, FloatArray]
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +125,14 @@ class Refused:
         Where it is, and what it is called.
     reason
         Why.
+    page
+        The page of the result.
     """
 
     folder: str
     name: str
     reason: str
+    page: str
 
 
 def write_board(folders: Sequence[str | Path], out: str | Path, *, force: bool = False) -> list[Path]:
@@ -147,7 +154,12 @@ def write_board(folders: Sequence[str | Path], out: str | Path, *, force: bool =
     players, refused = _read(folders)
     of_rounds = {name for one in players for name in one.objective if AT in name}
     tasks = all_tasks() | {name: read_task(name) for name in sorted(of_rounds)}
-    pages = {INDEX: out / INDEX, **{name: out / f"{name}.html" for name in tasks}}
+    results = {_result_page(place): folder for place, folder in enumerate(folders)}
+    pages = {
+        INDEX: out / INDEX,
+        **{page: out / page for page in results},
+        **{name: out / f"{name}.html" for name in tasks},
+    }
     if not force:
         for path in pages.values():
             if path.exists():
@@ -155,6 +167,7 @@ def write_board(folders: Sequence[str | Path], out: str | Path, *, force: bool =
     players = [*_classic_players(tasks), *_shipped_players(tasks), *_baselines_of_rounds(folders, of_rounds), *players]
     texts = {INDEX: _index(tasks, players, refused)}
     texts |= {name: _page_of_task(named, players) for name, named in tasks.items()}
+    texts |= {page: _page_of_result(read_result(folder), tasks) for page, folder in results.items()}
     out.mkdir(parents=True, exist_ok=True)
     for name, path in pages.items():
         with atomic_write(path) as file:
@@ -176,7 +189,7 @@ def _shipped_players(tasks: Mapping[str, Named]) -> list[Player]:
     return [
         Player(
             policy,
-            "models",
+            SHIPPED,
             division,
             those[0].core_minutes,
             f"hdrl bench run {policy} --tasks {','.join(one.task for one in those)} -o again",
@@ -226,22 +239,23 @@ def _read(folders: Sequence[str | Path]) -> tuple[list[Player], list[Refused]]:
     players: list[Player] = []
     refused: list[Refused] = []
     attempts: dict[tuple[str, Division, tuple[str, ...]], list[tuple[str, Player]]] = {}
-    for folder in folders:
+    for place, folder in enumerate(folders):
         result = read_result(folder)
-        where, card = str(folder), result.card
+        where, card, page = str(folder), result.card, _result_page(place)
         if words := result.withdrawn():
-            refused.append(Refused(where, card.name, f"withdrawn: {words}"))
+            refused.append(Refused(where, card.name, f"withdrawn: {words.removesuffix('.')}", page))
             continue
         try:
             checked = check_result(folder, n_windows=0)
             words = _uncommitted(result) if checked.is_true else _reason(checked)
             if words:
-                refused.append(Refused(where, card.name, words))
+                refused.append(Refused(where, card.name, words, page))
                 continue
             series = attempts.setdefault((card.name, card.division, tuple(sorted(card.tasks))), [])
-            series.append((where, _player(result, {one.name for one in players} if not series else set())))
+            player = _player(result, {one.name for one in players} if not series else set())
+            series.append((where, dataclasses.replace(player, page=page)))
         except HdrlError as error:
-            refused.append(Refused(where, card.name, f"unchecked: {error}"))
+            refused.append(Refused(where, card.name, f"unchecked: {error}", page))
             continue
         if len(series) == 1:
             players.append(series[0][1])
@@ -278,16 +292,22 @@ def _climbed(series: Sequence[tuple[str, Player]]) -> tuple[Player, list[Refused
     rungs = ladder(scores)
     last = max(number for number, rung in enumerate(rungs) if rung.is_published)
     refused = []
-    for number, ((where, _), rung) in enumerate(zip(series, rungs, strict=True)):
+    for number, ((where, one), rung) in enumerate(zip(series, rungs, strict=True)):
         if rung.is_published and number != last:
-            refused.append(Refused(where, first.name, f"attempt {number + 1}: attempt {last + 1} has replaced it"))
+            refused.append(
+                Refused(where, first.name, f"attempt {number + 1}: attempt {last + 1} has replaced it", one.page)
+            )
         elif not rung.is_published:
             step = "more windows" if math.isinf(rung.step) else f"at most {number_words(math.exp(-rung.step))}"
             words = (
                 f"has {number_words(math.exp(rung.change))} times what stood before it, expected {step} (the Ladder)"
             )
-            refused.append(Refused(where, first.name, f"attempt {number + 1}: {words}"))
+            refused.append(Refused(where, first.name, f"attempt {number + 1}: {words}", one.page))
     return dataclasses.replace(series[last][1], name=first.name), refused
+
+
+def _result_page(place: int) -> str:
+    return f"result-{place + 1}.html"
 
 
 def _reason(checked: Checked) -> str:
@@ -423,7 +443,7 @@ def _line(row: BoardRow, scale: Scale) -> Row:
     one, (ratio, low, high) = row.player, row.ratio
     is_shown = not math.isnan(low) and not low <= 1 <= high
     mark = "" if not is_shown else "good" if ratio < 1 else "bad"
-    is_learned = one.origin == "models"
+    is_learned = one.origin in ("models", SHIPPED)
     return Row(
         row.name,
         [
@@ -438,6 +458,7 @@ def _line(row: BoardRow, scale: Scale) -> Row:
             Cell(one.command, is_code=True),
         ],
         badge="" if one.origin == CLASSIC else "learned" if is_learned else one.origin,
+        address=one.page,
     )
 
 
@@ -485,7 +506,7 @@ def _pareto(rows: Sequence[BoardRow], where: str) -> Chart | None:
     title = f"{where}: quality against training"
     with default_look():
         figure, (axes,) = canvas(None, 1, 1, size_in=(9.0, 3.5))
-        for row in shown:
+        for place, row in enumerate(ordered):
             low, high = (row.ratio.value if math.isnan(end) else end for end in row.ratio[1:])
             shade = colour(1) if row.player.core_minutes else colour(0)
             at = row.player.core_minutes
@@ -495,13 +516,15 @@ def _pareto(rows: Sequence[BoardRow], where: str) -> Chart | None:
                 axes.annotate(
                     verbatim(shortened(row.name, 24)),
                     (at, row.ratio.value),
-                    (8, -3),
+                    (8, 8 if place % 2 else -10),
                     textcoords="offset points",
                     fontsize=9,
                 )
         minutes = [row.player.core_minutes for row in front]
         axes.step(minutes, [row.ratio.value for row in front], where="post", color=INK, linewidth=1)
         axes.set_xscale("symlog", linthresh=1.0)
+        axes.set_yscale("log")
+        plain_numbers(axes.yaxis)
         axes.set_xlim(-0.2, 3 * max(row.player.core_minutes for row in shown))
         plain_numbers(axes.xaxis)
         axes.set_xlabel("core-minutes of training")
@@ -511,7 +534,7 @@ def _pareto(rows: Sequence[BoardRow], where: str) -> Chart | None:
 
 
 def _index(tasks: Mapping[str, Named], players: Sequence[Player], refused: Sequence[Refused]) -> str:
-    entered = [one for one in players if one.origin != CLASSIC]
+    entered = [one for one in players if one.origin not in (CLASSIC, SHIPPED)]
     panels = []
     # Whoever entered all that can be had without fetching is ranked; whole boards are those of single tasks.
     for title, ranked in _groups(tasks).items():
@@ -522,7 +545,7 @@ def _index(tasks: Mapping[str, Named], players: Sequence[Player], refused: Seque
     n = len(entered)
     findings = Findings(
         "Who schedules best?",
-        f"{n} result{'' if n == 1 else 's'} beside the classic policies, on {len(tasks)} tasks.",
+        f"{n} result{'' if n == 1 else 's'} beside the policies that come with hdrl, on {len(tasks)} tasks.",
         "Ranks and ratios are means over windows, with 95% intervals of a bootstrap that keeps tasks apart; bars join "
         "those between which Wilcoxon's test, after Holm, shows no difference.",
         tuple(f"{one.name} is not ranked: {one.reason}." for one in refused),
@@ -558,7 +581,7 @@ def _task_table(tasks: Mapping[str, Named], players: Sequence[Player]) -> Table:
     for name, named in tasks.items():
         fact = facts.get(name)
         told = fact if fact is not None and fact.sha256 == named.task.sha256() else None
-        n = sum(one.origin != CLASSIC and name in one.objective for one in players)
+        n = sum(one.origin not in (CLASSIC, SHIPPED) and name in one.objective for one in players)
         words = [named.task.title, named.task.known, metric_words(named.task.objective), str(n or "")]
         rows.append(
             Row(name, [*map(Cell, words), *_fact_cells(told)], badge=f"v{named.task.version}", address=f"{name}.html")
@@ -574,8 +597,41 @@ def _fact_cells(fact: Difficulty | None) -> list[Cell]:
 
 def _refused_table(refused: Sequence[Refused]) -> Table:
     columns = [Column("folder", is_number=False), Column("why", is_number=False)]
-    rows = [Row(one.name, [Cell(Path(one.folder).name), Cell(one.reason)]) for one in refused]
-    return Table("Results that are not ranked: withdrawn, or not true", "result", columns, rows)
+    rows = [Row(one.name, [Cell(Path(one.folder).name), Cell(one.reason)], address=one.page) for one in refused]
+    return Table("Results that are not ranked, and why", "result", columns, rows)
+
+
+def _page_of_result(result: Result, tasks: Mapping[str, Named]) -> str:
+    """Return the page of a result: what it is, and the commands that check it and make it again."""
+    card, folder = result.card, result.folder.name
+    withdrawn = result.withdrawn()
+    told = [
+        ("make it again", card.command),
+        ("check it", f"hdrl bench check {folder} --windows all"),
+        ("folder", folder),
+        ("division", card.division),
+        ("kind", card.kind),
+        ("policy", card.policy),
+        ("files", ", ".join(card.files)),
+        ("training", f"{card.training.core_minutes:g} core-minutes. {card.training.words}".strip()),
+        ("made with hdrl", card.hdrl),
+        ("withdrawn", withdrawn),
+    ]
+    rows = [Row(name, [Cell(text, is_code=True)]) for name, text in told if text]
+    judged = [
+        Row(name, [Cell(sha256, is_code=True)], address=f"{name}.html" if name in tasks else "")
+        for name, sha256 in card.tasks.items()
+    ]
+    parts = [
+        Table("The result", "what", [Column("value", is_number=False)], rows),
+        Table("Its tasks", "task", [Column("SHA-256 of the task", is_number=False)], judged),
+    ]
+    notes = (f"It was withdrawn: {withdrawn}",) if withdrawn else ()
+    answer = f"{len(card.tasks)} task{'' if len(card.tasks) == 1 else 's'}, division {card.division}."
+    findings = Findings(
+        f"{card.name}: what makes it again?", answer, "What it says of its training cannot be checked.", notes
+    )
+    return _rendered(findings, [("hdrl", card.hdrl)], [Panel("Result", parts)])
 
 
 def _page_of_task(named: Named, players: Sequence[Player]) -> str:
@@ -605,7 +661,7 @@ def _page_of_task(named: Named, players: Sequence[Player]) -> str:
 
 def _alone(one: Player, named: Named) -> Player:
     """Return a player whose command is that of a single task."""
-    if one.origin != CLASSIC:
+    if one.origin not in (CLASSIC, SHIPPED):
         return one
     return dataclasses.replace(one, command=f"hdrl bench run {one.name} --tasks {named.name} -o again")
 

@@ -216,7 +216,7 @@ def write_measured(folder: Path, found: Sequence[tuple[Difficulty, Sequence[Clas
 def write_shipped(folder: Path, found: Sequence[Shipped]) -> None:
     """Write what shipped policies reach into a folder; rows of other policies and tasks that are there stay."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = {(one.task, one.policy): one for one in (*read_shipped(folder), *found)}
+    rows = {(one.task, one.policy, one.division): one for one in (*read_shipped(folder), *found)}
     with atomic_table(folder / SHIPPED_FILE, [one.name for one in fields(Shipped)]) as write_row:
         for _, one in sorted(rows.items()):
             numbers = _joined(one.objective), _joined(one.tail)

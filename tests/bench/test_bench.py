@@ -4,10 +4,13 @@ import json
 import math
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from click.testing import CliRunner
 
 pytest.importorskip("scipy", reason="needs scipy (the extra report)")
@@ -31,6 +34,7 @@ from hdrl.launcher.main import cli
 from hdrl.metrics.statistics import ladder
 from hdrl.metrics.statistics.student import student_quantile
 
+ROOT = Path(__file__).parents[2]
 TASK = "pipelines-overload-130"
 
 
@@ -475,3 +479,38 @@ def test_a_second_attempt_that_is_no_better_does_not_replace_the_first(made: Pat
         assert player.name == "edf+fusion"
         assert player.objective[TASK].tolist() == numbers.tolist()
         assert said in behind.reason
+
+
+def test_the_workflow_checks_what_a_pull_request_changes(made: Path, tmp_path: Path):
+    workflow = yaml.safe_load((ROOT / "examples" / "bench-check.yml").read_text())
+    steps = {step["name"]: step["run"] for step in workflow["jobs"]["check"]["steps"] if "name" in step}
+    assert workflow["permissions"] == {"contents": "read"}
+    assert not any("${{" in script for script in steps.values()), "names of others must not become commands"
+    program = "from hdrl.launcher.main import cli; cli(prog_name='hdrl')"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "hdrl").write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}" "$@"\n')
+    (tmp_path / "bin" / "hdrl").chmod(0o755)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+
+    def run(script: str, code: int = 0) -> str:
+        done = subprocess.run(
+            ["bash", "-e", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout.strip()
+
+    folder = tmp_path / "repository"
+    shutil.copytree(made, folder / "results" / "old")
+    commit = "git add -A; git -c user.name=a -c user.email=a@b commit -qm all; git rev-parse HEAD"
+    environment["BASE"] = run(f"git init -q; {commit}")
+    shutil.copytree(made, folder / "results" / "a new; one")
+    edit(folder / "results" / "a new; one" / "tasks" / TASK / "results.csv", ",0,", ",1,")
+    run(commit)
+    run(steps["List"])
+    assert (folder / "changed").read_text() == "results/a new; one\0"
+    assert "is not true" in run(steps["Check"], code=123)
+    shutil.rmtree(folder / "results" / "a new; one")
+    shutil.copytree(made, folder / "results" / "a new; one")
+    assert "is true" in run(steps["Check"])
+    assert "hdrl bench board -o site --" in steps["Board"]
