@@ -47,6 +47,7 @@ COMMANDS = {
     "site": LazyCommand("hdrl.launcher.site", "site", "Import the accounting data of a cluster."),
     "what-if": LazyCommand("hdrl.launcher.whatif", "what_if", "Ask how many nodes a site needs, under which policy."),
     "wait": LazyCommand("hdrl.launcher.wait", "wait", "Predict when each waiting job of a site will start."),
+    "deploy": LazyCommand("hdrl.launcher.deploy", "deploy", "Let a policy order the queue of a real Slurm."),
     "ab": LazyCommand("hdrl.launcher.ab", "ab", "Let two policies take turns on a cluster, and compare them."),
     "slurm": LazyCommand("hdrl.launcher.slurm", "slurm", "Write a file for sbatch that runs any command of hdrl."),
     "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),
@@ -59,7 +60,7 @@ GROUPS = {
     "Judge": ("compare", "tune", "bench", "reproduce"),
     "Look": ("report", "watch", "plot", "metrics", "runs"),
     "Data": ("workload", "platform", "predict", "jobstat"),
-    "Your cluster": ("site", "what-if", "wait", "slurm"),
+    "Your cluster": ("site", "what-if", "wait", "deploy", "ab", "slurm"),
     "Learn": ("model", "adaptation"),
     "Maintain": ("benchmark", "cache", "clean"),
 }

@@ -17,7 +17,7 @@ from hdrl.base.errors import MissingExtra, OptionsError, OutputError, UnknownNam
 from hdrl.base.files import atomic_write, write_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.batch import build_platform, fits, workload_from_swf, write_swf
-from hdrl.site.conf import SiteConf, check_partitions, descriptor, joined, read_conf, read_qos
+from hdrl.settings.batch.site_rules.conf import SiteConf, check_partitions, descriptor, joined, read_conf, read_qos
 from hdrl.site.found import SiteImport
 from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
 from hdrl.site.joining import Jobs, jobs_of
@@ -352,7 +352,7 @@ def _write_files(found: SiteImport, folder: Path) -> None:
     }
     write_json(folder / OPTIONS, options)
     if has_gpus(found.conf, found.jobs):
-        write_gpu_files(folder, found.conf, found.dump, found.jobs)
+        write_gpu_files(folder, found)
     report = report_of(found)
     write_json(folder / REPORT, report)
     with atomic_write(folder / TEXT) as file:

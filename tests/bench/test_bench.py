@@ -23,7 +23,7 @@ from hdrl.bench import board
 from hdrl.bench import check as checking
 from hdrl.bench.cell import ask_cell
 from hdrl.bench.check import check_result
-from hdrl.bench.difficulty import classic_names, measure, read_classics, read_facts, write_measured
+from hdrl.bench.difficulty import classic_names, measure, read_classics, read_facts, read_shipped, write_measured
 from hdrl.bench.divisions import Known, forbidden, strictest
 from hdrl.bench.results import read_result
 from hdrl.bench.tasks import all_tasks, chosen_tasks, read_task
@@ -514,3 +514,18 @@ def test_the_workflow_checks_what_a_pull_request_changes(made: Path, tmp_path: P
     shutil.copytree(made, folder / "results" / "a new; one")
     assert "is true" in run(steps["Check"])
     assert "hdrl bench board -o site --" in steps["Board"]
+
+
+def test_shipped_policies_stand_on_the_board_as_they_are_measured(tmp_path: Path):
+    kept = read_shipped()
+    assert {one.policy for one in kept} == {"es-generalist", "es-unguarded", "evolved+fusion"}
+    assert all(one.sha256 == read_task(one.task).task.sha256() for one in kept)
+    hdrl("run", "evolved+fusion", "--tasks", TASK, "--core-minutes", 8, "-o", tmp_path / "result", "-j", 1)
+    assert "1 pairs" in hdrl("keep", tmp_path / "result", "-o", tmp_path / "kept")
+    (measured,) = read_shipped(tmp_path / "kept")
+    (same,) = [one for one in kept if (one.task, one.policy) == (TASK, "evolved+fusion")]
+    assert (measured.division, measured.core_minutes) == (same.division, same.core_minutes) == ("untrained", 8)
+    assert measured.objective.tolist() == same.objective.tolist()
+    assert measured.tail.tolist() == same.tail.tolist()
+    parts = list(board._tables([read_task(TASK)], board._shipped_players({TASK: read_task(TASK)}), TASK))
+    assert any("quality against training" in part.title for part in parts if hasattr(part, "title"))

@@ -227,6 +227,12 @@ def _outside(options: batch_options.Options, platform: Platform, folder: Path | 
             folder=options.path_of(chosen.folder) if chosen.folder is not None else None,
             protocol=chosen.protocol,
         )
+    if options.simulator == "slurm":
+        from hdrl.settings.batch.simulators import SlurmSettings
+
+        asked = options.slurm.model_dump()
+        conf = None if options.slurm.conf is None else options.path_of(options.slurm.conf)
+        known["slurm"] = SlurmSettings(**(asked | {"conf": conf}))
     return known
 
 

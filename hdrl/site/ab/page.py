@@ -10,7 +10,7 @@ from typing import Any
 from hdrl.base.errors import MissingExtra, OutputError
 from hdrl.base.files import atomic_write, write_json
 from hdrl.figures.numbers import MISSING
-from hdrl.figures.style import below_title, canvas, colour, default_look, plain_numbers
+from hdrl.figures.style import below_title, canvas, colour, default_look
 from hdrl.metrics.words import metric_words, number_words
 from hdrl.report.page.charts import chart
 from hdrl.report.page.findings import Findings
@@ -206,7 +206,9 @@ def _picture(answer: Mapping[str, Any]) -> Chart | None:
         axes.plot(at, [one["ratio"] for one in looks], color=colour(0))
         axes.axhline(1.0, color="#6b7280", linewidth=1)
         axes.set_yscale("log")
-        plain_numbers(axes.yaxis)
+        ticks = Scale.over(one[end] for one in looks for end in ("low", "high")).ticks()
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
         axes.set_xlabel("settled pairs of blocks")
         axes.set_ylabel("ratio")
         below_title(axes, f"with the {100 * answer['confidence']:.10g} % interval that holds at all looks")

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hdrl.base.hashing import columns, sha256_of
 
 UNLIMITED = -1
 """What stands for no limit in whole numbers; dates and durations have infinity."""
@@ -94,9 +96,10 @@ SITE_JOB_DTYPE = np.dtype(
 
 ``partitions`` a bit per partition that it may run in (several: the first that fits, in the site's order; 0: the
 default one); ``nodes`` at least so many (`UNLIMITED`: as many as its cores need); ``features`` all of these;
-``gpus`` on each node; ``begin_s`` and ``held_until_s`` earliest dates, in the clock of ``submit_s``; ``cancelled_s``
-when its user takes it back (infinity: never); ``array`` index of its array and ``array_limit`` how many of its tasks
-may run at one time; ``het_group`` jobs of one number start together. `UNLIMITED` where there is none.
+``gpus`` on each node; ``begin_s`` and ``held_until_s`` earliest dates, in the clock of ``submit_s`` (minus infinity:
+none); ``cancelled_s`` when its user takes it back (infinity: never); ``array`` index of its array and
+``array_limit`` how many of its tasks may run at one time; ``het_group`` jobs of one number start together.
+`UNLIMITED` where there is none.
 """
 
 
@@ -171,7 +174,7 @@ class PriorityWeights:
     """PriorityType=priority/basic: in the order of submission."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteRules:
     """The rules of a machine.
 
@@ -186,7 +189,8 @@ class SiteRules:
     default_partition
         Where jobs go that name none.
     reservations, reservation_nodes
-        Array of `RESERVATION_DTYPE`, and the nodes of each, shape ``(n_reservations, n_nodes)``.
+        Array of `RESERVATION_DTYPE`, and the nodes of each, shape ``(n_reservations, n_nodes)``. Dates of reservations
+        and outages are those of the rules' own clock, see `SiteJobs.origin_s`.
     outages
         Array of `OUTAGE_DTYPE`.
     qos, accounts
@@ -219,8 +223,35 @@ class SiteRules:
     over_time_limit_s: float = 0.0
     counts_memory: bool = False
 
+    def sha256(self) -> str:
+        """Return the SHA-256 of all that a simulation depends on, names included."""
+        tables = ("nodes", "partitions", "reservations", "outages", "qos", "accounts")
+        arrays = [(f"{name}.{column}", part) for name in tables for column, part in columns(getattr(self, name))]
+        arrays += [(name, getattr(self, name)) for name in ("partition_nodes", "reservation_nodes")]
+        names = [getattr(self, f"{kind}_names") for kind in ("node", "partition", "feature", "qos", "account")]
+        rest = [self.default_partition, self.kill_wait_s, self.over_time_limit_s, self.counts_memory]
+        return sha256_of(arrays, [*names, *rest, asdict(self.scheduler), asdict(self.weights)])
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+    def __eq__(self, other: object) -> bool:
+        """Tell whether all fields are equal."""
+        return self.sha256() == other.sha256() if isinstance(other, SiteRules) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Return a hash that equal rules share."""
+        return hash((self.node_names, self.partition_names))
+
+
+def undemanding_jobs(n_jobs: int) -> NDArray[np.void]:
+    """Return jobs that ask a site for nothing beyond cores and time, array of `SITE_JOB_DTYPE`."""
+    jobs = np.zeros(n_jobs, dtype=SITE_JOB_DTYPE)
+    for name in ("nodes", "qos", "account", "user", "array", "array_limit", "het_group"):
+        jobs[name] = UNLIMITED
+    jobs["begin_s"] = jobs["held_until_s"] = -np.inf
+    jobs["cancelled_s"] = np.inf
+    return jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteJobs:
     """What the jobs of a workload ask of a site.
 
@@ -230,10 +261,30 @@ class SiteJobs:
         Array of `SITE_JOB_DTYPE`, a row per row of the workload.
     dependencies
         Array of `DEPENDENCY_DTYPE`, ordered by ``job``.
+    origin_s
+        Date 0 of the workload in the clock of the rules: 1970 in files. Reservations and outages are so much earlier in
+        the clock of the jobs.
     """
 
     jobs: NDArray[np.void]
     dependencies: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, DEPENDENCY_DTYPE))
+    origin_s: float = 0.0
+
+    def columns(self) -> list[tuple[str, NDArray[np.generic]]]:
+        """Return all that a simulation depends on, by name."""
+        origin = ("origin_s", np.array([self.origin_s]))
+        return [
+            *columns(self.jobs),
+            *((f"dependency {name}", part) for name, part in columns(self.dependencies)),
+            origin,
+        ]
+
+    def earlier(self, by_s: float) -> SiteJobs:
+        """Return the same jobs for a workload whose dates are earlier by some seconds, as those of a window."""
+        jobs = self.jobs.copy()
+        for name in ("begin_s", "held_until_s", "cancelled_s"):
+            jobs[name] -= by_s
+        return replace(self, jobs=jobs, origin_s=self.origin_s + by_s)
 
     def take(self, indices: NDArray[np.int64]) -> SiteJobs:
         """Return what some of the jobs ask; dependencies on jobs that are not among them are fulfilled.

@@ -18,9 +18,10 @@ from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.kernel.jit import CACHE_FOLDER
 from hdrl.settings.gpu.kernel.state import World
+from hdrl.settings.gpu.loads.history import history_of
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on, new_jobs
 from hdrl.settings.gpu.policies.advisors import NEVER, advise
-from hdrl.settings.gpu.policies.names import ORDERS, PLACEMENTS, RULES, Policy
+from hdrl.settings.gpu.policies.names import PLACEMENTS, RULES, Policy
 from hdrl.settings.gpu.policies.rules import TIES, Rules, draw_restarts, levels_of, order_nodes
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState, TaskTrace
 
@@ -184,12 +185,12 @@ def new_world(
         Arrays of typical jobs instead of the load's own.
     """
     _, rates = load.profiles(cluster)
-    bounds, keys = levels_of(rules, policy.order, cluster, load)
+    bounds, keys = levels_of(rules, "" if policy.learns else policy.order, cluster, load)
     job_class, classes = np.zeros(load.n_items, dtype=np.int64), no_classes()
     if policy.placement == "fgd" or typical is not None:
         job_class, classes = classes_of(cluster, load)
     codes_of = np.zeros(codes.N_RULES, dtype=np.int64)
-    codes_of[codes.ORDER] = ORDERS[policy.order].code
+    codes_of[codes.ORDER] = policy.code
     codes_of[codes.PLACEMENT], codes_of[codes.RULE] = PLACEMENTS[policy.placement], RULES[policy.rule]
     codes_of[codes.PREEMPTS], codes_of[codes.TIE], codes_of[codes.RECORDS] = policy.preempts, TIES[rules.tie], records
     codes_of[codes.NEEDS_GPUS] = bool((load.jobs["n_gpus"] > 0).all())
@@ -204,7 +205,11 @@ def new_world(
     n_units = int(load.jobs["n_gpus"].sum())
     n_users = int(load.jobs["user"].max()) + 2
     room = (load.n_items + 16, n_units + 2 * cluster.n_units + load.n_items + 16) if records else (1, 1)
-    world = state.new_world(shared, 1, load.n_items, n_units, n_users, *room)
+    history = history_of(load, cluster) if policy.learns else None
+    n_groups = 0 if history is None else len(history.before)
+    world = state.new_world(shared, 1, load.n_items, n_units, n_users, *room, n_groups=n_groups)
+    if history is not None:
+        world.groups[0], world.history_before[0] = history.groups, history.before
     drawn = draw_restarts(rules, load.n_items, seed) if restart_s is None else restart_s
     columns = {"restart_s": drawn, "job_class": job_class}
     put_jobs(world, 0, columns_of(cluster, load) | columns, 0, load.n_items)
