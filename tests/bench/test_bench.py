@@ -126,7 +126,7 @@ def test_a_whole_cycle(made: Path, tmp_path: Path):
     assert table(made).read_bytes() == before, "what is finished is not made again"
     hdrl("board", made, "-o", tmp_path / "site")
     pages = {path.name for path in (tmp_path / "site").iterdir()}
-    assert pages == {"index.html", *(f"{name}.html" for name in all_tasks())}
+    assert pages == {"index.html", "result-1.html", *(f"{name}.html" for name in all_tasks())}
     page = (tmp_path / "site" / f"{TASK}.html").read_text()
     assert read_result(made).card.command in page
     assert "edf+fusion" in page
@@ -527,5 +527,7 @@ def test_shipped_policies_stand_on_the_board_as_they_are_measured(tmp_path: Path
     assert (measured.division, measured.core_minutes) == (same.division, same.core_minutes) == ("untrained", 8)
     assert measured.objective.tolist() == same.objective.tolist()
     assert measured.tail.tolist() == same.tail.tolist()
-    parts = list(board._tables([read_task(TASK)], board._shipped_players({TASK: read_task(TASK)}), TASK))
+    tasks = {TASK: read_task(TASK)}
+    players = [*board._classic_players(tasks), *board._shipped_players(tasks)]
+    parts = list(board._tables([read_task(TASK)], players, TASK))
     assert any("quality against training" in part.title for part in parts if hasattr(part, "title"))
