@@ -23,7 +23,7 @@ from hdrl.setting import (
     View,
 )
 from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster, shipped_clusters
-from hdrl.settings.gpu.environments import GpuClusterSpec
+from hdrl.settings.gpu.environments import GpuClusterSpec, GpuIndexSpec
 from hdrl.settings.gpu.figures import FIGURES
 from hdrl.settings.gpu.files import FILES
 from hdrl.settings.gpu.heard import POISSON, check_load_options, check_rules, kind_of
@@ -170,6 +170,6 @@ SETTING = Setting(
         compute_metrics,
     ),
     view=View("GPU", FILES, FIGURES),
-    environments=MappingProxyType({"gpu_cluster": GpuClusterSpec()}),
+    environments=MappingProxyType({"gpu_cluster": GpuClusterSpec(), "gpu_index": GpuIndexSpec()}),
 )
 """GPU clusters."""

@@ -81,6 +81,7 @@ class World(NamedTuple):
     shares: Annotated[Floats, own(np.float64, "n_buckets")]
     weights: Annotated[Floats, own(np.float64, "n_weights")]
     type_order: Annotated[Ints, own(np.int64, "n_types")]
+    type_score: Annotated[Floats, own(np.float64, "n_types")]
     # What becomes of them
     status: Annotated[Ints, own(np.int64, "n_jobs")]
     key: Annotated[Floats, own(np.float64, "n_jobs")]
