@@ -14,7 +14,6 @@ from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
 
-
 _PHYSICS = frozenset(("restart_s", "checkpoint_s", "tie", "node_order", "levels"))
 """Arguments that are rules of the world, not choices of who learns."""
 

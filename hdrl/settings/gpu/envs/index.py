@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 

@@ -263,7 +263,7 @@ def _serve_row(w, counts, request, row, numbers, results):  # noqa: ARG001
     if request == RUN:
         clear(w)
         run(w, ALL_STEPS)
-    if request == TELL or request == RUN:
+    if request in (TELL, RUN):
         for which in range(N_OBJECTIVES):
             results[which, row] = objective_value(w, which)
         return

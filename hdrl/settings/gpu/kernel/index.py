@@ -53,10 +53,10 @@ def _log(value):
 @jit
 def _might_fit(w, j):
     """Tell whether enough GPUs of a type are idle."""
+    might = False
     for t in range(len(w.type_gpus)):
-        if (w.allowed[j] >> t) & 1 and w.type_idle[t] >= w.n_gpus[j]:
-            return True
-    return False
+        might |= (w.allowed[j] >> t) & 1 == 1 and w.type_idle[t] >= w.n_gpus[j]
+    return might
 
 
 @jit

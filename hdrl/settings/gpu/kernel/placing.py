@@ -256,7 +256,8 @@ def _spread_over(w, j, t, placement):
 def find_place(w, j, placement):
     """Write the GPUs on which a job would run into ``picked``; return its node (the first one), or `NOWHERE`.
 
-    Faster types are tried before slower ones, unless an index orders them. A gang lies on nodes of one type; on several only if none has room.
+    Faster types are tried before slower ones, unless an index orders them. A gang lies on nodes of one type; on
+    several only if none has room.
     """
     n_types = w.rates.shape[1]
     if w.rules[codes.ORDER] == codes.INDEX:

@@ -222,9 +222,7 @@ def new_world(
     typical
         Arrays of typical jobs instead of the load's own.
     """
-    shared, job_class = shared_arrays(
-        cluster, load, policy, seed=seed, rules=rules, records=records, typical=typical
-    )
+    shared, job_class = shared_arrays(cluster, load, policy, seed=seed, rules=rules, records=records, typical=typical)
     n_units = int(load.jobs["n_gpus"].sum())
     n_users = int(load.jobs["user"].max()) + 2
     room = (load.n_items + 16, n_units + 2 * cluster.n_units + load.n_items + 16) if records else (1, 1)
