@@ -15,9 +15,9 @@ from hdrl.base import elementary
 from hdrl.compat.drl_gpu.env import GpuSecondsEnv
 from hdrl.compat.drl_gpu.playing import BASELINES, ERRORS, play_baseline, read_cut_trace
 from hdrl.experiments import PROTOCOLS
+from hdrl.experiments.findings import Finding, Place, Playable
 from hdrl.experiments.gpu import SEED_END_S, SEED_LOADS, SEED_TRACES
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
@@ -35,11 +35,6 @@ class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):
 
     Its observations hold no times, and an agent that takes its best action takes the same one until they change: this
     is what asking in every second comes to, without the millions of questions. Rewards in between are left out.
-
-    Parameters
-    ----------
-    env
-        The environment.
     """
 
     def __init__(self, env: GpuSecondsEnv) -> None:
@@ -70,8 +65,6 @@ def play_model(model: Playable, cluster: Cluster, load: GpuLoad, *, until_s: flo
     ----------
     model
         A model of ``hdrl/GpuCluster-v0`` with ``compatibility="drl-gpu"``.
-    cluster, load
-        What is simulated.
     until_s
         When it ends, from the first arrival on; jobs that are not done by then count up to it.
     """
@@ -96,8 +89,6 @@ def gpu_seed_agents(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
 
     Parameters
     ----------
-    traces
-        Holds its cut traces.
     models
         Models of its world, one for each seed.
 

@@ -123,13 +123,7 @@ def refuse_python(data: Any, where: str | Path) -> None:
 
 
 def trust_words(data: Any) -> str:
-    """Return what a command needs in addition to go on with data: ``" --trust"`` if they name a Python file.
-
-    Parameters
-    ----------
-    data
-        What its folder says.
-    """
+    """Return what a command needs in addition to go on with data: ``" --trust"`` if they name a Python file."""
     return f" {TRUST}" if python_named(data) else ""
 
 
@@ -241,7 +235,7 @@ def one_line(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception as second:  # noqa: BLE001
-        return f"its message cannot be told ({type(second).__name__})"
+        return f"its error message cannot be displayed ({type(second).__name__})"
     return readable(" ".join(text.split()), MAX_SHOWN_PATH) or "no message"
 
 

@@ -21,13 +21,7 @@ PATIENCE_S = 1.0
 
 
 def main(command: list[str]) -> int:
-    """Run a command and return its exit code.
-
-    Parameters
-    ----------
-    command
-        The program and its arguments.
-    """
+    """Run a command and return its exit code."""
     # A handler, for what is ignored would be ignored by the command too.
     signal.signal(signal.SIGTERM, lambda *_: None)
     try:

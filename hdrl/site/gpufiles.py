@@ -8,9 +8,9 @@ import numpy as np
 
 from hdrl.base.csvfiles import atomic_table
 from hdrl.base.files import write_json
-from hdrl.site.conf import SiteConf
+from hdrl.settings.batch.site_rules.conf import SiteConf
+from hdrl.settings.batch.site_rules.hostlist import node_names
 from hdrl.site.found import SiteImport
-from hdrl.site.hostlist import node_names
 from hdrl.site.joining import Jobs
 
 FOLDER = "gpu"

@@ -1,16 +1,18 @@
 """Former names of modules: they are the modules of today, and say so."""
 
+import ast
 import importlib
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
 import hdrl
 from hdrl import batch, envs
 from hdrl.base.errors import HdrlError
-from hdrl.base.moved import MOVED
+from hdrl.base.moved import MOVED, MOVED_NAMES
 
 FACADES = {
     "platform": "read_platform",
@@ -29,6 +31,17 @@ def test_a_former_name_is_the_module_of_today(former: str, monkeypatch: pytest.M
     assert len(told) == 1
     assert found is importlib.import_module(MOVED[former])
     assert found.__name__ == found.__spec__.name == MOVED[former]
+
+
+@pytest.mark.parametrize(
+    ("former", "home", "name"),
+    [(former, home, name) for former, homes in MOVED_NAMES.items() for home, names in homes.items() for name in names],
+)
+def test_a_name_that_has_left_a_module_is_found_there(former: str, home: str, name: str):
+    with pytest.warns(DeprecationWarning, match=rf"^{former}\.{name} is now {home}\.{name}$") as caught:
+        found = getattr(importlib.import_module(former), name)
+    assert caught[0].filename == __file__
+    assert found is getattr(importlib.import_module(home), name)
 
 
 @pytest.mark.parametrize(("former", "name"), FACADES.items())
@@ -58,8 +71,8 @@ def test_names_that_never_were_are_not_found():
 @pytest.mark.parametrize("setting", ["batch", "gpu", "pipelines", "adaptation"])
 def test_all_public_names_of_a_setting_are_there(setting: str):
     module = importlib.import_module(f"hdrl.{setting}")
-    homes = [name for names in module._HOMES.values() for name in names]
-    assert sorted(homes) == sorted(module.__all__)
+    stub = ast.parse(Path(module.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    assert sorted(ast.literal_eval(stub.body[-1].value)) == module.__all__
     for name in module.__all__:
         assert getattr(module, name) is not None
 

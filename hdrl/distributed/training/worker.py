@@ -124,13 +124,7 @@ class Worker:
     # ------------------------------------------------------------------ together with others, gradient by gradient
 
     def gather(self, weights: Weights) -> tuple[list[Tensor] | None, Told]:
-        """Gather a batch and return its first gradient.
-
-        Parameters
-        ----------
-        weights
-            What all workers have now.
-        """
+        """Gather a batch and return its first gradient."""
         with torch_threads(1), self._agent.session():
             self._put(weights)
             self._batch, told = self._gather()
@@ -151,7 +145,7 @@ class Worker:
 
     def _next(self, told: Told) -> tuple[list[Tensor] | None, Told]:
         if self._steps is None:
-            raise LearningError("a worker was asked to go on with a batch that it has not gathered")
+            raise LearningError("a worker must gather a batch before it continues with it")
         try:
             descent = next(self._steps)
         except StopIteration as end:

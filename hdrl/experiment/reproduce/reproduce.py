@@ -33,17 +33,17 @@ from hdrl.experiment.run.provenance import versions
 from hdrl.experiment.train.log import TRAINING_FILE
 from hdrl.experiment.train.modeluse import Model
 from hdrl.experiments import find_protocol
+from hdrl.experiments.findings import Finding, Place, ReproduceProtocol
 from hdrl.metrics.statistics import geometric_mean_ratio
 from hdrl.options.file import OptionsFile
-from hdrl.options.sweep import Sweep
-from hdrl.setting import Finding, Load, Machine, Place, ReproduceProtocol, find_setting
+from hdrl.options.sweep import MODEL_FILE, Sweep
+from hdrl.setting import Load, Machine, find_setting
 
 IDENTITY_FILE = "reproduction.json"
 RESULTS_FILE = "results.csv"
 TRAININGS_FILE = "trainings.csv"
 DIFFERENCES_FILE = "differences.csv"
 METRICS_FILE = "metrics.json"
-MODEL_FILE = "model.pt"
 
 
 @dataclass(frozen=True, slots=True)

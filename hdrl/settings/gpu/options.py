@@ -82,7 +82,7 @@ class AdaptingOptions(Block):
     values: PathText = Field(description="What jobs are worth: a JSON file of hdrl adaptation values.")
     deadline: Annotated[float, Field(gt=0, le=1e6)] = Field(
         default=2.0,
-        description="When a job is ended at the latest: so many times its budget after its arrival. Its budget is how"
+        description="When a job is ended at the latest: this many times its budget after its arrival. Its budget is how"
         " long it takes at the mean speed of GPUs.",
     )
 

@@ -84,7 +84,7 @@ def simulate(
         elif why == codes.STUCK:
             waiting = int(world.counts[0, state.N_WAITING])
             raise SimulationError(
-                f"{load.name}: {waiting} jobs wait for ever on {cluster.name} under {policy.name}, nothing runs;"
+                f"{load.name}: deadlock: {waiting} jobs wait and none can start on {cluster.name} under {policy.name};"
                 f" the first is job {int(world.queue[0, world.counts[0, state.QUEUE_HEAD]])}"
             )
 
@@ -93,7 +93,7 @@ def _check_adapts(load: GpuLoad, policy: Policy, rules: Rules) -> None:
     """Raise if a policy advises jobs that do not adapt, or jobs that do would forget what they were advised."""
     if load.values is None and policy.advisor != NEVER:
         raise OptionsError(
-            f"policy {policy.name}: the jobs of {load.name} do not adapt, so that {policy.advisor} advises nobody; give"
+            f"policy {policy.name}: the jobs of {load.name} do not adapt, so that {policy.advisor} advises no job; give"
             " load.adapting, or leave it out"
         )
     if load.values is not None and rules.checkpoint_s > 0.0:
