@@ -9,7 +9,7 @@ from importlib import import_module
 
 from hdrl.base.errors import UnknownName
 from hdrl.base.registry import Registry
-from hdrl.setting import ReproduceProtocol
+from hdrl.experiments.findings import ReproduceProtocol
 
 PROTOCOLS: Registry[ReproduceProtocol] = Registry("protocol")
 """Protocols that have been loaded. Files with settings of users add their own."""

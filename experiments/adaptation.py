@@ -8,11 +8,11 @@ from typing import Any
 
 from hdrl.base.errors import OptionsError
 from hdrl.experiments import PROTOCOLS
-from hdrl.setting import Finding, Place, Playable, without_models
+from hdrl.experiments.adaptation_unseen import judge_unseen
+from hdrl.experiments.findings import Finding, Place, Playable, without_models
 from hdrl.settings.adaptation.load import jobs_of
 from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.table import Table, read_table
-from hdrl.settings.adaptation.unseen import judge_unseen
 
 THEN = "-to-"
 """What stands between the tables of a curriculum in the name of a row, in the order in which they are learned."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from hdrl.envs.episodes import RLSCHEDULER_N_JOBS, RLSCHEDULER_STARTS
 from hdrl.experiments import PROTOCOLS
-from hdrl.setting import Finding, Place, Playable, without_models
+from hdrl.experiments.findings import Finding, Place, Playable, without_models
 from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.named_policies import BatchPolicies

@@ -25,8 +25,8 @@ from hdrl.compat.dissertation.playing import ERRORS, GUIDES, play_baseline, play
 from hdrl.envs.episodes import Window
 from hdrl.experiments import PROTOCOLS
 from hdrl.experiments.batch_learned import first_episodes
+from hdrl.experiments.findings import Finding, Place, Playable, without_models
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.setting import Finding, Place, Playable, without_models
 from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.reader import read_platform

@@ -20,7 +20,7 @@ from hdrl.base.cores import usable_cores
 from hdrl.base.seeding import stream
 from hdrl.base.windows import side_by_side
 from hdrl.experiments import PROTOCOLS
-from hdrl.setting import Finding, Place, Playable
+from hdrl.experiments.findings import Finding, Place, Playable
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.envs.window_judge import JudgedLog, WindowOutcome

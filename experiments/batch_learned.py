@@ -33,7 +33,7 @@ from hdrl.experiments.batch_evolution import (
     pooled,
     ratio_of,
 )
-from hdrl.setting import Finding, Place, Playable
+from hdrl.experiments.findings import Finding, Place, Playable
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.envs.window_judge import JudgedLog, WindowOutcome

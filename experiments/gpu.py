@@ -12,7 +12,7 @@ import numpy as np
 
 from hdrl.compat.drl_gpu.playing import ERRORS, play_baseline, read_cut_trace
 from hdrl.experiments import PROTOCOLS
-from hdrl.setting import Finding, Place, without_models
+from hdrl.experiments.findings import Finding, Place, without_models
 from hdrl.settings.gpu.cluster.machine import read_cluster
 from hdrl.settings.gpu.cluster.throughputs import read_throughputs
 from hdrl.settings.gpu.loads.gavel_jobs import gavel_load

@@ -15,9 +15,9 @@ from hdrl.base import elementary
 from hdrl.compat.drl_gpu.env import GpuSecondsEnv
 from hdrl.compat.drl_gpu.playing import BASELINES, ERRORS, play_baseline, read_cut_trace
 from hdrl.experiments import PROTOCOLS
+from hdrl.experiments.findings import Finding, Place, Playable
 from hdrl.experiments.gpu import SEED_END_S, SEED_LOADS, SEED_TRACES
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load

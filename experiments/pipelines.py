@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hdrl.experiments import PROTOCOLS
+from hdrl.experiments.findings import Finding, Place, Playable
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.pipelines.inputs import load_of
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.loads.readers import read_set

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hdrl.base.cores import usable_cores
 from hdrl.base.seeding import stream
 from hdrl.experiments import PROTOCOLS
-from hdrl.setting import Finding, Place, Playable
+from hdrl.experiments.findings import Finding, Place, Playable
 from hdrl.settings.pipelines.analysis.mapping import best_mapping
 from hdrl.settings.pipelines.envs.options import OBJECTIVES
 from hdrl.settings.pipelines.inputs import generated_loads

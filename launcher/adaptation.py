@@ -58,7 +58,7 @@ def adaptation() -> None:
 @click.argument("out", type=click.Path(path_type=Path), metavar="OUT")
 @plan_options
 @click.option("--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Trainings of each sequence.")
-@click.option("--scenario", default="", help="A word for the start, told in the table.")
+@click.option("--scenario", default="", help="A word for the start, written into the table.")
 @click.option("--jobs", "-j", "n_workers", type=click.IntRange(min=1), help="Processes; by default one per core.")
 @click.option("--on", default="local", show_default=True, help="local, ray, or ray://HOST:PORT.")
 def table(out: Path, seeds: int, scenario: str, n_workers: int | None, on: str, **plan: Any) -> None:

@@ -55,7 +55,7 @@ def _information(name: str, text: str, about: str) -> Callable[[Command], Comman
     help="Simulate how jobs run on a platform, as Batsim 4.2.1 does; a scheduler decides over a ZeroMQ socket.",
     epilog="It differs from batsim: --timeout and --host-table are new; "
     "the colours in schedule.trace are the same in every run; where "
-    "batsim stops or waits for ever it says why in one line and exits with code 2; a deadlock exits with code 1 after "
+    "batsim stops or waits forever it says why in one line and exits with code 2; a deadlock exits with code 1 after "
     "the files are written.",
 )
 @click.option("-p", "--platform", required=True, type=_FILE, help="The SimGrid platform.")

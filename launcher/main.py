@@ -20,7 +20,6 @@ class LazyCommand(NamedTuple):
     help: str
 
 
-# In the order in which a newcomer needs them.
 COMMANDS = {
     "init": LazyCommand("hdrl.launcher.init", "init", "Make a folder to start an experiment from."),
     "list": LazyCommand("hdrl.launcher.listing", "list_names", "List policies, metrics, algorithms, platforms, ..."),
@@ -48,19 +47,34 @@ COMMANDS = {
     "site": LazyCommand("hdrl.launcher.site", "site", "Import the accounting data of a cluster."),
     "what-if": LazyCommand("hdrl.launcher.whatif", "what_if", "Ask how many nodes a site needs, under which policy."),
     "wait": LazyCommand("hdrl.launcher.wait", "wait", "Predict when each waiting job of a site will start."),
+    "deploy": LazyCommand("hdrl.launcher.deploy", "deploy", "Let a policy order the queue of a real Slurm."),
+    "ab": LazyCommand("hdrl.launcher.ab", "ab", "Let two policies take turns on a cluster, and compare them."),
     "slurm": LazyCommand("hdrl.launcher.slurm", "slurm", "Write a file for sbatch that runs any command of hdrl."),
     "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),
     "cache": LazyCommand("hdrl.launcher.cache", "cache", "Show or clear the compiled code on disk."),
 }
+
+# What a newcomer needs first stands first.
+GROUPS = {
+    "Run": ("init", "run", "options", "list", "pybatsim"),
+    "Judge": ("compare", "tune", "bench", "reproduce"),
+    "Look": ("report", "watch", "plot", "metrics", "runs"),
+    "Data": ("workload", "platform", "predict", "jobstat"),
+    "Your cluster": ("site", "what-if", "wait", "deploy", "ab", "slurm"),
+    "Learn": ("model", "adaptation"),
+    "Maintain": ("benchmark", "cache", "clean"),
+}
+
+NAME_WIDTH = max(map(len, COMMANDS))
 
 
 class LazyGroup(CleanErrors, click.Group):
     """A group that imports a command when it is called, so that help is quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
+        """Return the names of the commands, in the order of the help."""
         del ctx
-        return list(COMMANDS)
+        return [name for names in GROUPS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
@@ -75,8 +89,10 @@ class LazyGroup(CleanErrors, click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands into the help without importing them."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, place.help) for name, place in COMMANDS.items()])
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                # Padded, so that the texts of all groups begin in one column.
+                formatter.write_dl([(f"{name:<{NAME_WIDTH}}", COMMANDS[name].help) for name in names])
 
 
 def _suggest(name: str) -> str:
@@ -86,7 +102,7 @@ def _suggest(name: str) -> str:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="hdrl")
 def cli() -> None:
-    """Find out whether a learned scheduling policy beats the classic ones on a heterogeneous cluster.
+    """Find out whether a scheduling policy, learned or not, beats the others on your own jobs.
 
     Completion by the tab key, in bash: eval "$(_HDRL_COMPLETE=bash_source hdrl)"; zsh and fish likewise.
     """

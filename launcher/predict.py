@@ -40,7 +40,7 @@ def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
     workload = read_workload(log, read_platform("homogeneous:1"), bandwidth="none", memory="none")
     found = evaluate_predictors(workload, _shares(part))
     if not has_users(workload):
-        click.echo(f"{workload.name} names no users: predictions go by requests and sizes alone", err=True)
+        click.echo(f"{workload.name} names no users: predictions use requests and sizes alone", err=True)
     if plot is not None:
         from hdrl.settings.batch.predict.figure import draw_calibration
 

@@ -1,4 +1,4 @@
-"""Modules under their former names: the same modules, with a DeprecationWarning.
+"""Modules and names under their former names: the same objects, with a DeprecationWarning.
 
 The finder stands behind all others, so that it is asked only for what is not there; the one that waits for Gymnasium
 (`hdrl.base.gymnasium_ids`) must stand before them, and goes when it is done.
@@ -14,6 +14,8 @@ from importlib.abc import InspectLoader, Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import CodeType, ModuleType
+
+from hdrl.base.lazy import load_name
 
 MOVED = {
     "hdrl.agents.hdeeprm": "hdrl.compat.hdeeprm.bases",
@@ -39,6 +41,13 @@ MOVED = {
 }
 """Former names of public modules, and where they are now."""
 
+MOVED_NAMES = {
+    "hdrl.setting": {
+        "hdrl.experiments.findings": ("Finding", "Place", "Playable", "ReproduceProtocol", "Results", "without_models"),
+    },
+}
+"""Public names by the module that they were in, and the one that they are in now."""
+
 
 def know_former_names() -> None:
     """Let imports find what has moved."""
@@ -55,6 +64,21 @@ def load(name: str, stacklevel: int) -> ModuleType:
     """
     _warn(name, stacklevel + 1)
     return sys.modules.setdefault(name, import_module(MOVED[name]))
+
+
+def load_moved(module: str, name: str) -> object:
+    """Return a name that has left a module, and warn: what the module's ``__getattr__`` calls.
+
+    Raises
+    ------
+    AttributeError
+        If the module never had such a name.
+    """
+    homes = MOVED_NAMES[module]
+    found = load_name(module, homes, name)
+    home = next(home for home, names in homes.items() if name in names)
+    warnings.warn(f"{module}.{name} is now {home}.{name}", DeprecationWarning, stacklevel=3)
+    return found
 
 
 def _warn(name: str, stacklevel: int) -> None:

@@ -241,7 +241,7 @@ def one_line(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception as second:  # noqa: BLE001
-        return f"its message cannot be told ({type(second).__name__})"
+        return f"its error message cannot be displayed ({type(second).__name__})"
     return readable(" ".join(text.split()), MAX_SHOWN_PATH) or "no message"
 
 

@@ -60,12 +60,12 @@ class RemoteScheduler:
         except TimeoutError:
             state = "the scheduler gave no answer" if self._socket.connected else "no scheduler is there"
             raise BatsimError(
-                f"{self.endpoint}: {state} within {self.timeout_s:g} s; Batsim would wait for ever"
+                f"{self.endpoint}: {state} within {self.timeout_s:g} s; Batsim would wait forever"
             ) from None
         except OSError:
             raise BatsimError(
                 f"{self.endpoint}: the scheduler closed the connection while an answer was due; "
-                "Batsim would wait for ever"
+                "Batsim would wait forever"
             ) from None
         if len(reply) != 1:
             raise BatsimError(f"the scheduler's reply has {len(reply)} parts, expected one")

@@ -246,7 +246,7 @@ class DecisionSystem:
 
     def _query(self) -> dict[str, Any]:
         if not self._energy:
-            raise DecisionError("the energy cannot be asked for: it is not accounted for")
+            raise DecisionError("a policy cannot request the energy: this simulation has none")
         self._picture.awaited.n_questions += 1
         return {"requests": {"consumed_energy": {}}}
 

@@ -298,8 +298,8 @@ class ProtocolServer:
                 raise BatsimError(f"{where}: job {self._ids[job]!r} does not exist any more: {_STOP}")
             if self._profile(job).get("type") in COMPOSED_TYPES:
                 raise BatsimError(
-                    f"{where}: job {self._ids[job]!r} has a composed profile; how far it has come "
-                    "cannot be told here; hdrl-batsim can"
+                    f"{where}: job {self._ids[job]!r} has a composed profile, whose progress "
+                    "is not available here; hdrl-batsim has it"
                 )
         new = [job for job in dict.fromkeys(jobs) if job not in self._kill_asked]
         self._kill_asked.update(new)

@@ -140,7 +140,7 @@ class SimulatorHandler:
         """
         self._need_running()
         if at <= self._now_s:
-            raise DecisionError(f"a call at {at:f} was asked for at {self._now_s:f}, expected a later date")
+            raise DecisionError(f"a call at {at:f} was requested at {self._now_s:f}, expected a later date")
         if at not in self._calls:
             self._ask("CALL_ME_LATER", {"timestamp": at})
         self._calls[at].append(call)

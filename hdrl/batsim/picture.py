@@ -237,14 +237,14 @@ class Picture:
         for job_id in event.data["job_ids"]:
             job = self.index_of.get(job_id, -1)
             if job < 0 or not self.state.jobs["kill_asked"][job]:
-                raise self._wrong(event, f"nobody asked to kill job {shown(job_id)}")
+                raise self._wrong(event, f"the scheduler did not request to kill job {shown(job_id)}")
             told = event.data["job_progress"].get(job_id)
             progress = told.get("progress") if isinstance(told, dict) else None
             if progress is not None and is_number(progress):
                 row = self.state.jobs[job]
                 row["remaining"], row["updated_s"] = 1.0 - progress, row["start_s"] + row["run_s"]
         if self.awaited.n_kills == 0:
-            raise self._wrong(event, "nobody asked for it")
+            raise self._wrong(event, "the scheduler did not request it")
         self.awaited.n_kills -= 1
         self._tell(codes.TOLD_KILLED, 0, event)
 
@@ -252,7 +252,9 @@ class Picture:
         told = tuple(self._machines(event, event.data["resources"])), int(event.data["state"])
         switch = next((switch for switch in self.awaited.switches if switch[:2] == told), None)
         if switch is None:
-            raise self._wrong(event, f"nobody asked for P-state {told[1]} of {shown(event.data['resources'])}")
+            raise self._wrong(
+                event, f"the scheduler did not request P-state {told[1]} of {shown(event.data['resources'])}"
+            )
         self.awaited.switches.remove(switch)
         self.hosts_were_looked_at = True
         _, pstate, node = switch
@@ -274,13 +276,13 @@ class Picture:
 
     def _called(self, event: Event) -> None:
         if self.awaited.n_calls == 0:
-            raise self._wrong(event, "nobody asked for it")
+            raise self._wrong(event, "the scheduler did not request it")
         self.awaited.n_calls -= 1
         self._tell(codes.TOLD_CALLED, 0, event)
 
     def _answered(self, event: Event) -> None:
         if self.awaited.n_questions == 0:
-            raise self._wrong(event, "nobody asked for it")
+            raise self._wrong(event, "the scheduler did not request it")
         self.awaited.n_questions -= 1
         self.hosts_were_looked_at = True
         self.state.scalars["energy_j"] = event.data["consumed_energy"]

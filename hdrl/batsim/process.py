@@ -1,21 +1,16 @@
-"""Batsim as a process of ours: started with a log, watched, and gone when we are done with it."""
+"""Batsim's executable, and which version it is."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from hdrl.base.errors import BatsimError
-from hdrl.batsim import guard
+from hdrl.base.process import Process, printable
 
 OLDEST, NEWEST = (3, 1), (4, 2)
 """The first and the last version of Batsim (major, minor) whose protocol hdrl speaks."""
@@ -28,102 +23,8 @@ HOW_TO_GET_IT = (
     "or do without it: simulator 'exact' simulates the same by itself"
 )
 
-_N_LINES, _LONGEST_LINE, _TAIL_BYTES = 3, 200, 8192
-_CLOSING_S = 4 * guard.PATIENCE_S
+_LONGEST_LINE = 200
 _VERSION_TIMEOUT_S = 30.0
-
-
-class Process:
-    """A running command that writes into a log.
-
-    It is the leader of a session of its own, so that Ctrl-C reaches us alone, and ends with us (`batsim.guard`).
-
-    Parameters
-    ----------
-    command
-        The program and its arguments.
-    log
-        The file that gets all of its output.
-
-    Raises
-    ------
-    BatsimError
-        If it cannot be started.
-    """
-
-    def __init__(self, command: Sequence[str], *, folder: Path, log: Path) -> None:
-        self.name = Path(command[0]).name
-        self.log = log
-        guarded = [sys.executable, "-I", "-S", str(Path(guard.__file__)), *command]
-        try:
-            with log.open("wb") as output:
-                self._guard = subprocess.Popen(
-                    guarded,
-                    cwd=folder,
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise BatsimError(f"{self.name}: cannot be started ({error.strerror or error})") from None
-
-    def __enter__(self) -> Process:
-        """Return the process."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """End it if it still runs."""
-        self.close()
-
-    def poll(self) -> int | None:
-        """Return the exit code (as shells give it, above 128 for a signal), or ``None`` while it runs."""
-        code = self._guard.poll()
-        return code if code is None or code >= 0 else guard.SIGNALLED - code
-
-    def wait(self, timeout_s: float) -> int | None:
-        """Return the exit code, or ``None`` if it still runs after a time."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._guard.wait(timeout_s)
-        return self.poll()
-
-    def how_it_ended(self) -> str:
-        """Say with which code or signal it ended, or that it still runs."""
-        code = self.poll()
-        if code is None:
-            return f"{self.name} still runs"
-        if code <= guard.SIGNALLED:
-            return f"{self.name} ended with code {code}"
-        try:
-            name = signal.Signals(code - guard.SIGNALLED).name
-        except ValueError:
-            return f"{self.name} ended with code {code}"
-        return f"{self.name} was ended by {name}"
-
-    def last_words(self) -> str:
-        """Return the last lines of the log as one, to be put at the end of a message."""
-        try:
-            with self.log.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-                text = file.read().decode(errors="replace")
-        except OSError:
-            text = ""
-        lines = [" ".join(_printable(line).split())[:_LONGEST_LINE] for line in text.splitlines() if line.strip()]
-        return f"its log ends: {' | '.join(lines[-_N_LINES:])}" if lines else "its log is empty"
-
-    def close(self) -> None:
-        """End it, and whatever it has started, and wait until it is gone."""
-        assert self._guard.stdin is not None  # noqa: S101 - asked for above
-        with contextlib.suppress(OSError):
-            self._guard.stdin.close()
-        try:
-            self._guard.wait(_CLOSING_S)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._guard.pid, signal.SIGKILL)
-            self._guard.wait()
 
 
 def find_executable(name: str) -> str:
@@ -169,14 +70,10 @@ def version_of(executable: str, *, timeout_s: float = _VERSION_TIMEOUT_S, versio
                 raise BatsimError(f"{name} --version has not answered within {timeout_s:g} s")
             if code != 0:
                 raise BatsimError(f"{process.how_it_ended()} when asked for its version; {process.last_words()}")
-            text = " ".join(_printable(log.read_bytes()[:_LONGEST_LINE].decode(errors="replace")).split())
+            text = " ".join(printable(log.read_bytes()[:_LONGEST_LINE].decode(errors="replace")).split())
     match = re.search(r"(\d{1,6})\.(\d{1,6})", text)
     oldest, newest = versions
     if match is not None and not oldest <= (int(match[1]), int(match[2])) <= newest:
         spoken = f"Batsim {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}, and of Batsim 5 with batsim.protocol 5"
         raise BatsimError(f"{name} is version {text!r}; hdrl speaks the protocol of {spoken}")
     return text or "unknown"
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() or character.isspace() else "?" for character in text)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import BatsimError, OutputError, SimulationError
+from hdrl.base.process import Process
 from hdrl.batsim.client import Listener
 from hdrl.batsim.dialects import new_dialect
-from hdrl.batsim.process import Process, find_executable, version_of
+from hdrl.batsim.process import find_executable, version_of
 from hdrl.batsim.results import add_rejected, read_log, take_out_wall_clock, trace_of
 from hdrl.batsim.simulators import PREFIX, ProtocolSimulator
 from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule

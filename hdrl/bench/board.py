@@ -323,7 +323,7 @@ def _table(caption: str, rows: Sequence[BoardRow]) -> Table:
         Column("ratio to the baseline", help="geometric mean over windows; below 1 is better"),
         Column("", scale=Axis(scale, "better", "worse")),
         Column("tail", help="mean tail over the baseline's, of the task where that is largest"),
-        Column("core-minutes", help="that its training took, as whoever sent it says"),
+        Column("core-minutes", help="that its training took, as its author says"),
         Column("run it again", is_number=False),
     ]
     return Table(caption, "who", columns, [_line(row, scale) for row in rows], is_stacked=True)

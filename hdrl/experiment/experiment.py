@@ -242,7 +242,7 @@ class Training:
             if training.training.is_done:
                 progress.message(
                     f"nothing is left to train: {training.training.reached.n_iterations:,} iterations are done, "
-                    f"{training.training.plan.n_iterations:,} asked for (--set learning.iterations=N asks for more)"
+                    f"{training.training.plan.n_iterations:,} requested (--set learning.iterations=N requests more)"
                 )
             else:
                 _tell(plan, f"training {plan.agent.name} on", progress)

@@ -163,7 +163,7 @@ class LearningOptions(Block):
     episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
     tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
     imitation: ImitationOptions | None = Field(
-        default=None, description="Whom the agent imitates, at first or all the time; null: nobody."
+        default=None, description="Which policy the agent imitates, at first or all the time; null: none."
     )
     distributed: DistributedOptions | None = Field(
         default=None, description="How several workers learn together; null: there is one."

@@ -9,7 +9,7 @@ settings can do is a small base class of its own (`LoadGenerator`, `Cautions`, `
 `FurtherLoads`, `Indexed`, `Clairvoyance`), which a part derives from besides: whoever needs it asks by ``isinstance``.
 """
 
-from hdrl.setting.claims import Finding, Place, Playable, ReproduceProtocol, Results, without_models
+from hdrl.base.moved import load_moved
 from hdrl.setting.environments import (
     Arguments,
     Configured,
@@ -40,7 +40,6 @@ __all__ = [
     "Clairvoyance",
     "Configured",
     "EnvironmentSpec",
-    "Finding",
     "Fingerprints",
     "FurtherLoads",
     "Index",
@@ -52,14 +51,10 @@ __all__ = [
     "Machine",
     "Measures",
     "Message",
-    "Place",
-    "Playable",
     "Player",
     "Policy",
     "PolicyBook",
     "Progress",
-    "ReproduceProtocol",
-    "Results",
     "Setting",
     "SettingPlace",
     "Simulator",
@@ -68,5 +63,8 @@ __all__ = [
     "find_setting",
     "loaded_file",
     "place_of_setting",
-    "without_models",
 ]
+
+
+def __getattr__(name: str) -> object:
+    return load_moved(__name__, name)

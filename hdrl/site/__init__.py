@@ -1,6 +1,6 @@
 """Sites: accounting data and a description of a cluster become a machine, a workload, and a report on both."""
 
-from hdrl.site.conf import SiteConf, read_conf
+from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
 from hdrl.site.found import SiteImport
 from hdrl.site.importing import ImportChoices, import_site, read_site
 from hdrl.site.page import page_of, read_report, text_of

@@ -12,7 +12,7 @@ from hdrl.base.errors import OutputError
 from hdrl.base.files import atomic_write
 from hdrl.base.seeding import stream
 from hdrl.batch import build_platform, lublin_log, simulate, workload_from_swf
-from hdrl.site.conf import Nodes, SiteConf
+from hdrl.settings.batch.site_rules.conf import Nodes, SiteConf
 from hdrl.site.machine import n_cores, platform_of
 
 ACCOUNTING, CONF, QUEUE = "sacct.txt", "slurm.conf", "queue.txt"

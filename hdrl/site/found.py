@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hdrl.batch import Platform
-from hdrl.site.conf import SiteConf
+from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.site.joining import Jobs
 from hdrl.site.log import SiteLog
 from hdrl.site.records import Dump

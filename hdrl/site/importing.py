@@ -17,7 +17,7 @@ from hdrl.base.errors import MissingExtra, OptionsError, OutputError, UnknownNam
 from hdrl.base.files import atomic_write, write_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.batch import build_platform, fits, workload_from_swf, write_swf
-from hdrl.site.conf import SiteConf, check_partitions, descriptor, joined, read_conf, read_qos
+from hdrl.settings.batch.site_rules.conf import SiteConf, check_partitions, descriptor, joined, read_conf, read_qos
 from hdrl.site.found import SiteImport
 from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
 from hdrl.site.joining import Jobs, jobs_of
@@ -133,8 +133,8 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     for path in dumps:
         progress(f"reading {path.name}")
         parts.append(read_dump(path, reading, choices.form))
-    dump = _together(parts)
-    _choose_cluster(dump, choices.cluster)
+    dump = together(parts)
+    choose_cluster(dump, choices.cluster)
     _take_whole_nodes(dump, conf)
     progress("joining")
     jobs = jobs_of(dump)
@@ -173,7 +173,7 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
 OTHER_CLUSTERS = "rows of other clusters"
 
 
-def _choose_cluster(dump: Dump, cluster: str | None) -> None:
+def choose_cluster(dump: Dump, cluster: str | None) -> None:
     """Keep the attempts of one cluster; several at once are no machine."""
     names = dump.names["cluster"].texts()
     if cluster is None:
@@ -221,7 +221,7 @@ def _leave_out(jobs: Jobs, can_run: Any, conf: SiteConf) -> None:
     jobs.records, jobs.n_attempts = jobs.records[can_run], jobs.n_attempts[can_run]
 
 
-def _together(parts: Sequence[Dump]) -> Dump:
+def together(parts: Sequence[Dump]) -> Dump:
     """Return several dumps as one; names get the same numbers in all of them."""
     if len(parts) == 1:
         return parts[0]
@@ -258,7 +258,7 @@ def _notes(found: SiteImport, clock: Clock, choices: ImportChoices) -> list[str]
         notes.append(f"{jobs} had no limit: a year counts as requested, as Slurm plans")
     if found.log.n_without_request:
         jobs = _many(found.log.n_without_request, "job")
-        notes.append(f"of {jobs} no request is known: the run time counts as requested, which no scheduler knows")
+        notes.append(f"of {jobs} no request is known: the run time counts as requested, which no scheduler has")
     if found.jobs.lost_core_s > 0:
         hours = f"{found.jobs.lost_core_s / 3600:,.2f} core hours"
         notes.append(f"attempts before a requeue used {hours}, which simulations leave out")
@@ -352,7 +352,7 @@ def _write_files(found: SiteImport, folder: Path) -> None:
     }
     write_json(folder / OPTIONS, options)
     if has_gpus(found.conf, found.jobs):
-        write_gpu_files(folder, found.conf, found.dump, found.jobs)
+        write_gpu_files(folder, found)
     report = report_of(found)
     write_json(folder / REPORT, report)
     with atomic_write(folder / TEXT) as file:

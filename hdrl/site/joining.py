@@ -79,13 +79,16 @@ def jobs_of(dump: Dump) -> Jobs:
     return jobs
 
 
-def every_job(dump: Dump) -> Jobs:
+def every_job(dump: Dump, *, first_attempts: bool = False) -> Jobs:
     """Return all jobs of a dump, also those that wait or never ran.
 
     Parameters
     ----------
     dump
         What a reader found.
+    first_attempts
+        Whether start, end and state are those of the first attempt instead of the last, so that a requeue that comes
+        later changes nothing.
     """
     records = dump.records
     if len(records) == 0:
@@ -96,7 +99,7 @@ def every_job(dump: Dump) -> Jobs:
     begins, n_reused = _first_attempts(records)
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(records)) - 1
-    found = records[last].copy()
+    found = records[first if first_attempts else last].copy()
     for name in ("submit_s", "eligible_s"):
         found[name] = records[name][first]
     n_attempts = last - first + 1

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, ReadError
 from hdrl.batch import SwfLog, unknown_rows
-from hdrl.site.conf import SiteConf
+from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.site.joining import Jobs
 from hdrl.site.machine import n_cores
 from hdrl.site.records import UNKNOWN, Dump, State

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import WorkloadError
-from hdrl.site.conf import Nodes, Partition, SiteConf
-from hdrl.site.hostlist import MAX_NODES, node_names
+from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
+from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
 from hdrl.site.joining import Jobs
 from hdrl.site.records import Dump
 

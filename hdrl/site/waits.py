@@ -29,13 +29,12 @@ from hdrl.batch import (
     unknown_rows,
     workload_from_swf,
 )
-from hdrl.site.conf import SiteConf, read_conf
+from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
 from hdrl.site.importing import LOG, NAMES, SITE
 from hdrl.site.joining import every_job
 from hdrl.site.log import FIELDS, UNLIMITED_S
 from hdrl.site.machine import n_cores, platform_of
 from hdrl.site.readers import Choices, read_dump
-from hdrl.site.readers.swf import first_date_s
 from hdrl.site.records import Dump, State
 from hdrl.site.replay import STAND_INS
 from hdrl.site.values import Clock, find_zone
@@ -328,7 +327,7 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
     log = read_swf(folder / LOG)
     known = _known_jobs(log.rows)
     found = read_dump(dump, Choices(Clock(find_zone(choices.zone))), choices.form)
-    first_s = first_date_s(log)
+    first_s = log.first_date_s
     now_s = _now(found, dump) - first_s
     known = known[known["submit_s"] + known["wait_s"] <= now_s][-MOST_JOBS:]
     jobs, left_out = _waiting_and_running(found, conf)

@@ -17,8 +17,8 @@ from hdrl.base.errors import OptionsError, quoted
 from hdrl.batch import Platform, Workload, build_platform, fits, read_swf, simulate, workload_from_swf
 from hdrl.distributed.tasks import run_tasks
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.site.conf import Nodes, SiteConf, read_conf
-from hdrl.site.hostlist import MAX_NODES
+from hdrl.settings.batch.site_rules.conf import Nodes, SiteConf, read_conf
+from hdrl.settings.batch.site_rules.hostlist import MAX_NODES
 from hdrl.site.importing import LOG, SITE
 from hdrl.site.machine import n_cores, platform_of
 

@@ -361,7 +361,7 @@ def _check_player(asked: _Asked, spec: EnvironmentSpec) -> None:
         observation, _, terminated, truncated, info = env.step(action)
         done = bool(terminated or truncated)
     episode = info.get("results")
-    _require(isinstance(episode, Mapping) and "objective" in episode, "an episode's end tells no objective")
+    _require(isinstance(episode, Mapping) and "objective" in episode, "an episode's end has no objective")
     _require(len(env.trace().tasks) == load.n_items, "its trace has another number of items")
     env.close()
 

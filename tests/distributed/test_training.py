@@ -341,7 +341,7 @@ def test_the_shared_replay_keeps_actors_apart_and_takes_their_priorities() -> No
 
 
 def test_a_replay_that_is_full_at_once_is_refused() -> None:
-    with pytest.raises(OptionsError, match=r"capacity is 128, expected at least 168 for 4 env.* that tell 20 steps"):
+    with pytest.raises(OptionsError, match=r"capacity is 128, expected at least 168 for 4 env.* that send 20 steps"):
         teams.team("d3qn", "apex", push_every=20)
 
 

@@ -89,8 +89,9 @@ def text_of(page: str) -> str:
 
 
 def pages() -> list[str]:
-    """Return README and the manual."""
-    return ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))]
+    """Return README, the manual, and the notes on experiments."""
+    found = [*(ROOT / "docs").glob("*.md"), *(ROOT / "experiments").glob("*/README.md")]
+    return ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in found)]
 
 
 def write() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-IDS = [page.name for page in PAGES]
+MANUAL, NOTES = sorted((ROOT / "docs").glob("*.md")), sorted((ROOT / "experiments").glob("*/README.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *MANUAL, *NOTES]
+IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 NEED_TORCH = ("hdrl.learn", "hdrl.agents", "hdrl.experiment.Model")
 
 

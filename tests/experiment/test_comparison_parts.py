@@ -466,7 +466,7 @@ def test_a_verdict():
     assert text.endswith("] times the mean bounded slowdown of base over 8 windows (p = 0.0078): better.")
     assert sentence(measured(base=BASE, mine=BASE * 2 * WAVE)).endswith(": worse.")
     equal = sentence(measured(base=BASE, mine=BASE * WAVE))
-    assert equal.endswith(": no difference shown (so many windows show changes of 29% or more).")
+    assert equal.endswith(": no difference shown (8 windows can detect changes of about 29% or more).")
     assert sentence(measured(base=BASE, mine=BASE)) == "mine decides as base does: all metrics are equal in 8 windows."
     assert sentence(measured(base=BASE, mine=BASE * 0.5 * WAVE), among=3).startswith(
         "the best of 3 candidates, mine, has"
@@ -559,7 +559,7 @@ def test_what_is_shown_depends_on_the_confidence_alone():
     assert row(0.95).p_holm == row(0.99).p_holm == 2**-6
     assert is_better(row(0.95), info) is True
     assert is_better(row(0.99), info) is None, "p is 0.016, which is not below 0.01"
-    assert verdict(row(0.99), "base", info).endswith("(so few windows cannot show any).")
+    assert verdict(row(0.99), "base", info).endswith("windows are too few to detect any).")
     assert not list(powerless(7, 1))
     assert "stays above 0.01; take 8 windows or more" in next(powerless(7, 1, 0.01)).text
     assert confidence_words(0.95) == "[95 %]"
@@ -570,9 +570,9 @@ def test_what_windows_can_show_depends_on_how_many_candidates_there_are():
     numbers = measured(base=BASE[:6], a=BASE[:6] * WAVE[:6], b=BASE[:6] * WAVE[::-1][:6])
     rows = deciding_rows(rows_of(numbers), "mean_bounded_slowdown")
     info = METRICS["mean_bounded_slowdown"]
-    assert verdict(rows[0], "base", info, n_tests=2).endswith("(so few windows cannot show any).")
-    assert "so few windows cannot show any" in headline(rows, "base", info, ())
-    assert verdict(rows[0], "base", info).endswith("(so many windows show changes of 33% or more).")
+    assert verdict(rows[0], "base", info, n_tests=2).endswith("windows are too few to detect any).")
+    assert "windows are too few to detect any" in headline(rows, "base", info, ())
+    assert verdict(rows[0], "base", info).endswith("windows can detect changes of about 33% or more).")
 
 
 def test_holm_is_applied_across_candidates():

@@ -173,7 +173,7 @@ def test_a_log_without_users_has_no_fairness_and_what_sees_too_much_is_told(log:
     result = run_held_out(asked, out=tmp_path / "out", n_workers=1)
     stored = json.loads((tmp_path / "out" / "held_out.json").read_text())
     assert [row["tail"]["user_fairness"] for row in stored["rows"]] == [None] * 6
-    assert "seer.py sees true run times, which no real scheduler knows, and the others do not" in result.cautions
+    assert "seer.py sees true run times, which no real scheduler has, and the others do not" in result.cautions
     assert not any(text.startswith("continuous: one window cannot") for text in result.cautions)
 
 

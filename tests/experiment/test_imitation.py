@@ -178,7 +178,7 @@ def test_options_without_say_nothing_of_it(tmp_path: Path) -> None:
         ({"imitation": {"policy": "saf+easy", "iterations": 11}}, "iterations is 11, expected at most the 10"),
         ({"imitation": {"policy": "saf+easy", "iterations": 1, "iteration": 1}}, "did you mean 'iterations'"),
         ({"algorithm": "a2c", "settings": {}}, "A2C cannot imitate, expected ppo"),
-        ({"environment": "policy_pair", "arguments": {}}, "learning.imitation: hdrl/PolicyPair-v0 knows none"),
+        ({"environment": "policy_pair", "arguments": {}}, "learning.imitation: hdrl/PolicyPair-v0 has none"),
         (
             {"imitation": None, "episodes": {"n_jobs": 32, "filter": {"priority": "sjf", "range": [3, 2]}}},
             "expected the smaller value first",

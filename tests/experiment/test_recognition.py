@@ -22,7 +22,7 @@ PROCS = 16
 KTH = next((parent / "shared" for parent in Path(__file__).parents if (parent / "shared").is_dir()), Path()) / (
     "traces/swf/KTH-SP2-1996-2.1-cln.swf.gz"
 )
-ELSEWHERE = "with other dates or in another file: it knows them"
+ELSEWHERE = "with other dates or in another file"
 OLDER = ("workload", "workload_sha256", "n_jobs", "first_job", "last_job", "platform")
 SPEC = find_setting("batch").environments["job_pick"]
 
@@ -124,10 +124,10 @@ def test_further_logs_are_known_again(folder: Path, environment: str):
     (further,) = record["further"]
     assert (record["workload"], further["workload"], further["last_job"]) == ("first", "second", 149)
     told = windows(folder, "second.swf").words(record, SPEC)
-    assert told == "jobs of 3 of the 6 windows that judge it (second): it knows them"
+    assert told == "jobs of 3 of the 6 windows that judge it (second)"
     assert windows(folder, "other.swf").words(record, SPEC) == ""
     both = windows(folder, "first.swf", "second.swf").words(record, SPEC)
-    assert both == "jobs of 6 of the 12 windows that judge it (first, second): it knows them"
+    assert both == "jobs of 6 of the 12 windows that judge it (first, second)"
 
 
 def test_the_same_jobs_with_other_dates_are_known_again(folder: Path):
@@ -162,7 +162,7 @@ def test_generated_jobs_are_known_again(folder: Path):
         f"jobs of at least 1 of the 4 windows that judge it (lublin@0.8), {ELSEWHERE}"
     )
     same = windows(folder, loads=[0.8], windows={"length": 60, "count": 2, "warm_up": 10}, workload={})
-    assert same.words(whole, None) == "jobs of 1 of the 2 windows that judge it (lublin@0.8): it knows them"
+    assert same.words(whole, None) == "jobs of 1 of the 2 windows that judge it (lublin@0.8)"
     assert same.words({**whole, "workload_sha256": "0" * 64}, SPEC) == ""
 
 
@@ -216,10 +216,10 @@ def test_places_in_the_same_log_tell_exactly_and_its_name_tells_probably(folder:
         return judged.words(known, SPEC)
 
     assert words() == ""
-    assert words(last_job=100) == "jobs of 1 of the 1 windows that judge it (first): it knows them"
+    assert words(last_job=100) == "jobs of 1 of the 1 windows that judge it (first)"
     assert words(first_job=149, last_job=300).startswith("jobs of 1")
     assert words(first_job=150, last_job=300) == ""
     assert words(last_job=100, workload_sha256="b").startswith("first, made otherwise: probably jobs of 1 of")
     assert words(last_job=100, workload_sha256="b", workload="other") == ""
-    assert judged.words({}, SPEC).startswith("jobs that its file does not tell")
-    assert judged.words({"further": [{}]}, SPEC).startswith("jobs that its file does not tell")
+    assert judged.words({}, SPEC).startswith("jobs that its file does not name")
+    assert judged.words({"further": [{}]}, SPEC).startswith("jobs that its file does not name")

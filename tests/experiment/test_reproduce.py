@@ -28,8 +28,8 @@ from hdrl.experiment.reproduce.reproduce import reproduce
 from hdrl.experiment.reproduce.resulttable import read_reference, read_results, write_reference, write_results
 from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiments import HOMES, PROTOCOLS, find_protocol
+from hdrl.experiments.findings import Finding
 from hdrl.launcher.main import cli
-from hdrl.setting import Finding
 from hdrl.settings.batch.metrics import METRICS
 
 SHARED = Path(__file__).parents[3] / "shared" / "traces" / "swf"

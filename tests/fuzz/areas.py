@@ -201,6 +201,7 @@ AREAS: dict[str, tuple[Case, int]] = {
     ),
     "report of a site": (_part("import.json", "site show BAD"), 30),
     "what-if of a site": (_part("site.json jobs.swf", f"what-if BAD --windows 2:2 --warm-up 1 -j 1 {_OUT}"), 30),
+    "live A/B": (_part("plan.json sacct.txt", f"ab analyze BAD/plan.json BAD/sacct.txt {_OUT}"), 30),
     "agents": (_agent, 40),
     "run folder": (
         _folder(

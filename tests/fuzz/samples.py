@@ -6,12 +6,14 @@ import itertools
 import json
 import shutil
 import tempfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from hdrl.batch import read_platform, write_simgrid
 from hdrl.settings.gpu.loads.gavel_jobs import TEMPLATES
 from hdrl.site import ImportChoices, import_site
+from hdrl.site.ab import PlanChoices, plan_ab
 
 ROOT = Path(__file__).parents[2]
 
@@ -391,3 +393,5 @@ def write_good_files(folder: Path) -> None:
         choices = ImportChoices(confs=(folder / "slurm.conf",))
         import_site([folder / "sacct.txt"], Path(made) / "site", choices)
         shutil.copy(Path(made) / "site" / "import.json", folder)
+    plan = plan_ab(PlanChoices(("old", "new"), date(2025, 1, 6), 4))
+    (folder / "plan.json").write_text(plan.model_dump_json())

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from hdrl.launcher.collecting import end_quickly, rare_collections
 from hdrl.launcher.launch import launch, left_out
-from hdrl.launcher.main import COMMANDS, cli
+from hdrl.launcher.main import COMMANDS, GROUPS, cli
 
 SMALL_JOBS = Path(__file__).parents[2] / "workloads" / "learning.json"
 AGENT = "def policy(view):\n    return []\n"
@@ -237,6 +237,10 @@ def test_objects_of_torch_are_not_kept_from_the_collector(monkeypatch: pytest.Mo
         monkeypatch.setattr(sys, "modules", {**modules})
         end_quickly()
         assert len(frozen) == n_frozen
+
+
+def test_each_command_stands_once_in_the_help() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -19,6 +19,7 @@ OF_COMMANDS = (
     *("hdrl.experiment", "hdrl.report", "hdrl.settings", "hdrl.figures", "hdrl.metrics", "hdrl.batsim", "hdrl.batch"),
     *(
         "hdrl.compiled",
+        "hdrl.deploy",
         "hdrl.site",
         "hdrl.bench",
         "hdrl.launcher",

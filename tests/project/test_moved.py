@@ -10,7 +10,7 @@ import pytest
 import hdrl
 from hdrl import batch, envs
 from hdrl.base.errors import HdrlError
-from hdrl.base.moved import MOVED
+from hdrl.base.moved import MOVED, MOVED_NAMES
 
 FACADES = {
     "platform": "read_platform",
@@ -29,6 +29,17 @@ def test_a_former_name_is_the_module_of_today(former: str, monkeypatch: pytest.M
     assert len(told) == 1
     assert found is importlib.import_module(MOVED[former])
     assert found.__name__ == found.__spec__.name == MOVED[former]
+
+
+@pytest.mark.parametrize(
+    ("former", "home", "name"),
+    [(former, home, name) for former, homes in MOVED_NAMES.items() for home, names in homes.items() for name in names],
+)
+def test_a_name_that_has_left_a_module_is_found_there(former: str, home: str, name: str):
+    with pytest.warns(DeprecationWarning, match=rf"^{former}\.{name} is now {home}\.{name}$") as caught:
+        found = getattr(importlib.import_module(former), name)
+    assert caught[0].filename == __file__
+    assert found is getattr(importlib.import_module(home), name)
 
 
 @pytest.mark.parametrize(("former", "name"), FACADES.items())

@@ -25,7 +25,7 @@ PAGES = {
         *("README.md", "docs/comparing.md", "docs/options.md", "docs/python.md"),
         *("docs/tutorial.md", "docs/node-power.md", "docs/from-batsim.md", "docs/from-hdeeprm.md"),
         "docs/from-irmasim.md",
-        *("docs/site.md", "docs/bench.md"),
+        *("docs/site.md", "docs/ab.md", "docs/bench.md"),
     )
 }
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -435,6 +435,7 @@ IMPORTERS = {
     *("hdrl/compiled/borrow.py", "hdrl/compiled/jit.py", "hdrl/base/gymnasium_ids.py"),
     *("hdrl/experiment/run/agentfile.py", "hdrl/experiment/train/learning.py"),
     *("hdrl/settings/batch/envs/job_pick_making.py", "hdrl/settings/gpu/envs/making.py"),
+    "hdrl/settings/batch/irmasim.py",
 }
 """Modules that import others by a name: each from a table of its own."""
 

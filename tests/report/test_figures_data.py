@@ -191,7 +191,7 @@ def test_what_is_no_run(tmp_path, path, problem):
         ("time,joules\n0,0\n1,1\n", "has no column 'energy'"),
         ("time,energy\n0,0\n1,x\n", "is no table of numbers"),
         ("time,energy\n5,0\n1,1\n", "ascending"),
-        ("time,energy\n0,0\n", "tells no energy"),
+        ("time,energy\n0,0\n", "has no energy"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:loadtxt")

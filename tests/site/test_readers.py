@@ -95,8 +95,8 @@ def test_a_number_that_is_used_again_is_another_job(tmp_path: Path):
     [
         ("JobID|Start|End|AllocCPUS\n1|x|x|1\n", "has no column Submit or Eligible"),
         ("JobID|Submit|Start|End\n1|x|x|1\n", "has no column AllocCPUS or NCPUS"),
-        ("nothing\n", "is of no known format, expected one of: sacct -P"),
-        ("", "is of no known format"),
+        ("nothing\n", "has an unknown format, expected one of: sacct -P"),
+        ("", "unknown format"),
         ("JobID|Submit|Start|End|NCPUS\n", "holds no rows"),
         ("{}", "holds no objects with a kind"),
         ('{"items": [1]}', "holds no objects with a kind"),

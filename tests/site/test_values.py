@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import OptionsError
-from hdrl.site.hostlist import n_of_ranges, node_names
-from hdrl.site.values import Clock, duration_s, find_zone, gres_gpus, memory_of, minutes_s, resource
+from hdrl.settings.batch.site_rules.hostlist import n_of_ranges, node_names
+from hdrl.settings.batch.site_rules.values import duration_s, gres_gpus, memory_of, minutes_s, resource
+from hdrl.site.values import Clock, find_zone
 
 
 def test_local_dates_follow_the_clock_of_the_zone():

@@ -177,7 +177,7 @@ def _poll(run: JobRun, period_s: float) -> Steps[int]:
             if for_ever and context.only_polls():
                 raise BatsimError(
                     f"job {run.job.id!r} waits for a message of the scheduler, and nothing else happens any more: "
-                    "Batsim would go on for ever"
+                    "Batsim would go on forever"
                 )
             code = yield from _sleep(run, period_s)
             if code != 0:

@@ -109,7 +109,7 @@ class Server:
                     self._ending = True
                     yield from self._send()
         if self.counts.waiters:
-            raise BatsimError("the reply to SIMULATION_ENDS asked for a call at a later date: Batsim would stop here")
+            raise BatsimError("the reply to SIMULATION_ENDS requests a call at a later date: Batsim would stop here")
 
     def _is_over(self) -> bool:
         counts, options = self.counts, self.context.options

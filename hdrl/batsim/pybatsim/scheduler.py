@@ -118,7 +118,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
 
     def onDeadlock(self) -> None:
         """Give up: PyBatsim has waited for longer than it was told to."""
-        raise SystemExit("hdrl: Batsim was silent for longer than -t of pybatsim allows (2 s); -t 0 waits for ever")
+        raise SystemExit("hdrl: Batsim was silent for longer than -t of pybatsim allows (2 s); -t 0 waits forever")
 
     def _ignore(self, *told: Any) -> None:
         """Do nothing: the message as a whole is what counts."""

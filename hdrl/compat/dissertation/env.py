@@ -236,7 +236,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
             If there is none.
         """
         if not self._orders:
-            raise OptionsError("guide is missing: no order whose choices could be told")
+            raise OptionsError("guide is missing: expected an order whose choices the agent imitates")
         return self._guides.actions([self.window(row) for row in range(self.num_envs)])
 
     def _guide_choices(self, number: int) -> NDArray[np.int64]:

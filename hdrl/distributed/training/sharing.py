@@ -25,7 +25,7 @@ def check_room(config: Config, options: DistributedOptions, n_envs: int, where: 
     if config.capacity < least:
         raise OptionsError(
             f"{where}: learning.settings.capacity is {config.capacity}, expected at least {least} for {n_envs} "
-            f"environments that tell {options.push_every} steps at a time"
+            f"environments that send {options.push_every} steps at a time"
         )
 
 

@@ -151,7 +151,7 @@ class Worker:
 
     def _next(self, told: Told) -> tuple[list[Tensor] | None, Told]:
         if self._steps is None:
-            raise LearningError("a worker was asked to go on with a batch that it has not gathered")
+            raise LearningError("a worker must gather a batch before it continues with it")
         try:
             descent = next(self._steps)
         except StopIteration as end:

@@ -140,7 +140,7 @@ def with_bounds(sweep: Sweep, policies: PolicyBook, candidates: Iterable[Candida
         if twin is not None:
             (found[one.name],) = read_candidates(sweep, policies, [f"{one.name}{BOUND}={twin}"])
     if not found:
-        raise OptionsError(f"{sweep.where}: bound: no candidate is a policy that could be told true run times")
+        raise OptionsError(f"{sweep.where}: bound: no candidate is a policy that can use true run times")
     return found
 
 

@@ -142,7 +142,7 @@ def _clairvoyant(measured: Measured, clairvoyant: Sequence[str]) -> Iterator[Cau
         verb = "sees" if len(clairvoyant) == 1 else "see"
         yield Caution(
             "clairvoyant",
-            f"{_listed(clairvoyant)} {verb} true run times, which no real scheduler knows, and the others do not",
+            f"{_listed(clairvoyant)} {verb} true run times, which no real scheduler has, and the others do not",
         )
 
 
@@ -150,8 +150,8 @@ def _exact(exact: Sequence[str]) -> Iterator[Caution]:
     if exact:
         yield Caution(
             "exact-estimates",
-            f"requested times are the true run times in {_listed(exact)}: policies that plan by them know what no real "
-            "scheduler knows, and gain by it to different degrees",
+            f"requested times are the true run times in {_listed(exact)}: policies that plan with them have "
+            "information that no real scheduler has, and gain by it to different degrees",
         )
 
 

@@ -82,13 +82,13 @@ class JudgingWindows:
         """
         parts = [record, *record.get("further", ())]
         if not all({"workload_sha256", "first_job", "last_job"} <= set(one) for one in parts):
-            return "jobs that its file does not tell: nobody knows whether they are in these windows"
+            return "jobs that its file does not name: they may be in these windows"
         same = self._that(parts, self._is_same)
         if same:
-            return f"jobs of {self._counted(same)}: it knows them"
+            return f"jobs of {self._counted(same)}"
         alike = self._that(parts, self._likeness(environment))
         if alike:
-            return f"jobs of at least {self._counted(alike)}, with other dates or in another file: it knows them"
+            return f"jobs of at least {self._counted(alike)}, with other dates or in another file"
         # The same log with other run times has other hashes, but its jobs have the same places.
         namesakes = self._that(parts, self._is_namesake)
         if namesakes:

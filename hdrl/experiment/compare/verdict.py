@@ -97,6 +97,7 @@ def verdict(
     n_tests: int | None = None,
     tails: Sequence[Tail] = (),
     criteria: Criteria = CRITERIA,
+    over: str = "",
 ) -> str:
     """Say in a sentence what a comparison shows of a candidate.
 
@@ -114,6 +115,8 @@ def verdict(
         The rows of its tail; those of other candidates are passed over.
     criteria
         What counts as equal, and as no worse.
+    over
+        What the numbers come from, in words, if not from windows: ``"14 pairs of blocks"``.
     """
     words = metric_words(row.metric)
     subject = row.candidate if among <= 1 else f"the {_first(info)} of {among} {kind}candidates, {row.candidate},"
@@ -124,6 +127,7 @@ def verdict(
         windows += f" and the {row.n_averaged} trainings that it averages"
     elif row.n_seeds > 1:
         windows += f" and {row.n_seeds} seeds"
+    windows = over or windows
     if math.isnan(row.ratio):
         is_unrun = math.isnan(row.mean) or row.n_unfinished > 0
         why = _unrun_words(row) if is_unrun else ": ratios need numbers above 0 on both sides, see the means"
@@ -133,7 +137,7 @@ def verdict(
     start = f"{subject} has {_ratio_words(row, words, baseline)} over {windows}"
     if math.isnan(row.ratio_low):
         return f"{start}: one window shows nothing beyond itself{_unrun_words(row)}."
-    conclusion = _conclusion(row, info, n_tests or among, criteria)
+    conclusion = _conclusion(row, info, n_tests or among, criteria, of_windows=not over)
     own = [tail for tail in tails if tail.row.candidate == row.candidate and tail.row.metric != row.metric]
     conclusion = _with_tail(conclusion, own, criteria, better=is_better(row, info))
     return f"{start} (p {_p_words(row.p_holm)}): {conclusion}{_unrun_words(row)}."
@@ -237,7 +241,7 @@ def _ratio_words(row: SummaryRow, words: str, baseline: str) -> str:
     return f"{number_words(numbers[0])}{interval} times the {words} of {baseline}"
 
 
-def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int, criteria: Criteria) -> str:
+def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int, criteria: Criteria, *, of_windows: bool) -> str:
     same = f"{100 * criteria.equal_within:.3g} %"
     if differs(row):
         return info.side(row.ratio) + (f", by less than {same}" if is_equal(row, criteria) else "")
@@ -245,12 +249,12 @@ def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int, criteria: Crite
         return f"equal within {same}"
     if row.is_contested and row.p_holm < row.level:
         return "no difference shown (a few windows make the mean, and p speaks for the other side)"
-    if row.n_weeks:
+    if row.n_weeks or not of_windows:
         return "no difference shown"
     if row.n_windows < fewest_windows(n_tests, row.level):
-        return "no difference shown (so few windows cannot show any)"
+        return f"no difference shown ({row.n_windows} windows are too few to detect any)"
     change = smallest_visible_change(row.n_windows, cautious_log_sd(row.log_sd, row.n_windows), n_tests, row.level)
-    return f"no difference shown (so many windows show changes of {change:.0%} or more)"
+    return f"no difference shown ({row.n_windows} windows can detect changes of about {change:.0%} or more)"
 
 
 def _with_tail(conclusion: str, tails: Sequence[Tail], criteria: Criteria, *, better: bool | None) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hdrl.setting import Finding, Place
+from hdrl.experiments.findings import Finding, Place
 
 Kind = Literal["value", "spread", "sign"]
 Sign = Literal["below", "above", "no difference shown"]

@@ -22,9 +22,9 @@ from hdrl.base.files import expanded, read_json, user_folder, why_unsafe
 from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.reproduce.claims import Claim
 from hdrl.experiment.reproduce.resulttable import read_reference
+from hdrl.experiments.findings import Finding, Place
 from hdrl.options.block import Block
 from hdrl.options.reading import validated
-from hdrl.setting import Finding, Place
 
 RECIPE = "experiment.json"
 REFERENCE = "reference.csv"

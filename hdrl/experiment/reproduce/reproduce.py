@@ -33,10 +33,11 @@ from hdrl.experiment.run.provenance import versions
 from hdrl.experiment.train.log import TRAINING_FILE
 from hdrl.experiment.train.modeluse import Model
 from hdrl.experiments import find_protocol
+from hdrl.experiments.findings import Finding, Place, ReproduceProtocol
 from hdrl.metrics.statistics import geometric_mean_ratio
 from hdrl.options.file import OptionsFile
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Finding, Load, Machine, Place, ReproduceProtocol, find_setting
+from hdrl.setting import Load, Machine, find_setting
 
 IDENTITY_FILE = "reproduction.json"
 RESULTS_FILE = "results.csv"

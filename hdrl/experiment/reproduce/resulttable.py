@@ -22,7 +22,7 @@ from hdrl.experiment.reproduce.claims import (
     side_of,
     sign_words,
 )
-from hdrl.setting import Finding, Place
+from hdrl.experiments.findings import Finding, Place
 
 T = TypeVar("T", bound=str)
 

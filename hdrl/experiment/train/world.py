@@ -85,7 +85,7 @@ class World:
         for name, key in (("guide", "learning.imitation"), ("keeps", "learning.episodes.filter")):
             if name in asked and name not in self.spec.spec.given:
                 raise OptionsError(
-                    f"{self.options.where}: {key}: {self.spec.id} knows none, expected learning.environment 'job_pick'"
+                    f"{self.options.where}: {key}: {self.spec.id} has none, expected learning.environment 'job_pick'"
                 )
         return asked
 

@@ -4,6 +4,7 @@ Their arguments are tables, see `hdrl.metrics.tables`. A window in which a value
 No function multiplies matrices or uses NumPy's ``exp`` and ``log``: both round differently on different processors.
 """
 
+from hdrl.metrics.statistics.anytime import anytime_interval, anytime_p, fewest_pairs, power_after
 from hdrl.metrics.statistics.blocks import FEWEST_BLOCKS, block_ratio, lag_one, suspicious_lag
 from hdrl.metrics.statistics.bootstrap import CONFIDENCE, N_RESAMPLES, Bootstrap, Interval
 from hdrl.metrics.statistics.groups import GroupInterval, across_groups, without_each_group
@@ -27,8 +28,11 @@ __all__ = [
     "GroupInterval",
     "Interval",
     "across_groups",
+    "anytime_interval",
+    "anytime_p",
     "block_ratio",
     "cliques",
+    "fewest_pairs",
     "geometric_mean_ratio",
     "holm",
     "improvement_probability",
@@ -40,6 +44,7 @@ __all__ = [
     "look_sizes",
     "mean_ranks",
     "performance_profile",
+    "power_after",
     "rank_direction",
     "ratio_iqm",
     "suspicious_lag",

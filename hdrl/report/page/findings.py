@@ -184,7 +184,7 @@ def _certainty(groups: Sequence[_Group], metric: str, setting: Setting) -> str:
     if all(len(group.values) == 1 for group in groups):
         each = "One run" if len(groups) == 1 else "One run each"
         return (
-            f"{each}: no interval tells how much of this is chance. "
+            f"{each}: no interval shows how much of this is chance. "
             "hdrl compare repeats it over windows of the workload and seeds."
         )
     form = _form(metric, setting, [value for group in groups for value in group.values])

@@ -170,7 +170,7 @@ def _cautions(options: Mapping[str, Any], load: float | None) -> dict[str, str]:
             "arrive, and means depend on how many jobs there are."
         )
     if told(options, "workload", "estimates") == "exact":
-        cautions["estimates"] = "requested times are the true run times, which no real scheduler knows."
+        cautions["estimates"] = "requested times are the true run times, which no real scheduler has."
     return cautions
 
 

@@ -19,6 +19,7 @@ from hdrl.options.file import AgentBlock, OptionsFile, PathText, Seed
 from hdrl.options.learning import LearningOptions
 from hdrl.options.numbers import Count, Few, Positive
 from hdrl.settings.batch.contention import CONTENTION_MODELS
+from hdrl.settings.batch.irmasim import irmasim, is_irmasim_options
 from hdrl.settings.batch.node_power import NodePowerOptions
 from hdrl.settings.batch.simulators import HDEEPRM, SIMULATORS
 
@@ -169,6 +170,26 @@ class RealBatsimOptions(Block):
     )
 
 
+class RealSlurmOptions(Block):
+    """How a real Slurm is run, where it simulates."""
+
+    conf: Annotated[PathText, Field(min_length=1)] | None = Field(
+        default=None, description="An administrator's slurm.conf, whose lines about scheduling count; null: none."
+    )
+    speed: Annotated[float, Field(ge=1, le=1000)] = Field(
+        default=40.0, description="How many times faster than real time its clock goes."
+    )
+    daemons: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=8, description="How many slurmd may run; equal nodes of a larger machine are put together."
+    )
+    timeout_s: Positive = Field(
+        default=60.0, description="Seconds without what it should do after which Slurm is given up."
+    )
+    max_overhead_s: Positive = Field(
+        default=10.0, description="Most simulated seconds by which launching may prolong the mean job."
+    )
+
+
 class BatchLearningOptions(LearningOptions):
     """How a learning agent learns."""
 
@@ -184,12 +205,13 @@ class Options(OptionsFile):
     Attributes are the keys of the file. Paths are as they were written; `path_of` resolves them.
     """
 
-    newer_keys: ClassVar[tuple[str, ...]] = ("also_write", "node_power")
+    newer_keys: ClassVar[tuple[str, ...]] = ("also_write", "node_power", "slurm")
     agent_block: ClassVar[str] = "pybatsim.agent"
     policy_key: ClassVar[str] = "policy_pair"
     workload_key: ClassVar[str] = "workload_file_path"
     path_keys: ClassVar[tuple[str, ...]] = (
         *("platform_file_path", "workload_file_path", "workload.custom", "batsim.executable", "batsim.folder"),
+        "slurm.conf",
         *("pybatsim.agent.file", "pybatsim.agent.input_model", "pybatsim.agent.output_model"),
     )
     program_keys: ClassVar[tuple[str, ...]] = ("batsim.executable", "batsim.arguments", "batsim.endpoint")
@@ -234,6 +256,7 @@ class Options(OptionsFile):
     pybatsim: DecisionOptions = Field(default_factory=DecisionOptions, description="The decision system.")
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(default="embedded", description="Who simulates.")
     batsim: RealBatsimOptions = Field(default_factory=RealBatsimOptions, description="How Batsim is run.")
+    slurm: RealSlurmOptions = Field(default_factory=RealSlurmOptions, description="How a real Slurm is run.")
     compatibility: Literal["hdeeprm-0.3.1", "irmasim"] | None = Field(
         default=None, description="System whose numbers are reproduced, its errors included."
     )
@@ -287,9 +310,8 @@ class Options(OptionsFile):
     @classmethod
     def translated(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Return what a file holds in our keys; it may be IRMaSim's."""
-        from hdrl.settings.batch.irmasim import is_irmasim_options, options_of
-
-        return options_of(data, folder) if is_irmasim_options(data) else data
+        translated: dict[str, Any] = irmasim("options").options_of(data, folder) if is_irmasim_options(data) else data
+        return translated
 
     @property
     def setting_name(self) -> str:

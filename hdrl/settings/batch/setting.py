@@ -110,7 +110,7 @@ class BatchInputs(
             (
                 "trained-on",
                 f"{without_place(name)} was trained on the first {share:.0%} of {load.name}: windows from "
-                f"{sweep.range[0]:.0%} on may hold jobs that it knows",
+                f"{sweep.range[0]:.0%} on may hold jobs that it was trained on",
             )
             for name in (text.rpartition("=")[2] for text in sweep.candidates)
             for load in loads
@@ -227,6 +227,12 @@ def _outside(options: batch_options.Options, platform: Platform, folder: Path | 
             folder=options.path_of(chosen.folder) if chosen.folder is not None else None,
             protocol=chosen.protocol,
         )
+    if options.simulator == "slurm":
+        from hdrl.settings.batch.simulators import SlurmSettings
+
+        asked = options.slurm.model_dump()
+        conf = None if options.slurm.conf is None else options.path_of(options.slurm.conf)
+        known["slurm"] = SlurmSettings(**(asked | {"conf": conf}))
     return known
 
 

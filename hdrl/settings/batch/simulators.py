@@ -1,6 +1,6 @@
 """What batch jobs can be simulated by, and in whose way: names that options take and that users can add to.
 
-This is the one door to `hdrl.batsim`, which is loaded when one of its simulators is used.
+This is the one door to `hdrl.batsim` and to `hdrl.slurm`, which are loaded when one of their simulators is used.
 """
 
 from __future__ import annotations
@@ -35,10 +35,13 @@ class SimulatorKind:
         ``"module:function"``, which is imported when it is first used.
     writes_files
         Whether it leaves Batsim's files in the folder itself.
+    own_policies
+        Names of the policies by which it schedules, if it decides itself; empty: it carries out any policy's decisions.
     """
 
     maker: Callable[..., Any] | str
     writes_files: bool = False
+    own_policies: tuple[str, ...] = ()
 
     def make(self, *arguments: Any, **keywords: Any) -> Any:
         """Return a simulator."""
@@ -81,9 +84,40 @@ class BatsimSettings:
     protocol: Literal[4, 5] = 4
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSettings:
+    """How a real Slurm is run.
+
+    Attributes
+    ----------
+    conf
+        ``slurm.conf`` of an administrator, whose lines about scheduling count; ``None``: Slurm's defaults.
+    speed
+        How many times faster than real time its clock goes.
+    daemons
+        How many slurmd may run, at least one for each kind of node; a larger machine has its equal nodes put together.
+    timeout_s
+        How long Slurm may do nothing that it should do, in wall-clock seconds, before it is given up.
+    max_overhead_s
+        Largest mean time that launching and ending may add to the run time of a job, in simulated seconds.
+    """
+
+    conf: Path | None = None
+    speed: float = 40.0
+    daemons: int = 8
+    timeout_s: float = 60.0
+    max_overhead_s: float = 10.0
+
+
 SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
-"""Who may simulate: the compiled kernel, the exact engine, Batsim itself, or what a user adds."""
+"""Who may simulate: the compiled kernel, the exact engine, Batsim itself, a real Slurm, or what a user adds."""
 
 SIMULATORS.register("embedded")(SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator"))
 SIMULATORS.register("exact")(SimulatorKind("hdrl.batsim.simulators:exact_simulator", writes_files=True))
 SIMULATORS.register("batsim")(SimulatorKind("hdrl.batsim.real:batsim_simulator", writes_files=True))
+SIMULATORS.register("slurm")(SimulatorKind("hdrl.slurm.simulator:slurm_simulator", own_policies=("slurm",)))
+
+
+def own_policies() -> frozenset[str]:
+    """Return the names of the policies by which simulators schedule themselves."""
+    return frozenset(name for one in SIMULATORS for name in SIMULATORS[one].own_policies)

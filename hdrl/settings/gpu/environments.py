@@ -35,7 +35,7 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         """Return the rules of options or of a sweep; refuse rounds, which agents do not have."""
         rules = options.rules
         if rules.round_s > 0.0:
-            raise OptionsError(f"{options.where}: rules.round_s has no effect on agents, who decide at events")
+            raise OptionsError(f"{options.where}: rules.round_s has no effect on agents, which decide at events")
         same = {name: getattr(rules, name) for name in ("checkpoint_s", "tie", "node_order")}
         return {"restart_s": list(rules.restart_s), "levels": list(rules.levels), **same}
 

@@ -102,7 +102,7 @@ def _source(options: Any, text: str) -> GpuLoad:
     form, usual = found.origin["format"], AnyLoadOptions().gpus_per_machine
     if throughputs is not None and form != GAVEL_STEPS:
         raise OptionsError(
-            f"{options.where}: load.throughputs has no effect on {text}, whose format {form} tells how long jobs take"
+            f"{options.where}: load.throughputs has no effect on {text}: its format {form} holds the durations of jobs"
         )
     if load.gpus_per_machine != usual and form not in google.FORMATS:
         raise OptionsError(

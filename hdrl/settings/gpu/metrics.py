@@ -34,7 +34,7 @@ _OWN: Mapping[str, MetricInfo] = {
     "mean_censored_jct_s": less(
         "s", "mean over all jobs of (end, or that of the simulation) - arrival: at least their jct", OWN
     ),
-    "jct_bound_s": neutral("s", "what the mean jct of all jobs cannot be less than, whoever schedules", _GOEMANS),
+    "jct_bound_s": neutral("s", "lower bound on the mean jct of all jobs under any scheduler", _GOEMANS),
     "jct_over_bound": less("1", "mean_censored_jct_s / jct_bound_s", OWN),
     "priority_jct_s": less("s", "mean jct of finished jobs, weighted by their priorities", OWN),
     "share_unfair": less("1", "share of finished jobs with a fair_rho above 1", _THEMIS),

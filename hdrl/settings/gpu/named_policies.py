@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hdrl.setting import PolicyBook
-from hdrl.settings.gpu.policies.names import ORDERS, PLACEMENTS, policy_names, read_policy
+from hdrl.settings.gpu.policies.names import HISTORY, ORDERS, PLACEMENTS, policy_names, read_policy
 from hdrl.settings.gpu.policies.shares import SHARES
 
 ALIASES: Mapping[str, str] = MappingProxyType({"fcfs": "fifo", "first-fit": "fifo+first-fit+skip"})
@@ -26,11 +26,12 @@ class GpuPolicies(PolicyBook):
     def groups(self) -> Mapping[str, Sequence[str]]:
         """Return the policies that a word stands for.
 
-        ``heuristics``: every order with the usual placement, and EASY; the opponents that a learned policy has to beat.
+        ``heuristics``: every order with the usual placement, by history where it can, and EASY; the opponents that a
+        learned policy has to beat.
         ``blind``: those of them that know nothing of how long jobs take. ``placements``: FIFO with every placement.
         ``shares``: Gavel's policies, in its rounds, but for those that need throughputs of pairs.
         """
-        plain = [name for name in policy_names() if name.partition("+")[2] in ("", "easy")]
+        plain = [name for name in policy_names() if name.partition("+")[2] in ("", "easy", HISTORY)]
         return {
             "heuristics": plain,
             "blind": [name for name in plain if not read_policy(name).needs_durations],

@@ -50,6 +50,8 @@ class RuleOptions(Block):
 class PoissonOptions(Block):
     """Workload ``poisson``, see `hdrl.settings.gpu.loads.synthetic.Poisson`."""
 
+    newer_keys: ClassVar[tuple[str, ...]] = ("n_names",)
+
     jobs_per_s: Positive = Field(default=2.5, description="Mean rate of arrivals.")
     runtime_mean_s: Positive = Field(default=3000.0, description="Mean of the normal distribution of run times.")
     runtime_std_s: Seconds = Field(default=2500.0, description="Its standard deviation.")
@@ -60,6 +62,10 @@ class PoissonOptions(Block):
         default_factory=lambda: [0.5, 1.0, 2.5, 5.0], description="What priorities are drawn from."
     )
     n_users: Few = Field(default=3, description="How many users.")
+    n_names: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        default=0,
+        description="Names of jobs that each user has; those of one name take much the same. 0: jobs have no names.",
+    )
 
 
 class GavelOptions(Block):
@@ -76,7 +82,7 @@ class AdaptingOptions(Block):
     values: PathText = Field(description="What jobs are worth: a JSON file of hdrl adaptation values.")
     deadline: Annotated[float, Field(gt=0, le=1e6)] = Field(
         default=2.0,
-        description="When a job is ended at the latest: so many times its budget after its arrival. Its budget is how"
+        description="When a job is ended at the latest: this many times its budget after its arrival. Its budget is how"
         " long it takes at the mean speed of GPUs.",
     )
 

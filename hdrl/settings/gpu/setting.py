@@ -28,11 +28,13 @@ from hdrl.settings.gpu.figures import FIGURES
 from hdrl.settings.gpu.files import FILES
 from hdrl.settings.gpu.heard import POISSON, check_load_options, check_rules, kind_of
 from hdrl.settings.gpu.inputs import adapting, load_of, poisson_model
+from hdrl.settings.gpu.loads.history import lacking_users
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on
 from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.settings.gpu.metrics import METRICS, compute_metrics
 from hdrl.settings.gpu.named_policies import GpuPolicies
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
+from hdrl.settings.gpu.policies.names import learns
 from hdrl.trace.model import TaskTrace
 
 HIGHEST_LOAD, LOWEST_LOAD = 1.0, 0.05
@@ -93,7 +95,6 @@ class GpuInputs(
 
     def cautions(self, sweep: GpuSweep, machine: Cluster, loads: Sequence[GpuLoad]) -> list[tuple[str, str]]:
         """Return what readers must know: faults of traces, loads that no scheduler can serve, or that need none."""
-        del sweep
         found = []
         told = "so that it says little about schedulers; load.offered stretches it"
         for load in loads:
@@ -105,6 +106,9 @@ class GpuInputs(
                 words = f"offers {offered:.3g} of what {machine.name} can do: hardly a job waits, {told}"
                 found.append(("idle", f"{load.name} {words}"))
             found += [("trace", f"{load.name}: {fault}") for fault in load.faults]
+        groups = GpuPolicies().groups()
+        if any(learns(name) for text in sweep.candidates for name in groups.get(text, [text])):
+            found += [("history", f"{load.name} {words}") for load in loads if (words := lacking_users(load))]
         return found
 
 

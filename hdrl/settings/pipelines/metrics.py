@@ -32,10 +32,10 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType(
         "miss_ratio_high": less("1", "upper end of the interval of miss_ratio", _WILSON),
         "n_unavoidable": neutral(
             "1",
-            "lower bound on n_missed that holds whoever schedules: demand and latency; up to 12 kernels exact",
+            "lower bound on n_missed under any scheduler: demand and latency; up to 12 kernels exact",
             _OWN,
         ),
-        "n_own_misses": less("1", "n_missed - n_unavoidable: at most so many are the policy's own", _OWN),
+        "n_own_misses": less("1", "n_missed - n_unavoidable: upper bound on the policy's own misses", _OWN),
         "n_mk_violations": less("1", "runs of 5 instances of a pipeline of which fewer than 4 were met", _MK),
         "mean_lateness_s": less("s", "mean of end - deadline", _REAL_TIME),
         "max_lateness_s": less("s", "maximum of end - deadline", _REAL_TIME),

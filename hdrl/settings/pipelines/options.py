@@ -25,7 +25,7 @@ _FOR_FILES = {
     "tour": _ONE_PERIOD,
     "spread": "sets in files: generated pipelines are strictly periodic",
     "graphs": "period files: generated pipelines need no graphs",
-    "times_in": "period files: times of generated pipelines have no unit to be told",
+    "times_in": "period files: times of generated pipelines have no other unit",
 }
 """Why generated pipelines know no such keys."""
 

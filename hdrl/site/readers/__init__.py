@@ -137,4 +137,4 @@ def _form_of(path: Path) -> str:
         if first and form.matches(first):
             return name
     known = ", ".join(f"{form.help} ({name})" for name, form in FORMATS.items())
-    raise ReadError(path, f"is of no known format, expected one of: {known}", line=1)
+    raise ReadError(path, f"has an unknown format, expected one of: {known}", line=1)

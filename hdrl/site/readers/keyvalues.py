@@ -12,10 +12,11 @@ import numpy as np
 
 from hdrl.base.files import open_bytes
 from hdrl.base.textnumbers import float_of, int_of
+from hdrl.settings.batch.site_rules.values import duration_s, gres_gpus, memory_kb, minutes_s, resource
 from hdrl.site.readers.rows import Attempt, Attempts
 from hdrl.site.readers.sacct import state_of
 from hdrl.site.records import Dump, State
-from hdrl.site.values import Clock, duration_s, gres_gpus, memory_kb, minutes_s, resource
+from hdrl.site.values import Clock
 
 _PBS_LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];")
 _PBS_ID = re.compile(r"(\d{1,15})(?:\[(\d{1,15})?\])?")

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from hdrl.base.errors import ReadError, quoted, suggest
 from hdrl.base.files import open_bytes
 from hdrl.base.textnumbers import float_of
-from hdrl.site.hostlist import n_of_ranges
+from hdrl.settings.batch.site_rules.hostlist import n_of_ranges
+from hdrl.settings.batch.site_rules.values import ABSENT, duration_s, gres_gpus, memory_of, minutes_s, resource
 from hdrl.site.records import UNKNOWN, Dump, Parsed, State, integers, new_names, unknown_records
-from hdrl.site.values import ABSENT, Clock, duration_s, gres_gpus, memory_of, minutes_s, resource
+from hdrl.site.values import Clock
 
 FloatArray = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import ReadError
 from hdrl.base.files import open_bytes
-from hdrl.batch import SwfLog, read_swf
+from hdrl.batch import read_swf
 from hdrl.site.records import UNKNOWN, Dump, State, integers, new_names, unknown_records
 
 _N_FIELDS = 18
@@ -48,7 +48,7 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
     log = read_swf(path)
     rows = log.rows
     records = unknown_records(len(rows))
-    first_s = first_date_s(log)
+    first_s = log.first_date_s
     records["job"] = integers(rows["job_number"])
     records["submit_s"] = np.where(rows["submit_s"] >= 0, rows["submit_s"] + first_s, np.nan)
     records["eligible_s"] = records["submit_s"]
@@ -68,7 +68,7 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
     names = new_names()
     shown = {"user": "user", "account": "group", "name": "executable", "qos": "queue", "partition": "partition"}
     for column, field in shown.items():
-        titles = _titles(log, field)
+        titles = log.titles(field)
         texts = ["" if value < 0 else titles.get(int(value), str(int(value))) for value in rows[field].tolist()]
         records[column] = names[column].numbers(texts, len(texts))
     notes = ["waits count from the submission: a log in SWF has no dates of eligibility"]
@@ -80,19 +80,6 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
     if np.any(is_part):
         dump.skipped[PARTIAL] = int(np.count_nonzero(is_part))
     return dump
-
-
-def first_date_s(log: SwfLog) -> float:
-    """Return date 0 of a log in seconds since 1970; 0 where its header does not say it."""
-    word = log.header.get("UnixStartTime", "").split()[:1]
-    return float(word[0]) if word and word[0].isascii() and word[0].isdigit() and len(word[0]) < 12 else 0.0
-
-
-def _titles(log: SwfLog, field: str) -> dict[int, str]:
-    """Return the names of queues and partitions in the header: ``; Queue: 1 batch``."""
-    lines = log.header.get(field.title(), "").split("\n")
-    found = [re.match(r"(\d{1,9})[\s:,]+(\S+)", line) for line in lines]
-    return {int(one[1]): one[2] for one in found if one is not None}
 
 
 def _read_nodes(path: Path, records: NDArray[np.void], nodes_field: int | None, notes: list[str]) -> bool:

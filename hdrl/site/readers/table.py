@@ -17,10 +17,11 @@ from hdrl.base.files import open_bytes, read_json
 from hdrl.base.textnumbers import float_of
 from hdrl.options.block import Block
 from hdrl.options.problems import problem_of
+from hdrl.settings.batch.site_rules.values import ABSENT, duration_s
 from hdrl.site.readers.rows import UNREADABLE, Attempt, Attempts
 from hdrl.site.readers.sacct import state_of
 from hdrl.site.records import Dump, State
-from hdrl.site.values import ABSENT, Clock, duration_s
+from hdrl.site.values import Clock
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 

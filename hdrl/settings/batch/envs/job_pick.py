@@ -329,7 +329,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
             If there is none.
         """
         if not self.options.guides:
-            raise OptionsError("guide is missing: no policy whose choices could be told")
+            raise OptionsError("guide is missing: expected a policy whose choices the agent imitates")
         return self._guides.actions([self.window(row) for row in range(self.num_envs)])
 
     def run_priorities(

@@ -328,7 +328,7 @@ def _guide(name: str, options: JobPickOptions) -> PolicyPair:
         raise OptionsError(f"{what}: reservations by predictions and switched nodes are not simulated here")
     known = (kernel_codes.PREDICT_NOTHING, PREDICTORS[options.predictor].code)
     if rule.predictor not in known:
-        raise OptionsError(f"{what}: it does not go by predictor {options.predictor!r}, by which is predicted here")
+        raise OptionsError(f"{what}: it does not use predictor {options.predictor!r}, by which is predicted here")
     if options.backfilling != "easy_priority" and not _is_automatic(pair, options):
         raise OptionsError(f"{what}: backfilling is {options.backfilling!r}, expected 'easy_priority'")
     if rule.has_gate and not options.may_hold and not (options.has_skip and options.backfilling == "easy_priority"):

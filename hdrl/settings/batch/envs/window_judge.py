@@ -143,7 +143,7 @@ class JudgedLog:
         if not 0 < length <= last - first:
             raise OptionsError(
                 f"n_jobs is {n_jobs}, but the part of {workload.name} holds {last - first:,} jobs, expected at most"
-                " so many"
+                " that many"
             )
         log = cls(platform, workload, first, last, length, objective, reference)
         if reference != "best":

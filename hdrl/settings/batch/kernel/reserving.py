@@ -4,8 +4,8 @@ A job that may start now gets the cores that the core selection chooses, if thos
 how long it takes on them; else, where jobs ask for memory, the nodes that were planned for it.
 
 Where nodes are not planned, a reservation stays in the plan while its job looks for something better: behind its date
-there is room for the job, whatever else is planned there. Only if it begins close to another event must it be taken
-out, for that one may count without it.
+there is room for the job, whatever else is planned there. It must be taken out only if it begins close to another
+event, for that one may count without it, or where more is reserved than there is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hdrl.settings.batch.kernel.cluster import lock, sort_cores, unlock
 from hdrl.settings.batch.kernel.plan import (
     NO_RESERVATION,
     NOT_FOUND,
+    ROUNDING_S,
     fastest_free_gflops,
     find_room,
     first_date,
@@ -28,6 +29,7 @@ from hdrl.settings.batch.kernel.plan import (
     length_s,
     move_earlier,
     next_date,
+    next_lack,
     place_from,
     put_in,
     stands_alone,
@@ -119,7 +121,8 @@ def _where_to_look(state, job, limit_s):
     if s.plans_nodes == 0:
         # It finds as many cores as it needs behind its date: only before that anything can be new.
         from_s = min(from_s, near_s) if row.may_slide == 1 else from_s
-        return must_go and (from_s < limit_s or near_s <= s.message_s), from_s
+        looks = from_s < limit_s or near_s <= s.message_s
+        return looks and (must_go or _is_overbooked(state, row)), from_s
     starts_near = near_s <= s.message_s and row.n_requested <= s.n_free_cores
     starts_near = starts_near and (must_go or _may_start(state, job, row.reserved_s))
     # On other nodes it can use part of its reservation, but not without the cores for it right before its date.
@@ -135,6 +138,16 @@ def _where_to_look(state, job, limit_s):
             return starts_near, np.inf
         from_s = date_s
     return True, from_s
+
+
+@jit
+def _is_overbooked(state, row):
+    """Return whether more is reserved at some date of a reservation than there is.
+
+    Reservations may overlap by the rounding, also by way of events between them. When such an event goes, they overlap
+    by more.
+    """
+    return next_lack(state, 0, place_from(state, row.reserved_s), row.reserved_end_s - ROUNDING_S) > 0
 
 
 @jit

@@ -230,12 +230,16 @@ class ClusterEntry(Block):
 
 
 class PlatformDescription(Block):
-    """A whole platform; ``job_limits`` tells that it is one of HDeepRM 0.1, and is not used otherwise."""
+    """A whole platform; ``job_limits`` tells that it is one of HDeepRM 0.1, and is not used otherwise.
+
+    ``site_rules`` is the name of a file beside this one that says which rules the site has, see `reader`.
+    """
 
     clusters: list[ClusterEntry] = Field(min_length=1)
     global_links: LinkUse
     types: Types = Field(default_factory=Types)
     job_limits: dict[str, Any] | None = None
+    site_rules: Name | None = None
 
 
 def validated(model: type[M], value: object) -> M:

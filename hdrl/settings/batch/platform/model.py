@@ -17,6 +17,7 @@ from hdrl.base.hashing import sha256_of
 from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.platform.pstates import PStateRules
 from hdrl.settings.batch.platform.sleep import SleepState, read_states, uses_of
+from hdrl.settings.batch.site_rules.model import SiteRules
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
@@ -264,6 +265,9 @@ class Platform:
         The numbers of each processor's `SpeedCurve`, shape ``(n_processors, 6)``, or of its `FittedCurve` and one more,
         the share of what is lost by the fit that really is, shape ``(n_processors, 26)``; without rows unless the
         contention model follows curves.
+    site
+        The rules of the site: partitions, limits, reservations and more, whose nodes are those of the platform;
+        ``None``: any job may start on any node.
     """
 
     name: str
@@ -292,6 +296,7 @@ class Platform:
     loopback_latency_s: float = 0.0
     properties: tuple[dict[str, str], ...] = ()
     curves: FloatArray = field(default_factory=lambda: NO_CURVES)
+    site: SiteRules | None = None
 
     @property
     def n_nodes(self) -> int:
@@ -391,6 +396,8 @@ class Platform:
         rest: list[object] = [self.core_names, self.loopback_s, self.loopback_latency_s]
         if len(set(self.sleep_states_of_node)) > 1:
             rest.append(self.sleep_states_of_node)
+        if self.site is not None:
+            rest.append(self.site.sha256())
         return sha256_of(arrays, rest)
 
     def facts(self) -> dict[str, Any]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from hdrl.base.errors import PlatformError
+import numpy as np
+
+from hdrl.base.errors import PlatformError, quoted
 from hdrl.base.files import find_file, read_json
+from hdrl.settings.batch.irmasim import irmasim, is_irmasim_platform
 from hdrl.settings.batch.platform.conversion import build_platform
 from hdrl.settings.batch.platform.homogeneous import homogeneous_platform, is_homogeneous
-from hdrl.settings.batch.platform.irmasim import hdeeprm_description, is_irmasim_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import PStateRules
 from hdrl.settings.batch.platform.simgrid import read_simgrid
+from hdrl.settings.batch.site_rules.conf import read_conf
+from hdrl.settings.batch.site_rules.rules import rules_of
 
 INSTALLED_FOLDER = Path(__file__).parent / "shipped"
 CHECKOUT_FOLDER = Path(__file__).parents[4] / "platforms"
@@ -73,18 +78,36 @@ def read_platform(path: str | Path, *, rules: PStateRules | None = None) -> Plat
         platform = read_simgrid(file)
         if rules is not None and platform.rules is not None and platform.rules != rules:
             made = f"{platform.rules.name!r} with contention {platform.rules.contention.name!r}"
-            raise PlatformError(f"{file}: was made with P-state rules {made}, other rules are asked for")
+            raise PlatformError(f"{file}: was made with P-state rules {made}, other rules are requested")
         return platform
     description = read_json(file)
     name = file.name.removesuffix(".gz").removesuffix(".json")
     try:
         if is_irmasim_platform(description):
-            description, name = hdeeprm_description(description, named), named or name
+            description, name = irmasim("platforms").hdeeprm_description(description, named), named or name
         elif named:
             raise PlatformError(f"holds one platform, expected no #{named} after the file")
-        return build_platform(description, name=name, rules=rules)
+        platform = build_platform(description, name=name, rules=rules)
+        return platform if description.get("site_rules") is None else _ruled(platform, file, description["site_rules"])
     except PlatformError as error:
         raise PlatformError(f"{file}: {error}") from None
+
+
+def _ruled(platform: Platform, file: Path, name: str) -> Platform:
+    """Return the platform with the rules of a site, whose nodes must be its own."""
+    if Path(name).name != name or name in (".", ".."):
+        raise PlatformError(f"site_rules is {quoted(name)}, expected the name of a file in the same folder")
+    try:
+        site = rules_of(read_conf(file.with_name(name)))
+    except PlatformError as error:
+        raise PlatformError(f"site_rules: {name} {error}") from None
+    cores = np.bincount(platform.node_of_processor[platform.processor_of_core], minlength=platform.n_nodes)
+    if not np.array_equal(cores, site.nodes["cores"]):
+        raise PlatformError(
+            f"has {platform.n_nodes:,} nodes with {platform.n_cores:,} cores, but {name} has {len(site.nodes):,} with "
+            f"{int(site.nodes['cores'].sum()):,}: expected the same cores, node by node"
+        )
+    return replace(platform, site=site)
 
 
 def file_and_name(path: Path) -> tuple[Path, str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hdrl.base.errors import UnknownName
+from hdrl.settings.batch.irmasim import irmasim
 from hdrl.settings.batch.policies import on_nodes_energy
 from hdrl.settings.batch.policies.choices import NODE, OTHER_JOB_SELECTIONS
 from hdrl.settings.batch.policies.completion import MAPPINGS, MinMin
@@ -40,7 +43,7 @@ def policy_in_python(name: str, *, seed: int = 0, compatibility: str | None = No
     name
         One for which `is_in_python` is true.
     compatibility
-        ``"irmasim"``: policies of `on_nodes_backfill` have the errors of IRMaSim's versions.
+        ``"irmasim"``: policies of `on_nodes_backfill` have the errors of IRMaSim's versions, `compat.irmasim.managers`.
 
     Raises
     ------
@@ -49,18 +52,20 @@ def policy_in_python(name: str, *, seed: int = 0, compatibility: str | None = No
     """
     if name in MAPPINGS:
         return MAPPINGS[name]()
-    return _read_on_nodes(name, seed, as_published=compatibility == IRMASIM)
+    return _read_on_nodes(
+        name, seed, irmasim("managers").read_published if compatibility == IRMASIM else read_backfilling
+    )
 
 
-def _read_on_nodes(name: str, seed: int, *, as_published: bool) -> NodePolicy:
+def _read_on_nodes(name: str, seed: int, backfilling: Callable[..., NodePolicy]) -> NodePolicy:
     job, _, node = name.partition(NODE)
     if job.endswith("+skip"):
         job = job.removesuffix("+skip")
-        check_name("job selection of a policy that goes by energies", job, on_nodes_energy.JOBS)
+        check_name("job selection of a policy that uses energies", job, on_nodes_energy.JOBS)
         check_name("node selection by energies", node, on_nodes_energy.NODES, "node_")
         return on_nodes_energy.NodeEnergy(job, node)
     if job.startswith(QUEUE) and job != BACKFILLING:
-        return read_backfilling(job.removeprefix(QUEUE), node, seed=seed, as_published=as_published)
+        return backfilling(job.removeprefix(QUEUE), node, seed=seed)
     today = job if job in JOB_KEYS else OTHER_JOB_SELECTIONS.get(job, job)
     known = (RANDOM, *JOB_KEYS, BACKFILLING)
     if today not in known:

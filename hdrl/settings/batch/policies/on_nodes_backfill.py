@@ -27,12 +27,7 @@ first, or the most. Node selections are those of `on_nodes`, but for the last tw
 
 Source: IRMaSim, https://github.com/irmasim/IRMaSim, its workload managers of these names in commits 5a1e395
 (HBackfill), a7f863a (HBackfillR), c84811b (BackfillFit; ``timecore`` is of 3045cc1) and 0eea4a4
-(BackfillBestFit), 2024. Their errors are left out, unless they are asked for (``as_published``):
-
-- jobs are expected to take as long on slow nodes as on fast ones;
-- HBackfillR and BackfillFit look at nodes in the order of the platform, and protect each that no later one beats, not
-  only the best; and what they let overtake on a protected node for good, because enough cores are left there, is
-  counted with the jobs of the last node of the platform.
+(BackfillBestFit), 2024. Their errors are left out; `hdrl.compat.irmasim.managers` has them.
 
 Memory is respected and node selections do what their names say, see `on_nodes`.
 """
@@ -76,15 +71,22 @@ BY_FIT = "backfillfit"
 BY_BEST_FIT = "backfillbestfit"
 
 
-def read_backfilling(rule: str, node: str, *, seed: int = 0, as_published: bool = False) -> NodeReserving:
+def read_backfilling(
+    rule: str,
+    node: str,
+    *,
+    seed: int = 0,
+    by_order: Callable[..., NodeReserving] | None = None,
+    by_fit: Callable[..., NodeReserving] | None = None,
+) -> NodeReserving:
     """Return a policy by the two parts of its name.
 
     Parameters
     ----------
     rule
         What stands between ``fcfs+`` and ``-node_``, for instance ``"hbackfill_shortest"``.
-    as_published
-        Whether it has the errors of IRMaSim's versions.
+    by_order, by_fit
+        What to make instead of `NodeByOrder` and `NodeByFit`.
 
     Raises
     ------
@@ -95,13 +97,13 @@ def read_backfilling(rule: str, node: str, *, seed: int = 0, as_published: bool 
     if kind in BY_ORDER:
         check_name("order of jobs that overtake", detail, ORDERS)
         check_name("node selection", node, (*NODE_SELECTIONS, *NODES), "node_")
-        return NodeByOrder(kind, detail, node, seed=seed, as_published=as_published)
+        return (by_order or NodeByOrder)(kind, detail, node, seed=seed)
     if rule != BY_BEST_FIT:
         if kind != BY_FIT:
             raise UnknownName("backfilling on nodes", rule, _rules())
         check_name("fit of jobs on nodes", detail, FITS)
     check_name("node selection", node, NODE_SELECTIONS, "node_")
-    return NodeByFit(kind, detail, node, seed=seed, as_published=as_published)
+    return (by_fit or NodeByFit)(kind, detail, node, seed=seed)
 
 
 def _rules() -> list[str]:
@@ -195,13 +197,12 @@ class NodeByFit(NodeReserving):
 
     def _spare_s(self, machine: MachinePicture, head: int, job: int, node: int) -> float:
         """Return how long before the head needs a node a job is expected to leave it, in seconds."""
-        is_first = self.kind == BY_BEST_FIT and not self.as_published
         if self._is_empty(machine, node):
-            return -NO_LIMIT_S if is_first else 0
-        protected = self._on_node(machine, head, node)
-        limit_s = NO_LIMIT_S if protected is None or protected.date_s == math.inf else protected.date_s
-        if self.as_published:
-            # Its numbers are whole where those of the workload are, so that even this difference is exact.
-            asked_s = self._asked_s(machine, job)
-            return limit_s - (int(asked_s) if asked_s.is_integer() else asked_s)
+            return -NO_LIMIT_S if self.kind == BY_BEST_FIT else 0
+        limit_s = self._limit_s(machine, head, node)
         return limit_s if limit_s == NO_LIMIT_S else limit_s - machine.now_s - self._expected_s(machine, job, node)
+
+    def _limit_s(self, machine: MachinePicture, head: int, node: int) -> float:
+        """Return when the head needs a node, in seconds; `NO_LIMIT_S`: never."""
+        protected = self._on_node(machine, head, node)
+        return NO_LIMIT_S if protected is None or protected.date_s == math.inf else protected.date_s

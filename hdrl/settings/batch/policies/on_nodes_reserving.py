@@ -1,7 +1,7 @@
 """Policies that keep jobs on nodes and let others overtake the head of the queue where they do not delay it.
 
 Who is tried in which order is said by `on_nodes_backfill`. What is reserved are cores of single nodes, under rules of
-IRMaSim whose errors can be asked for, too; so neither `backfilling.Easy` nor `on_nodes.NodeEasy` finds the dates.
+IRMaSim; so neither `backfilling.Easy` nor `on_nodes.NodeEasy` finds the dates.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Running(NamedTuple):
     cores: int
 
 
-class _Protected(NamedTuple):
+class Protected(NamedTuple):
     """When the head is expected to fit on a node, in seconds, and what is free there then."""
 
     date_s: float
@@ -48,14 +48,10 @@ class NodeReserving(NodeEasy):
         What follows it in the name.
     node_selection
         A name of `on_nodes.NODE_SELECTIONS`, or of `on_nodes_energy.NODES`.
-    as_published
-        Whether it has the errors of IRMaSim's versions.
     """
 
-    def __init__(
-        self, kind: str, detail: str, node_selection: str, *, seed: int = 0, as_published: bool = False
-    ) -> None:
-        self.kind, self.detail, self.as_published = kind, detail, as_published
+    def __init__(self, kind: str, detail: str, node_selection: str, *, seed: int = 0) -> None:
+        self.kind, self.detail = kind, detail
         super().__init__(node_selection, seed=seed)
         self.job_selection = f"{QUEUE}{kind}_{detail}" if detail else f"{QUEUE}{kind}"
 
@@ -73,7 +69,7 @@ class NodeReserving(NodeEasy):
         super()._begin()
         self._places: dict[int, tuple[int, int]] = {}  # node and first core of each running job
         self._free: NDArray[np.int64] | None = None
-        self._protected: dict[int, _Protected | None] = {}
+        self._protected: dict[int, Protected | None] = {}
 
     def _machine(self, view: View) -> MachinePicture:
         if self.node_selection in NODES:
@@ -99,8 +95,6 @@ class NodeReserving(NodeEasy):
         super().start(machine, job, counts)
         (node,) = counts
         self._places[job] = node, min(machine.started[-1].cores)
-        if self.as_published:
-            self._running[job] = machine.now_s + self._asked_s(machine, job), self._running[job][1]
         self._forget_picture()
 
     def _forget(self, job: int) -> None:
@@ -109,14 +103,8 @@ class NodeReserving(NodeEasy):
 
     # ---- what is there
 
-    @staticmethod
-    def _asked_s(machine: MachinePicture, job: int) -> float:
-        return float(machine.jobs["requested_time_s"][job])
-
     def _expected_s(self, machine: MachinePicture, job: int, node: int) -> float:
         """Return how long a job is expected to run on a node, in seconds."""
-        if self.as_published:
-            return self._asked_s(machine, job)
         return machine.duration_at(job, float(machine.tables.gflops_of_node[node]))
 
     def _free_cores(self, machine: MachinePicture) -> NDArray[np.int64]:
@@ -142,17 +130,21 @@ class NodeReserving(NodeEasy):
 
     # ---- what the head needs
 
-    def _then(self, machine: MachinePicture, head: int, node: int) -> tuple[_Protected, bool]:
+    def _then(self, machine: MachinePicture, head: int, node: int) -> tuple[Protected, bool]:
         """Return when the head is expected to fit on a node; if it never does, when the node is empty, and no."""
         cores, memory_mib = int(self._free_cores(machine)[node]), float(machine.free_memory_mib[node])
         date_s, fits = -math.inf, False
         for end_s, _, job, taken in self._on(node):
-            if fits and (end_s > date_s or self.as_published):
+            if fits and not self._ends_in_time(end_s, date_s):
                 break
             date_s, cores = end_s, cores + taken
             memory_mib += taken * float(machine.jobs["memory_mib"][job])
             fits = fits or self._leaves(machine, head, cores, memory_mib)
-        return _Protected(date_s, cores, memory_mib), fits
+        return Protected(date_s, cores, memory_mib), fits
+
+    def _ends_in_time(self, end_s: float, date_s: float) -> bool:
+        """Return whether what a job leaves is there, too, at the date at which the head fits."""
+        return end_s <= date_s
 
     @staticmethod
     def _leaves(machine: MachinePicture, head: int, cores: int, memory_mib: float) -> bool:
@@ -160,7 +152,7 @@ class NodeReserving(NodeEasy):
         room = machine.room(head, np.array([cores]), np.array([memory_mib]))
         return bool(room[0] >= machine.jobs["cores"][head])
 
-    def _on_node(self, machine: MachinePicture, head: int, node: int) -> _Protected | None:
+    def _on_node(self, machine: MachinePicture, head: int, node: int) -> Protected | None:
         """Return what is protected on a node; ``None``: nothing."""
         if node not in self._protected:
             self._protected[node] = (
@@ -168,32 +160,13 @@ class NodeReserving(NodeEasy):
             )
         return self._protected[node]
 
-    def _if_best(self, machine: MachinePicture, head: int, node: int) -> _Protected | None:
+    def _if_best(self, machine: MachinePicture, head: int, node: int) -> Protected | None:
         """Return what the head needs on a node, if that is where it is expected to fit first."""
-        if self.as_published:
-            return self._if_no_later_one_is_better(machine, head, node)
         dates_s = []
         for other in range(len(self._whole)):
             then, fits = self._then(machine, head, other)
             dates_s.append(then.date_s if fits else math.inf)
         return self._then(machine, head, node)[0] if node == int(np.argmin(dates_s)) else None
-
-    def _if_no_later_one_is_better(self, machine: MachinePicture, head: int, node: int) -> _Protected | None:
-        """Return what the two published versions protect: see `on_nodes_backfill`."""
-        date_s, where, last = math.inf, node, 0
-        for other in range(len(self._whole)):
-            left = int(self._free_cores(machine)[other])
-            for place, one in enumerate(self._on(other)):
-                left += one.cores
-                if left >= machine.jobs["cores"][head]:
-                    if one.end_s < date_s:
-                        where, last = other, place
-                        date_s = one.end_s if other == node else math.inf
-                    break
-        if where != node:
-            return None
-        outlasting = sum(one.cores for one in self._on(len(self._whole) - 1)[last + 1 :])
-        return _Protected(date_s, int(self._whole[node]) - outlasting, math.inf)
 
     def _may_start(self, machine: MachinePicture, head: int, job: int, node: int) -> bool:
         """Tell whether a job may start on a node now, although the head waits."""

@@ -26,7 +26,7 @@ from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator, Progress
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulation.view import View
-from hdrl.settings.batch.simulators import SIMULATORS, BatsimSettings
+from hdrl.settings.batch.simulators import SIMULATORS, BatsimSettings, SlurmSettings
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.model import Workload
 
@@ -68,6 +68,7 @@ def simulate(
     progress: Progress | None = None,
     simulator: str = "embedded",
     batsim: BatsimSettings | None = None,
+    slurm: SlurmSettings | None = None,
     folder: Path | None = None,
     platform_file: Path | None = None,
 ) -> Trace:
@@ -94,8 +95,10 @@ def simulate(
         One of `hdrl.settings.batch.simulators.SIMULATORS`.
     batsim
         How Batsim is run, if it is.
+    slurm
+        How a real Slurm is run, if it is.
     folder
-        Where the exact engine or Batsim leaves its files; ``None``: they are thrown away.
+        Where a simulator outside the kernel leaves its files; ``None``: they are thrown away.
     platform_file
         SimGrid file of a platform that hdrl did not describe itself, for the same two.
 
@@ -120,6 +123,8 @@ def simulate(
         If Batsim cannot be run, or says something wrong.
     """
     check_fits(workload, platform)
+    if SIMULATORS[simulator].own_policies:
+        return _simulate_by_itself(simulator, platform, workload, policy, progress, slurm=slurm, folder=folder)
     chosen_policy = _policy(policy, seed, compatibility)
     choices: dict[str, Any] = {"seed": seed, "energy": energy, "compatibility": compatibility}
     choices |= {"batsim": batsim, "folder": folder, "platform_file": platform_file}
@@ -138,6 +143,34 @@ def simulate(
             _run_prediction(chosen, chosen_policy, progress)
         else:
             _run_function(chosen, chosen_policy, progress)
+        trace: Trace = chosen.trace
+        return trace
+
+
+def _simulate_by_itself(
+    name: str,
+    platform: Platform,
+    workload: Workload,
+    policy: str | Policy,
+    progress: Progress | None,
+    **choices: Any,
+) -> Trace:
+    """Simulate by a simulator that decides itself.
+
+    Raises
+    ------
+    DecisionError
+        If the policy is not one of its own.
+    """
+    kind = SIMULATORS[name]
+    if policy not in kind.own_policies:
+        called = repr(policy) if isinstance(policy, str) else "a policy in Python"
+        raise DecisionError(
+            f"simulator {name!r} schedules by its own policy {' or '.join(map(repr, kind.own_policies))}, found "
+            f"{readable(called)}; other policies need a simulator that carries out decisions, such as 'embedded'"
+        )
+    with contextlib.closing(kind.make(platform, workload, **choices)) as chosen:
+        chosen.run(policy, progress)
         trace: Trace = chosen.trace
         return trace
 

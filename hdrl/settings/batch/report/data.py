@@ -136,7 +136,7 @@ def power(run: RunData) -> Steps:
         where = run.path_of("out_consumed_energy.csv")
         time_s, energy_j = _read_columns(where, ("time", "energy"))
     if len(time_s) < 2:
-        raise ReadError(where, "tells no energy")
+        raise ReadError(where, "has no energy")
     kept = [0, *_apart(time_s, MIN_POWER_SPAN_S)]
     edges_s, joules = time_s[kept], energy_j[kept]
     return Steps(edges_s, np.diff(joules) / np.diff(edges_s))

@@ -154,18 +154,18 @@ class Answer:
             codes.ERROR_JOB_NOT_WAITING: f"job {name!r} is not waiting",
             codes.ERROR_CORE_BUSY: f"job {name!r}: core {core} is not free",
             codes.ERROR_WRONG_SIZE: f"job {name!r} asks for {asked} cores and was given another number",
-            codes.ERROR_CALL_IN_PAST: "a call must be asked for at a date in the future",
+            codes.ERROR_CALL_IN_PAST: "a call must be at a date in the future",
             codes.ERROR_TOO_MANY_TIMERS: "too many calls are pending at one time",
             codes.ERROR_UNKNOWN_CORE: f"job {name!r}: there is no core {core} (0 to {self._platform.n_cores - 1})",
             codes.ERROR_MEMORY: f"job {name!r}: the node of core {core} lacks the memory for it",
             codes.ERROR_DUPLICATE_CORE: f"job {name!r}: core {core} is named twice",
             codes.ERROR_KILL_UNKNOWN: f"job {name!r} cannot be killed: it has never run",
-            codes.ERROR_KILL_ENDED: f"job {name!r} cannot be killed: it has been told to have ended",
+            codes.ERROR_KILL_ENDED: f"job {name!r} cannot be killed: the scheduler already got the message of its end",
             codes.ERROR_NODE_NOT_FREE: f"node {core} cannot be switched off: jobs hold cores of it",
             codes.ERROR_NODE_STATUS: f"node {core} is {self._status(core)}: "
             "a node is switched off that is on, and on that is off",
             codes.ERROR_PART_OF_NODE: f"hosts of node {core} cannot be switched without the others of their node",
-            codes.ERROR_UNKNOWN_CODE: f"no table knows the code {core}",
+            codes.ERROR_UNKNOWN_CODE: f"no table has the code {core}",
         }.get(code, f"error {code}")
         return DecisionError(f"t={float(self.state.scalars['message_s'][0]):g} s: {text}")
 

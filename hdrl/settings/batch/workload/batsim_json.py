@@ -258,6 +258,8 @@ def merge(workloads: Iterable[Workload]) -> Workload:
         raise WorkloadError("no workload to join")
     if len(parts) == 1:
         return parts[0]
+    if any(part.site is not None for part in parts):
+        raise WorkloadError("several workloads cannot be joined on a machine with the rules of a site")
     jobs, first_steps = [], [np.zeros(1, dtype=np.int64)]
     sources: list[str] = []
     n_profiles = n_steps = 0

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import UnknownName, WorkloadError
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.site_rules.fit import can_ever_start
 from hdrl.settings.batch.workload.model import Workload
 
 
@@ -43,7 +44,10 @@ def max_cores(platform: Platform, memory_mib: NDArray[np.float64]) -> NDArray[np
 def fits(workload: Workload, platform: Platform) -> NDArray[np.bool_]:
     """Tell of each job whether the empty platform can run it."""
     jobs = workload.jobs
-    return jobs["cores"] <= max_cores(platform, jobs["memory_mib"])
+    found = jobs["cores"] <= max_cores(platform, jobs["memory_mib"])
+    if platform.site is not None:
+        found &= can_ever_start(platform.site, workload.site, jobs["cores"], jobs["memory_mib"])
+    return found
 
 
 def check_fits(workload: Workload, platform: Platform, *, oversized: str = "error") -> Workload:
@@ -89,6 +93,8 @@ def _message(workload: Workload, platform: Platform, worst: int, n_bad: int) -> 
             f"{who} with {memory_mib:g} MiB each, platform {platform.name} has {possible} "
             f"(its largest node has {platform.memory_mib.max():g} MiB)"
         )
+        if cores <= possible:
+            problem = f"{who}, which none of its partitions on {platform.name} has on nodes such as it wants"
     return (
         f"{problem}; {n_bad:,} of {workload.n_jobs:,} jobs can never run"
         " (--set workload.oversized=drop leaves them out; in Python, check_fits of hdrl.settings.batch.workload)"

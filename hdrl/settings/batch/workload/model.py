@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import WorkloadError
 from hdrl.base.hashing import columns, sha256_of
+from hdrl.settings.batch.site_rules.model import SiteJobs
 from hdrl.settings.batch.workload.history import LogHistory
 
 NO_WALLTIME = -1.0
@@ -96,6 +97,8 @@ class Workload:
     requested_energy_j
         The energy that each core of a job needs as its user says, in joules, shape ``(n_jobs,)``; ``None`` where the
         workload does not say. Only policies that go by energies look at it (`policies.on_nodes_energy`).
+    site
+        What the jobs ask of the site whose rules the machine has; ``None``: nothing.
     not_simulated
         Profiles that the embedded simulator cannot run, by index, and why; they have no steps. Batsim and the exact
         engine run them.
@@ -115,6 +118,7 @@ class Workload:
     places: NDArray[np.int64] | None = None
     nodes: NDArray[np.int32] | None = None
     requested_energy_j: NDArray[np.float64] | None = None
+    site: SiteJobs | None = None
     not_simulated: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -133,6 +137,7 @@ class Workload:
         # What is not there must not change the hashes of workloads without it.
         wishes = (("nodes", self.nodes), ("requested_energy_j", self.requested_energy_j))
         arrays += [(name, wish) for name, wish in wishes if wish is not None]
+        arrays += [] if self.site is None else self.site.columns()
         return sha256_of(arrays, [self.job_ids, self.profile_names, self.sources])
 
     def submission_order(self) -> NDArray[np.int64]:
@@ -172,7 +177,8 @@ class Workload:
         ids = tuple(self.job_ids[i] for i in indices)
         known = {name: getattr(self, name) for name in ("places", "nodes", "requested_energy_j")}
         taken = {name: column[indices] for name, column in known.items() if column is not None}
-        return replace(self, jobs=jobs, job_ids=ids, extra=extra, **taken)
+        site = None if self.site is None else self.site.take(indices)
+        return replace(self, jobs=jobs, job_ids=ids, extra=extra, site=site, **taken)
 
     def window(self, start: int, n_jobs: int, *, shift: bool = True) -> Workload:
         """Return consecutive jobs, in the order of submission.
@@ -197,11 +203,12 @@ class Workload:
             )
         window = self.take(self.submission_order()[start : start + n_jobs])
         jobs = window.jobs.copy()
-        if shift:
-            jobs["submit_s"] -= jobs["submit_s"].min()
+        first_s = float(jobs["submit_s"].min()) if shift else 0.0
+        jobs["submit_s"] -= first_s
         jobs.flags.writeable = False
         origin = {**self.origin, "window_start": start, "window_n_jobs": n_jobs}
-        return replace(window, jobs=jobs, origin=origin)
+        site = None if window.site is None else window.site.earlier(first_s)
+        return replace(window, jobs=jobs, origin=origin, site=site)
 
 
 def in_batsims_order(workload: Workload) -> Workload:

@@ -9,18 +9,11 @@ from typing import Any, Unpack
 
 from hdrl.base.errors import OptionsError, ReadError, UnknownName, suggest
 from hdrl.base.files import find_file, read_json
-from hdrl.settings.batch.irmasim import CSV_SUFFIXES
+from hdrl.settings.batch.irmasim import CSV_SUFFIXES, irmasim, is_irmasim_workload
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulators import COMPATIBILITY_MODES, IRMASIM
 from hdrl.settings.batch.workload.batsim_json import merge, read_custom_workload, workload_of_document
 from hdrl.settings.batch.workload.hdeeprm import COMPATIBILITY, hdeeprm_workload
-from hdrl.settings.batch.workload.irmasim import (
-    batsim_document,
-    energies_of_jobs,
-    is_irmasim_workload,
-    nodes_of_jobs,
-    read_irmasim_csv,
-)
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.swf import read_swf
 from hdrl.settings.batch.workload.swf_jobs import SwfChoices, workload_from_swf
@@ -134,7 +127,7 @@ def read_workload(
     parts = []
     for index, one in enumerate(paths):
         if one.name.lower().endswith(CSV_SUFFIXES):
-            whole = _from_irmasim(read_irmasim_csv(one), one, platform, f"w{index}")
+            whole = _from_irmasim(irmasim("workloads").read_csv(one), one, platform, f"w{index}")
             parts.append(_windowed(whole, n_jobs, start))
         elif file_format(one) == "swf":
             machine = _needed(platform, one)
@@ -158,8 +151,11 @@ def _from_json(path: Path, platform: Platform | None, source: str, *, by_text: b
 
 
 def _from_irmasim(content: Mapping[str, Any], path: Path, platform: Platform | None, source: str) -> Workload:
-    workload = workload_of_document(batsim_document(content, path, platform), path, source, by_text=False)
-    return replace(workload, nodes=nodes_of_jobs(content), requested_energy_j=energies_of_jobs(content, path))
+    theirs = irmasim("workloads")
+    workload = workload_of_document(theirs.batsim_document(content, path, platform), path, source, by_text=False)
+    return replace(
+        workload, nodes=theirs.nodes_of_jobs(content), requested_energy_j=theirs.energies_of_jobs(content, path)
+    )
 
 
 def _needed(platform: Platform | None, path: str | Path) -> Platform:

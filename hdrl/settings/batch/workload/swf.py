@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, ReadError
 from hdrl.base.files import atomic_write, open_bytes
+from hdrl.base.hashing import sha256_of_file
 from hdrl.base.textnumbers import float_of
+from hdrl.settings.batch.site_rules.columns import SiteColumns, find_columns
 from hdrl.settings.batch.workload.build import MAX_VALUE
 
 FloatArray = NDArray[np.float64]
@@ -75,17 +77,38 @@ class SwfLog:
         continue the directive above them, or are kept under ``Note``.
     origin
         Where it comes from; goes into the provenance of a workload.
+    columns
+        What jobs ask of a site (`site_rules.columns`), from the file that the header names; ``None``: it names none.
     """
 
     name: str
     rows: NDArray[np.void]
     header: dict[str, str] = field(default_factory=dict)
     origin: dict[str, object] = field(default_factory=dict)
+    columns: SiteColumns | None = None
 
     @property
     def n_rows(self) -> int:
         """Number of lines that describe a job."""
         return len(self.rows)
+
+    @property
+    def first_date_s(self) -> float:
+        """Date 0 of the log in seconds since 1970; 0 where its header does not say it."""
+        word = self.header.get("UnixStartTime", "").split()[:1]
+        return float(word[0]) if word and word[0].isascii() and word[0].isdigit() and len(word[0]) < 12 else 0.0
+
+    def titles(self, field: str) -> dict[int, str]:
+        """Return the names of queues and partitions in the header: ``; Queue: 1 batch``.
+
+        Parameters
+        ----------
+        field
+            ``"queue"`` or ``"partition"``.
+        """
+        lines = self.header.get(field.title(), "").split("\n")
+        found = [re.match(r"(\d{1,9})[\s:,]+(\S+)", line) for line in lines]
+        return {int(one[1]): one[2] for one in found if one is not None}
 
     @property
     def n_dependent(self) -> int:
@@ -168,7 +191,11 @@ def read_swf(path: str | Path, *, max_rows: int | None = None) -> SwfLog:
     rows = table.view(SWF_DTYPE)[:, 0]
     _shorten_names(path, rows)
     name = path.name.removesuffix(".gz").removesuffix(".swf")
-    return SwfLog(name, rows, lines.header, {"file": path.name, "sha256": digest})
+    columns = find_columns(path, lines.header)
+    origin: dict[str, object] = {"file": path.name, "sha256": digest}
+    if columns is not None:
+        origin["columns_sha256"] = sha256_of_file(columns.path)
+    return SwfLog(name, rows, lines.header, origin, columns)
 
 
 def _table(path: Path, lines: _Lines, max_rows: int | None) -> FloatArray:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.base.seeding import stream
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.site_rules.columns import LogFields, site_jobs
 from hdrl.settings.batch.workload.build import (
     MAX_INT32,
     NUMBER_FIELDS,
@@ -143,11 +144,13 @@ def workload_from_swf(
         raise WorkloadError(f"{log.name}: no usable job from job {start} on among {log.n_rows} ({shown or 'too few'})")
     numbers = log_numbers(rows)
     history = _history(rows, run_s, kept, names, numbers["user"])
+    whole = rows
     rows, run_s = rows[chosen], run_s[chosen]
     requested_s = estimate_model(rows, run_s, stream(seed, "workload/estimates"))
     submit_s = np.array(rows["submit_s"])
-    if choices.get("shift", True):
-        submit_s -= submit_s.min()
+    first_s = float(submit_s.min()) if choices.get("shift", True) else 0.0
+    submit_s -= first_s
+    origin: dict[str, object] = {**log.origin, **names, **choices, "start": start, "n_jobs": len(chosen)}
     made = compute_jobs(
         name=log.name,
         job_ids=unique_ids(rows["job_number"]),
@@ -160,8 +163,23 @@ def workload_from_swf(
         bandwidth_gbps=bandwidth_gbps,
         numbers={name: column[chosen] for name, column in numbers.items()},
         n_dropped=n_dropped,
-        origin={**log.origin, **names, **choices, "start": start, "n_jobs": len(chosen), "platform": machine},
+        origin={**origin, "platform": machine},
     )
+    if isinstance(platform, Platform) and platform.site is not None:
+        fields = LogFields(
+            numbers=whole["job_number"],
+            users=whole["user"],
+            partitions=whole["partition"],
+            queues=whole["queue"],
+            partition_titles=log.titles("partition"),
+            queue_titles=log.titles("queue"),
+            columns=log.columns,
+            origin_s=log.first_date_s,
+        )
+        site, lacking = site_jobs(fields, platform.site)
+        if lacking:
+            made.origin["site"] = lacking
+        made = replace(made, site=site.take(chosen).earlier(first_s))
     return made if history is None else replace(made, history=history, places=np.arange(start, last))
 
 

@@ -378,11 +378,11 @@ def _order_of(text: str, *, sees_durations: bool) -> Policy:
     plain = Policy(policy.order, rule=ORDERS[policy.order].rule, preempts=policy.preempts)
     if policy != plain:
         raise OptionsError(f"order is {text!r}, expected an order alone: placements and rules are the agent's choice")
-    if policy.order in ("drf", "gittins"):
-        known = [name for name in ORDERS if name not in ("drf", "gittins")]
+    if policy.order in ("drf", "gittins") or policy.learns:
+        known = [name for name in ORDERS if name not in ("drf", "gittins") and not read_policy(name).learns]
         raise OptionsError(f"order is {text!r}, which is not one of single jobs; expected one of {', '.join(known)}")
     if policy.needs_durations and not sees_durations:
-        raise OptionsError(f"order is {text!r}, which goes by how long jobs take, but sees_durations is false")
+        raise OptionsError(f"order is {text!r}, which needs job durations, but sees_durations is false")
     return policy
 
 

@@ -6,9 +6,13 @@ from typing import Any
 
 from hdrl.compiled.codes import CodeTable
 
-FIFO, SJF, SRTF, SRSF, LJF, PRIORITY, LAS, LAS_2D, GITTINS, DRF, SMALLEST = ORDERS = CodeTable("order", range(11))
+ORDERS = CodeTable("order", range(17))
+FIFO, SJF, SRTF, SRSF, LJF, PRIORITY, LAS, LAS_2D, GITTINS, DRF, SMALLEST, *_BY_HISTORY = ORDERS
+SJF_HISTORY, SRTF_HISTORY, SRSF_HISTORY, GITTINS_HISTORY, QSSF, INDEX = _BY_HISTORY
 """Orders. ``SJF``, ``LJF``: by the whole time that a job takes; ``SRTF``: by what is left of it; ``SRSF``: that times
-its GPUs; ``LAS``, ``LAS_2D``, ``GITTINS``: by levels of attained time, attained GPU time, and Gittins' index of it."""
+its GPUs; ``LAS``, ``LAS_2D``, ``GITTINS``: by levels of attained time, attained GPU time, and Gittins' index of it.
+From ``SJF_HISTORY`` on they go by what `hdrl.settings.gpu.kernel.history` predicts; ``QSSF``: the whole time times
+GPUs; ``INDEX``: by weights (`hdrl.settings.gpu.kernel.index`)."""
 
 PLACEMENTS = CodeTable("placement", range(9))
 RANDOM, FIRST_FIT, BEST_FIT, WORST_FIT, DOT_PRODUCT, PACKING, CLUSTERING, FGD, CONSOLIDATED = PLACEMENTS

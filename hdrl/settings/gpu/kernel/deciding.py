@@ -10,7 +10,7 @@ from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel import codes, state
 from hdrl.settings.gpu.kernel.placing import NOWHERE, find_place
-from hdrl.settings.gpu.kernel.running import key_of, preempt, start, waiting_at
+from hdrl.settings.gpu.kernel.running import goes_by_history, key_of, preempt, refresh, start, waiting_at
 from hdrl.settings.gpu.kernel.state import move
 
 BY_KEY, BY_END = range(2)
@@ -68,6 +68,12 @@ def _comes_before(w, one, other, by):
 
 
 @jit
+def _key_now(w, j):
+    """Return the key of a running job; those by history were brought up to date before."""
+    return w.key[j] if goes_by_history(w) else key_of(w, j)
+
+
+@jit
 def _heap_running(w, by):
     """Make a heap of the running jobs in ``scratch``: the latest by key on top, or the one that is expected to end."""
     n = w.counts[state.N_RUNNING]
@@ -75,7 +81,7 @@ def _heap_running(w, by):
         j = w.running[i]
         w.scratch[i] = j
         if by == BY_KEY:
-            w.key[j] = key_of(w, j)
+            w.key[j] = _key_now(w, j)
             w.sort_key[j] = -w.key[j]
         else:
             left = max(0.0, w.estimate[j] - w.done[j]) / w.rate[j]
@@ -230,7 +236,7 @@ def latest_key(w):
     """Return the largest key of a running job."""
     latest = -float("inf")
     for i in range(w.counts[state.N_RUNNING]):
-        latest = max(latest, key_of(w, w.running[i]))
+        latest = max(latest, _key_now(w, w.running[i]))
     return latest
 
 
@@ -303,6 +309,8 @@ def decide(w):
     """Start and preempt jobs as the rules say."""
     w.counts[state.NEEDS_DECISION] = 0
     w.counts[state.N_DECISIONS] += 1
+    w.sums[state.DECIDED_S] = w.now_s[0]
+    refresh(w)
     if w.rules[codes.ORDER] == codes.DRF:
         _start_fairly(w)
     elif w.rules[codes.PREEMPTS]:

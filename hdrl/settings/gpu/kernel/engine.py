@@ -8,7 +8,10 @@ from hdrl.compiled.codes import UNKNOWN_CODE
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel import codes, state
 from hdrl.settings.gpu.kernel.deciding import decide
-from hdrl.settings.gpu.kernel.running import go_to, has_levels, next_event_s
+from hdrl.settings.gpu.kernel.running import go_to, goes_by_history, has_levels, next_event_s
+
+LOOK_AGAIN_S = 900.0
+"""After so long without a decision those who go by history look again."""
 
 
 @jit
@@ -23,7 +26,16 @@ def next_round_s(w):
 @jit
 def _changes_by_itself(w):
     """Tell whether the order changes while nothing happens, so that every round needs a decision."""
-    return has_levels(w) and len(w.level_bounds) == 0 and w.counts[state.N_WAITING] > 0
+    if w.counts[state.N_WAITING] == 0:
+        return False
+    return goes_by_history(w) or (has_levels(w) and len(w.level_bounds) == 0)
+
+
+@jit
+def _looks_again(w):
+    """Tell whether running jobs may have to give way although nothing happens: they last longer than was predicted."""
+    is_contested = w.counts[state.N_WAITING] > 0 and w.counts[state.N_RUNNING] > 0
+    return is_contested and w.rules[codes.PREEMPTS] > 0 and goes_by_history(w)
 
 
 @jit
@@ -34,6 +46,9 @@ def step_time(w):
         time_s = min(time_s, next_round_s(w))
     elif w.round_s[0] > 0.0 and _changes_by_itself(w):
         time_s = min(time_s, next_round_s(w) + (w.round_s[0] if next_round_s(w) <= w.now_s[0] else 0.0))
+        w.counts[state.NEEDS_DECISION] = 1
+    elif _looks_again(w) and w.sums[state.DECIDED_S] + LOOK_AGAIN_S <= time_s:
+        time_s = w.sums[state.DECIDED_S] + LOOK_AGAIN_S
         w.counts[state.NEEDS_DECISION] = 1
     if time_s == math.inf:
         return False

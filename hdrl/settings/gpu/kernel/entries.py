@@ -8,6 +8,7 @@ from hdrl.compiled.fields import first_row_of
 from hdrl.settings.gpu.kernel import codes, state
 from hdrl.settings.gpu.kernel.engine import knows_rules
 from hdrl.settings.gpu.kernel.engine import run as _run
+from hdrl.settings.gpu.kernel.history import add_end
 from hdrl.settings.gpu.kernel.jit import entry
 from hdrl.settings.gpu.kernel.placing import find_place, fragment
 from hdrl.settings.gpu.kernel.running import enqueue, start
@@ -61,3 +62,10 @@ def place_in_turn(places, shares, fragments):
         shares[j] = w.sums[state.BUSY_NOW]
         fragments[j] = lost
     return n_placed
+
+
+@entry
+def recall(history, groups, times_s, memory, ends_s):
+    """Count jobs that have ended, one after the other, see `hdrl.settings.gpu.kernel.history.add_end`."""
+    for i in range(len(times_s)):
+        add_end(history, groups[i], memory, ends_s, times_s[i])

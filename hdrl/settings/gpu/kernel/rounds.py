@@ -9,45 +9,59 @@ the same GPUs at the same time.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.borrow import borrow
+from hdrl.compiled.fields import log, own, shared
 from hdrl.compiled.jit import jit
+from hdrl.compiled.records import record_dtype
 from hdrl.settings.gpu.kernel.jit import entry
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Rows = NDArray[np.void]
 
 DONE, NEEDS_SHARES, NEEDS_ORDERS, NEEDS_ROOM, STUCK = range(5)
 """Why the rounds stop."""
 
-NOW_S, ROUND_START_S, ROUND_END_S, LAST_RESET_S, BUSY_S, N_NUMBERS = range(6)
-"""Places in ``numbers``."""
-
-(
-    NEXT_JOB,
-    N_ACTIVE,
-    N_RUNNING,
-    NEEDS_UPDATE,
-    NEXT_ORDER,
-    N_STAYS,
-    N_UNITS,
-    N_LEFT,
-    SKIPS_ZERO,
-    N_PREEMPTIONS,
-    N_MIGRATIONS,
-    N_ROUNDS,
-    N_IDLE,
-    N_PACKED,
-    N_COUNTS,
-) = range(15)
-"""Places in ``counts``; ``N_LEFT`` jobs of the window have not ended, ``SKIPS_ZERO``: only jobs with a share run."""
-
 MAX_IDLE = 1000
 """After so many rounds in which jobs are there and none runs, none will."""
+
+STAYS_PER_GPU = 4
+"""Entries for each GPU that a round adds to the log of stays at most: all are left and taken anew, by pairs."""
+
+SCALAR_DTYPE = record_dtype(
+    [
+        ("round_s", np.float64),
+        ("reset_s", np.float64),
+        # whether only jobs with a share run; how many jobs of the window have not ended
+        ("skips_zero", np.int64),
+        ("n_left", np.int64),
+        ("now_s", np.float64),
+        ("round_start_s", np.float64),
+        ("round_end_s", np.float64),
+        ("last_reset_s", np.float64),
+        ("busy_s", np.float64),
+        ("next_job", np.int64),
+        ("next_order", np.int64),
+        ("needs_update", np.int64),
+        ("n_active", np.int64),
+        ("n_stays", np.int64),
+        ("n_units", np.int64),
+        ("n_preemptions", np.int64),
+        ("n_migrations", np.int64),
+        ("n_rounds", np.int64),
+        ("n_idle", np.int64),
+        ("n_packed", np.int64),
+    ]
+)
+
+STAY_DTYPE = record_dtype(
+    [("job", np.int64), ("first", np.int64), ("start_s", np.float64), ("end_s", np.float64), ("rate", np.float64)]
+)
 
 
 class Rounds(NamedTuple):
@@ -56,66 +70,41 @@ class Rounds(NamedTuple):
     ``member`` holds the one or two jobs of a row (-1: none), ``rates`` their steps per second on each type.
     """
 
-    round_s: Floats
-    reset_s: Floats
-    type_first: Ints
-    type_gpus: Ints
-    orders: Ints
+    scalars: Annotated[Rows, own(SCALAR_DTYPE, "one")]
+    type_first: Annotated[Ints, shared(np.int64, "n_types")]
+    type_gpus: Annotated[Ints, shared(np.int64, "n_types")]
+    orders: Annotated[Ints, own(np.int64, "n_orders", "n_types")]
     # of each job
-    arrival_s: Floats
-    size: Ints
-    is_counted: Ints
-    left: Floats
-    steps: Floats
-    start_s: Floats
-    end_s: Floats
-    goes_to: Ints
-    first_unit: Ints
-    units: Ints
+    arrival_s: Annotated[Floats, shared(np.float64, "n_jobs")]
+    size: Annotated[Ints, shared(np.int64, "n_jobs")]
+    is_counted: Annotated[Ints, shared(np.int64, "n_jobs")]
+    first_unit: Annotated[Ints, shared(np.int64, "n_jobs")]
+    left: Annotated[Floats, own(np.float64, "n_jobs")]
+    steps: Annotated[Floats, own(np.float64, "n_jobs")]
+    start_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    end_s: Annotated[Floats, own(np.float64, "n_jobs")]
+    goes_to: Annotated[Ints, own(np.int64, "n_jobs")]
+    units: Annotated[Ints, own(np.int64, "n_asked")]
     # of each row
-    member: Ints
-    rates: Floats
-    share: Floats
-    has_share: Ints
-    time_s: Floats
-    deficit_s: Floats
-    on_type: Ints
-    next_type: Ints
-    finish_s: Floats
-    since_s: Floats
-    active: Ints
-    sorted: Ints
-    priority: Floats
-    # of the whole
-    type_time_s: Floats
-    is_taken: Ints
-    numbers: Floats
-    counts: Ints
+    member: Annotated[Ints, own(np.int64, "n_rows", "two")]
+    rates: Annotated[Floats, own(np.float64, "n_rows", "n_types", "two")]
+    share: Annotated[Floats, own(np.float64, "n_rows", "n_types")]
+    has_share: Annotated[Ints, own(np.int64, "n_rows")]
+    time_s: Annotated[Floats, own(np.float64, "n_rows", "n_types")]
+    deficit_s: Annotated[Floats, own(np.float64, "n_rows", "n_types")]
+    on_type: Annotated[Ints, own(np.int64, "n_rows")]
+    next_type: Annotated[Ints, own(np.int64, "n_rows")]
+    finish_s: Annotated[Floats, own(np.float64, "n_rows")]
+    since_s: Annotated[Floats, own(np.float64, "n_rows")]
+    active: Annotated[Ints, own(np.int64, "n_rows")]
+    sorted: Annotated[Ints, own(np.int64, "n_rows")]
+    priority: Annotated[Floats, own(np.float64, "n_rows")]
+    # of the machine
+    type_time_s: Annotated[Floats, own(np.float64, "n_types")]
+    is_taken: Annotated[Ints, own(np.int64, "n_gpus")]
     # the log of stays
-    stay_job: Ints
-    stay_first: Ints
-    stay_start_s: Floats
-    stay_end_s: Floats
-    stay_rate: Floats
-    stay_units: Ints
-
-
-OF_ROWS = (
-    "member",
-    "rates",
-    "share",
-    "has_share",
-    "time_s",
-    "deficit_s",
-    "on_type",
-    "next_type",
-    "finish_s",
-    "since_s",
-    "active",
-    "sorted",
-    "priority",
-)
-"""Fields whose first axis are rows."""
+    stays: Annotated[Rows, log(STAY_DTYPE, "n_log", counted_by="n_stays")]
+    stay_units: Annotated[Ints, log(np.int64, "n_log_units", counted_by="n_units")]
 
 
 @jit
@@ -127,21 +116,23 @@ def _n_members(r, row):
 @jit
 def _close_stay(r, row, end_s):
     """Log where the jobs of a row have been; those of a pair were on the same GPUs."""
+    s = r.scalars[0]
     leader = r.member[row, 0]
     for m in range(_n_members(r, row)):
-        place, first = r.counts[N_STAYS], r.counts[N_UNITS]
-        r.stay_job[place], r.stay_first[place] = r.member[row, m], first
-        r.stay_rate[place] = r.rates[row, r.on_type[row], m]
-        r.stay_start_s[place], r.stay_end_s[place] = r.since_s[row], end_s
+        place, first = s.n_stays, s.n_units
+        stay = r.stays[place]
+        stay.job, stay.first, stay.rate = r.member[row, m], first, r.rates[row, r.on_type[row], m]
+        stay.start_s, stay.end_s = r.since_s[row], end_s
         for i in range(r.size[leader]):
             r.stay_units[first + i] = r.units[r.first_unit[leader] + i]
-        r.counts[N_STAYS] += 1
-        r.counts[N_UNITS] += r.size[leader]
+        s.n_stays += 1
+        s.n_units += r.size[leader]
 
 
 @jit
 def _count_steps(r, row):
     """Take off the steps that the jobs of a row have done; tell whether one of them has ended."""
+    s = r.scalars[0]
     has_ended = False
     for m in range(_n_members(r, row)):
         j = r.member[row, m]
@@ -149,8 +140,8 @@ def _count_steps(r, row):
         if r.left[j] <= 0.0:
             has_ended = True
             r.end_s[j] = r.finish_s[row]
-            r.counts[NEEDS_UPDATE] = 1
-            r.counts[N_LEFT] -= r.is_counted[j]
+            s.needs_update = 1
+            s.n_left -= r.is_counted[j]
     return has_ended
 
 
@@ -163,27 +154,28 @@ def _is_there(r, row):
 @jit
 def _end_round(r):
     """Go to the end of the round that runs, or to the next arrival; tell whether there is either."""
+    s = r.scalars[0]
     latest_s = 0.0
-    for i in range(r.counts[N_ACTIVE]):
+    for i in range(s.n_active):
         row = r.active[i]
         if r.on_type[row] >= 0:
             latest_s = max(latest_s, r.finish_s[row])
     if latest_s <= 0.0:
         # Jobs without shares may be there; the next date is that of an arrival all the same.
-        if r.counts[NEXT_JOB] < len(r.arrival_s):
-            r.numbers[NOW_S] = max(r.numbers[NOW_S], r.arrival_s[r.counts[NEXT_JOB]])
+        if s.next_job < len(r.arrival_s):
+            s.now_s = max(s.now_s, r.arrival_s[s.next_job])
             return True
-        r.numbers[NOW_S] += r.round_s[0]
-        r.counts[N_IDLE] += 1
-        return r.counts[N_ACTIVE] > 0 and r.counts[N_IDLE] < MAX_IDLE
-    r.numbers[ROUND_START_S] = max(0.0, r.numbers[ROUND_END_S])
-    r.numbers[ROUND_END_S] = r.numbers[NOW_S] = latest_s
-    for i in range(r.counts[N_ACTIVE]):
+        s.now_s += s.round_s
+        s.n_idle += 1
+        return s.n_active > 0 and s.n_idle < MAX_IDLE
+    s.round_start_s = max(0.0, s.round_end_s)
+    s.round_end_s = s.now_s = latest_s
+    for i in range(s.n_active):
         row = r.active[i]
         t = r.on_type[row]
         if t < 0:
             continue
-        passed_s = r.finish_s[row] - r.numbers[ROUND_START_S]
+        passed_s = r.finish_s[row] - s.round_start_s
         r.time_s[row, t] += passed_s
         if _count_steps(r, row):
             _close_stay(r, row, r.finish_s[row])
@@ -191,25 +183,26 @@ def _end_round(r):
         else:
             r.type_time_s[t] += passed_s
     kept = 0
-    for i in range(r.counts[N_ACTIVE]):
+    for i in range(s.n_active):
         if _is_there(r, r.active[i]):
             r.active[kept] = r.active[i]
             kept += 1
-    r.counts[N_ACTIVE] = kept
+    s.n_active = kept
     return True
 
 
 @jit
 def _admit(r):
     """Take in the jobs that have arrived."""
-    while r.counts[NEXT_JOB] < len(r.arrival_s) and r.arrival_s[r.counts[NEXT_JOB]] <= r.numbers[NOW_S]:
-        j = r.counts[NEXT_JOB]
+    s = r.scalars[0]
+    while s.next_job < len(r.arrival_s) and r.arrival_s[s.next_job] <= s.now_s:
+        j = s.next_job
         for t in range(len(r.type_gpus)):
-            r.time_s[j, t] = r.round_s[0] / 2.0
-        r.active[r.counts[N_ACTIVE]] = j
-        r.counts[N_ACTIVE] += 1
-        r.counts[NEXT_JOB] += 1
-        r.counts[NEEDS_UPDATE] = 1
+            r.time_s[j, t] = s.round_s / 2.0
+        r.active[s.n_active] = j
+        s.n_active += 1
+        s.next_job += 1
+        s.needs_update = 1
 
 
 @jit
@@ -239,8 +232,9 @@ def _may_go(r, row, t):
 @jit
 def _sort_for(r, t):
     """Write the active rows that may run on a type into ``sorted``, the furthest behind first; return how many."""
+    s = r.scalars[0]
     n = 0
-    for i in range(r.counts[N_ACTIVE]):
+    for i in range(s.n_active):
         row = r.active[i]
         if not _may_go(r, row, t):
             continue
@@ -248,7 +242,7 @@ def _sort_for(r, t):
         if value > 0.0 and r.type_time_s[t] > 0.0 and r.time_s[row, t] > 0.0:
             value = r.share[row, t] / (r.time_s[row, t] / r.type_time_s[t])
         r.priority[row] = value
-        if value > 0.0 or r.counts[SKIPS_ZERO] == 0:
+        if value > 0.0 or s.skips_zero == 0:
             r.sorted[n] = row
             n += 1
     gap = n // 2
@@ -267,12 +261,13 @@ def _sort_for(r, t):
 @jit
 def _choose(r):
     """Set ``next_type`` of the active rows: on which type they run in the next round, -1 for none."""
-    for i in range(r.counts[N_ACTIVE]):
+    s = r.scalars[0]
+    for i in range(s.n_active):
         row = r.active[i]
         r.next_type[row] = -1
         for m in range(_n_members(r, row)):
             r.goes_to[r.member[row, m]] = -1
-    order = r.counts[NEXT_ORDER]
+    order = s.next_order
     for place in range(len(r.type_gpus)):
         t = r.orders[order, place]
         free = r.type_gpus[t]
@@ -287,15 +282,16 @@ def _choose(r):
                 r.next_type[row] = t
                 for m in range(_n_members(r, row)):
                     r.goes_to[r.member[row, m]] = t
-    r.counts[NEXT_ORDER] += 1
+    s.next_order += 1
 
 
 @jit
 def _keep_or_leave(r):
     """End the stays of rows that do not go on where they are, and mark the GPUs of those that do."""
+    s = r.scalars[0]
     for g in range(len(r.is_taken)):
         r.is_taken[g] = 0
-    for i in range(r.counts[N_ACTIVE]):
+    for i in range(s.n_active):
         row = r.active[i]
         t = r.on_type[row]
         if t < 0:
@@ -305,12 +301,12 @@ def _keep_or_leave(r):
             for k in range(r.size[leader]):
                 r.is_taken[r.units[r.first_unit[leader] + k]] = 1
             continue
-        _close_stay(r, row, r.numbers[NOW_S])
+        _close_stay(r, row, s.now_s)
         r.on_type[row] = -1
         for m in range(_n_members(r, row)):
             goes_to = r.goes_to[r.member[row, m]]
-            r.counts[N_PREEMPTIONS] += goes_to != t
-            r.counts[N_MIGRATIONS] += goes_to >= 0 and goes_to != t
+            s.n_preemptions += goes_to != t
+            s.n_migrations += goes_to >= 0 and goes_to != t
 
 
 @jit
@@ -326,8 +322,9 @@ def _take_units(r, j, t):
 @jit
 def _begin_round(r):
     """Let the chosen rows do the steps of a round; who is packed waits for the other."""
-    now_s = r.numbers[NOW_S]
-    for i in range(r.counts[N_ACTIVE]):
+    s = r.scalars[0]
+    now_s = s.now_s
+    for i in range(s.n_active):
         row = r.active[i]
         t = r.next_type[row]
         if t < 0 or r.has_share[row] == 0:
@@ -341,40 +338,41 @@ def _begin_round(r):
             j = r.member[row, m]
             if r.start_s[j] < 0.0:
                 r.start_s[j] = now_s
-            r.steps[j] = min(max(1.0, np.floor(r.rates[row, t, m] * r.round_s[0])), r.left[j])
+            r.steps[j] = min(max(1.0, np.floor(r.rates[row, t, m] * s.round_s)), r.left[j])
             longest_s = max(longest_s, r.steps[j] / r.rates[row, t, m])
         r.finish_s[row] = now_s + longest_s
-        r.numbers[BUSY_S] += longest_s * r.size[leader]
-        r.counts[N_PACKED] += _n_members(r, row) - 1
-        r.counts[N_IDLE] = 0
-    r.counts[N_ROUNDS] += 1
+        s.busy_s += longest_s * r.size[leader]
+        s.n_packed += _n_members(r, row) - 1
+        s.n_idle = 0
+    s.n_rounds += 1
 
 
 @jit
 def _is_new_round(r):
     """Tell whether shares are computed before this round."""
-    last_s = r.numbers[LAST_RESET_S]
-    return r.counts[NEEDS_UPDATE] > 0 and (last_s == 0.0 or r.numbers[NOW_S] - last_s >= r.reset_s[0])
+    s = r.scalars[0]
+    last_s = s.last_reset_s
+    return s.needs_update > 0 and (last_s == 0.0 or s.now_s - last_s >= s.reset_s)
 
 
 @jit
 def _has_room(r):
-    most = 4 * len(r.is_taken)  # all GPUs left and taken anew, by pairs
-    return r.counts[N_STAYS] + most < len(r.stay_job) and r.counts[N_UNITS] + most < len(r.stay_units)
+    s = r.scalars[0]
+    most = STAYS_PER_GPU * len(r.is_taken)
+    return s.n_stays + most < len(r.stays) and s.n_units + most < len(r.stay_units)
 
 
-@entry
-def run(rounds, has_new_shares):
-    """Simulate rounds until shares, orders of types or room for stays are needed; return which, or that it is done."""
-    r = borrow(rounds)
+@jit
+def _run(r, has_new_shares):
+    s = r.scalars[0]
     goes_on = has_new_shares
     while True:
         if not goes_on:
-            if r.counts[N_LEFT] == 0:
+            if s.n_left == 0:
                 return DONE
             if not _has_room(r):
                 return NEEDS_ROOM
-            if r.counts[NEXT_ORDER] >= r.orders.shape[0]:
+            if s.next_order >= r.orders.shape[0]:
                 return NEEDS_ORDERS
             if not _end_round(r):
                 return STUCK
@@ -385,3 +383,9 @@ def run(rounds, has_new_shares):
         _choose(r)
         _keep_or_leave(r)
         _begin_round(r)
+
+
+@entry
+def run(rounds, has_new_shares):
+    """Simulate rounds until shares, orders of types or room for stays are needed; return which, or that it is done."""
+    return _run(borrow(rounds), has_new_shares)

@@ -7,6 +7,7 @@ import math
 from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel import codes, state
+from hdrl.settings.gpu.kernel.history import look_at, predicted_key, remember
 from hdrl.settings.gpu.kernel.state import move
 
 
@@ -57,6 +58,12 @@ def has_levels(w):
 
 
 @jit
+def goes_by_history(w):
+    """Tell whether the order is by what history predicts, so that keys of waiting jobs change, too."""
+    return w.rules[codes.ORDER] >= codes.SJF_HISTORY
+
+
+@jit
 def key_of(w, j):
     """Return the key of a job in the order of the policy now; smaller is earlier."""
     order = w.rules[codes.ORDER]
@@ -73,6 +80,10 @@ def key_of(w, j):
         return _width(w, j)
     if has_levels(w):
         return w.level_keys[w.level[j]] if len(w.level_bounds) > 0 else attained(w, j)
+    if goes_by_history(w):
+        done_s = worked(w, j) / w.best_rate[j]
+        look_at(w, j, done_s)
+        return predicted_key(w, j, order, _width(w, j))
     return 0.0 if order == codes.FIFO or order == codes.DRF else math.nan
 
 
@@ -94,6 +105,30 @@ def _place_in_queue(w, j):
         else:
             high = middle
     return low
+
+
+@jit
+def refresh(w):
+    """Bring keys and the queue up to date, where they change by themselves; the keys of running jobs, too."""
+    if not goes_by_history(w):
+        return
+    first, n = w.counts[state.QUEUE_HEAD], w.counts[state.N_WAITING]
+    for i in range(w.counts[state.N_RUNNING]):
+        w.key[w.running[i]] = key_of(w, w.running[i])
+    for i in range(first, first + n):
+        j = w.queue[i]
+        w.key[j] = key_of(w, j)
+        place = i
+        while place > first and _is_behind(w, w.queue[place - 1], j):
+            w.queue[place] = w.queue[place - 1]
+            place -= 1
+        w.queue[place] = j
+
+
+@jit
+def _is_behind(w, one, other):
+    """Tell whether a waiting job belongs behind another one."""
+    return w.key[one] > w.key[other] or (w.key[one] == w.key[other] and one > other)
 
 
 @jit
@@ -233,6 +268,8 @@ def _finish(w, j, status):
         _drop_event(w, j)
     w.status[j] = status
     w.end_s[j] = w.now_s[0]
+    if status == codes.DONE:
+        remember(w, j)
     jct_s = w.now_s[0] - w.arrival_s[j]
     w.sums[state.JCT_S] += jct_s
     w.sums[state.SLOWDOWN] += jct_s * w.best_rate[j] / w.work[j]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -69,6 +70,17 @@ class World(NamedTuple):
     job_class: Annotated[Ints, own(np.int64, "n_jobs")]
     first_unit: Annotated[Ints, own(np.int64, "n_jobs")]
     best_rate: Annotated[Floats, own(np.float64, "n_jobs")]
+    # What is known of jobs by history (`history`): groups ``h``, and for an index its weights (`index`)
+    bucket_end_s: Annotated[Floats, shared(np.float64, "n_buckets")]
+    level_memory: Annotated[Floats, shared(np.float64, "n_levels", "two")]
+    groups: Annotated[Ints, own(np.int64, "n_known_jobs", "n_levels")]
+    history: Annotated[Floats, own(np.float64, "n_groups", "n_of_group")]
+    history_before: Annotated[Floats, own(np.float64, "n_groups", "n_of_group")]
+    predicted: Annotated[Floats, own(np.float64, "n_known_jobs", "n_predicted")]
+    predicted_at: Annotated[Ints, own(np.int64, "n_known_jobs")]
+    shares: Annotated[Floats, own(np.float64, "n_buckets")]
+    weights: Annotated[Floats, own(np.float64, "n_weights")]
+    type_order: Annotated[Ints, own(np.int64, "n_types")]
     # What becomes of them
     status: Annotated[Ints, own(np.int64, "n_jobs")]
     key: Annotated[Floats, own(np.float64, "n_jobs")]
@@ -165,12 +177,33 @@ class World(NamedTuple):
     PRIORITY_NOW,
     PRIORITY_S,
     TOLD,
+    DECIDED_S,
+    QUEUED_GPUS,
     N_SUMS,
-) = range(16)
+) = range(18)
 
 
 N_KINDS, N_USES = 6, 5
 """Kinds of jobs (`kind_of`), and what there is of each user: GPUs, cores, memory, and two marks of `deciding`."""
+
+
+N_BUCKETS = 28
+"""Half octaves of times that histograms of groups have: the first up to 11 s, the last without end."""
+
+BUCKET_END_S = np.array([8.0 * 2.0 ** (k // 2) * (math.sqrt(2.0) if k % 2 else 1.0) for k in range(1, N_BUCKETS + 1)])
+"""Where they end."""
+
+MEMORY = np.array([(0.999, 1), (0.995, 10), (0.98, 5), (0.95, 5), (0.98, 5), (0.95, 5), (0.9, 2)])
+"""Of each level of groups, from all jobs to those of the same user and name (`hdrl.settings.gpu.loads.history.LEVELS`):
+what is kept at an end, and how many jobs the coarser level counts as."""
+
+# Places in the row of a group behind its buckets: how many jobs, less what has been forgotten, the sum of the
+# logarithms of their times, and those of the last two.
+SEEN, SUM_OF_LOGS, LAST_LOG, LOG_BEFORE, N_OF_GROUP = range(N_BUCKETS, N_BUCKETS + 5)
+
+# Places in what is predicted of a job: logarithms of Gittins' index and of the mean time that is left, the mean
+# logarithm of that time, and of the whole; how much its smallest group has seen, and the mean of its last two jobs.
+LOG_GITTINS, LOG_MEAN, MEAN_LOG, LOG_WHOLE, N_SEEN, LAST_TWO, N_PREDICTED = range(7)
 
 
 @jit
@@ -294,6 +327,11 @@ def clear(w):
         w.held_node[j] = -1
         w.start_s[j] = w.end_s[j] = w.since_s[j] = w.events[j].key = -1.0
         w.best_rate[j] = _best_rate(w, j)
+    for j in range(len(w.predicted_at)):
+        w.predicted_at[j] = -1
+    for g in range(w.history.shape[0]):
+        for i in range(w.history.shape[1]):
+            w.history[g, i] = w.history_before[g, i]
     w.now_s[0] = w.sums[LAST_S] = w.arrival_s[0] if w.n_jobs[0] > 0 else 0.0
 
 
@@ -305,6 +343,9 @@ def new_world(
     n_users: int,
     room: int,
     room_units: int,
+    *,
+    n_groups: int = 0,
+    n_weights: int = 0,
 ) -> World:
     """Return a world whose environments have no jobs yet.
 
@@ -316,7 +357,12 @@ def new_world(
         How many environments; the most jobs, units held over all jobs, and users of each.
     room, room_units
         Room for stays, and for their units, of each environment.
+    n_groups
+        Groups of jobs that predictions go by; 0: there are none.
+    n_weights
+        Weights of an index; 0: there is none.
     """
+    given = {"bucket_end_s": BUCKET_END_S, "level_memory": MEMORY, **given}
     n_nodes, n_gpus = len(given["node_type"]), len(given["gpu_node"])
     sizes = {
         "one": 1,
@@ -338,6 +384,11 @@ def new_world(
         "n_placements": 0,
         "n_rows": 0,
         "n_columns": 0,
+        "n_known_jobs": n_jobs if n_groups else 0,
+        "n_groups": n_groups,
+        "n_of_group": N_OF_GROUP,
+        "n_predicted": N_PREDICTED,
+        "n_weights": n_weights,
     }
     batch = new_arrays(World, sizes | sizes_of(World, given), given, n_envs)
     batch.random[:] = 1
@@ -350,6 +401,6 @@ def smallest_world() -> World:
     """Return a world of one GPU and one job; its arrays are of the types of all worlds'."""
     names = [name for name, field in fields_of(World).items() if field.role is Role.SHARED]
     given = {name: np.zeros([1] * len(fields_of(World)[name].lengths), fields_of(World)[name].dtype) for name in names}
-    given |= {"rules": np.zeros(N_RULES, dtype=np.int64), "rates": np.ones((1, 1, 2))}
+    given |= {"rules": np.zeros(N_RULES, dtype=np.int64), "rates": np.ones((1, 1, 2)), "level_memory": np.ones((1, 2))}
     given |= {"sizes": np.zeros(N_SIZES, dtype=np.int64)}
     return new_world(given, 1, 1, 1, 1, 1, 1)

@@ -17,6 +17,7 @@ from hdrl.settings.gpu.loads.source import (
     cells_of,
     kept,
     load_of,
+    name_prefix,
     named_format,
     number,
     whole,
@@ -40,8 +41,21 @@ def _openb_job(line: dict[str, str]) -> Row:
     return {
         "arrival_s": arrival_s,
         "duration_s": number(line["deletion_time"], "an end") - max(start_s, arrival_s),
+        "wait_s": max(0.0, start_s - arrival_s),
+        **_of_whom(line, line.get("job_name", "")),
         **_openb_asks(line),
     }
+
+
+def _of_whom(line: dict[str, str], name: str) -> Row:
+    """Return user, group and name of a job; Alibaba's own lists of pods have none, others may have the columns.
+
+    Parameters
+    ----------
+    name
+        What the job is called.
+    """
+    return {"user": line.get("user", ""), "group": line.get("group", ""), "name": name_prefix(name)}
 
 
 def _openb_asks(line: dict[str, str]) -> Row:
@@ -102,6 +116,7 @@ def _pai(source: Source) -> Iterator[Row]:
             "cpu_milli": int(n * number(line["plan_cpu"] or "0", "cores") * 10),
             "memory_mib": int(n * number(line["plan_mem"] or "0", "memory") * 1024),
             "types": () if line["gpu_type"] in ("", "MISC", "CPU") else (line["gpu_type"],),
+            **_of_whom(line, line["task_name"]),
         }
 
     has_header = cells_of(source.first_line)[:1] == ["job_name"]

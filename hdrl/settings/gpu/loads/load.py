@@ -7,14 +7,17 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
+from numpy.lib.recfunctions import repack_fields
 from numpy.typing import NDArray
 
 from hdrl.base.errors import WorkloadError
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.cluster.throughputs import Profile, Throughputs
+from hdrl.settings.gpu.loads.groups import groups_of
 from hdrl.settings.gpu.loads.values import JobValues
 
 WHOLE_GPU = 1000
@@ -34,15 +37,22 @@ JOB_DTYPE = np.dtype(
         ("priority", np.float64),
         ("requested_s", np.float64),
         ("deadline_s", np.float64),
+        ("group", np.int64),
+        ("name", np.int64),
+        ("wait_s", np.float64),
     ]
 )
 """A job.
 
 ``work`` counts the steps of its kind where there is a table of throughputs, else seconds on GPUs of mean speed;
 ``gpu_milli`` is what it takes of each of its ``n_gpus`` (a share is of one GPU alone); ``cpu_milli`` and ``memory_mib``
-are of the whole job; ``kind``, ``constraint``, ``user`` are numbers, -1 for none; ``requested_s`` is what its user says
-that it takes, NaN if nothing; ``deadline_s`` is infinite without one.
+are of the whole job; ``kind``, ``constraint``, ``user`` are numbers, -1 for none, and so are ``group``, a virtual
+cluster or an account, and ``name``, what names of jobs begin with; ``requested_s`` is what its user says that it takes,
+NaN if nothing; ``deadline_s`` is infinite without one; ``wait_s`` is how long it waited in the trace, 0 if unknown.
 """
+
+_FOR_HISTORY = ("group", "name", "wait_s")
+"""Columns that predictions alone use."""
 
 Speeds: TypeAlias = Literal["flops", "equal"]
 """How fast types are on jobs without throughputs: by their FLOPS, or equally fast."""
@@ -76,6 +86,8 @@ class GpuLoad:
         What it was made from.
     values
         What jobs are worth that adapt and are ended at their deadlines; ``None``: jobs run until they are done.
+    whole, first
+        The load that a window was cut from, and the place of its first job there: what came before is its history.
     """
 
     name: str
@@ -90,6 +102,8 @@ class GpuLoad:
     faults: Sequence[str] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
     values: JobValues | None = None
+    whole: GpuLoad | None = None
+    first: int = 0
 
     def __post_init__(self) -> None:
         jobs = self.jobs
@@ -120,11 +134,15 @@ class GpuLoad:
         if n_items == len(self.jobs):
             return self
         values = None if self.values is None else self.values.window(start, n_items)
-        return replace(self, jobs=self.jobs[start : start + n_items], values=values)
+        whole, first = self.whole or self, self.first + start
+        return replace(self, jobs=self.jobs[start : start + n_items], values=values, whole=whole, first=first)
 
     def sha256(self) -> str:
         """Return the SHA-256 of all jobs and of what their run times follow from."""
-        digest = hashlib.sha256(np.ascontiguousarray(self.jobs).tobytes())
+        always = [name for name in JOB_DTYPE.names or () if name not in _FOR_HISTORY]
+        digest = hashlib.sha256(repack_fields(self.jobs[always]).tobytes())
+        if (self.jobs["group"] >= 0).any() or (self.jobs["name"] >= 0).any():
+            digest.update(repack_fields(self.jobs[list(_FOR_HISTORY)]).tobytes())
         table = None if self.throughputs is None else self.throughputs.sha256()
         rest = [self.kinds, self.constraints, table, self.speeds, self.spread_speed]
         if self.values is not None:
@@ -169,6 +187,11 @@ class GpuLoad:
             name = "a table of throughputs" if table is None else table.name
             raise WorkloadError(f"{self.name}: job {place} has no kind, so that {name} is of no use")
         return numbers.reshape(-1).astype(np.int64), [(self.kinds[kind], int(size)) for kind, size in found.tolist()]
+
+    @cached_property
+    def groups(self) -> NDArray[np.int64]:
+        """The groups of each job that predictions go by, see `hdrl.settings.gpu.loads.groups`."""
+        return groups_of(self.jobs, -(-self.jobs["n_gpus"] * self.jobs["gpu_milli"] // WHOLE_GPU))
 
     def held_gpus(
         self, stays: NDArray[np.void], units: NDArray[np.int32], *, is_packed: bool = False
@@ -262,7 +285,8 @@ class GpuLoad:
         jobs = self.jobs.copy()
         jobs["arrival_s"] = first + (jobs["arrival_s"] - first) * factor
         jobs["deadline_s"] += jobs["arrival_s"] - self.jobs["arrival_s"]
-        return replace(self, jobs=jobs, origin={**self.origin, "offered_load": offered_load})
+        origin = {**self.origin, "offered_load": offered_load}
+        return replace(self, jobs=jobs, origin=origin, whole=None, first=0)
 
 
 def _shown(job: NDArray[np.void]) -> str:
@@ -272,7 +296,7 @@ def _shown(job: NDArray[np.void]) -> str:
 def new_jobs(n: int) -> NDArray[np.void]:
     """Return jobs of one whole GPU each about which nothing else is said."""
     jobs = np.zeros(n, dtype=JOB_DTYPE)
-    for name in ("kind", "constraint", "user"):
+    for name in ("kind", "constraint", "user", "group", "name"):
         jobs[name] = -1
     jobs["n_gpus"], jobs["gpu_milli"], jobs["work"], jobs["priority"] = 1, WHOLE_GPU, 1.0, 1.0
     jobs["requested_s"], jobs["deadline_s"] = np.nan, np.inf
@@ -325,7 +349,8 @@ def without_unrunnable(load: GpuLoad, cluster: Cluster) -> GpuLoad:
     n = int((~fits).sum())
     told = f"left out: {n:,} jobs that {cluster.name} can never run, the widest of {jobs['n_gpus'][~fits].max()} GPUs"
     dropped = {**load.n_dropped, "jobs that can never run": n}
-    return replace(load, jobs=jobs[fits], n_dropped=dropped, faults=(*load.faults, told))
+    faults = (*load.faults, told)
+    return replace(load, jobs=jobs[fits], n_dropped=dropped, faults=faults, whole=None, first=0)
 
 
 def _fits_empty(cluster: Cluster, allowed: int, n_gpus: int, cpu_milli: int, memory_mib: int) -> bool:

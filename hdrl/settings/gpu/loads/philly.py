@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hdrl.base.errors import ReadError
-from hdrl.settings.gpu.loads.source import Faulty, Format, Row, Source, gpus, kept, named_format, number
+from hdrl.settings.gpu.loads.source import Faulty, Format, Row, Source, gpus, kept, name_prefix, named_format, number
 
 _SIA = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 _HELIOS = ("job_id", "user", "gpu_num", "state", "submit_time", "duration")
@@ -50,7 +51,18 @@ def _helios(line: dict[str, str]) -> Row:
         "duration_s": number(line["duration"], "a duration"),
         **gpus(line["gpu_num"]),
         "user": line["user"],
+        "group": line.get("vc", ""),
+        "name": name_prefix(line.get("jobname", "")),
+        "wait_s": max(0.0, _start_s(line.get("start_time")) - date_s(line["submit_time"])),
     }
+
+
+def _start_s(text: str | None) -> float:
+    """Return a date, or a date before all others if there is none."""
+    try:
+        return date_s(text)
+    except Faulty:
+        return -math.inf
 
 
 def _tiresias(line: dict[str, str]) -> Row:
@@ -119,13 +131,17 @@ def _philly_job(one: dict[str, Any]) -> Row:
         if not attempt["start_time"] or not attempt["end_time"]:
             raise Faulty("jobs that had not ended")
         duration_s += date_s(attempt["end_time"]) - date_s(attempt["start_time"])
+    submitted_s, user = date_s(one["submitted_time"]), str(one.get("user") or "")
+    group = str(one.get("vc") or "")
     sizes = [sum(len(place["gpus"]) for place in attempt["detail"]) for attempt in attempts]
     size = next((one for one in sizes if one > 0), 0)
     return {
-        "arrival_s": date_s(one["submitted_time"]),
+        "arrival_s": submitted_s,
         "duration_s": duration_s,
         **gpus(str(size)),
-        "user": str(one.get("vc") or one.get("user") or ""),
+        "user": user or group,
+        "group": group if user else "",
+        "wait_s": max(0.0, date_s(attempts[-1]["end_time"]) - submitted_s - duration_s),
     }
 
 
@@ -146,3 +162,6 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         ),
     }
 )
+
+USERS_ARE_VIRTUAL_CLUSTERS = frozenset({"philly-sia"})
+"""Formats that name virtual clusters alone, which stand for users."""

@@ -92,7 +92,7 @@ def _unknown(first_line: str) -> str:
     shares = {form: len(names & set(one.columns)) / len(one.columns) for form, one in FORMATS.items() if one.columns}
     nearest = max(shares, key=shares.__getitem__)
     if shares[nearest] < 0.5:
-        return f"is of no known format, expected one of {', '.join(FORMATS)}"
+        return f"has an unknown format, expected one of {', '.join(FORMATS)}"
     lacking = [name for name in FORMATS[nearest].columns if name not in names]
     return f"is like {nearest!r}, but has no column {', '.join(map(repr, lacking))}"
 

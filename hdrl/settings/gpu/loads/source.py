@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -224,6 +225,18 @@ def kept(source: Source, lines: Iterator[tuple[int, dict[str, str]]], job: Calla
             source.drop(TOO_LARGE)
 
 
+def name_prefix(name: str) -> str:
+    """Return what the names of repeated jobs have in common: what stands before the first number, in small letters.
+
+    Parameters
+    ----------
+    name
+        The name of a job; one that begins with a number is its own prefix.
+    """
+    small = name.strip().lower()
+    return re.split(r"[-_.\s]*\d", small, maxsplit=1)[0] or small
+
+
 TOO_LARGE = "jobs whose numbers are beyond all bounds"
 
 DATED = frozenset({"philly-sia", "philly", "helios"})
@@ -233,6 +246,10 @@ DATED = frozenset({"philly-sia", "philly", "helios"})
 def told(dropped: Mapping[str, int]) -> str:
     """Return how many items were left out, in words."""
     return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+
+
+_NUMBERED = {"user": "user", "group": "group", "name": "name", "kind": "kind", "constraint": "types"}
+"""Columns of jobs that are numbers of what rows say, and what they are called there."""
 
 
 def load_of(
@@ -252,30 +269,25 @@ def load_of(
     if first_s >= LATE_S and form not in DATED:
         source.faults.append(f"dates begin at {first_s:,.0f} s: they are counted from the first job on")
     jobs = new_jobs(len(rows))
-    users: dict[str, int] = {}
-    constraints: dict[tuple[str, ...], int] = {}
-    kinds: dict[str, int] = {}
-    plain = ("n_gpus", "gpu_milli", "cpu_milli", "memory_mib", "priority", "requested_s")
+    numbers: dict[str, dict[Any, int]] = {name: {} for name in _NUMBERED}
+    plain = ("n_gpus", "gpu_milli", "cpu_milli", "memory_mib", "priority", "requested_s", "wait_s")
     for job, row in zip(jobs, rows, strict=True):
         job["arrival_s"], job["work"] = (row["arrival_s"] - first_s) * scale, row["duration_s"]
         for name in plain:
             if name in row:
                 job[name] = row[name]
-        if row.get("user"):
-            job["user"] = users.setdefault(row["user"], len(users))
-        if row.get("kind"):
-            job["kind"] = kinds.setdefault(row["kind"], len(kinds))
-        if row.get("types"):
-            job["constraint"] = constraints.setdefault(row["types"], len(constraints))
+        for name, key in _NUMBERED.items():
+            if row.get(key):
+                job[name] = numbers[name].setdefault(row[key], len(numbers[name]))
     if source.dropped:
         source.faults.insert(0, f"left out: {told(source.dropped)}")
     name = source.path.name.removesuffix(".gz").rpartition(".")[0]
     return GpuLoad(
         name,
         jobs,
-        kinds=tuple(kinds),
-        users=tuple(users),
-        constraints=tuple(constraints),
+        kinds=tuple(numbers["kind"]),
+        users=tuple(numbers["user"]),
+        constraints=tuple(numbers["constraint"]),
         speeds=speeds,
         n_dropped=dict(source.dropped),
         faults=tuple(source.faults),

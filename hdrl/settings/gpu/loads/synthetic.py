@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hdrl.base import elementary
 from hdrl.base.errors import WorkloadError
 from hdrl.base.seeding import stream
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.loads.load import GpuLoad, Speeds, new_jobs
+
+REPEATED_DEVIATION = 0.3
+"""Standard deviation of the logarithm of run times of jobs of the same user and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,8 @@ class Poisson:
         Priorities are drawn evenly from these.
     n_users
         Users are drawn evenly from so many.
+    n_names
+        Each user has jobs of so many names, and those of one name take much the same; 0: jobs have no names.
     speeds
         Whether run times follow the FLOPS of types.
     """
@@ -42,6 +49,7 @@ class Poisson:
     max_gpus: int = 8
     priorities: tuple[float, ...] = (0.5, 1.0, 2.5, 5.0)
     n_users: int = 3
+    n_names: int = 0
     speeds: Speeds = "flops"
 
     def __post_init__(self) -> None:
@@ -52,7 +60,7 @@ class Poisson:
             raise WorkloadError(
                 f"generated jobs: {self.min_gpus} to {self.max_gpus} GPUs, expected 1 or more, ascending"
             )
-        if self.runtime_std_s < 0.0 or self.n_users < 1 or not self.priorities:
+        if self.runtime_std_s < 0.0 or self.n_users < 1 or self.n_names < 0 or not self.priorities:
             raise WorkloadError("generated jobs: expected runtime_std_s from 0 on, a user and a priority at least")
 
 
@@ -74,9 +82,27 @@ def poisson_load(model: Poisson, n_jobs: int, seed: int) -> GpuLoad:
     jobs["n_gpus"] = draws.integers(model.min_gpus, model.max_gpus, n_jobs, endpoint=True)
     jobs["priority"] = draws.choice(np.array(model.priorities), n_jobs)
     jobs["user"] = draws.integers(0, model.n_users, n_jobs)
+    if model.n_names:
+        _repeat(jobs, model, draws)
     users = tuple(f"user{number}" for number in range(model.n_users))
-    origin = {"model": "poisson", "seed": seed, **asdict(model)}
+    described = asdict(model)
+    if not model.n_names:
+        del described["n_names"]
+    origin = {"model": "poisson", "seed": seed, **described}
     return GpuLoad("poisson", jobs, users=users, speeds=model.speeds, origin=origin)
+
+
+def _repeat(jobs: NDArray[np.void], model: Poisson, draws: np.random.Generator) -> None:
+    """Give jobs names, and run times and numbers of GPUs that those of the same user and name share.
+
+    What is drawn for the first job of a user and name counts for all; its time varies by `REPEATED_DEVIATION`.
+    """
+    names = jobs["user"] * model.n_names + draws.integers(0, model.n_names, len(jobs))
+    _, firsts, places = np.unique(names, return_index=True, return_inverse=True)
+    varied = elementary.exp(draws.normal(0.0, REPEATED_DEVIATION, len(jobs)))
+    jobs["name"] = places
+    jobs["n_gpus"] = jobs["n_gpus"][firsts][places]
+    jobs["work"] = np.maximum(model.runtime_min_s, jobs["work"][firsts][places] * varied)
 
 
 def at_offered_load(model: Poisson, n_jobs: int, cluster: Cluster, offered_load: float, seed: int) -> GpuLoad:

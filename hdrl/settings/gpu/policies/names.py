@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.errors import HdrlError, OptionsError, UnknownName
 from hdrl.settings.gpu.kernel import codes
 from hdrl.settings.gpu.policies.advisors import NAMES as ADVISORS
 from hdrl.settings.gpu.policies.advisors import NEVER, is_advisor
@@ -58,10 +58,26 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
             codes.LAS_2D, "least attained service: GPU time, in queues (Tiresias)", preempts=True, rule="skip"
         ),
         "gittins": Order(codes.GITTINS, "largest Gittins index of GPU time (Tiresias)", preempts=True, rule="skip"),
+        "qssf": Order(
+            codes.QSSF, "least GPU time that jobs of the same group, user and name took first (QSSF, Hu 2021)"
+        ),
         "drf": Order(codes.DRF, "users with the smallest dominant share first (Ghodsi 2011)", rule="skip"),
     }
 )
 """All orders by name. ``gittins`` knows the distribution of GPU times, not those of single jobs."""
+
+HISTORY = "history"
+"""The word that makes an order go by predictions from jobs that have ended, not by how long jobs really take."""
+
+BY_HISTORY: Mapping[str, int] = MappingProxyType(
+    {
+        "sjf": codes.SJF_HISTORY,
+        "srtf": codes.SRTF_HISTORY,
+        "srsf": codes.SRSF_HISTORY,
+        "gittins": codes.GITTINS_HISTORY,
+    }
+)
+"""The orders that can."""
 
 PLACEMENTS: Mapping[str, int] = MappingProxyType(
     {
@@ -95,6 +111,8 @@ class Policy:
         Names of `ORDERS`, `PLACEMENTS` and `RULES`.
     preempts
         Whether running jobs give way.
+    history
+        Whether the order goes by predictions.
     advisor
         Who advises jobs that adapt, see `hdrl.settings.gpu.policies.advisors`.
     """
@@ -104,12 +122,25 @@ class Policy:
     rule: str = "strict"
     preempts: bool = False
     advisor: str = NEVER
+    history: bool = False
+
+    @property
+    def code(self) -> int:
+        """The number of its order in compiled code."""
+        return BY_HISTORY[self.order] if self.history else ORDERS[self.order].code
+
+    @property
+    def learns(self) -> bool:
+        """Whether it goes by predictions from jobs that have ended."""
+        return self.code >= codes.SJF_HISTORY
 
     @property
     def name(self) -> str:
         """Its name: what differs from the order's own is behind it."""
         order = ORDERS[self.order]
         parts = [self.order]
+        if self.history:
+            parts.append(HISTORY)
         if self.placement != next(iter(PLACEMENTS)):
             parts.append(self.placement)
         if self.rule != order.rule:
@@ -123,7 +154,7 @@ class Policy:
     @property
     def needs_durations(self) -> bool:
         """Whether it goes by how long jobs take."""
-        return ORDERS[self.order].needs_durations or self.rule == "easy"
+        return (ORDERS[self.order].needs_durations and not self.history) or self.rule == "easy"
 
     @property
     def draws(self) -> bool:
@@ -132,7 +163,7 @@ class Policy:
 
 
 def read_policy(text: str) -> Policy:
-    """Read a policy: ``order[+placement][+rule][+preempt][+advisor]``, for instance ``sjf+fgd`` or ``srsf+promise``.
+    """Read a policy: ``order[+history][+placement][+rule][+preempt][+advisor]``: ``sjf+fgd``, ``srsf+history``.
 
     Parameters
     ----------
@@ -158,8 +189,8 @@ def read_policy(text: str) -> Policy:
     for part in parts:
         what = "placement" if part in PLACEMENTS else "rule" if part in RULES else part
         what = "advisor" if is_advisor(part) else what
-        if what not in ("placement", "rule", "advisor", PREEMPT):
-            raise UnknownName("placement, rule or advisor", part, [*PLACEMENTS, *RULES, PREEMPT, *ADVISORS])
+        if what not in ("placement", "rule", "advisor", PREEMPT, HISTORY):
+            raise UnknownName("placement, rule or advisor", part, [*PLACEMENTS, *RULES, PREEMPT, HISTORY, *ADVISORS])
         if what in given:
             raise OptionsError(f"policy {text!r} says its {what} twice: {given[what]} and {part}")
         given[what] = part
@@ -168,13 +199,31 @@ def read_policy(text: str) -> Policy:
         raise OptionsError(f"policy {text!r}: EASY reserves GPUs for jobs that never give way, leave preemption out")
     if first == "drf" and (rule != "skip" or preempts):
         raise OptionsError(f"policy {text!r}: drf has a rule of its own, leave {rule!r} and {PREEMPT!r} out")
+    if HISTORY in given and first not in BY_HISTORY:
+        raise OptionsError(
+            f"policy {text!r}: {first} has no use for predictions from history, expected {', '.join(BY_HISTORY)}"
+        )
     placement, advisor = given.get("placement", next(iter(PLACEMENTS))), given.get("advisor", NEVER)
-    return Policy(first, placement, rule, preempts, advisor)
+    return Policy(first, placement, rule, preempts, advisor, HISTORY in given)
+
+
+def learns(text: str) -> bool:
+    """Tell whether something that a comparison names is a policy that goes by predictions from history.
+
+    Parameters
+    ----------
+    text
+        A name, which may be that of a file or of another kind of policy.
+    """
+    try:
+        return text not in SHARES and read_policy(text).learns
+    except HdrlError:
+        return False
 
 
 def policy_names() -> list[str]:
-    """Return the names of all orders by themselves and with each placement, and of EASY with the orders that wait."""
-    names = list(ORDERS)
+    """Return the names of all orders by themselves, by history, with each placement, and with EASY those that wait."""
+    names = [*ORDERS, *(f"{order}+{HISTORY}" for order in BY_HISTORY)]
     names += [f"{order}+easy" for order, one in ORDERS.items() if not one.preempts and order != "drf"]
     names += [f"{order}+{placement}" for order in ORDERS for placement in list(PLACEMENTS)[1:]]
     return names

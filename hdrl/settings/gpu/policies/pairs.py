@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hdrl.compiled.fields import fields_of
 from hdrl.settings.gpu.kernel import rounds as kernel
 from hdrl.settings.gpu.policies.packing import Packed
 from hdrl.settings.gpu.policies.situation import Floats, Ints
@@ -50,7 +51,7 @@ class Packing:
         state.share[rows] = shares
         active = np.concatenate([jobs, np.union1d(kept, rows)])
         state.active[: len(active)] = active
-        state.counts[kernel.N_ACTIVE] = len(active)
+        state.scalars["n_active"][0] = len(active)
         return state
 
     def _keys(self, state: kernel.Rounds, rows: Ints) -> Ints:
@@ -58,7 +59,7 @@ class Packing:
 
     def _leave(self, state: kernel.Rounds, keys: Ints) -> Ints:
         """Return the rows of pairs that have a share still, or run; remember of the others what they did not get."""
-        active = state.active[: state.counts[kernel.N_ACTIVE]]
+        active = state.active[: state.scalars["n_active"][0]]
         rows = active[active >= len(self.profiles)]
         old = self._keys(state, rows)
         stays = np.isin(old, keys) | (state.on_type[rows] >= 0)
@@ -68,7 +69,7 @@ class Packing:
 
     def _enter(self, state: kernel.Rounds, rows: Ints, members: Ints, keys: Ints) -> None:
         """Write the rows of pairs that are new."""
-        half_s = state.round_s[0] / 2.0
+        half_s = state.scalars["round_s"][0] / 2.0
         one, other = members[:, 0], members[:, 1]
         may = (state.rates[one, :, 0] > 0.0) & (state.rates[other, :, 0] > 0.0)
         state.member[rows] = members
@@ -84,7 +85,8 @@ class Packing:
 
 def _with_more_rows(state: kernel.Rounds, n: int) -> kernel.Rounds:
     longer = {}
-    for name in kernel.OF_ROWS:
-        array = getattr(state, name)
-        longer[name] = np.concatenate([array, np.zeros((n, *array.shape[1:]), dtype=array.dtype)])
+    for name, one in fields_of(kernel.Rounds).items():
+        if one.lengths[0] == "n_rows":
+            array = getattr(state, name)
+            longer[name] = np.concatenate([array, np.zeros((n, *array.shape[1:]), dtype=array.dtype)])
     return state._replace(**longer)

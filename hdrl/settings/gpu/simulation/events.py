@@ -18,9 +18,10 @@ from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.kernel.jit import CACHE_FOLDER
 from hdrl.settings.gpu.kernel.state import World
+from hdrl.settings.gpu.loads.history import history_of
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on, new_jobs
 from hdrl.settings.gpu.policies.advisors import NEVER, advise
-from hdrl.settings.gpu.policies.names import ORDERS, PLACEMENTS, RULES, Policy
+from hdrl.settings.gpu.policies.names import PLACEMENTS, RULES, Policy
 from hdrl.settings.gpu.policies.rules import TIES, Rules, draw_restarts, levels_of, order_nodes
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState, TaskTrace
 
@@ -83,7 +84,7 @@ def simulate(
         elif why == codes.STUCK:
             waiting = int(world.counts[0, state.N_WAITING])
             raise SimulationError(
-                f"{load.name}: {waiting} jobs wait for ever on {cluster.name} under {policy.name}, nothing runs;"
+                f"{load.name}: deadlock: {waiting} jobs wait and none can start on {cluster.name} under {policy.name};"
                 f" the first is job {int(world.queue[0, world.counts[0, state.QUEUE_HEAD]])}"
             )
 
@@ -92,7 +93,7 @@ def _check_adapts(load: GpuLoad, policy: Policy, rules: Rules) -> None:
     """Raise if a policy advises jobs that do not adapt, or jobs that do would forget what they were advised."""
     if load.values is None and policy.advisor != NEVER:
         raise OptionsError(
-            f"policy {policy.name}: the jobs of {load.name} do not adapt, so that {policy.advisor} advises nobody; give"
+            f"policy {policy.name}: the jobs of {load.name} do not adapt, so that {policy.advisor} advises no job; give"
             " load.adapting, or leave it out"
         )
     if load.values is not None and rules.checkpoint_s > 0.0:
@@ -184,12 +185,12 @@ def new_world(
         Arrays of typical jobs instead of the load's own.
     """
     _, rates = load.profiles(cluster)
-    bounds, keys = levels_of(rules, policy.order, cluster, load)
+    bounds, keys = levels_of(rules, "" if policy.learns else policy.order, cluster, load)
     job_class, classes = np.zeros(load.n_items, dtype=np.int64), no_classes()
     if policy.placement == "fgd" or typical is not None:
         job_class, classes = classes_of(cluster, load)
     codes_of = np.zeros(codes.N_RULES, dtype=np.int64)
-    codes_of[codes.ORDER] = ORDERS[policy.order].code
+    codes_of[codes.ORDER] = policy.code
     codes_of[codes.PLACEMENT], codes_of[codes.RULE] = PLACEMENTS[policy.placement], RULES[policy.rule]
     codes_of[codes.PREEMPTS], codes_of[codes.TIE], codes_of[codes.RECORDS] = policy.preempts, TIES[rules.tie], records
     codes_of[codes.NEEDS_GPUS] = bool((load.jobs["n_gpus"] > 0).all())
@@ -204,7 +205,11 @@ def new_world(
     n_units = int(load.jobs["n_gpus"].sum())
     n_users = int(load.jobs["user"].max()) + 2
     room = (load.n_items + 16, n_units + 2 * cluster.n_units + load.n_items + 16) if records else (1, 1)
-    world = state.new_world(shared, 1, load.n_items, n_units, n_users, *room)
+    history = history_of(load, cluster) if policy.learns else None
+    n_groups = 0 if history is None else len(history.before)
+    world = state.new_world(shared, 1, load.n_items, n_units, n_users, *room, n_groups=n_groups)
+    if history is not None:
+        world.groups[0], world.history_before[0] = history.groups, history.before
     drawn = draw_restarts(rules, load.n_items, seed) if restart_s is None else restart_s
     columns = {"restart_s": drawn, "job_class": job_class}
     put_jobs(world, 0, columns_of(cluster, load) | columns, 0, load.n_items)

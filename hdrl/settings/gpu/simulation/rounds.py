@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import SimulationError, UnknownName, WorkloadError
+from hdrl.compiled.fields import grown, new_arrays
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.kernel import rounds as kernel
 from hdrl.settings.gpu.loads.gavel_jobs import shuffled_types
@@ -89,7 +90,7 @@ def simulate_rounds(
         elif why == kernel.NEEDS_ORDERS:
             _draw_orders(state, shuffle, chosen)
         elif why == kernel.NEEDS_ROOM:
-            state = _with_more_room(state)
+            state = grown(state, margin=kernel.STAYS_PER_GPU * cluster.n_units)
         else:
             raise SimulationError(f"{load.name}: no job comes or runs any more, and the window has not ended")
 
@@ -116,49 +117,32 @@ def _new(
     gpus = cluster.gpus_of_type[names]
     size = np.ascontiguousarray(load.jobs["n_gpus"])
     first, last = window or (0, n)
-    counts = np.zeros(kernel.N_COUNTS, dtype=np.int64)
-    counts[kernel.N_LEFT], counts[kernel.SKIPS_ZERO] = last - first, policy.is_fifo
-    counts[kernel.NEXT_ORDER] = ORDERS_AT_ONCE
-    total = int(size.sum())
-    room, room_units = 2 * n + 64, 2 * total + 4 * cluster.n_units + 64
-    ints: dict[str, Any] = {
-        name: np.zeros(n, dtype=np.int64) for name in ("has_share", "next_type", "goes_to", "active", "sorted")
-    }
-    floats: dict[str, Any] = {name: np.zeros(n) for name in ("finish_s", "steps", "since_s", "priority")}
+    scalars = np.zeros(1, dtype=kernel.SCALAR_DTYPE)
+    scalars["round_s"], scalars["reset_s"], scalars["skips_zero"] = round_s, reset_s, policy.is_fifo
+    scalars["n_left"], scalars["next_order"] = last - first, ORDERS_AT_ONCE
     rates = (rates[numbers, :, 0] * bits)[:, names]
-    state = kernel.Rounds(
-        **ints,
-        **floats,
-        round_s=np.array([round_s]),
-        reset_s=np.array([reset_s]),
-        type_first=np.cumsum(gpus) - gpus,
-        type_gpus=gpus,
-        orders=np.zeros((ORDERS_AT_ONCE, n_types), dtype=np.int64),
-        arrival_s=np.ascontiguousarray(load.jobs["arrival_s"]),
-        size=size,
-        member=np.column_stack([np.arange(n), np.full(n, -1)]),
-        rates=np.ascontiguousarray(np.stack([rates, np.zeros_like(rates)], axis=2)),
-        is_counted=((np.arange(n) >= first) & (np.arange(n) < last)).astype(np.int64),
-        left=np.ceil(load.jobs["work"]) if load.throughputs is not None else load.jobs["work"].copy(),
-        share=np.zeros((n, n_types)),
-        time_s=np.zeros((n, n_types)),
-        deficit_s=np.zeros((n, n_types)),
-        type_time_s=np.zeros(n_types),
-        start_s=np.full(n, -1.0),
-        end_s=np.full(n, -1.0),
-        on_type=np.full(n, -1, dtype=np.int64),
-        first_unit=np.cumsum(size) - size,
-        units=np.zeros(total, dtype=np.int64),
-        is_taken=np.zeros(cluster.n_units, dtype=np.int64),
-        numbers=np.zeros(kernel.N_NUMBERS),
-        counts=counts,
-        stay_job=np.zeros(room, dtype=np.int64),
-        stay_first=np.zeros(room, dtype=np.int64),
-        stay_start_s=np.zeros(room),
-        stay_end_s=np.zeros(room),
-        stay_rate=np.zeros(room),
-        stay_units=np.zeros(room_units, dtype=np.int64),
-    )
+    given = {
+        "scalars": scalars,
+        "type_first": np.cumsum(gpus) - gpus,
+        "type_gpus": gpus,
+        "arrival_s": load.jobs["arrival_s"],
+        "size": size,
+        "is_counted": ((np.arange(n) >= first) & (np.arange(n) < last)).astype(np.int64),
+        "first_unit": np.cumsum(size) - size,
+        "left": np.ceil(load.jobs["work"]) if load.throughputs is not None else load.jobs["work"].copy(),
+        "start_s": np.full(n, -1.0),
+        "end_s": np.full(n, -1.0),
+        "member": np.column_stack([np.arange(n), np.full(n, -1)]),
+        "rates": np.stack([rates, np.zeros_like(rates)], axis=2),
+        "on_type": np.full(n, -1, dtype=np.int64),
+    }
+    total = int(size.sum())
+    sizes = {
+        **{"one": 1, "two": 2, "n_orders": ORDERS_AT_ONCE, "n_types": n_types, "n_gpus": cluster.n_units},
+        **{"n_jobs": n, "n_rows": n, "n_asked": total},
+        **{"n_log": 2 * n + 64, "n_log_units": 2 * total + 4 * cluster.n_units + 64},
+    }
+    state = new_arrays(kernel.Rounds, sizes, given)
     return state, names
 
 
@@ -183,22 +167,23 @@ def _draw_orders(state: kernel.Rounds, shuffle: Any, policy: SharePolicy) -> Non
         if not policy.knows_rates:
             shuffle.shuffle(order)
         state.orders[row] = order
-    state.counts[kernel.NEXT_ORDER] = 0
+    state.scalars["next_order"] = 0
 
 
 def _reset(
     state: kernel.Rounds, shares: Any, load: GpuLoad, prices: NDArray[np.float64], packing: Packing | None
 ) -> Any:
     """Compute new shares; what jobs did not get of the old ones is remembered. Return the state."""
-    numbers, round_s = state.numbers, float(state.round_s[0])
-    rows = np.sort(state.active[: state.counts[kernel.N_ACTIVE]])
-    now_s = numbers[kernel.NOW_S]
-    due_s = state.share[rows] * (now_s - numbers[kernel.LAST_RESET_S])
+    s = state.scalars[0]
+    round_s = float(s.round_s)
+    rows = np.sort(state.active[: s.n_active])
+    now_s = s.now_s
+    due_s = state.share[rows] * (now_s - s.last_reset_s)
     state.deficit_s[rows] += due_s - (state.time_s[rows] - round_s / 2.0)
     state.time_s[rows] = round_s / 2.0
     state.type_time_s[:] = len(rows) * round_s / 2.0
-    numbers[kernel.LAST_RESET_S] = now_s
-    state.counts[kernel.NEEDS_UPDATE] = 0
+    s.last_reset_s = now_s
+    s.needs_update = 0
     jobs = rows[rows < load.n_items]
     if not len(jobs):
         return state
@@ -223,33 +208,28 @@ def _reset(
     return packing.seat(state, jobs, found)
 
 
-def _with_more_room(state: kernel.Rounds) -> kernel.Rounds:
-    names = ("stay_job", "stay_first", "stay_start_s", "stay_end_s", "stay_rate", "stay_units")
-    longer = {name: np.concatenate([getattr(state, name), np.zeros_like(getattr(state, name))]) for name in names}
-    return state._replace(**longer)
-
-
 def _trace(cluster: Cluster, load: GpuLoad, state: kernel.Rounds, names: NDArray[np.int64]) -> TaskTrace:
-    n, counts = int(state.counts[kernel.N_STAYS]), state.counts
+    s = state.scalars[0]
+    logged = state.stays[: s.n_stays]
     tasks = np.zeros(load.n_items, dtype=TASK_DTYPE)
     tasks["release_s"], tasks["deadline_s"] = load.jobs["arrival_s"], load.jobs["deadline_s"]
     tasks["start_s"], tasks["end_s"] = state.start_s, state.end_s
-    rows = state.active[: counts[kernel.N_ACTIVE]]
+    rows = state.active[: s.n_active]
     on_gpus = state.member[rows[state.on_type[rows] >= 0]]
     running = np.full(load.n_items, TaskState.WAITING)
     running[on_gpus[on_gpus >= 0]] = TaskState.RUNNING
     tasks["state"] = np.where(state.end_s >= 0, TaskState.DONE, running)
     tasks["requested_s"], tasks["user"], tasks["kind"] = (load.jobs[name] for name in ("requested_s", "user", "kind"))
-    stays = np.zeros(n, dtype=STAY_DTYPE)
-    jobs = state.stay_job[:n]
-    stays["task"], stays["start_s"], stays["end_s"] = jobs, state.stay_start_s[:n], state.stay_end_s[:n]
-    stays["first_unit"], stays["n_units"] = state.stay_first[:n], state.size[jobs]
+    stays = np.zeros(len(logged), dtype=STAY_DTYPE)
+    jobs = logged["job"]
+    stays["task"], stays["start_s"], stays["end_s"] = jobs, logged["start_s"], logged["end_s"]
+    stays["first_unit"], stays["n_units"] = logged["first"], state.size[jobs]
     best = state.rates[: load.n_items, :, 0].max(axis=1)
-    stays["pace"] = state.stay_rate[:n] / best[jobs]
+    stays["pace"] = logged["rate"] / best[jobs]
     by_start = np.argsort(stays["start_s"], kind="stable")
     # Units are counted by the names of types there, by nodes here.
     of_type = [np.flatnonzero(cluster.type_of_gpu == t) for t in names.tolist()]
-    units = np.concatenate(of_type)[state.stay_units[: counts[kernel.N_UNITS]]].astype(np.int32)
+    units = np.concatenate(of_type)[state.stay_units[: s.n_units]].astype(np.int32)
     stays = stays[by_start]
     return TaskTrace(
         machine=cluster,
@@ -257,16 +237,16 @@ def _trace(cluster: Cluster, load: GpuLoad, state: kernel.Rounds, names: NDArray
         tasks=tasks,
         stays=stays,
         stay_units=units,
-        signals=signals_of(cluster, load, tasks, stays, units, is_packed=counts[kernel.N_PACKED] > 0),
+        signals=signals_of(cluster, load, tasks, stays, units, is_packed=s.n_packed > 0),
         counts={
-            "n_preemptions": float(counts[kernel.N_PREEMPTIONS]),
-            "n_migrations": float(counts[kernel.N_MIGRATIONS]),
+            "n_preemptions": float(s.n_preemptions),
+            "n_migrations": float(s.n_migrations),
             "lost_gpu_s": 0.0,
-            "busy_gpu_s": float(state.numbers[kernel.BUSY_S]),
-            "n_packed": float(counts[kernel.N_PACKED]),
+            "busy_gpu_s": float(s.busy_s),
+            "n_packed": float(s.n_packed),
         },
-        end_s=float(state.numbers[kernel.NOW_S]),
-        n_decisions=int(counts[kernel.N_ROUNDS]),
+        end_s=float(s.now_s),
+        n_decisions=int(s.n_rounds),
     )
 
 

@@ -133,11 +133,17 @@ CONTRADICTIONS = [
     (message(2, completed(0, "0-1", "DONE")), "ended as 'DONE'"),
     (message(2, completed(0, "0-1"), completed(0, "0-1")), "is COMPLETED_SUCCESSFULLY, expected RUNNING"),
     (message(2, submitted(1, 3)), "asks for '3' cores, expected 1"),
-    (message(2, ("REQUESTED_CALL", {})), "nobody asked for it"),
-    (message(2, ("ANSWER", {"consumed_energy": 1.0})), "nobody asked for it"),
-    (message(2, ("RESOURCE_STATE_CHANGED", {"resources": "0", "state": "1"})), "nobody asked for P-state 1 of '0'"),
-    (message(2, ("JOB_KILLED", {"job_ids": ["w0!0"], "job_progress": {}})), "nobody asked to kill job 'w0!0'"),
-    (message(2, ("JOB_KILLED", {"job_ids": [], "job_progress": {}})), "nobody asked for it"),
+    (message(2, ("REQUESTED_CALL", {})), "the scheduler did not request it"),
+    (message(2, ("ANSWER", {"consumed_energy": 1.0})), "the scheduler did not request it"),
+    (
+        message(2, ("RESOURCE_STATE_CHANGED", {"resources": "0", "state": "1"})),
+        "the scheduler did not request P-state 1 of '0'",
+    ),
+    (
+        message(2, ("JOB_KILLED", {"job_ids": ["w0!0"], "job_progress": {}})),
+        "the scheduler did not request to kill job 'w0!0'",
+    ),
+    (message(2, ("JOB_KILLED", {"job_ids": [], "job_progress": {}})), "the scheduler did not request it"),
     (message(2, ("NOTIFY", {"type": "event_machine_unavailable", "resources": "0"})), "hdrl knows none"),
     (message(2, ("SIMULATION_ENDS", {})), "2 jobs have not ended, for instance 'w0!0'"),
 ]

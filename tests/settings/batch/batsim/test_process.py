@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 import zmq
 
+from hdrl.base import guard
 from hdrl.base.errors import BatsimError, HdrlError, OutputError
-from hdrl.batsim import guard
-from hdrl.batsim.process import Process, find_executable, version_of
+from hdrl.base.process import Process
+from hdrl.batsim.process import find_executable, version_of
 from hdrl.batsim.real import BatsimSimulator
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.platform import read_platform
@@ -185,7 +186,7 @@ def test_batsim_ends_with_a_starter_that_is_killed(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     child = command(tmp_path, f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n")
     code = (
-        "import sys, time; from pathlib import Path; from hdrl.batsim.process import Process; "
+        "import sys, time; from pathlib import Path; from hdrl.base.process import Process; "
         f"p = Process([{child!r}], folder=Path({str(tmp_path)!r}), log=Path({str(tmp_path / 'log')!r})); time.sleep(60)"
     )
     starter = subprocess.Popen([sys.executable, "-c", code])

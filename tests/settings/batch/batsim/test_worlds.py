@@ -130,7 +130,7 @@ def test_machine_limits(tmp_path: Path) -> None:
 def test_jobs_that_wait_for_a_message_that_nobody_sends(tmp_path: Path) -> None:
     profiles = {"wait": {"type": "recv", "polltime": 0.5}, "p": {"type": "delay", "delay": 20}}
     jobs = [{"id": k, "subtime": k / 4, "res": 1, "profile": "wait"} for k in range(2)]
-    with pytest.raises(BatsimError, match=r"waits for a message .* Batsim would go on for ever"):
+    with pytest.raises(BatsimError, match=r"waits for a message .* Batsim would go on forever"):
         ExactBatsim(_world(tmp_path, jobs, profiles)).run(FirstComeFirstServed())
     for job in jobs:
         job["walltime"] = 30.0

@@ -21,9 +21,9 @@ from hdrl.compat.dissertation.playing import BASELINES, ERRORS, play_baseline
 from hdrl.envs.episodes import Window
 from hdrl.experiments import batch_dissertation as dissertation_protocols
 from hdrl.experiments.batch_dissertation import judged_windows
+from hdrl.experiments.findings import Finding
 from hdrl.launcher.launch import launch
 from hdrl.learn.agent import Acted
-from hdrl.setting import Finding
 from hdrl.settings.batch.environments import JobPickSpec
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.workload import read_workload

@@ -281,5 +281,5 @@ def test_mistakes_are_told_in_one_line(world: World, options: dict[str, str], pr
 
 
 def test_silence_is_explained():
-    with pytest.raises(SystemExit, match="-t 0 waits for ever"):
+    with pytest.raises(SystemExit, match="-t 0 waits forever"):
         Scheduler({"platform": "gaia"}).onDeadlock()

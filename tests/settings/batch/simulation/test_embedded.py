@@ -302,9 +302,9 @@ def asked(*before: Decision) -> EmbeddedSimulator:
         ([], Kill([0]), "job 'w0!0' cannot be killed: it has never run"),
         ([Reject(0)], Kill([0]), "job 'w0!0' cannot be killed: it has never run"),
         ([], Kill([12]), "there is no job 12"),
-        ([], CallAt(0.0), "a call must be asked for at a date in the future"),
-        ([], CallAt(math.nan), "a call must be asked for at a date in the future"),
-        ([], CallAt(math.inf), "a call must be asked for at a date in the future"),
+        ([], CallAt(0.0), "a call must be at a date in the future"),
+        ([], CallAt(math.nan), "a call must be at a date in the future"),
+        ([], CallAt(math.inf), "a call must be at a date in the future"),
         ([], At(math.nan, CallAt(5.0)), "expected a finite date"),
         ([], SetPState([], 0), "cores must be 0 to 1"),
         ([], SetPState([3], 0), "cores must be 0 to 1"),
@@ -366,7 +366,9 @@ def test_a_job_told_to_have_ended_cannot_be_killed():
     view = simulator.step()
     while 0 not in told(view, News.JOB_COMPLETED):
         view = simulator.step()
-    with pytest.raises(DecisionError, match="job 'w0!0' cannot be killed: it has been told to have ended"):
+    with pytest.raises(
+        DecisionError, match="job 'w0!0' cannot be killed: the scheduler already got the message of its end"
+    ):
         simulator.step([Kill([0])])
 
 

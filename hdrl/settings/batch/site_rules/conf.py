@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, ValidationError
@@ -16,8 +17,8 @@ from hdrl.base.errors import ReadError, quoted, suggest
 from hdrl.base.files import open_bytes, read_json, read_text
 from hdrl.options.block import Block
 from hdrl.options.problems import problem_of
-from hdrl.site.hostlist import MAX_NODES, node_names
-from hdrl.site.values import gres_gpus, memory_kb, minutes_s
+from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
+from hdrl.settings.batch.site_rules.values import gres_gpus, memory_kb, minutes_s
 
 SCHEDULER_KEYS = (
     *("SchedulerType", "SchedulerParameters", "SelectType", "SelectTypeParameters", "PriorityType", "PriorityFlags"),
@@ -52,6 +53,8 @@ class Nodes:
         What each has; memory 0: unknown.
     features
         Words that jobs may ask for.
+    weight
+        Slurm takes nodes of a low weight first.
     """
 
     names: str
@@ -60,6 +63,7 @@ class Nodes:
     memory_mib: int = 0
     gpus: int = 0
     features: tuple[str, ...] = ()
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +78,16 @@ class Partition:
         Limits of its jobs; ``None``: none.
     tier, priority
         ``PriorityTier`` and ``PriorityJobFactor``.
-    max_nodes
-        Most nodes of a job; ``None``: any number.
+    min_nodes, max_nodes
+        Fewest and most nodes of a job; ``None``: any number.
     is_default
         Whether jobs that name none go there.
+    is_exclusive
+        Whether jobs get whole nodes (``OverSubscribe=EXCLUSIVE``).
+    preempt_mode
+        ``PreemptMode``; empty: that of the site.
+    grace_s
+        ``GraceTime``: how long a job may run on when another takes its nodes.
     """
 
     nodes: str = ""
@@ -87,6 +97,43 @@ class Partition:
     priority: int = 1
     max_nodes: int | None = None
     is_default: bool = False
+    min_nodes: int = 0
+    is_exclusive: bool = False
+    preempt_mode: str = ""
+    grace_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Downtime:
+    """When nodes start no jobs.
+
+    Attributes
+    ----------
+    start, end
+        Dates in ISO 8601 with a zone.
+    nodes
+        List of nodes; empty: all of them.
+    kind
+        ``"reservation"`` (jobs that would end within it do not start), ``"failure"`` (jobs are requeued) or ``"drain"``
+        (jobs end in peace).
+    """
+
+    start: str
+    end: str
+    nodes: str = ""
+    kind: Literal["reservation", "failure", "drain"] = "reservation"
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """Begin and end in seconds since 1970."""
+        return _date_s(self.start), _date_s(self.end)
+
+
+def _date_s(text: str) -> float:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"date {text!r} says no zone, expected for instance 2026-01-01T00:00:00Z")
+    return found.timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +145,8 @@ class SiteConf:
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     scheduler: Mapping[str, str] = field(default_factory=dict)
     qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    accounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    downtimes: tuple[Downtime, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -255,7 +304,7 @@ class _SlurmConf:
             raise ReadError(
                 self._path, "names no nodes, partitions or rules, expected slurm.conf or a descriptor (.json)"
             )
-        return SiteConf(self._name, tuple(self._nodes), partitions, self._scheduler, {}, tuple(self._notes))
+        return SiteConf(self._name, tuple(self._nodes), partitions, self._scheduler, notes=tuple(self._notes))
 
 
 _SCHEDULER = {key.lower(): key for key in SCHEDULER_KEYS}
@@ -291,6 +340,7 @@ def _nodes(line: _Line) -> Nodes:
         memory_mib=int(memory_mib),
         gpus=0 if np.isnan(gpus) else int(gpus),
         features=tuple(one for one in features.split(",") if one),
+        weight=line.integer("weight", 1, 2**32),
     )
 
 
@@ -308,6 +358,10 @@ def _partition(line: _Line, sets: Mapping[str, str]) -> Partition:
         priority=line.integer("priorityjobfactor", line.integer("priority", 1, 65533), 65533),
         max_nodes=None if most.upper() in ("UNLIMITED", "INFINITE") else line.integer("maxnodes", 1, MAX_NODES),
         is_default=line.values.get("default", "NO").upper() == "YES",
+        min_nodes=line.integer("minnodes", 0, MAX_NODES),
+        is_exclusive=line.values.get("oversubscribe", line.values.get("shared", "NO")).upper() == "EXCLUSIVE",
+        preempt_mode=line.values.get("preemptmode", ""),
+        grace_s=float(line.integer("gracetime", 0, 10**9)),
     )
 
 
@@ -323,6 +377,7 @@ class _NodesInFile(Block):
     memory_mib: Annotated[int, Field(ge=0, le=2**40)] = 0
     gpus: Annotated[int, Field(ge=0, le=_MOST_CORES)] = 0
     features: list[Text] = Field(default_factory=list)
+    weight: Annotated[int, Field(ge=0, le=2**32)] = 1
 
 
 class _PartitionInFile(Block):
@@ -335,6 +390,19 @@ class _PartitionInFile(Block):
     priority: Annotated[int, Field(ge=0, le=65533)] = 1
     max_nodes: Annotated[int, Field(ge=0, le=MAX_NODES)] | None = None
     is_default: bool = False
+    min_nodes: Annotated[int, Field(ge=0, le=MAX_NODES)] = 0
+    is_exclusive: bool = False
+    preempt_mode: Text = ""
+    grace_s: Annotated[float, Field(ge=0, le=1e12)] = 0.0
+
+
+class _DowntimeInFile(Block):
+    """A reservation, failure or drain in a descriptor."""
+
+    start: Text
+    end: Text
+    nodes: Text = ""
+    kind: Literal["reservation", "failure", "drain"] = "reservation"
 
 
 class _SiteInFile(Block):
@@ -345,6 +413,8 @@ class _SiteInFile(Block):
     partitions: dict[str, _PartitionInFile] = Field(default_factory=dict)
     scheduler: dict[str, Text] = Field(default_factory=dict)
     qos: dict[str, dict[str, Text]] = Field(default_factory=dict)
+    accounts: dict[str, dict[str, Text]] = Field(default_factory=dict)
+    downtimes: list[_DowntimeInFile] = Field(default_factory=list)
 
 
 def _read_descriptor(path: Path) -> SiteConf:
@@ -361,7 +431,7 @@ def _read_descriptor(path: Path) -> SiteConf:
             raise ReadError(path, f"nodes[{place}].names {error}") from None
         if count == 0:
             raise ReadError(path, f"nodes[{place}].names names no node")
-        nodes.append(Nodes(one.names, count, one.cores, one.memory_mib, one.gpus, tuple(one.features)))
+        nodes.append(Nodes(one.names, count, one.cores, one.memory_mib, one.gpus, tuple(one.features), one.weight))
     if sum(one.count for one in nodes) > MAX_NODES:
         raise ReadError(path, f"has more than {MAX_NODES:,} nodes")
     for name, partition in found.partitions.items():
@@ -370,37 +440,37 @@ def _read_descriptor(path: Path) -> SiteConf:
         except ValueError as error:
             raise ReadError(path, f"partitions.{name}.nodes {error}") from None
     partitions = {name: Partition(**one.model_dump()) for name, one in found.partitions.items()}
-    return SiteConf(found.name, tuple(nodes), partitions, found.scheduler, found.qos)
+    return SiteConf(
+        found.name, tuple(nodes), partitions, found.scheduler, found.qos, found.accounts, tuple(_downtimes(path, found))
+    )
+
+
+def _downtimes(path: Path, found: _SiteInFile) -> Iterator[Downtime]:
+    for place, entry in enumerate(found.downtimes):
+        downtime = Downtime(**entry.model_dump())
+        try:
+            start_s, end_s = downtime.span_s
+            node_names(entry.nodes)
+        except ValueError as error:
+            raise ReadError(path, f"downtimes[{place}]: {error}") from None
+        if end_s <= start_s:
+            raise ReadError(path, f"downtimes[{place}]: ends at {entry.end}, expected a date after {entry.start}")
+        yield downtime
 
 
 def descriptor(conf: SiteConf) -> dict[str, Any]:
     """Return the descriptor of a site, as `read_conf` reads it."""
+    nodes = [asdict(one) for one in conf.nodes]
+    for one in nodes:
+        del one["count"]
     return {
         "name": conf.name,
-        "nodes": [
-            {
-                "names": one.names,
-                "cores": one.cores,
-                "memory_mib": one.memory_mib,
-                "gpus": one.gpus,
-                "features": list(one.features),
-            }
-            for one in conf.nodes
-        ],
-        "partitions": {
-            name: {
-                "nodes": one.nodes,
-                "max_time_s": one.max_time_s,
-                "default_time_s": one.default_time_s,
-                "tier": one.tier,
-                "priority": one.priority,
-                "max_nodes": one.max_nodes,
-                "is_default": one.is_default,
-            }
-            for name, one in conf.partitions.items()
-        },
+        "nodes": nodes,
+        "partitions": {name: asdict(one) for name, one in conf.partitions.items()},
         "scheduler": dict(conf.scheduler),
         "qos": {name: dict(values) for name, values in conf.qos.items()},
+        "accounts": {name: dict(values) for name, values in conf.accounts.items()},
+        "downtimes": [asdict(one) for one in conf.downtimes],
     }
 
 
@@ -415,6 +485,8 @@ def joined(confs: Iterable[SiteConf]) -> SiteConf:
             partitions={**result.partitions, **one.partitions},
             scheduler={**result.scheduler, **one.scheduler},
             qos={**result.qos, **one.qos},
+            accounts={**result.accounts, **one.accounts},
+            downtimes=(*result.downtimes, *one.downtimes),
             notes=(*result.notes, *one.notes),
         )
     return result

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.seeding import stream
+from hdrl.experiments.findings import Finding, Place, Playable
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.adaptation.inputs import FAMILIES, family_of, find_tables
 from hdrl.settings.adaptation.load import Jobs, jobs_of
 from hdrl.settings.adaptation.machine import read_device

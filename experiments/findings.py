@@ -1,4 +1,4 @@
-"""Claimed experiments that are more than one comparison, as a setting answers them."""
+"""What a claimed experiment that is more than one comparison gets, and what it returns."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hdrl.trace.model import Load, Machine
+
+__all__ = ["Finding", "Place", "Playable", "ReproduceProtocol", "Results", "without_models"]
 
 Place = tuple[str, str]
 """Row and column of a number that is claimed."""

@@ -30,11 +30,6 @@ USUAL_LINK = {"type": "InfiniBand QDR", "latency": "0us"}
 """That of IRMaSim's examples; messages are the only thing that it carries."""
 
 
-def is_irmasim_platform(description: object) -> bool:
-    """Tell whether what a JSON file holds is meant for IRMaSim."""
-    return isinstance(description, Mapping) and isinstance(description.get("platform"), Mapping)
-
-
 def hdeeprm_description(content: Mapping[str, Any], name: str = "") -> dict[str, Any]:
     """Return one of the platforms of a file as HDeepRM would describe it.
 

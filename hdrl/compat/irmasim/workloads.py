@@ -36,24 +36,10 @@ from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim_profiles import is_number
 from hdrl.settings.batch.workload.build import MAX_AMOUNT, MAX_VALUE
 
-_OWN_KEYS = ("req_ops", "ipc", "mem_vol")
-"""Keys by which IRMaSim's files are known; HDeepRM's profiles have the first of them, too, and a type."""
-
 MB_PER_GB = 1000.0
 
 
-def is_irmasim_workload(content: object) -> bool:
-    """Tell whether what a JSON file holds is a workload of IRMaSim."""
-    jobs = content.get("jobs") if isinstance(content, Mapping) else None
-    if not isinstance(content, Mapping) or not isinstance(jobs, list) or not jobs or not isinstance(jobs[0], Mapping):
-        return False
-    profiles = content.get("profiles")
-    name = jobs[0].get("profile")
-    told = profiles.get(name) if isinstance(profiles, Mapping) and isinstance(name, str) else jobs[0]
-    return isinstance(told, Mapping) and any(key in told for key in _OWN_KEYS[1 if name is not None else 0 :])
-
-
-def read_irmasim_csv(path: Path) -> dict[str, Any]:
+def read_csv(path: Path) -> dict[str, Any]:
     """Return what a table of IRMaSim holds, as its JSON would.
 
     Parameters

@@ -1,0 +1,204 @@
+"""From a policy and an imported site to the folder that an administrator reads and installs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdrl.base.errors import OptionsError, OutputError, ReadError
+from hdrl.base.files import atomic_write
+from hdrl.batch import Workload, build_platform, fits, read_swf, workload_from_swf
+from hdrl.deploy.daemon import check_weights
+from hdrl.deploy.files import GROUPS, LUA, NOW, PAGE, PROMISED, UNIT
+from hdrl.deploy.folder import Deployment, index_of, write_deployment
+from hdrl.deploy.groups import Groups
+from hdrl.deploy.guide import guide_text, unit_text
+from hdrl.deploy.lua import LuaSite, lua_text
+from hdrl.deploy.policy import DeployedPolicy, deployed_policy
+from hdrl.deploy.promise import promise_of
+from hdrl.deploy.slurm import total_weight
+from hdrl.experiment.compare.comparison import CompareProgress
+from hdrl.site.conf import SiteConf, read_conf
+from hdrl.site.importing import LOG, NAMES, SITE
+from hdrl.site.log import UNLIMITED_S
+from hdrl.site.machine import n_cores, platform_of
+from hdrl.site.readers.swf import first_date_s
+from hdrl.version import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class DeployChoices:
+    """How a policy is deployed.
+
+    Attributes
+    ----------
+    bound_s
+        After which wait a job is first, in seconds.
+    interval_s
+        How long the daemon sleeps between two looks.
+    place
+        Where the folder will lie on the machine of slurmctld; ``None``: where it is made.
+    """
+
+    bound_s: float = 14 * 86400.0
+    interval_s: float = 30.0
+    place: Path | None = None
+
+
+def export(
+    policy: str,
+    site: Path,
+    out: Path,
+    choices: DeployChoices | None = None,
+    *,
+    n_workers: int | None = None,
+    progress: CompareProgress | None = None,
+) -> Deployment:
+    """Write the folder of a deployment; it appears whole or not at all.
+
+    Parameters
+    ----------
+    policy
+        The policy, or a model file.
+    site
+        The folder of an imported site.
+    out
+        The folder to make.
+
+    Raises
+    ------
+    OptionsError
+        If Slurm cannot follow the policy, or the log holds no jobs to learn from.
+    OutputError
+        If the folder is there already, or cannot be written.
+    HdrlError
+        If the site cannot be read.
+    """
+    choices, progress = choices or DeployChoices(), progress or CompareProgress()
+    if out.exists():
+        raise OutputError(f"{out}: exists already, expected the name of a new folder")
+    if not out.parent.is_dir():
+        raise OutputError(f"{out}: its folder {out.parent} does not exist")
+    deployed = deployed_policy(policy)
+    conf = read_conf(site / SITE)
+    check_weights(total_weight(conf.scheduler))
+    platform = build_platform(platform_of(conf), name=conf.name or "site")
+    log = read_swf(site / LOG)
+    workload = workload_from_swf(log, platform, bandwidth="none", memory="none")
+    can_run = fits(workload, platform)
+    if not np.all(can_run):
+        workload = workload.take(np.flatnonzero(can_run))
+    if workload.n_jobs < 2:
+        raise OptionsError(f"{site / LOG}: holds {workload.n_jobs} jobs that fit, expected more")
+    groups = _learned(workload, _users(site / NAMES))
+    lua_site = LuaSite(
+        n_cores(conf),
+        _node_cores(conf),
+        first_date_s(log),
+        _limits(conf),
+        UNLIMITED_S,
+        choices.place or out.absolute(),
+    )
+    lua = lua_text(deployed, lua_site)
+    folder = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    try:
+        promise = promise_of(
+            deployed, site, platform, workload, folder / PROMISED, n_workers=n_workers, progress=progress
+        )
+        deployment = Deployment(
+            made_by=f"hdrl {VERSION}",
+            site=conf.name or site.resolve().name,
+            policy=policy if not policy.endswith(".pt") else Path(policy).name,
+            index=index_of(deployed) if policy.endswith(".pt") else None,
+            cores=lua_site.n_cores,
+            cores_per_node=lua_site.cores_per_node,
+            first_s=lua_site.first_s,
+            limits_s=dict(lua_site.limits_s),
+            unlimited_s=lua_site.unlimited_s,
+            bound_s=choices.bound_s,
+            interval_s=choices.interval_s,
+            promise=promise,
+        )
+        _write(folder, deployment, deployed, conf, groups, lua, lua_site.folder)
+        umask = os.umask(0)
+        os.umask(umask)
+        folder.chmod(0o777 & ~umask)
+        folder.rename(out)
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return deployment
+
+
+def _write(
+    folder: Path,
+    deployment: Deployment,
+    policy: DeployedPolicy,
+    conf: SiteConf,
+    groups: Groups,
+    lua: str,
+    place: Path,
+) -> None:
+    write_deployment(folder, deployment)
+    groups.write(folder / GROUPS)
+    texts = {
+        LUA: lua,
+        NOW: "0\t0\n",
+        UNIT: unit_text(place, Path(sys.executable).with_name("hdrl")),
+        PAGE: guide_text(deployment, policy, total_weight(conf.scheduler), place, lua.count("\n")),
+    }
+    for name, text in texts.items():
+        with atomic_write(folder / name) as file:
+            file.write(text)
+
+
+def _users(path: Path) -> list[str]:
+    """Return the names behind the numbers of users."""
+    try:
+        names: Any = json.loads(path.read_text(encoding="utf-8"))["user"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ReadError(path, "cannot be read, expected the names that an import wrote")
+    return names
+
+
+def _learned(workload: Workload, users: list[str]) -> Groups:
+    """Return the groups of the ended jobs of a log, in the order of their ends."""
+    groups, history = Groups(), workload.history
+    if history is None:
+        return groups
+    ends = history.by_end[np.isfinite(history.ended_s[history.by_end])]
+    columns = (history.user, history.requested_time_s, history.cores, history.run_s)
+    for user, requested_s, cores, run_s in zip(*(column[ends].tolist() for column in columns), strict=True):
+        groups.learn(users[user] if 0 <= user < len(users) else "", requested_s, cores, run_s)
+    return groups
+
+
+def _node_cores(conf: SiteConf) -> int:
+    sizes: Counter[int] = Counter()
+    for one in conf.nodes:
+        sizes[one.cores] += one.count
+    return sizes.most_common(1)[0][0]
+
+
+def _limits(conf: SiteConf) -> dict[str, float]:
+    """Return the limit of jobs that ask for none, by partition; by no name, that of the default one."""
+    limits = {}
+    for name, partition in conf.partitions.items():
+        limit_s = partition.default_time_s or partition.max_time_s
+        if limit_s is not None:
+            limits[name] = float(limit_s)
+            if partition.is_default:
+                limits[""] = float(limit_s)
+    return limits

@@ -1,0 +1,149 @@
+"""What a deployment says of itself: the policy, the site, and what simulation promised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from hdrl.base.errors import ReadError
+from hdrl.base.files import read_json, write_json
+from hdrl.deploy.files import DEPLOYMENT
+from hdrl.deploy.policy import DeployedPolicy, check_deployable
+from hdrl.options.block import Block
+from hdrl.options.problems import problem_of
+from hdrl.settings.batch.policies.indexed import LARGEST_WEIGHT, IndexKind, first_weights
+from hdrl.settings.batch.policies.pairs import read_pair
+
+Text = Annotated[str, Field(max_length=10_000)]
+Seconds = Annotated[float, Field(gt=0, le=1e10)]
+Means = Annotated[list[float], Field(max_length=10_000)]
+
+
+class Ratio(Block):
+    """A metric of the policy over that of what stands for the site's own, with its interval."""
+
+    metric: Text
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Promise(Block):
+    """What simulation says will come.
+
+    Attributes
+    ----------
+    policy, baseline
+        What was simulated, and what stands for the scheduler of the site.
+    verdict
+        The sentence of the comparison.
+    ratios
+        Metrics relative to the baseline.
+    blocks
+        Means of blocks of jobs, sorted, by what they are of: see `drift`.
+    rings
+        Whether the alarm rings on the second half of the log if the first half makes the promise.
+    """
+
+    policy: Text
+    baseline: Text
+    verdict: Text
+    ratios: list[Ratio] = Field(default_factory=list)
+    blocks: dict[str, Means]
+    rings: dict[str, bool]
+
+
+class Index(Block):
+    """An index with weights, for a policy that no name stands for."""
+
+    form: Text
+    gate: bool
+    predictor: Text
+    weights: Annotated[list[float], Field(max_length=1000)]
+
+
+class Deployment(Block):
+    """What a deployment is: all that the daemon reads.
+
+    Attributes
+    ----------
+    policy
+        The policy as it was asked for.
+    index
+        Its index if it was a model file, else ``None``.
+    cores, cores_per_node
+        Cores of the machine, and of most of its nodes.
+    first_s
+        The date that is 0 in the log, in seconds since 1970.
+    limits_s, unlimited_s
+        Limits of jobs that ask for none, by partition, and of all others, in seconds.
+    bound_s
+        After which wait a job is first.
+    interval_s
+        How long the daemon sleeps between two looks.
+    """
+
+    version: Literal[1] = 1
+    made_by: Text
+    site: Text
+    policy: Text
+    index: Index | None = None
+    cores: Annotated[int, Field(ge=1, le=2**31)]
+    cores_per_node: Annotated[int, Field(ge=1, le=2**20)]
+    first_s: Annotated[float, Field(ge=0, le=1e11)]
+    limits_s: dict[Text, Seconds]
+    unlimited_s: Seconds
+    bound_s: Seconds
+    interval_s: Annotated[float, Field(ge=1, le=3600)]
+    promise: Promise
+
+    def deployed(self) -> DeployedPolicy:
+        """Return the policy.
+
+        Raises
+        ------
+        ValueError
+            If its weights are not as many as its form has.
+        HdrlError
+            If there is no such policy.
+        """
+        if self.index is None:
+            return check_deployable(self.policy, read_pair(self.policy))
+        kind = IndexKind(self.index.form, self.index.gate, self.index.predictor)
+        if len(self.index.weights) != kind.n_weights or max(map(abs, self.index.weights)) > LARGEST_WEIGHT:
+            raise ValueError(f"index has {len(self.index.weights)} weights, expected {kind.n_weights}")
+        offsets = self.index.weights - first_weights(kind.form)
+        return check_deployable(self.policy, kind.policy(offsets, self.policy))
+
+
+def index_of(policy: DeployedPolicy) -> Index:
+    """Return the index of a policy, as a deployment keeps it."""
+    rule = policy.pair.rule
+    return Index(form=policy.form, gate=rule.has_gate, predictor=policy.predictor, weights=list(rule.weights))
+
+
+def read_deployment(folder: Path) -> Deployment:
+    """Return what a folder deploys.
+
+    Raises
+    ------
+    ReadError
+        If it is no deployment.
+    """
+    path = folder / DEPLOYMENT
+    data = read_json(path)
+    try:
+        found = Deployment.model_validate(data)
+        found.deployed()
+    except ValidationError as error:
+        raise ReadError(path, str(problem_of(Deployment, error, "the file"))) from None
+    except ValueError as error:
+        raise ReadError(path, str(error)) from None
+    return found
+
+
+def write_deployment(folder: Path, deployment: Deployment) -> None:
+    """Write what a folder deploys."""
+    write_json(folder / DEPLOYMENT, deployment.model_dump(mode="json"))

@@ -1,0 +1,231 @@
+"""What an administrator reads: the page of a deployment, and its unit for systemd."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from hdrl.deploy import files
+from hdrl.deploy.drift import BLOCK, BLOCKS_BETWEEN, LEAST_BLOCKS, WATCHED
+from hdrl.deploy.factor import FIRST, MIDDLE, MOST, STEP, UNIT
+from hdrl.deploy.folder import Deployment, Promise
+from hdrl.deploy.policy import DeployedPolicy
+
+LEASE_INTERVALS = 3
+"""For how many looks of the daemon a job is held."""
+
+_TITLES = {
+    "mean_bounded_slowdown": "mean bounded slowdown",
+    "mean_wait_s": "mean wait",
+    "p99_wait_s": "99th percentile of waits",
+    "max_wait_s": "longest wait",
+}
+
+_UNIT = """\
+[Unit]
+Description=hdrl: order the queue of Slurm (shadow mode until --act is added)
+After=network-online.target slurmctld.service
+Wants=network-online.target
+
+[Service]
+# An account that is a Slurm operator: sacctmgr modify user hdrl set adminlevel=operator
+User=hdrl
+ExecStart={program} deploy run {place}
+Restart=on-failure
+RestartSec=60
+RestartPreventExitStatus=2
+SuccessExitStatus=143
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+ReadWritePaths={place}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+_PAGE = """\
+# {policy} for {site}
+
+Made by {made_by}. Nothing here has been installed, and nothing acts before you say so.
+
+## What simulation promised
+
+{verdict}
+
+{ratios}`hdrl report {promised} -o promised.html` shows the comparison in full. It is a simulation: the import of the
+site says how far simulations are from what happens there.
+
+## What the numbers mean
+
+| SiteFactor | meaning |
+|---|---|
+| {first:,} and more | the job has waited for longer than {days:g} days: it is first, in the order of arrival |
+| {least:,} to {most:,} | {middle:,} - {step:,} asinh(index / {unit:g}): a higher number is served earlier |
+| 0 | not ours |
+
+Slurm adds the number to the priority of the job; `sprio` shows it in the column SITE. Partition tiers, holds,
+dependencies, limits and preemption of Slurm stay in force. A user's `--nice` is subtracted as before.
+
+{weights}
+
+## What is here
+
+| file | what it is |
+|---|---|
+| `{lua}` | {n_lines} lines for `JobSubmitPlugins=lua`: they set the number when a job is submitted |
+| `{groups}` | what ended jobs tell of run times, by user, request and cores |
+| `{now}` | jobs of each user and free cores, as the daemon saw them last |
+| `{unit_file}` | the daemon for systemd, in shadow mode |
+| `{deployment}`, `{promised}/` | what the daemon reads, and the comparison |
+| `{log}`, `{state}` | what the daemon decides, and what it remembers; they appear once it runs |
+
+No file holds a secret. The tables hold names of users and their run times.
+
+## How to go on
+
+1. Watch: `hdrl deploy run {place}` notes in `{log}` what it would do. It calls `squeue`, `sinfo` and
+   `scontrol show config`, and changes nothing.
+2. Let the Lua set numbers: put `JobSubmitPlugins=lua` into `slurm.conf` and `{lua}` beside it, then
+   `scontrol reconfigure`. If the site has such a file already, load this one there by `dofile`, and set
+   `job_desc.site_factor = hdrl_site_factor(job_desc)`. slurmctld must be able to read this folder.
+3. Let the daemon act: `hdrl deploy run {place} --act`, by an account with operator rights
+   (`sacctmgr modify user NAME set adminlevel=operator`). It needs no root.
+
+{needs}
+
+## The way back
+
+`hdrl deploy undo {place}` sets the SiteFactor of all waiting jobs to 0 and releases what was held. It leaves a file
+`{undone}`: while that is there, neither daemon nor Lua writes.
+
+## What happens if
+
+- **the daemon is killed, or the network is gone**: Slurm goes on. SiteFactors stay as they were written last, new jobs
+  get theirs from the Lua, and jobs that are held become free by themselves: the daemon holds a job by putting off its
+  start by {lease:g} s at a time. The bound of {days:g} days is not kept meanwhile.
+- **the Lua fails**: the job is let in without a number, and the log of slurmctld says why.
+- **things are not as promised**: the daemon writes ALARM. It compares blocks of {block} jobs with those of the
+  simulation; while blocks are alike, it rings once in {between:,} blocks on average, at most.
+
+| watched | mean of a block in the simulation, 5 % to 95 % | rings on the second half of the log |
+|---|---|---|
+{watched}
+"""
+
+
+def unit_text(place: Path, program: Path) -> str:
+    """Return the unit for systemd."""
+    return _UNIT.format(program=_quoted_unit(program), place=_quoted_unit(place))
+
+
+def _quoted_unit(path: Path) -> str:
+    text = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{text}"' if re.search(r"[^\w./%-]", text) else text
+
+
+def guide_text(deployment: Deployment, policy: DeployedPolicy, weight: float, place: Path, n_lines: int) -> str:
+    """Return the page of a deployment, in Markdown.
+
+    Parameters
+    ----------
+    weight
+        What the other terms of the site's priority come to together.
+    place
+        Where the folder lies.
+    n_lines
+        Lines of the Lua.
+    """
+    promise = deployment.promise
+    return _PAGE.format(
+        policy=_text(policy.name),
+        site=_text(deployment.site),
+        made_by=_text(deployment.made_by),
+        verdict=_text(promise.verdict),
+        ratios="".join(f"{line}\n" for line in _ratios(promise)),
+        promised=files.PROMISED,
+        first=FIRST,
+        least=MIDDLE - MOST,
+        middle=MIDDLE,
+        most=MIDDLE + MOST,
+        step=STEP,
+        unit=UNIT,
+        days=deployment.bound_s / 86400,
+        weights=_weights(weight),
+        lua=files.LUA,
+        n_lines=n_lines,
+        groups=files.GROUPS,
+        now=files.NOW,
+        unit_file=files.UNIT,
+        deployment=files.DEPLOYMENT,
+        log=files.LOG,
+        state=files.STATE,
+        undone=files.UNDONE,
+        place=_text(str(place)),
+        needs=_needs(policy),
+        lease=LEASE_INTERVALS * deployment.interval_s,
+        block=BLOCK,
+        between=BLOCKS_BETWEEN,
+        watched="\n".join(_watched(promise)),
+    )
+
+
+def _ratios(promise: Promise) -> Iterator[str]:
+    if not promise.ratios:
+        return
+    baseline = _text(promise.baseline)
+    yield f"Simulated: `{_text(promise.policy)}`, against `{baseline}`, which stands for the scheduler of the site."
+    yield ""
+    yield f"| ratio to `{baseline}` | value | interval of 95 % |"
+    yield "|---|---|---|"
+    for row in promise.ratios:
+        title = _TITLES.get(row.metric, _text(row.metric))
+        yield f"| {title} | {_number(row.value)} | {_number(row.low)} to {_number(row.high)} |"
+    yield ""
+
+
+def _weights(weight: float) -> str:
+    if weight <= 0:
+        return "`slurm.conf` has no other weights, so the index alone decides."
+    share = 100 * math.expm1(min(50.0, weight / STEP))
+    return (
+        f"The other weights of `slurm.conf` come to {weight:,.0f} at most. They decide between jobs whose indices "
+        f"differ by less than {share:.2g} %.\nSet them to 0 if the index alone is to decide."
+    )
+
+
+def _watched(promise: Promise) -> Iterator[str]:
+    for what, words in WATCHED.items():
+        blocks = promise.blocks.get(what, [])
+        if len(blocks) < LEAST_BLOCKS:
+            yield f"| {what}: {words} | too few jobs, not watched | |"
+            continue
+        low, high = blocks[len(blocks) // 20], blocks[-1 - len(blocks) // 20]
+        yield f"| {what}: {words} | {low:.3g} to {high:.3g} | {'yes' if promise.rings.get(what) else 'no'} |"
+
+
+def _needs(policy: DeployedPolicy) -> str:
+    if policy.changes_with_time:
+        need = "The order changes while jobs wait, so it needs the daemon: the Lua alone takes all jobs for new ones."
+    elif policy.is_index or policy.predictor != "requested":
+        need = "The Lua alone gives the order at submission. The daemon keeps it up to date as jobs end."
+    else:
+        need = "The Lua alone gives the whole order. The daemon adds the bound and the alarm."
+    if not policy.has_gate:
+        return need
+    return (
+        f"{need}\nThe policy has a gate: it holds some jobs back though they could start. The daemon alone does that, "
+        "so a job\nthat finds room before the daemon sees it starts."
+    )
+
+
+def _text(text: str) -> str:
+    """Return a text without what Markdown would take for more than text."""
+    return re.sub(r"[\x00-\x1f`|<>]", "?", text)
+
+
+def _number(value: float | None) -> str:
+    return "?" if value is None else f"{value:.3g}"

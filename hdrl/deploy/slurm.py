@@ -1,0 +1,268 @@
+"""Slurm's commands: what is read of the queue, and what is written to it. All that they print is data.
+
+Columns are read by their widths, and the one that users can name themselves, the name of a job, is not asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hdrl.base.errors import HdrlError, readable
+from hdrl.site.values import duration_s
+
+TIMEOUT_S = 60.0
+MOST_BYTES = 256 * 2**20
+
+PENDING, RUNNING, ENDED = "pending", "running", "ended"
+
+_STATES = {
+    **dict.fromkeys(("PD", "RH", "RQ", "RF", "SE"), PENDING),
+    **dict.fromkeys(("R", "CG", "CF", "S", "ST", "SI", "SO", "RS", "RV"), RUNNING),
+    **dict.fromkeys(("CD", "F", "TO", "CA", "NF", "OOM", "PR", "BF", "DL"), ENDED),
+}
+
+_COLUMNS = {
+    "JobID": 20,
+    "StateCompact": 8,
+    "NumCPUs": 20,
+    "TimeLimit": 24,
+    "SubmitTime": 24,
+    "EligibleTime": 24,
+    "StartTime": 24,
+    "EndTime": 24,
+    "Reason": 48,
+    "UserName": 96,
+}
+"""Fields of ``squeue -O`` and the widths that are asked for."""
+
+_CHUNK = 250
+"""Updates that one ``scontrol`` gets."""
+
+
+class SlurmError(HdrlError):
+    """A command of Slurm that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job as ``squeue`` shows it; dates in seconds since 1970, NaN where Slurm has none.
+
+    Attributes
+    ----------
+    id
+        Slurm's number; of an array, that of the tasks that still wait together.
+    state
+        `PENDING`, `RUNNING` or `ENDED`.
+    limit_s
+        The time limit, infinite if there is none.
+    eligible_s
+        From when it may start.
+    """
+
+    id: int
+    state: str
+    cores: int
+    limit_s: float
+    submit_s: float
+    eligible_s: float
+    start_s: float
+    end_s: float
+    reason: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is to become of a job.
+
+    Attributes
+    ----------
+    factor
+        Its SiteFactor; ``None``: as it is.
+    start
+        When it may start: ``"now"``, or ``"now+90"``; ``None``: as it is.
+    """
+
+    job: int
+    factor: int | None = None
+    start: str | None = None
+
+    def line(self) -> str:
+        """Return it as a command of scontrol."""
+        words = [f"update jobid={self.job:d}"]
+        if self.factor is not None:
+            words.append(f"SiteFactor={self.factor:d}")
+        if self.start is not None:
+            words.append(f"StartTime={self.start}")
+        return " ".join(words)
+
+
+@dataclass(slots=True)
+class Slurm:
+    """The commands of the Slurm that the environment names (``SLURM_CONF``).
+
+    Attributes
+    ----------
+    may_act
+        Whether `update` is allowed.
+    n_odd
+        How many lines of squeue could not be read.
+    """
+
+    may_act: bool = False
+    n_odd: int = field(default=0, init=False)
+
+    def jobs(self) -> list[QueuedJob]:
+        """Return the jobs that wait, run, or have ended lately.
+
+        Raises
+        ------
+        SlurmError
+            If squeue fails.
+        """
+        form = ",".join(f"{name}:{width}" for name, width in _COLUMNS.items())
+        text = _printed(["squeue", "--noheader", "--states=all", f"--Format={form}"])
+        found = []
+        for line in text.split(b"\n"):
+            if not line.strip():
+                continue
+            job = _job(line)
+            if job is None:
+                self.n_odd += 1
+            else:
+                found.append(job)
+        return found
+
+    def free_cores(self) -> int:
+        """Return how many cores of nodes that are up are free.
+
+        Raises
+        ------
+        SlurmError
+            If sinfo fails, or says something else.
+        """
+        text = _printed(["sinfo", "--noheader", "--Node", "--Format=NodeList:64,CPUsState:48"])
+        free = {}
+        for line in text.split(b"\n"):
+            counts = line[64:].decode("utf-8", "replace").strip().split("/")
+            if len(counts) == 4 and all(re.fullmatch(r"\d{1,9}", one) for one in counts):
+                free[line[:64].strip()] = int(counts[1])
+        if not free and text.strip():
+            raise SlurmError(f"sinfo: no cores in {readable(repr(text[:60]))}")
+        return sum(free.values())
+
+    def config(self) -> dict[str, str]:
+        """Return Slurm's configuration.
+
+        Raises
+        ------
+        SlurmError
+            If scontrol fails.
+        """
+        text = _printed(["scontrol", "show", "config"]).decode("utf-8", "replace")
+        pairs = (line.partition("=") for line in text.split("\n") if "=" in line)
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    def update(self, updates: Sequence[Update]) -> list[str]:
+        """Change jobs; return what Slurm said against it, a line each.
+
+        Raises
+        ------
+        SlurmError
+            If scontrol cannot be run, or may not change anything.
+        """
+        if not self.may_act:
+            raise SlurmError("scontrol: changes nothing in shadow mode")
+        problems: list[str] = []
+        for first in range(0, len(updates), _CHUNK):
+            lines = [one.line() for one in updates[first : first + _CHUNK]]
+            done = _run(["scontrol"], "\n".join(lines) + "\n")
+            said = done.stderr.decode("utf-8", "replace").split("\n")
+            problems += [readable(line.strip(), 200) for line in said if line.strip()]
+        return problems
+
+
+def _job(line: bytes) -> QueuedJob | None:
+    """Return the job of a line of squeue, ``None`` if it is none."""
+    words, at = {}, 0
+    for name, width in _COLUMNS.items():
+        words[name] = line[at : at + width].decode("utf-8", "replace").strip()
+        at += width
+    state = _STATES.get(words["StateCompact"])
+    if state is None or not all(re.fullmatch(r"\d{1,10}", words[name]) for name in ("JobID", "NumCPUs")):
+        return None
+    try:
+        limit_s = duration_s(words["TimeLimit"])
+    except ValueError:
+        limit_s = np.inf
+    return QueuedJob(
+        id=int(words["JobID"]),
+        state=state,
+        cores=max(1, int(words["NumCPUs"])),
+        limit_s=limit_s if limit_s > 0 else np.inf,
+        submit_s=_date(words["SubmitTime"]),
+        eligible_s=_date(words["EligibleTime"]),
+        start_s=_date(words["StartTime"]),
+        end_s=_date(words["EndTime"]),
+        reason=words["Reason"],
+        user=words["UserName"],
+    )
+
+
+def _date(text: str) -> float:
+    return float(text) if re.fullmatch(r"\d{1,12}", text) else np.nan
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without what changes what Slurm's commands print."""
+    begins = ("SQUEUE_", "SINFO_", "SCONTROL_", "SLURM_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(begins) or name == "SLURM_CONF"}
+    return {**kept, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+
+
+def _run(words: Sequence[str], given: str = "") -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            words, input=given.encode(), capture_output=True, timeout=TIMEOUT_S, env=_environment(), check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise SlurmError(f"{words[0]}: no answer within {TIMEOUT_S:g} s") from None
+    except OSError as error:
+        raise SlurmError(f"{words[0]}: cannot be run ({error.strerror}); is Slurm's client installed?") from None
+
+
+def _printed(words: Sequence[str]) -> bytes:
+    done = _run(words)
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().split("\n")[0]
+        raise SlurmError(f"{words[0]}: ended with {done.returncode}: {readable(said, 200) or 'nothing said'}")
+    if len(done.stdout) > MOST_BYTES:
+        raise SlurmError(f"{words[0]}: printed more than {MOST_BYTES // 2**20} MiB")
+    return done.stdout
+
+
+def total_weight(config: Mapping[str, str]) -> float:
+    """Return what all terms of Slurm's multifactor priority can come to together, site factor and nice left out.
+
+    Parameters
+    ----------
+    config
+        What `Slurm.config` returns, or the keys of ``slurm.conf``.
+    """
+    return sum(_weights(config.items()))
+
+
+def _weights(pairs: Iterable[tuple[str, str]]) -> Iterable[float]:
+    for name, value in pairs:
+        if not name.lower().startswith("priorityweight"):
+            continue
+        for part in value.split(","):
+            number = part.rpartition("=")[2].strip()
+            if re.fullmatch(r"\d{1,12}(\.\d{1,6})?", number):
+                yield float(number)

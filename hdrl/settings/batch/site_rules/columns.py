@@ -1,0 +1,277 @@
+"""The columns of a site beside a log: what jobs ask for that the Standard Workload Format has no field for.
+
+A log names the file in its header (``; SiteColumns: jobs.site.csv``). It has a row per job that asks for anything, and
+only the columns that some job needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.csvfiles import atomic_table, csv_rows
+from hdrl.base.errors import ReadError, quoted, suggest
+from hdrl.base.files import read_text
+from hdrl.base.textnumbers import float_of, int_of
+from hdrl.settings.batch.site_rules.model import (
+    DEPENDENCY_DTYPE,
+    DependencyKind,
+    SiteJobs,
+    SiteRules,
+    undemanding_jobs,
+)
+
+HEADER_KEY = "SiteColumns"
+
+WHOLE_NUMBERS = ("nodes", "gpus", "nice", "array", "array_limit", "het_group", "site_factor")
+DATES = ("begin_s", "held_until_s", "cancelled_s")
+COLUMNS = ("job", "partitions", "exclusive", "features", "account", *WHOLE_NUMBERS, *DATES, "dependencies")
+"""All columns.
+
+``job`` its number in the log; ``partitions`` and ``features`` names, separated by commas; ``exclusive`` 1 for whole
+nodes; ``dependencies`` as sbatch takes them (``afterok:12:13,after:7+5``), with numbers of the log, and ``singleton:7``
+with the last job that it waits for; dates in the clock of the log; all else as `model.SITE_JOB_DTYPE` says.
+"""
+
+KINDS: Mapping[str, DependencyKind] = {
+    "after": DependencyKind.AFTER,
+    "afterok": DependencyKind.AFTER_OK,
+    "afterany": DependencyKind.AFTER_ANY,
+    "afternotok": DependencyKind.AFTER_NOT_OK,
+    "aftercorr": DependencyKind.AFTER_OK,
+    "singleton": DependencyKind.SINGLETON,
+}
+"""Kinds of dependencies as sbatch names them; ``aftercorr`` is made between tasks of the same index."""
+
+MOST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SiteColumns:
+    """A file of columns as it was read.
+
+    Attributes
+    ----------
+    path
+        The file.
+    rows
+        Line and cells of each row, by column; cells that are empty are left out.
+    """
+
+    path: Path
+    rows: tuple[tuple[int, Mapping[str, str]], ...]
+
+
+def read_columns(path: Path) -> SiteColumns:
+    """Read the columns beside a log.
+
+    Raises
+    ------
+    ReadError
+        If it is no such table.
+    """
+    lines = csv_rows(path, read_text(path))
+    _, header = next(lines, (1, []))
+    for name in header:
+        if name not in COLUMNS:
+            raise ReadError(path, f"has the column {quoted(name)}; {suggest(name, COLUMNS)}", line=1)
+    if "job" not in header:
+        raise ReadError(path, f"has no column job, expected columns among {', '.join(COLUMNS)}", line=1)
+    rows = []
+    for line, cells in lines:
+        if len(cells) != len(header):
+            raise ReadError(path, f"has {len(cells)} cells, expected {len(header)}", line=line)
+        rows.append((line, {name: cell for name, cell in zip(header, cells, strict=True) if cell}))
+    return SiteColumns(path, tuple(rows))
+
+
+def write_columns(path: Path, rows: list[dict[str, str]]) -> None:
+    """Write columns beside a log: those that a row fills, in the order of `COLUMNS`.
+
+    Parameters
+    ----------
+    rows
+        Cells of each job by column.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    used = [name for name in COLUMNS if name == "job" or any(row.get(name) for row in rows)]
+    with atomic_table(path, used) as write:
+        for row in rows:
+            write([row.get(name, "") for name in used])
+
+
+def find_columns(log: Path, header: Mapping[str, str]) -> SiteColumns | None:
+    """Read the columns that the header of a log names, ``None`` if it names none.
+
+    Raises
+    ------
+    ReadError
+        If the header names no file beside the log, or that cannot be read.
+    """
+    name = header.get(HEADER_KEY)
+    if name is None:
+        return None
+    if Path(name).name != name or name in (".", ".."):
+        raise ReadError(log, f"{HEADER_KEY} is {quoted(name)}, expected the name of a file in the same folder")
+    return read_columns(log.with_name(name))
+
+
+@dataclass(frozen=True, slots=True)
+class LogFields:
+    """What the lines of a log say, by job.
+
+    Attributes
+    ----------
+    numbers, users, partitions, queues
+        Fields 1, 12, 16 and 15, shape ``(n_jobs,)``.
+    partition_titles, queue_titles
+        Names of partitions and QOS by their numbers.
+    columns
+        What stands beside the log.
+    origin_s
+        Date 0 of the log in seconds since 1970.
+    """
+
+    numbers: NDArray[np.float64]
+    users: NDArray[np.float64]
+    partitions: NDArray[np.float64]
+    queues: NDArray[np.float64]
+    partition_titles: Mapping[int, str]
+    queue_titles: Mapping[int, str]
+    columns: SiteColumns | None
+    origin_s: float
+
+
+def site_jobs(fields: LogFields, rules: SiteRules) -> tuple[SiteJobs, dict[str, int]]:
+    """Return what the jobs of a log ask of a site, and how many name what it lacks, by reason.
+
+    Jobs of a partition that the site lacks go to its default one.
+
+    Raises
+    ------
+    ReadError
+        If a cell of the columns makes no sense, or names a job that is not in the log.
+    """
+    jobs = undemanding_jobs(len(fields.numbers))
+    lacking = {}
+    place, n_lacking = _named(fields.partitions, fields.partition_titles, rules.partition_names)
+    jobs["partitions"] = np.where(place >= 0, np.uint64(1) << np.maximum(place, 0).astype(np.uint64), np.uint64(0))
+    if n_lacking:
+        lacking["jobs of partitions that the site lacks, which go to its default one"] = n_lacking
+    if len(rules.qos_names):
+        jobs["qos"], n_lacking = _named(fields.queues, fields.queue_titles, rules.qos_names)
+        if n_lacking:
+            lacking["jobs of a QOS that the site lacks, which have none"] = n_lacking
+    jobs["user"] = np.clip(fields.users, -1, MOST)
+    dependencies: list[tuple[int, int, int, float]] = []
+    if fields.columns is not None:
+        dependencies = _Filling(fields, rules, jobs).fill(fields.columns)
+    table = np.array(sorted(dependencies), dtype=DEPENDENCY_DTYPE)
+    return SiteJobs(jobs=jobs, dependencies=table, origin_s=fields.origin_s), lacking
+
+
+def _named(
+    numbers: NDArray[np.float64], titles: Mapping[int, str], names: tuple[str, ...]
+) -> tuple[NDArray[np.int64], int]:
+    """Return the place of each job's name among those of the site, -1 if there is none, and how many lack one."""
+    found = np.full(len(numbers), -1, dtype=np.int64)
+    n_lacking = 0
+    for number, title in titles.items():
+        chosen = numbers == number
+        if title in names:
+            found[chosen] = names.index(title)
+        else:
+            n_lacking += int(np.count_nonzero(chosen))
+    return found, n_lacking
+
+
+class _Filling:
+    """Puts the cells of columns into the table of jobs."""
+
+    def __init__(self, fields: LogFields, rules: SiteRules, jobs: NDArray[np.void]) -> None:
+        self._jobs = jobs
+        self._rules = rules
+        self._places: dict[float, int] = {}
+        self._repeated: set[float] = set()
+        for place, number in enumerate(fields.numbers.tolist()):
+            if self._places.setdefault(number, place) != place:
+                self._repeated.add(number)
+        self._parsers: dict[str, Callable[[str], float | int]] = {
+            "partitions": lambda text: _bits(text, rules.partition_names, "partition"),
+            "features": lambda text: _bits(text, rules.feature_names, "feature"),
+            "account": lambda text: rules.account_names.index(text) if text in rules.account_names else -1,
+            "exclusive": lambda text: int(_whole(text) != 0),
+            **dict.fromkeys(WHOLE_NUMBERS, _whole),
+            **dict.fromkeys(DATES, _date),
+        }
+
+    def fill(self, columns: SiteColumns) -> list[tuple[int, int, int, float]]:
+        """Fill in all cells, and return the dependencies."""
+        dependencies = []
+        for line, cells in columns.rows:
+            try:
+                place = self._place(cells.get("job", ""))
+                for name, text in cells.items():
+                    if name in self._parsers:
+                        field = "is_exclusive" if name == "exclusive" else name
+                        self._jobs[field][place] = self._parsers[name](text)
+                dependencies += [(place, *one) for one in self._dependencies(cells.get("dependencies", ""))]
+            except ValueError as error:
+                raise ReadError(columns.path, str(error), line=line) from None
+        return dependencies
+
+    def _place(self, text: str) -> int:
+        number = float(_whole(text))
+        if number not in self._places:
+            raise ValueError(f"names job {text}, which the log does not have")
+        if number in self._repeated:
+            raise ValueError(f"names job {text}, which the log has more than once")
+        return self._places[number]
+
+    def _dependencies(self, text: str) -> Iterator[tuple[int, int, float]]:
+        for part in filter(None, text.split(",")):
+            kind, *others = part.split(":")
+            if kind not in KINDS or not others:
+                raise ValueError(
+                    f"dependencies has {quoted(part)}, expected for instance afterok:12; kinds: {', '.join(KINDS)}"
+                )
+            for other in others:
+                number, _, minutes = other.partition("+")
+                yield self._place(number), KINDS[kind], 60.0 * _whole(minutes) if minutes else 0.0
+
+
+def _whole(text: str) -> int:
+    try:
+        number = int_of(text)
+    except ValueError:
+        number = MOST + 1
+    if abs(number) > MOST:
+        raise ValueError(f"has {quoted(text)}, expected a whole number of at most {MOST:,}")
+    return number
+
+
+def _date(text: str) -> float:
+    try:
+        number = float_of(text)
+    except ValueError:
+        number = np.nan
+    if not np.isfinite(number):
+        raise ValueError(f"has the date {quoted(text)}, expected seconds in the clock of the log")
+    return number
+
+
+def _bits(text: str, names: tuple[str, ...], what: str) -> int:
+    bits = 0
+    for word in filter(None, text.split(",")):
+        if word not in names:
+            raise ValueError(f"names the {what} {quoted(word)}, which the site lacks; {suggest(word, names)}")
+        bits |= 1 << names.index(word)
+    return bits

@@ -1,0 +1,270 @@
+"""Which nodes a job gets: best fit on sets of consecutive nodes, as Slurm's select/cons_tres chooses.
+
+Nodes of low weight are taken first. Adjacent nodes of one weight that have something for the job form a set. The
+smallest set that suffices is taken; where none does, the largest, and so on with what is missing. If one node of a set
+is enough, it is the one with the fewest free cores; else a job fills the nodes of the set from the lowest one on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hdrl.compiled.jit import jit
+
+_ONE = np.uint64(1)
+_NONE = np.uint64(0)
+_MASK = np.int64(63)
+
+
+@jit
+def has_node(words, node):
+    """Tell whether a node is in a set of nodes."""
+    return (words[node >> 6] >> np.uint64(node & _MASK)) & _ONE != _NONE
+
+
+@jit
+def put_node(words, node):
+    """Put a node into a set of nodes."""
+    words[node >> 6] |= _ONE << np.uint64(node & _MASK)
+
+
+@jit
+def drop_node(words, node):
+    """Take a node out of a set of nodes."""
+    words[node >> 6] &= ~(_ONE << np.uint64(node & _MASK))
+
+
+@jit
+def _offer(state, job, is_whole, usable, free, free_mib, free_gpus):
+    """Write how many cores each usable node can give to a job; return how many all of them can."""
+    row = state.jobs[job]
+    counts_memory = state.settings[0].counts_memory != 0 and row.memory_mib > 0
+    total = 0
+    for word in range(state.settings[0].n_words):
+        bits = usable[word]
+        if bits == _NONE:
+            continue
+        first = word << 6
+        for node in range(first, min(first + 64, state.settings[0].n_nodes)):
+            if (bits >> np.uint64(node & _MASK)) & _ONE == _NONE:
+                continue
+            n = free[node]
+            if n > 0 and is_whole and n < state.nodes[node].cores:
+                n = 0
+            if n > 0 and row.gpus > 0 and free_gpus[node] < row.gpus:
+                n = 0
+            if n > 0 and counts_memory:
+                n = min(n, np.int32(free_mib[node] / row.memory_mib + 1e-9))
+                if is_whole and n < state.nodes[node].cores:
+                    n = 0
+            state.offered[node] = n
+            total += n
+    return total
+
+
+@jit
+def _form_sets(state, usable, least):
+    """Form the sets of consecutive nodes that offer at least so many cores; return how many there are."""
+    n_sets = 0
+    before = -2
+    for word in range(state.settings[0].n_words):
+        bits = usable[word]
+        if bits == _NONE:
+            continue
+        first = word << 6
+        for node in range(first, min(first + 64, state.settings[0].n_nodes)):
+            if (bits >> np.uint64(node & _MASK)) & _ONE == _NONE or state.offered[node] < least:
+                continue
+            weight = state.nodes[node].weight
+            if before == node - 1 and state.sets[n_sets - 1].weight == weight:
+                one = state.sets[n_sets - 1]
+                one.last = node
+                one.cores += state.offered[node]
+                one.n_nodes += 1
+            else:
+                one = state.sets[n_sets]
+                one.first = node
+                one.last = node
+                one.cores = state.offered[node]
+                one.n_nodes = 1
+                one.weight = weight
+                n_sets += 1
+            before = node
+    return n_sets
+
+
+@jit
+def _best_set(state, n_sets, n_cores, n_nodes):
+    """Return the set to take nodes from next, -1 if none is left."""
+    best = -1
+    suffices = False
+    for i in range(n_sets):
+        one = state.sets[i]
+        if one.n_nodes == 0:
+            continue
+        is_enough = one.cores >= n_cores and one.n_nodes >= n_nodes
+        if best < 0 or one.weight < state.sets[best].weight:
+            is_better = True
+        elif one.weight > state.sets[best].weight:
+            is_better = False
+        elif is_enough:
+            is_better = not suffices or one.cores < state.sets[best].cores
+        else:
+            is_better = not suffices and one.cores > state.sets[best].cores
+        if is_better:
+            best = i
+            suffices = is_enough
+    return best
+
+
+@jit
+def _tightest(state, one, n_cores):
+    """Return the node of a set that can hold so many cores and has the fewest, -1 if none can."""
+    best = np.int64(-1)
+    for node in range(one.first, one.last + 1):
+        if state.offered[node] >= n_cores and (best < 0 or state.offered[node] < state.offered[best]):
+            best = np.int64(node)
+    return best
+
+
+@jit
+def _take(state, n_sets, row, is_whole, n_nodes, max_nodes, least):
+    """Take nodes from the sets until a job has what it needs; return whether it has."""
+    s = state.scalars[0]
+    s.n_selected = 0
+    n_cores = row.n_requested
+    while max_nodes > 0:
+        best = _best_set(state, n_sets, n_cores, n_nodes)
+        if best < 0:
+            return False
+        one = state.sets[best]
+        first, last = np.int64(one.first), np.int64(one.last)
+        if n_nodes <= 1:
+            tightest = _tightest(state, one, n_cores)
+            if tightest >= 0:
+                first = last = tightest
+        for node in range(first, last + 1):
+            if max_nodes == 0 or (n_nodes <= 0 and n_cores <= 0):
+                break
+            offered = np.int64(state.offered[node])
+            if offered < least:
+                continue
+            if not is_whole:  # the other nodes that it must have need a core each
+                offered = min(offered, max(n_cores - max(n_nodes - 1, 0), 1))
+            state.selected[s.n_selected].node = node
+            state.selected[s.n_selected].cores = offered
+            s.n_selected += 1
+            n_cores -= offered
+            n_nodes -= 1
+            max_nodes -= 1
+        if n_nodes <= 0 and n_cores <= 0:
+            return True
+        one.n_nodes = 0
+    return False
+
+
+@jit
+def is_whole(state, job, partition):
+    """Tell whether a job gets whole nodes in a partition."""
+    return state.jobs[job].is_exclusive != 0 or state.partitions[partition].is_exclusive != 0
+
+
+@jit
+def choose_nodes(state, job, partition, usable, free, free_mib, free_gpus):
+    """Choose nodes for a job; they are the first `n_selected` rows of ``state.selected`` then.
+
+    Parameters
+    ----------
+    usable
+        The nodes that it may use, as bits.
+    free, free_mib, free_gpus
+        What is free on each node.
+
+    Returns
+    -------
+    bool
+        Whether the job fits.
+    """
+    whole = is_whole(state, job, partition)
+    row = state.jobs[job]
+    if _offer(state, job, whole, usable, free, free_mib, free_gpus) < row.n_requested:
+        return False
+    min_nodes = np.int64(max(row.nodes, state.partitions[partition].min_nodes, 1))
+    max_nodes = np.int64(state.partitions[partition].max_nodes)
+    if max_nodes < 0:
+        max_nodes = state.settings[0].n_nodes
+    least = 1
+    while True:
+        n_sets = _form_sets(state, usable, least)
+        if n_sets == 0:
+            return False
+        if _take(state, n_sets, row, whole, min_nodes, max_nodes, least):
+            return True
+        if max_nodes >= state.settings[0].n_nodes:
+            return False
+        # So few nodes suffice only if they are large: leave out the smallest ones.
+        smallest = np.int32(2**31 - 1)
+        for i in range(n_sets):
+            for node in range(state.sets[i].first, state.sets[i].last + 1):
+                smallest = min(smallest, state.offered[node])
+        least = smallest + 1
+
+
+@jit
+def hold_nodes(state, job, sign):
+    """Book the nodes of a job: ``sign`` -1 takes what it needs from what is free, 1 gives it back."""
+    row = state.jobs[job]
+    counts_memory = state.settings[0].counts_memory != 0
+    for i in range(row.first_pair, row.first_pair + row.n_pairs):
+        node, n = state.pairs[i].node, state.pairs[i].cores
+        state.free[node] += sign * n
+        state.free_gpus[node] += sign * row.gpus
+        if counts_memory:
+            state.free_mib[node] += sign * row.memory_mib * n
+        bits = state.nodes[node].partitions
+        for partition in range(state.settings[0].n_partitions):
+            if (bits >> np.uint64(partition)) & _ONE != _NONE:
+                state.partitions[partition].free_cores += sign * n
+
+
+@jit
+def release_later(state, job):
+    """Give the nodes of a job back in what will be free later."""
+    row = state.jobs[job]
+    for i in range(row.first_pair, row.first_pair + row.n_pairs):
+        node, n = state.pairs[i].node, state.pairs[i].cores
+        state.later[node] += n
+        state.later_gpus[node] += row.gpus
+        state.later_mib[node] += row.memory_mib * n
+
+
+@jit
+def note_allocation(state, job):
+    """Write the selected nodes of a job and the lowest free cores of each into the logs."""
+    s, row = state.scalars[0], state.jobs[job]
+    row.first_pair, row.n_pairs = s.n_pairs, s.n_selected
+    row.first_core, row.n_cores = s.n_allocated, 0
+    for i in range(s.n_selected):
+        one = state.selected[i]
+        state.pairs[s.n_pairs].node = one.node
+        state.pairs[s.n_pairs].cores = one.cores
+        s.n_pairs += 1
+        core, missing = state.nodes[one.node].first_core, one.cores
+        while missing > 0:
+            if state.core_owner[core] < 0:
+                state.core_owner[core] = job
+                state.allocated[s.n_allocated] = core
+                s.n_allocated += 1
+                missing -= 1
+            core += 1
+        row.n_cores += one.cores
+    s.n_busy_cores += row.n_cores
+
+
+@jit
+def free_cores(state, job):
+    """Take a job off its cores."""
+    s, row = state.scalars[0], state.jobs[job]
+    for i in range(row.first_core, row.first_core + row.n_cores):
+        state.core_owner[state.allocated[i]] = -1
+    s.n_busy_cores -= row.n_cores

@@ -1,0 +1,386 @@
+"""Planning ahead: Slurm's backfill cycle, and EASY and conservative backfilling by the same plan.
+
+A cycle plans jobs in their order on a time map, a chain of spans with the nodes that no planned job has reserved in
+them. A job that fits on such nodes now, for as long as its limit says, starts. Any other one gets the earliest date at
+which enough of them are free, as running jobs reach their limits, and reserves the nodes from then on, whole.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel import codes as kernel_codes
+from hdrl.settings.batch.site_rules import codes
+from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes, has_node, release_later
+from hdrl.settings.batch.site_rules.kernel.limits import may_run
+from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
+from hdrl.settings.batch.site_rules.kernel.priority import comes_before
+from hdrl.settings.batch.site_rules.kernel.running import NEVER, start_job
+
+_NONE = np.uint64(0)
+
+FIRST_WINDOW_S = 30.0
+"""Ends of running jobs within so long are one, when Slurm looks for a date; twice as long after each attempt."""
+
+_NOT_PLANNED = 0
+_PLANNED = 1
+_STARTED = 2
+
+
+@jit
+def _round_down(state, date_s):
+    resolution_s = state.settings[0].bf_resolution_s
+    return date_s if resolution_s == 0 else math.floor(date_s / resolution_s) * resolution_s
+
+
+@jit
+def _round_up(state, date_s):
+    resolution_s = state.settings[0].bf_resolution_s
+    return date_s if resolution_s == 0 else math.ceil(date_s / resolution_s) * resolution_s
+
+
+# ------------------------------------------------------------------ the time map
+
+
+@jit
+def _begin_map(state):
+    s, first = state.scalars[0], state.segments[0]
+    first.begin_s = _round_down(state, s.message_s)
+    first.end_s = _round_down(state, s.message_s + state.settings[0].bf_window_s)
+    first.next = -1
+    s.n_segments = 1
+    for word in range(state.settings[0].n_words):
+        state.segment_nodes[0, word] = state.open_nodes[word]
+
+
+@jit
+def _split(state, segment, date_s):
+    """Let a span of the map end at a date within it; another one goes on from there."""
+    s = state.scalars[0]
+    one, new = state.segments[segment], state.segments[s.n_segments]
+    new.begin_s, new.end_s, new.next = date_s, one.end_s, one.next
+    one.end_s, one.next = date_s, s.n_segments
+    for word in range(state.settings[0].n_words):
+        state.segment_nodes[s.n_segments, word] = state.segment_nodes[segment, word]
+    s.n_segments += 1
+
+
+@jit
+def _reserve(state, start_s, end_s):
+    """Take the selected nodes out of the map for a time."""
+    segment = np.int64(0)
+    while segment >= 0:
+        one = state.segments[segment]
+        if one.end_s <= start_s:
+            segment = one.next
+            continue
+        if one.begin_s >= end_s:
+            return
+        if one.begin_s < start_s:
+            _split(state, segment, start_s)
+            segment = one.next
+            continue
+        if one.end_s > end_s:
+            _split(state, segment, end_s)
+        for i in range(state.scalars[0].n_selected):
+            node = state.selected[i].node
+            state.segment_nodes[segment, node >> 6] &= ~(np.uint64(1) << np.uint64(node & 63))
+        segment = one.next
+
+
+@jit
+def _is_reserved(state, start_s, end_s):
+    """Tell whether a selected node is reserved by a planned job within a time."""
+    segment = np.int64(0)
+    while segment >= 0:
+        one = state.segments[segment]
+        if one.end_s > start_s and one.begin_s < end_s:
+            for i in range(state.scalars[0].n_selected):
+                if not has_node(state.segment_nodes[segment], state.selected[i].node):
+                    return True
+        segment = one.next
+    return False
+
+
+@jit
+def _gains(state, segment, following):
+    """Tell whether a span has a usable node that the one before it has not."""
+    for word in range(state.settings[0].n_words):
+        here = state.usable[word] & state.segment_nodes[segment, word]
+        if state.tried[word] & state.segment_nodes[following, word] & ~here != _NONE:
+            return True
+    return False
+
+
+@jit
+def _leave_out_planned(state, start_s, end_s):
+    """Take the nodes that are reserved within a time out of the usable ones.
+
+    Returns
+    -------
+    float
+        The next date at which there may be others, infinity if there is none.
+    """
+    n_words = state.settings[0].n_words
+    for word in range(n_words):
+        state.tried[word] = state.usable[word]
+    later_s = NEVER
+    segment = np.int64(0)
+    while segment >= 0:
+        one = state.segments[segment]
+        following = np.int64(one.next)
+        if one.end_s > start_s and following >= 0 and later_s == NEVER and _gains(state, segment, following):
+            later_s = one.end_s
+        if one.end_s > start_s:
+            # A job that ends when a span begins meets it in Slurm.
+            if one.begin_s > end_s or (one.begin_s == end_s and state.settings[0].discipline != codes.SLURM):
+                if later_s == NEVER and following >= 0 and state.segments[following].next >= 0:
+                    later_s = state.segments[following].end_s
+                return later_s
+            for word in range(n_words):
+                state.usable[word] &= state.segment_nodes[segment, word]
+        segment = following
+    return later_s
+
+
+# ------------------------------------------------------------------ when a job could start
+
+
+@jit
+def _n_on_usable(state, job):
+    """Return how many cores a running job has on the usable nodes."""
+    row, n = state.jobs[job], np.int64(0)
+    for i in range(row.first_pair, row.first_pair + row.n_pairs):
+        if has_node(state.usable, state.pairs[i].node):
+            n += state.pairs[i].cores
+    return n
+
+
+@jit
+def _expected_end_s(state, job):
+    """Return when a running job ends at the latest."""
+    now, settings = state.scalars[0].message_s, state.settings[0]
+    end_s = state.jobs[job].limit_end_s
+    if end_s <= now:
+        end_s = max(end_s + settings.over_time_limit_s + settings.kill_wait_s, now + 1.0)
+    return end_s
+
+
+@jit
+def _earliest_s(state, job, partition, may_wait):
+    """Choose nodes for a job among the usable ones, as running jobs reach their limits.
+
+    Returns
+    -------
+    float
+        The first date at which it fits, infinity if it never does.
+    """
+    s, settings = state.scalars[0], state.settings[0]
+    n_needed, n_free = state.jobs[job].n_requested, np.int64(0)
+    for node in range(settings.n_nodes):
+        if state.free[node] > 0 and has_node(state.usable, node):
+            n_free += state.free[node]
+    if n_free >= n_needed and choose_nodes(
+        state, job, partition, state.usable, state.free, state.free_mib, state.free_gpus
+    ):
+        return s.message_s
+    if not may_wait:
+        return NEVER
+    for node in range(settings.n_nodes):
+        state.later[node] = state.free[node]
+        state.later_mib[node] = state.free_mib[node]
+        state.later_gpus[node] = state.free_gpus[node]
+    window_s = FIRST_WINDOW_S if settings.discipline == codes.SLURM else 0.0
+    place = np.int64(0)
+    while place < s.n_running:
+        first, last = np.int64(-1), np.int64(-1)
+        while place < s.n_running:
+            other = np.int64(state.running[place])
+            place += 1
+            n = _n_on_usable(state, other)
+            if n > 0:
+                release_later(state, other)
+                n_free += n
+                first = other if first < 0 else first
+                last = other
+            if last >= 0 and place < s.n_running:
+                end_s = state.jobs[state.running[place]].limit_end_s
+                if end_s > state.jobs[first].limit_end_s + window_s:
+                    break
+        if last < 0:
+            return NEVER
+        window_s *= 2.0
+        if n_free >= n_needed and choose_nodes(
+            state, job, partition, state.usable, state.later, state.later_mib, state.later_gpus
+        ):
+            return _expected_end_s(state, last)
+    return NEVER
+
+
+# ------------------------------------------------------------------ the plan
+
+
+@jit
+def _plan(state, entry, may_wait):
+    """Start a job, or reserve nodes for it at the first date that delays no job planned before."""
+    s, settings = state.scalars[0], state.settings[0]
+    job, partition = state.entries[entry].job, state.entries[entry].partition
+    now, limit_s = s.message_s, limit_in(state, job, partition)
+    window_end_s = _round_down(state, now + settings.bf_window_s)
+    start_s = now
+    while start_s <= window_end_s:
+        put_nodes_of(state, state.usable, job, partition)
+        over_s = leave_out_reserved(state, state.usable, start_s, start_s + limit_s)
+        later_s = min(_leave_out_planned(state, start_s, start_s + limit_s), over_s)
+        found_s = max(_earliest_s(state, job, partition, may_wait), start_s)
+        if found_s <= now:
+            start_job(state, entry, 0)
+            return _STARTED
+        if not may_wait:
+            return _NOT_PLANNED
+        if found_s == NEVER:
+            start_s = later_s
+            continue
+        from_s, to_s = _round_down(state, found_s), _round_up(state, found_s + limit_s)
+        if _is_reserved(state, from_s, to_s) or _meets_reservation(state, found_s, found_s + limit_s):
+            start_s = found_s + settings.bf_resolution_s if found_s == start_s else found_s
+        elif found_s > later_s:
+            start_s = later_s
+        elif found_s > now + settings.bf_window_s:
+            return _NOT_PLANNED
+        else:
+            _reserve(state, max(from_s, state.segments[0].begin_s), to_s)
+            return _PLANNED
+    return _NOT_PLANNED
+
+
+@jit
+def _meets_reservation(state, start_s, end_s):
+    """Tell whether a selected node is in a reservation or maintenance window within a time."""
+    for i in range(len(state.reservations)):
+        one = state.reservations[i]
+        if one.start_s < end_s and one.end_s > start_s:
+            for k in range(state.scalars[0].n_selected):
+                if has_node(state.reservation_nodes[i], state.selected[k].node):
+                    return True
+    return False
+
+
+# ------------------------------------------------------------------ the cycle
+
+
+@jit
+def _fits_now(state, entry):
+    """Tell whether a job would fit now if nothing were planned."""
+    now, job, partition = state.scalars[0].message_s, state.entries[entry].job, state.entries[entry].partition
+    if state.partitions[partition].free_cores < state.jobs[job].n_requested:
+        return False
+    put_nodes_of(state, state.usable, job, partition)
+    leave_out_reserved(state, state.usable, now, now + limit_in(state, job, partition))
+    return choose_nodes(state, job, partition, state.usable, state.free, state.free_mib, state.free_gpus)
+
+
+@jit
+def _overtakes_before(state, one, other):
+    """Tell whether EASY tries an entry before another one."""
+    key = state.settings[0].order_key
+    a, b = state.jobs[state.entries[one].job], state.jobs[state.entries[other].job]
+    if key == kernel_codes.EASY_PRIORITY:
+        return comes_before(state, one, other)
+    if key == kernel_codes.EASY_SJBF and a.requested_time_s != b.requested_time_s:
+        return a.requested_time_s < b.requested_time_s
+    return a.rank < b.rank or (a.rank == b.rank and one < other)
+
+
+@jit
+def _arrange(state):
+    """Write the queue into the order of planning: as it is, or for EASY the first job of each partition first."""
+    s, ordered = state.scalars[0], state.ordered
+    if state.settings[0].discipline != codes.EASY:
+        for i in range(s.n_queue):
+            ordered[i] = state.queue[i]
+        return
+    n_first, n_others = np.int64(0), np.int64(0)
+    for i in range(s.n_queue):
+        entry = state.queue[i]
+        one = state.partitions[state.entries[entry].partition]
+        if one.n_tested == 0 and may_run(state, state.entries[entry].job):
+            one.n_tested += 1
+            for k in range(n_first + n_others, n_first, -1):
+                ordered[k] = ordered[k - 1]
+            ordered[n_first] = entry
+            n_first += 1
+            continue
+        place = n_first + n_others
+        while place > n_first and _overtakes_before(state, entry, ordered[place - 1]):
+            ordered[place] = ordered[place - 1]
+            place -= 1
+        ordered[place] = entry
+        n_others += 1
+    for partition in range(state.settings[0].n_partitions):
+        state.partitions[partition].n_tested = 0
+
+
+@jit
+def _is_tested_enough(state, job, partition):
+    """Count a job that is about to be planned; tell whether its user or its partition has had enough of them."""
+    settings, one = state.settings[0], state.partitions[partition]
+    if settings.bf_max_job_part > 0 and one.n_tested >= settings.bf_max_job_part:
+        return True
+    user = state.jobs[job].user
+    if settings.bf_max_job_user > 0 and user >= 0:
+        if state.user_tests[user] >= settings.bf_max_job_user:
+            return True
+        state.user_tests[user] += 1
+    one.n_tested += 1
+    return False
+
+
+@jit
+def _may_reserve(state, entry):
+    """Tell whether nodes may be reserved for a job that cannot start now."""
+    s, settings, one = state.scalars[0], state.settings[0], state.entries[entry]
+    if settings.max_reserve_part > 0 and state.partitions[one.partition].n_reserved >= settings.max_reserve_part:
+        return False
+    if settings.discipline != codes.SLURM:
+        return True
+    if settings.bf_min_prio_reserve > 0 and one.priority < settings.bf_min_prio_reserve:
+        return False
+    return s.message_s - state.jobs[one.job].eligible_s >= settings.bf_min_age_reserve_s
+
+
+@jit
+def run_cycle(state):
+    """Plan the queue anew, and start what fits without delaying what is planned before it."""
+    s, settings = state.scalars[0], state.settings[0]
+    s.n_cycles += 1
+    for partition in range(settings.n_partitions):
+        state.partitions[partition].n_tested = 0
+        state.partitions[partition].n_reserved = 0
+    if settings.bf_max_job_user > 0:
+        for user in range(len(state.user_tests)):
+            state.user_tests[user] = 0
+    _arrange(state)
+    # What comes after the last job that fits at all needs no plan, as nothing will start there.
+    n = s.n_queue
+    while n > 0 and not (may_run(state, state.entries[state.ordered[n - 1]].job) and _fits_now(state, state.ordered[n - 1])):
+        n -= 1
+    if n == 0:
+        return
+    _begin_map(state)
+    n_tested = np.int64(0)
+    for i in range(n):
+        entry = state.ordered[i]
+        job, partition = state.entries[entry].job, state.entries[entry].partition
+        if state.jobs[job].is_queued == 0 or not may_run(state, job):
+            continue
+        if settings.bf_max_job_test > 0 and n_tested == settings.bf_max_job_test:
+            return
+        if _is_tested_enough(state, job, partition):
+            continue
+        n_tested += 1
+        if _plan(state, entry, _may_reserve(state, entry)) == _PLANNED:
+            state.partitions[partition].n_reserved += 1

@@ -1,0 +1,235 @@
+"""The event loop: all that happens at one date, then the main scheduler, then planning if it is due."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hdrl.compiled.borrow import take_as
+from hdrl.compiled.heap import drop_date
+from hdrl.compiled.jit import jit
+from hdrl.compiled.lend import Lent, Places
+from hdrl.settings.batch.site_rules import codes
+from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, put_node
+from hdrl.settings.batch.site_rules.kernel.backfill import run_cycle
+from hdrl.settings.batch.site_rules.kernel.jit import entry
+from hdrl.settings.batch.site_rules.kernel.main_scheduler import run_main
+from hdrl.settings.batch.site_rules.kernel.priority import refresh
+from hdrl.settings.batch.site_rules.kernel.running import (
+    NEVER,
+    add_event,
+    cancel_job,
+    consider,
+    end_by_itself,
+    submit_job,
+)
+from hdrl.settings.batch.site_rules.kernel.state import SiteState, smallest_state
+
+POLL_S = 1.0
+"""How often Slurm's backfill thread looks for changes once its interval is over."""
+
+
+@jit
+def _begin(state):
+    """Note what is known to happen."""
+    s = state.scalars[0]
+    s.backfill_due_s = s.main_due_s = NEVER
+    s.last_backfill_s = -state.settings[0].bf_interval_s
+    for i in range(len(state.reservations)):
+        add_event(state, state.reservations[i].start_s, codes.RESERVATION_CHANGES, i)
+        add_event(state, state.reservations[i].end_s, codes.RESERVATION_CHANGES, i)
+    for i in range(len(state.outages)):
+        add_event(state, state.outages[i].start_s, codes.NODE_LEAVES, i)
+        add_event(state, state.outages[i].end_s, codes.NODE_RETURNS, i)
+    for job in range(len(state.jobs)):
+        add_event(state, state.jobs[job].submit_s, codes.JOB_COMES, job)
+        if state.jobs[job].cancelled_s < NEVER:
+            add_event(state, state.jobs[job].cancelled_s, codes.JOB_IS_CANCELLED, job)
+
+
+@jit
+def _open_or_close(state, outage, change):
+    """Let a node leave (1) or return (-1)."""
+    node = state.outages[outage].node
+    state.nodes[node].n_closed += change
+    if state.nodes[node].n_closed == 0:
+        put_node(state.open_nodes, node)
+    else:
+        drop_node(state.open_nodes, node)
+    state.scalars[0].is_changed = 1
+
+
+@jit
+def _comes_first(code, other):
+    """Tell whether an event is handled before another one of its date."""
+    kind, other_kind = code % codes.N_EVENTS, other % codes.N_EVENTS
+    return kind < other_kind or (kind == other_kind and code < other)
+
+
+@jit
+def _collect(state):
+    """Take the events of the next date off the heap, in the order in which they are handled; return their number."""
+    s = state.scalars[0]
+    n = np.int64(0)
+    date_s = state.dates_s[0]
+    while s.n_events > 0 and state.dates_s[0] == date_s:
+        code = state.events[0]
+        s.n_events = drop_date(state.dates_s, state.events, s.n_events)
+        place = n
+        while place > 0 and _comes_first(code, state.batch[place - 1]):
+            state.batch[place] = state.batch[place - 1]
+            place -= 1
+        state.batch[place] = code
+        n += 1
+    s.message_s = max(s.message_s, date_s)
+    return n
+
+
+@jit
+def _handle(state, code):
+    kind, thing = code % codes.N_EVENTS, code // codes.N_EVENTS
+    if kind == codes.JOB_ENDS:
+        end_by_itself(state, thing)
+    elif kind == codes.NODE_RETURNS:
+        _open_or_close(state, thing, -1)
+    elif kind == codes.NODE_LEAVES:
+        _open_or_close(state, thing, 1)
+    elif kind == codes.JOB_IS_CANCELLED:
+        cancel_job(state, thing)
+    elif kind == codes.JOB_COMES:
+        submit_job(state, thing)
+    elif kind == codes.JOB_IS_ELIGIBLE:
+        consider(state, thing)
+    elif kind == codes.RESERVATION_CHANGES:
+        state.scalars[0].is_changed = 1
+
+
+@jit
+def _expect_backfill(state):
+    """Note when the next backfill cycle is due, now that something has changed."""
+    s, interval_s = state.scalars[0], state.settings[0].bf_interval_s
+    if s.backfill_due_s < NEVER:
+        return
+    first_s = s.last_backfill_s + interval_s
+    due_s = first_s
+    if s.message_s > first_s:
+        step_s = interval_s if s.is_cycling != 0 else POLL_S
+        due_s = first_s + math.ceil((s.message_s - first_s) / step_s) * step_s
+    s.backfill_due_s = max(due_s, s.message_s)
+    add_event(state, s.backfill_due_s, codes.BACKFILL_IS_DUE, 0)
+
+
+@jit
+def _expect_main(state):
+    """Note that the main scheduler is due at the next multiple of its interval."""
+    s, interval_s = state.scalars[0], state.settings[0].sched_interval_s
+    if s.main_due_s < NEVER or interval_s <= 0:
+        return
+    s.main_due_s = (math.floor(s.message_s / interval_s) + 1.0) * interval_s
+    add_event(state, s.main_due_s, codes.MAIN_IS_DUE, 0)
+
+
+@jit
+def _start_all(state):
+    """Start what starts at this date where planning takes no time."""
+    s, has_new = state.scalars[0], True
+    while has_new and s.n_queue > 0:
+        s.has_new = 0
+        refresh(state)
+        run_main(state, np.int64(0))
+        if s.n_queue > 0 and state.settings[0].discipline != codes.NOTHING:
+            run_cycle(state)
+        has_new = s.has_new != 0  # jobs that waited for the start of another one
+    s.is_changed = 0
+
+
+@jit
+def _schedule(state):
+    """Start what starts at this date."""
+    s, settings = state.scalars[0], state.settings[0]
+    is_main_due, is_backfill_due = s.main_due_s == s.message_s, s.backfill_due_s == s.message_s
+    if is_main_due:
+        s.main_due_s = NEVER
+    is_changed = s.is_changed != 0
+    if not (is_changed or is_main_due or is_backfill_due):
+        return
+    s.is_changed = 0
+    if settings.discipline != codes.SLURM:
+        _start_all(state)
+        return
+    s.has_new = 0
+    if s.n_queue > 0:
+        refresh(state)
+    if (is_changed or is_main_due) and s.n_queue > 0:
+        if run_main(state, np.int64(0) if is_main_due else settings.default_queue_depth):
+            _expect_main(state)
+    if is_backfill_due:
+        s.is_changed = 0
+        if s.n_queue > 0:
+            run_cycle(state)
+        s.last_backfill_s, s.backfill_due_s = s.message_s, NEVER
+        s.is_cycling = s.n_queue > 0
+        if s.is_changed != 0:
+            _expect_backfill(state)
+            _expect_main(state)
+    elif is_changed or s.is_changed != 0:
+        _expect_backfill(state)
+    if s.has_new != 0:  # a job that waited for the start of another one
+        _expect_main(state)
+    s.is_changed = 0
+
+
+@jit
+def _is_nearly_full(state):
+    """Tell whether the logs may not hold what happens at one date."""
+    s, margin = state.scalars[0], state.settings[0].n_cores + 16
+    if len(state.pairs) - s.n_pairs < margin or len(state.allocated) - s.n_allocated < margin:
+        return True
+    n_dates = margin + len(state.dependencies)
+    return len(state.machine_log) - s.n_machine_log < 2 * margin or len(state.dates_s) - s.n_events < n_dates
+
+
+@jit
+def _advance(state, n_dates):
+    """Go on for some dates; return why it stopped."""
+    s = state.scalars[0]
+    if s.n_dates == 0:
+        _begin(state)
+    for _ in range(n_dates):
+        if s.n_completed == len(state.jobs) or s.n_events == 0:
+            return codes.ENDED
+        if _is_nearly_full(state):
+            return codes.GROW
+        n = _collect(state)
+        s.n_dates += 1
+        for i in range(n):
+            _handle(state, state.batch[i])
+        _schedule(state)
+    return codes.PAUSED
+
+
+_taken = take_as(smallest_state)
+
+
+@entry
+def _call(places: Places, n_dates: int) -> int:
+    return _advance(_taken(places), n_dates)
+
+
+def advance(lent: Lent[SiteState], n_dates: int) -> int:
+    """Simulate on for some dates at which something happens.
+
+    Parameters
+    ----------
+    lent
+        The arrays; before the first call nothing has happened.
+    n_dates
+        After how many dates to pause, at least 1.
+
+    Returns
+    -------
+    int
+        ``ENDED``, ``GROW`` or ``PAUSED`` of `site_rules.codes`.
+    """
+    return int(_call(lent.places, n_dates))

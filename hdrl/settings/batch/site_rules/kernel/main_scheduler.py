@@ -1,0 +1,125 @@
+"""The main scheduler: down the queue at each event; a job that cannot start stops its partition and all its nodes.
+
+A job to which stopped partitions or reservations leave too few nodes stops nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes
+from hdrl.settings.batch.site_rules.kernel.limits import may_run
+from hdrl.settings.batch.site_rules.kernel.running import NEVER, start_job
+
+_NONE = np.uint64(0)
+
+_FITS = 0
+_WAITS = 1
+_SHUT_OUT = 2
+
+
+@jit
+def limit_in(state, job, partition):
+    """Return how long a job may run in a partition, in seconds."""
+    return min(state.jobs[job].limit_s, state.partitions[partition].max_time_s)
+
+
+@jit
+def leave_out_reserved(state, usable, start_s, end_s):
+    """Take the nodes of reservations that overlap a span out of a set; return the first date at which one is over."""
+    over_s = NEVER
+    for i in range(len(state.reservations)):
+        one = state.reservations[i]
+        if one.start_s >= end_s or one.end_s <= start_s:
+            continue
+        is_touched = False
+        for word in range(state.settings[0].n_words):
+            bits = usable[word] & state.reservation_nodes[i, word]
+            if bits != _NONE:
+                usable[word] ^= bits
+                is_touched = True
+        if is_touched:
+            over_s = min(over_s, one.end_s)
+    return over_s
+
+
+@jit
+def put_nodes_of(state, usable, job, partition):
+    """Write the open nodes of a partition that have what a job needs into a set."""
+    features = state.jobs[job].features
+    for word in range(state.settings[0].n_words):
+        usable[word] = state.partition_nodes[partition, word] & state.feature_nodes[features, word]
+        usable[word] &= state.open_nodes[word]
+
+
+@jit
+def _put_unblocked(state, job, partition):
+    """Write the nodes into the usable ones that stopped partitions and reservations leave to a job; tell if all are."""
+    now, usable, is_all = state.scalars[0].message_s, state.usable, True
+    put_nodes_of(state, usable, job, partition)
+    for word in range(state.settings[0].n_words):
+        is_all = is_all and usable[word] & state.blocked[word] == _NONE
+        usable[word] &= ~state.blocked[word]
+    return leave_out_reserved(state, usable, now, now + limit_in(state, job, partition)) == NEVER and is_all
+
+
+@jit
+def _try_now(state, entry):
+    """Choose nodes for a job that are free now.
+
+    Returns
+    -------
+    int
+        ``_FITS``; ``_WAITS`` if it fits as soon as the nodes that are left to it are free, and ``_SHUT_OUT`` if stopped
+        partitions and reservations leave too few.
+    """
+    job, partition = state.entries[entry].job, state.entries[entry].partition
+    is_all, usable = _put_unblocked(state, job, partition), state.usable
+    if state.partitions[partition].free_cores >= state.jobs[job].n_requested and choose_nodes(
+        state, job, partition, usable, state.free, state.free_mib, state.free_gpus
+    ):
+        return _FITS
+    if is_all or choose_nodes(state, job, partition, usable, state.all_free, state.all_mib, state.all_gpus):
+        return _WAITS
+    return _SHUT_OUT
+
+
+@jit
+def _stop(state, partition):
+    """Start nothing more in a partition nor on its nodes; return whether it was open."""
+    state.partitions[partition].is_failed = 1
+    for word in range(state.settings[0].n_words):
+        state.blocked[word] |= state.partition_nodes[partition, word]
+
+
+@jit
+def run_main(state, depth):
+    """Start what the main scheduler starts; return whether it stopped at a depth of the queue (0: none)."""
+    s, settings = state.scalars[0], state.settings[0]
+    s.n_passes += 1
+    for partition in range(settings.n_partitions):
+        state.partitions[partition].is_failed = 0
+        state.partitions[partition].n_tested = 0
+    for word in range(settings.n_words):
+        state.blocked[word] = _NONE
+    place, n_tested, n_failed = np.int64(0), np.int64(0), np.int64(0)
+    while place < s.n_queue and n_failed < settings.n_partitions:
+        entry = state.queue[place]
+        place += 1
+        job, one = state.entries[entry].job, state.partitions[state.entries[entry].partition]
+        if one.is_failed != 0 or not may_run(state, job):
+            continue
+        if depth > 0 and n_tested == depth:
+            return True
+        n_tested += 1
+        one.n_tested += 1
+        if settings.partition_job_depth > 0 and one.n_tested > settings.partition_job_depth:
+            continue
+        result = _try_now(state, entry)
+        if result == _FITS:
+            place -= start_job(state, entry, place)
+        elif result == _WAITS:
+            _stop(state, state.entries[entry].partition)
+            n_failed += 1
+    return False

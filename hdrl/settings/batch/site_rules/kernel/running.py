@@ -1,0 +1,230 @@
+"""How jobs come, become eligible, start and end; what each of these means for jobs that depend on others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hdrl.compiled.heap import add_date
+from hdrl.compiled.jit import jit
+from hdrl.settings.batch.site_rules import codes
+from hdrl.settings.batch.site_rules.kernel.allocation import free_cores, hold_nodes, note_allocation
+from hdrl.settings.batch.site_rules.kernel.limits import count_leaving, count_running, may_submit
+from hdrl.settings.batch.site_rules.kernel.priority import dequeue, enqueue
+
+NEVER = np.inf
+
+
+@jit
+def add_event(state, date_s, kind, thing):
+    """Note that something happens at a date."""
+    s = state.scalars[0]
+    s.n_events = add_date(state.dates_s, state.events, s.n_events, date_s, np.int64(thing) * codes.N_EVENTS + kind)
+
+
+@jit
+def log_machine(state):
+    """Note how many cores compute."""
+    s = state.scalars[0]
+    now, n_cores = s.message_s, state.settings[0].n_cores
+    s.time_computing_s += s.n_computing * (now - s.changed_s)
+    s.time_idle_s += (n_cores - s.n_computing) * (now - s.changed_s)
+    s.changed_s, s.n_computing = now, s.n_busy_cores
+    state.machine_log[s.n_machine_log].time_s = now
+    state.machine_log[s.n_machine_log].computing = s.n_busy_cores
+    s.n_machine_log += 1
+
+
+@jit
+def _fulfilled_s(state, dependency):
+    """Return when a dependency is fulfilled: infinity if not yet, NaN if it never will be."""
+    row = state.dependencies[dependency]
+    other = state.jobs[row.on]
+    has_ended = other.state >= codes.SUCCEEDED
+    if row.kind == codes.AFTER:
+        if other.start_s >= 0:
+            return other.start_s + row.delay_s
+        return other.ended_s + row.delay_s if has_ended else NEVER
+    if not has_ended:
+        return NEVER
+    if row.kind == codes.AFTER_OK and other.state != codes.SUCCEEDED:
+        return np.nan
+    if row.kind == codes.AFTER_NOT_OK and other.state == codes.SUCCEEDED:
+        return np.nan
+    return other.ended_s + row.delay_s
+
+
+@jit
+def _eligible_s(state, job):
+    """Return from when on a job may start: infinity if that is not known yet, NaN if never."""
+    row = state.jobs[job]
+    date_s = max(row.submit_s, row.begin_s, row.held_until_s)
+    for i in range(row.first_dependency, row.first_dependency + row.n_dependencies):
+        fulfilled_s = _fulfilled_s(state, i)
+        if np.isnan(fulfilled_s):
+            return np.nan
+        date_s = max(date_s, fulfilled_s)
+    return date_s
+
+
+@jit
+def _drop(state, job):
+    """End a job that has never started."""
+    s, row = state.scalars[0], state.jobs[job]
+    row.state, row.ended_s = codes.NEVER_STARTED, s.message_s
+    state.completed[s.n_completed] = job
+    s.n_completed += 1
+
+
+@jit
+def consider(state, job):
+    """Put a waiting job into the queue if it may start now; return whether it was dropped, as it never may."""
+    s, row = state.scalars[0], state.jobs[job]
+    if row.state != codes.WAITING or row.is_queued != 0:
+        return False
+    date_s = _eligible_s(state, job)
+    if np.isnan(date_s):
+        _drop(state, job)
+        count_leaving(state, job)
+        return True
+    if date_s > s.message_s:
+        if date_s < NEVER:
+            add_event(state, date_s, codes.JOB_IS_ELIGIBLE, job)
+        return False
+    if row.array >= 0 and state.arrays[row.array].limit >= 0:
+        if state.arrays[row.array].n_active >= state.arrays[row.array].limit:
+            return False
+        date_s = s.message_s
+    if row.array >= 0:
+        state.arrays[row.array].n_active += 1
+    row.eligible_s = date_s
+    enqueue(state, job)
+    s.is_changed = s.has_new = 1
+    return False
+
+
+@jit
+def _consider_dependents(state, job):
+    """Look at the jobs that depend on one of which something has changed, and at those that depend on these."""
+    s = state.scalars[0]
+    state.dropped[0], n_dropped = job, 1
+    while n_dropped > 0:
+        n_dropped -= 1
+        row = state.jobs[state.dropped[n_dropped]]
+        for i in range(row.first_dependent, row.first_dependent + row.n_dependents):
+            if consider(state, state.dependents[i]):
+                state.dropped[n_dropped] = state.dependents[i]
+                n_dropped += 1
+    s.is_changed = 1
+
+
+@jit
+def _leave_array(state, job):
+    """Let the next task of an array be queued."""
+    row = state.jobs[job]
+    if row.array < 0:
+        return
+    state.arrays[row.array].n_active -= 1
+    task = state.arrays[row.array].first_task
+    while task >= 0:
+        other = state.jobs[task]
+        if other.state == codes.WAITING and other.is_queued == 0:
+            if consider(state, task):
+                _consider_dependents(state, task)
+            if other.is_queued != 0:
+                return
+        task = other.next_task
+
+
+@jit
+def submit_job(state, job):
+    """Let a job come."""
+    row = state.jobs[job]
+    if row.state != codes.NOT_SUBMITTED:  # cancelled at the same date
+        return
+    if not may_submit(state, job):
+        _drop(state, job)
+        _consider_dependents(state, job)
+        return
+    row.state = codes.WAITING
+    if consider(state, job):
+        _consider_dependents(state, job)
+
+
+@jit
+def cancel_job(state, job):
+    """Let the user of a job cancel it."""
+    row = state.jobs[job]
+    if row.state == codes.RUNNING:
+        end_job(state, job, codes.CANCELLED)
+    elif row.state == codes.WAITING:
+        was_queued = row.is_queued != 0
+        if was_queued:
+            dequeue(state, job, 0)
+        _drop(state, job)
+        count_leaving(state, job)
+        if was_queued:
+            _leave_array(state, job)
+        _consider_dependents(state, job)
+
+
+@jit
+def start_job(state, entry, place):
+    """Start a job on the selected nodes; return how many of its entries stood before a place in the queue."""
+    s, settings, job = state.scalars[0], state.settings[0], state.entries[entry].job
+    row = state.jobs[job]
+    n_before = dequeue(state, job, place)
+    note_allocation(state, job)
+    hold_nodes(state, job, -1)
+    row.state, row.entry, row.start_s = codes.RUNNING, entry, s.message_s
+    allowed_s = row.walltime_s + settings.over_time_limit_s
+    row.length_s = settings.launch_s + row.run_s
+    if row.length_s > allowed_s:
+        row.length_s = min(row.length_s, allowed_s + settings.kill_wait_s)
+    row.due_s, row.limit_end_s = s.message_s + row.length_s, s.message_s + row.limit_s
+    place = s.n_running
+    while place > 0 and state.jobs[state.running[place - 1]].limit_end_s > row.limit_end_s:
+        state.running[place] = state.running[place - 1]
+        place -= 1
+    state.running[place] = job
+    s.n_running += 1
+    count_running(state, job, 1)
+    add_event(state, row.due_s, codes.JOB_ENDS, job)
+    log_machine(state)
+    _consider_dependents(state, job)
+    return n_before
+
+
+@jit
+def end_job(state, job, job_state):
+    """End a running job."""
+    s, row = state.scalars[0], state.jobs[job]
+    hold_nodes(state, job, 1)
+    free_cores(state, job)
+    place = 0
+    while state.running[place] != job:
+        place += 1
+    s.n_running -= 1
+    for i in range(place, s.n_running):
+        state.running[i] = state.running[i + 1]
+    count_running(state, job, -1)
+    count_leaving(state, job)
+    row.state, row.ended_s = job_state, s.message_s
+    if s.message_s < row.due_s:
+        row.length_s = s.message_s - row.start_s
+    state.completed[s.n_completed] = job
+    s.n_completed += 1
+    log_machine(state)
+    _leave_array(state, job)
+    _consider_dependents(state, job)
+
+
+@jit
+def end_by_itself(state, job):
+    """End a job at its date, if that is still its date."""
+    row = state.jobs[job]
+    if row.state != codes.RUNNING or row.due_s != state.scalars[0].message_s:
+        return
+    if row.length_s > row.walltime_s + state.settings[0].over_time_limit_s:
+        end_job(state, job, codes.TIMED_OUT)
+    else:
+        end_job(state, job, codes.SUCCEEDED if row.return_code == 0 else codes.FAILED)

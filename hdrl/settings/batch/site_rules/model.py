@@ -1,0 +1,301 @@
+"""What a site adds to a machine and to its jobs, as flat arrays, both immutable.
+
+`SiteRules` belongs to a platform, `SiteJobs` to a workload. Terms and defaults are those of Slurm's slurm.conf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.hashing import columns, sha256_of
+
+UNLIMITED = -1
+"""What stands for no limit in whole numbers; dates and durations have infinity."""
+
+NODE_DTYPE = np.dtype(
+    [("cores", np.int32), ("memory_mib", np.float64), ("gpus", np.int32), ("features", np.uint64), ("weight", np.int64)]
+)
+"""A node: its cores, memory and GPUs, a bit per feature that it has, and Slurm's weight (low ones are taken first)."""
+
+PARTITION_DTYPE = np.dtype(
+    [
+        ("tier", np.int32),
+        ("job_factor", np.int32),
+        ("max_time_s", np.float64),
+        ("default_time_s", np.float64),
+        ("min_nodes", np.int32),
+        ("max_nodes", np.int32),
+        ("is_exclusive", np.int8),
+        ("preempt_mode", np.int8),
+        ("grace_s", np.float64),
+    ]
+)
+"""A partition: PriorityTier, PriorityJobFactor, MaxTime, DefaultTime, MinNodes, MaxNodes, OverSubscribe=EXCLUSIVE,
+PreemptMode (`PreemptMode`), GraceTime."""
+
+RESERVATION_DTYPE = np.dtype([("start_s", np.float64), ("end_s", np.float64)])
+"""A reservation or maintenance window: its nodes start no job that by its limit would end within it."""
+
+OUTAGE_DTYPE = np.dtype([("node", np.int32), ("start_s", np.float64), ("end_s", np.float64), ("is_drain", np.int8)])
+"""A node that fails (its jobs are requeued) or is drained (they end in peace), and when it is back."""
+
+QOS_DTYPE = np.dtype(
+    [
+        ("priority", np.int32),
+        ("preempts", np.uint64),
+        ("preempt_mode", np.int8),
+        ("grace_s", np.float64),
+        ("max_time_s", np.float64),
+        ("group_cores", np.int64),
+        ("group_jobs", np.int32),
+        ("user_cores", np.int64),
+        ("user_jobs", np.int32),
+        ("user_submitted", np.int32),
+    ]
+)
+"""A QOS: Priority, a bit per QOS that it preempts, PreemptMode, GraceTime, MaxWall, GrpTRES=cpu, GrpJobs,
+MaxTRESPerUser=cpu, MaxJobsPerUser, MaxSubmitJobsPerUser."""
+
+ACCOUNT_DTYPE = np.dtype(
+    [
+        ("parent", np.int32),
+        ("shares", np.int32),
+        ("group_cores", np.int64),
+        ("group_jobs", np.int32),
+        ("user_cores", np.int64),
+        ("user_jobs", np.int32),
+    ]
+)
+"""An account: its parent (-1: the root), Fairshare, GrpTRES=cpu, GrpJobs, MaxTRES=cpu and MaxJobs of each user."""
+
+SITE_JOB_DTYPE = np.dtype(
+    [
+        ("partitions", np.uint64),
+        ("nodes", np.int32),
+        ("is_exclusive", np.int8),
+        ("features", np.uint64),
+        ("gpus", np.int32),
+        ("begin_s", np.float64),
+        ("held_until_s", np.float64),
+        ("cancelled_s", np.float64),
+        ("nice", np.int32),
+        ("qos", np.int32),
+        ("account", np.int32),
+        ("user", np.int32),
+        ("array", np.int32),
+        ("array_limit", np.int32),
+        ("het_group", np.int32),
+        ("site_factor", np.int64),
+    ]
+)
+"""What a job asks of a site beyond cores and time.
+
+``partitions`` a bit per partition that it may run in (several: the first that fits, in the site's order; 0: the
+default one); ``nodes`` at least so many (`UNLIMITED`: as many as its cores need); ``features`` all of these;
+``gpus`` on each node; ``begin_s`` and ``held_until_s`` earliest dates, in the clock of ``submit_s`` (minus infinity:
+none); ``cancelled_s`` when its user takes it back (infinity: never); ``array`` index of its array and
+``array_limit`` how many of its tasks may run at one time; ``het_group`` jobs of one number start together.
+`UNLIMITED` where there is none.
+"""
+
+
+class DependencyKind(IntEnum):
+    """When a job that depends on another may start."""
+
+    AFTER = 0
+    """Once the other has started or was cancelled."""
+    AFTER_OK = 1
+    """Once it has ended well; else never."""
+    AFTER_ANY = 2
+    """Once it has ended, however."""
+    AFTER_NOT_OK = 3
+    """Once it has failed; else never."""
+    SINGLETON = 4
+    """Once all earlier jobs of its user and name have ended (``on`` is the last one of them)."""
+
+
+DEPENDENCY_DTYPE = np.dtype([("job", np.int32), ("on", np.int32), ("kind", np.int8), ("delay_s", np.float64)])
+"""A dependency: rows of the workload, and how long after the other's date (``after:ID+minutes``)."""
+
+
+class PreemptMode(IntEnum):
+    """What becomes of a job whose nodes another one takes."""
+
+    OFF = 0
+    REQUEUE = 1
+    CANCEL = 2
+    SUSPEND = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerParameters:
+    """When and how Slurm schedules; the keys of SchedulerParameters in slurm.conf, in seconds.
+
+    Defaults are Slurm's (22.05 to 25.05).
+    """
+
+    sched_interval_s: float = 60.0
+    default_queue_depth: int = 100
+    partition_job_depth: int = 0
+    bf_interval_s: float = 30.0
+    bf_resolution_s: float = 60.0
+    bf_window_s: float = 1440.0 * 60.0
+    bf_max_job_test: int = 500
+    bf_max_job_user: int = 0
+    bf_max_job_part: int = 0
+    bf_continue: bool = False
+    bf_min_age_reserve_s: float = 0.0
+    bf_min_prio_reserve: int = 0
+    bf_busy_nodes: bool = False
+    launch_s: float = 0.0
+    """Time from the decision to the start of a job: none in Slurm's own files, measured at a site."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityWeights:
+    """The multifactor priority; the keys PriorityWeight... of slurm.conf. All zero: first come, first served."""
+
+    age: int = 0
+    max_age_s: float = 7 * 86400.0
+    fairshare: int = 0
+    is_fair_tree: bool = True
+    half_life_s: float = 7 * 86400.0
+    calc_period_s: float = 300.0
+    job_size: int = 0
+    favor_small: bool = False
+    is_relative_to_time: bool = False
+    partition: int = 0
+    qos: int = 0
+    is_basic: bool = False
+    """PriorityType=priority/basic: in the order of submission."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SiteRules:
+    """The rules of a machine.
+
+    Attributes
+    ----------
+    nodes
+        Array of `NODE_DTYPE`, in the order of the platform's nodes.
+    node_names, feature_names, partition_names, qos_names, account_names
+        Names by index.
+    partitions, partition_nodes
+        Array of `PARTITION_DTYPE`, and which nodes each has, shape ``(n_partitions, n_nodes)``.
+    default_partition
+        Where jobs go that name none.
+    reservations, reservation_nodes
+        Array of `RESERVATION_DTYPE`, and the nodes of each, shape ``(n_reservations, n_nodes)``. Dates of reservations
+        and outages are those of the rules' own clock, see `SiteJobs.origin_s`.
+    outages
+        Array of `OUTAGE_DTYPE`.
+    qos, accounts
+        Arrays of `QOS_DTYPE` and `ACCOUNT_DTYPE`.
+    scheduler, weights
+        How Slurm schedules there, and by which priority.
+    kill_wait_s, over_time_limit_s
+        How long a job may run beyond its limit, and how long it then takes to end.
+    counts_memory
+        Whether nodes give memory to jobs (CR_Core_Memory and its like).
+    """
+
+    nodes: NDArray[np.void]
+    node_names: tuple[str, ...]
+    partitions: NDArray[np.void]
+    partition_names: tuple[str, ...]
+    partition_nodes: NDArray[np.bool_]
+    default_partition: int = 0
+    feature_names: tuple[str, ...] = ()
+    reservations: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, RESERVATION_DTYPE))
+    reservation_nodes: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
+    outages: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, OUTAGE_DTYPE))
+    qos: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, QOS_DTYPE))
+    qos_names: tuple[str, ...] = ()
+    accounts: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, ACCOUNT_DTYPE))
+    account_names: tuple[str, ...] = ()
+    scheduler: SchedulerParameters = SchedulerParameters()
+    weights: PriorityWeights = PriorityWeights()
+    kill_wait_s: float = 0.0
+    over_time_limit_s: float = 0.0
+    counts_memory: bool = False
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of all that a simulation depends on, names included."""
+        tables = ("nodes", "partitions", "reservations", "outages", "qos", "accounts")
+        arrays = [(f"{name}.{column}", part) for name in tables for column, part in columns(getattr(self, name))]
+        arrays += [(name, getattr(self, name)) for name in ("partition_nodes", "reservation_nodes")]
+        names = [getattr(self, f"{kind}_names") for kind in ("node", "partition", "feature", "qos", "account")]
+        rest = [self.default_partition, self.kill_wait_s, self.over_time_limit_s, self.counts_memory]
+        return sha256_of(arrays, [*names, *rest, asdict(self.scheduler), asdict(self.weights)])
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether all fields are equal."""
+        return self.sha256() == other.sha256() if isinstance(other, SiteRules) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Return a hash that equal rules share."""
+        return hash((self.node_names, self.partition_names))
+
+
+def undemanding_jobs(n_jobs: int) -> NDArray[np.void]:
+    """Return jobs that ask a site for nothing beyond cores and time, array of `SITE_JOB_DTYPE`."""
+    jobs = np.zeros(n_jobs, dtype=SITE_JOB_DTYPE)
+    for name in ("nodes", "qos", "account", "user", "array", "array_limit", "het_group"):
+        jobs[name] = UNLIMITED
+    jobs["begin_s"] = jobs["held_until_s"] = -np.inf
+    jobs["cancelled_s"] = np.inf
+    return jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SiteJobs:
+    """What the jobs of a workload ask of a site.
+
+    Attributes
+    ----------
+    jobs
+        Array of `SITE_JOB_DTYPE`, a row per row of the workload.
+    dependencies
+        Array of `DEPENDENCY_DTYPE`, ordered by ``job``.
+    origin_s
+        Date 0 of the workload in the clock of the rules: 1970 in files. Reservations and outages are so much earlier in
+        the clock of the jobs.
+    """
+
+    jobs: NDArray[np.void]
+    dependencies: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, DEPENDENCY_DTYPE))
+    origin_s: float = 0.0
+
+    def columns(self) -> list[tuple[str, NDArray[np.generic]]]:
+        """Return all that a simulation depends on, by name."""
+        origin = ("origin_s", np.array([self.origin_s]))
+        return [
+            *columns(self.jobs),
+            *((f"dependency {name}", part) for name, part in columns(self.dependencies)),
+            origin,
+        ]
+
+    def earlier(self, by_s: float) -> SiteJobs:
+        """Return the same jobs for a workload whose dates are earlier by some seconds, as those of a window."""
+        jobs = self.jobs.copy()
+        for name in ("begin_s", "held_until_s", "cancelled_s"):
+            jobs[name] -= by_s
+        return replace(self, jobs=jobs, origin_s=self.origin_s + by_s)
+
+    def take(self, indices: NDArray[np.int64]) -> SiteJobs:
+        """Return what some of the jobs ask; dependencies on jobs that are not among them are fulfilled.
+
+        Parameters
+        ----------
+        indices
+            Which jobs, in their new order.
+        """
+        new = np.full(len(self.jobs), -1, np.int64)
+        new[indices] = np.arange(len(indices))
+        kept = self.dependencies[(new[self.dependencies["job"]] >= 0) & (new[self.dependencies["on"]] >= 0)].copy()
+        kept["job"], kept["on"] = new[kept["job"]], new[kept["on"]]
+        return replace(self, jobs=self.jobs[indices], dependencies=kept[np.argsort(kept["job"], kind="stable")])

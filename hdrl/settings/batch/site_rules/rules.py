@@ -1,0 +1,321 @@
+"""From what a site says of itself to the flat arrays that simulations need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.errors import PlatformError, suggest
+from hdrl.base.textnumbers import float_of, int_of
+from hdrl.settings.batch.site_rules.conf import SiteConf
+from hdrl.settings.batch.site_rules.hostlist import node_names
+from hdrl.settings.batch.site_rules.model import (
+    ACCOUNT_DTYPE,
+    NODE_DTYPE,
+    OUTAGE_DTYPE,
+    PARTITION_DTYPE,
+    QOS_DTYPE,
+    RESERVATION_DTYPE,
+    UNLIMITED,
+    PreemptMode,
+    PriorityWeights,
+    SchedulerParameters,
+    SiteRules,
+)
+from hdrl.settings.batch.site_rules.values import duration_s, minutes_s, resource
+
+MOST_NAMES = 64
+"""Partitions, features and QOS that one word of bits holds."""
+
+_PARAMETERS = {
+    "sched_interval": ("sched_interval_s", 1.0),
+    "default_queue_depth": ("default_queue_depth", 1),
+    "partition_job_depth": ("partition_job_depth", 1),
+    "bf_interval": ("bf_interval_s", 1.0),
+    "bf_resolution": ("bf_resolution_s", 1.0),
+    "bf_window": ("bf_window_s", 60.0),
+    "bf_max_job_test": ("bf_max_job_test", 1),
+    "bf_max_job_user": ("bf_max_job_user", 1),
+    "bf_max_job_part": ("bf_max_job_part", 1),
+    "bf_min_age_reserve": ("bf_min_age_reserve_s", 1.0),
+    "bf_min_prio_reserve": ("bf_min_prio_reserve", 1),
+}
+"""Keys of SchedulerParameters, the fields that they set, and what one of their units is; a float: of seconds."""
+
+_FLAGS = ("bf_continue", "bf_busy_nodes")
+
+
+def rules_of(conf: SiteConf) -> SiteRules:
+    """Return the rules of a site.
+
+    Parameters
+    ----------
+    conf
+        What it says of itself; a site without partitions has one, of all nodes.
+
+    Raises
+    ------
+    PlatformError
+        If a partition, a limit or a date makes no sense; the message names the place.
+    """
+    names = [name for one in conf.nodes for name in node_names(one.names)]
+    place = {name: number for number, name in enumerate(names)}
+    features = _limited("features", list(dict.fromkeys(word for one in conf.nodes for word in one.features)))
+    nodes = np.zeros(len(names), dtype=NODE_DTYPE)
+    first = 0
+    for one in conf.nodes:
+        part = nodes[first : first + one.count]
+        part["cores"], part["memory_mib"], part["gpus"], part["weight"] = (
+            one.cores,
+            one.memory_mib,
+            one.gpus,
+            one.weight,
+        )
+        part["features"] = _bits(features.index(word) for word in one.features)
+        first += one.count
+    partitions, partition_nodes = _partitions(conf, place)
+    reservations = [one for one in conf.downtimes if one.kind == "reservation"]
+    outages = [
+        (node, *one.span_s, one.kind == "drain")
+        for one in conf.downtimes
+        if one.kind != "reservation"
+        for node in np.flatnonzero(_node_mask(one.nodes, place, f"{one.kind} of {one.start}"))
+    ]
+    qos_names = _limited("QOS", list(conf.qos))
+    default = [number for number, one in enumerate(conf.partitions.values()) if one.is_default]
+    return SiteRules(
+        nodes=nodes,
+        node_names=tuple(names),
+        partitions=partitions,
+        partition_names=tuple(_limited("partitions", list(conf.partitions))) or ("all",),
+        partition_nodes=partition_nodes,
+        default_partition=default[0] if default else 0,
+        feature_names=tuple(features),
+        reservations=np.array([one.span_s for one in reservations], dtype=RESERVATION_DTYPE),
+        reservation_nodes=np.array(
+            [_node_mask(one.nodes, place, f"reservation of {one.start}") for one in reservations], dtype=np.bool_
+        ).reshape(len(reservations), len(names)),
+        outages=np.array(sorted(outages, key=lambda row: (row[1], row[0])), dtype=OUTAGE_DTYPE),
+        qos=_qos(conf, qos_names),
+        qos_names=tuple(qos_names),
+        accounts=_accounts(conf.accounts),
+        account_names=tuple(conf.accounts),
+        scheduler=scheduler_parameters(conf.scheduler),
+        weights=priority_weights(conf.scheduler),
+        over_time_limit_s=_minutes(conf.scheduler, "OverTimeLimit", 0.0),
+        counts_memory=conf.counts_memory,
+    )
+
+
+def _limited(what: str, names: list[str]) -> list[str]:
+    if len(names) > MOST_NAMES:
+        raise PlatformError(f"has {len(names):,} {what}, expected at most {MOST_NAMES}")
+    return names
+
+
+def _bits(places: Any) -> int:
+    return sum(1 << place for place in set(places))
+
+
+def _node_mask(listed: str, place: Mapping[str, int], where: str) -> NDArray[np.bool_]:
+    """Return which nodes a list names; nodes that no NodeName describes are left out, an empty list is all."""
+    mask = np.full(len(place), not listed)
+    named = node_names(listed)
+    known = [place[name] for name in named if name in place]
+    if named and not known:
+        raise PlatformError(f"{where} names no node of the machine, but {named[0]!r}; {suggest(named[0], place)}")
+    mask[known] = True
+    return mask
+
+
+def _partitions(conf: SiteConf, place: Mapping[str, int]) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
+    if not conf.partitions:
+        whole = np.zeros(1, dtype=PARTITION_DTYPE)
+        whole["tier"] = whole["job_factor"] = 1
+        whole["max_time_s"] = whole["default_time_s"] = np.inf
+        whole["max_nodes"] = UNLIMITED
+        return whole, np.ones((1, len(place)), dtype=np.bool_)
+    table = np.zeros(len(conf.partitions), dtype=PARTITION_DTYPE)
+    usual = conf.scheduler.get("PreemptMode", "")
+    for row, (name, one) in zip(table, conf.partitions.items(), strict=True):
+        row["tier"], row["job_factor"] = one.tier, one.priority
+        row["max_time_s"] = np.inf if one.max_time_s is None else one.max_time_s
+        row["default_time_s"] = np.inf if one.default_time_s is None else one.default_time_s
+        row["min_nodes"] = one.min_nodes
+        row["max_nodes"] = UNLIMITED if one.max_nodes is None else one.max_nodes
+        row["is_exclusive"], row["grace_s"] = one.is_exclusive, one.grace_s
+        is_by_partition = "partition_prio" in conf.scheduler.get("PreemptType", "").lower()
+        row["preempt_mode"] = _mode(one.preempt_mode or usual, f"partition {name}") if is_by_partition else 0
+    masks = [_node_mask(one.nodes, place, f"partition {name}") for name, one in conf.partitions.items()]
+    return table, np.array(masks, dtype=np.bool_)
+
+
+def _mode(text: str, where: str) -> PreemptMode:
+    """Return a PreemptMode; GANG only says how suspended jobs share time."""
+    words = [word for word in text.upper().split(",") if word not in ("", "GANG", "WITHIN", "CLUSTER")]
+    if not words:
+        return PreemptMode.OFF
+    if words[0] not in PreemptMode.__members__:
+        raise PlatformError(f"{where} has PreemptMode {words[0]!r}; {suggest(words[0], PreemptMode.__members__)}")
+    return PreemptMode[words[0]]
+
+
+def scheduler_parameters(scheduler: Mapping[str, str]) -> SchedulerParameters:
+    """Return when and how a site schedules; keys that no simulation follows are left out (`ignored_parameters`).
+
+    Parameters
+    ----------
+    scheduler
+        Keys of ``slurm.conf`` with their texts.
+
+    Raises
+    ------
+    PlatformError
+        If a value is no number.
+    """
+    found: dict[str, Any] = {}
+    for key, text in _parameter_words(scheduler):
+        if key in _FLAGS:
+            found[key] = True
+        elif key in _PARAMETERS:
+            name, unit = _PARAMETERS[key]
+            try:
+                number = int_of(text)
+            except ValueError:
+                raise PlatformError(f"SchedulerParameters has {key}={text[:40]!r}, expected a whole number") from None
+            if number < 0:  # Slurm's way to say never
+                number = 2**31 - 1
+            found[name] = number * unit
+    return SchedulerParameters(**found)
+
+
+def ignored_parameters(scheduler: Mapping[str, str]) -> list[str]:
+    """Return the keys of SchedulerParameters that no simulation follows."""
+    return [key for key, _ in _parameter_words(scheduler) if key not in _FLAGS and key not in _PARAMETERS]
+
+
+def _parameter_words(scheduler: Mapping[str, str]) -> list[tuple[str, str]]:
+    words = re.split(r"[,\s]+", scheduler.get("SchedulerParameters", ""))
+    pairs = [word.partition("=")[::2] for word in words if word]
+    return [(key.strip().lower(), text.strip()) for key, text in pairs]
+
+
+def priority_weights(scheduler: Mapping[str, str]) -> PriorityWeights:
+    """Return the multifactor priority of a site.
+
+    Raises
+    ------
+    PlatformError
+        If a value is no number.
+    """
+    flags = [word.strip().upper() for word in scheduler.get("PriorityFlags", "").split(",")]
+
+    def weight(key: str) -> int:
+        text = scheduler.get(f"PriorityWeight{key}", "0")
+        try:
+            return int_of(text)
+        except ValueError:
+            raise PlatformError(f"PriorityWeight{key} is {text[:40]!r}, expected a whole number") from None
+
+    return PriorityWeights(
+        age=weight("Age"),
+        max_age_s=_minutes(scheduler, "PriorityMaxAge", 7 * 86400.0),
+        fairshare=weight("Fairshare"),
+        is_fair_tree="NO_FAIR_TREE" not in flags,
+        half_life_s=_minutes(scheduler, "PriorityDecayHalfLife", 7 * 86400.0),
+        calc_period_s=_minutes(scheduler, "PriorityCalcPeriod", 300.0),
+        job_size=weight("JobSize"),
+        favor_small=scheduler.get("PriorityFavorSmall", "NO").upper() == "YES",
+        is_relative_to_time="SMALL_RELATIVE_TO_TIME" in flags,
+        partition=weight("Partition"),
+        qos=weight("QOS"),
+        is_basic=scheduler.get("PriorityType", "").lower().endswith("basic"),
+    )
+
+
+def _minutes(scheduler: Mapping[str, str], key: str, default_s: float) -> float:
+    text = scheduler.get(key)
+    if text is None:
+        return default_s
+    try:
+        return float(minutes_s(text))
+    except ValueError:
+        raise PlatformError(f"{key} is {text[:40]!r}, expected minutes or days-hours:minutes:seconds") from None
+
+
+def _count(row: Mapping[str, str], where: str, *keys: str) -> int:
+    """Return the first of several columns that is set, `UNLIMITED` if none is."""
+    for key in keys:
+        text = row.get(key, "")
+        if text:
+            try:
+                return int_of(text)
+            except ValueError:
+                raise PlatformError(f"{where} has {key} {text[:40]!r}, expected a whole number") from None
+    return UNLIMITED
+
+
+def _cores(row: Mapping[str, str], where: str, *keys: str) -> int:
+    """Return the CPUs in the first of several lists of resources that limits them, `UNLIMITED` if none does."""
+    for key in keys:
+        try:
+            found = resource(row.get(key, ""), "cpu")
+        except ValueError:
+            raise PlatformError(f"{where} has {key} {row[key][:40]!r}, expected for instance cpu=64") from None
+        if np.isfinite(found):
+            return int(found)
+    return UNLIMITED
+
+
+def _qos(conf: SiteConf, names: Sequence[str]) -> NDArray[np.void]:
+    """Return the QOS; the columns are those of ``sacctmgr show qos -P``."""
+    table = np.zeros(len(names), dtype=QOS_DTYPE)
+    usual = conf.scheduler.get("PreemptMode", "")
+    for place, (name, row) in enumerate(conf.qos.items()):
+        where = f"QOS {name}"
+        others = [word for word in row.get("Preempt", "").split(",") if word in names]
+        mode = row.get("PreemptMode", "cluster")
+        try:
+            max_s, grace_s = duration_s(row.get("MaxWall", "")), duration_s(row.get("GraceTime", ""))
+        except ValueError as error:
+            raise PlatformError(f"{where}: {error}") from None
+        table[place] = (
+            max(_count(row, where, "Priority"), 0),
+            _bits(map(list(names).index, others)),
+            _mode(usual if mode.lower() == "cluster" else mode, where),
+            0.0 if np.isnan(grace_s) else grace_s,
+            np.inf if np.isnan(max_s) else max_s,
+            _cores(row, where, "GrpTRES"),
+            _count(row, where, "GrpJobs"),
+            _cores(row, where, "MaxTRESPU", "MaxTRESPerUser"),
+            _count(row, where, "MaxJobsPU", "MaxJobsPerUser"),
+            _count(row, where, "MaxSubmitPU", "MaxSubmitJobsPerUser", "MaxSubmitJobsPU"),
+        )
+    return table
+
+
+def _accounts(accounts: Mapping[str, Mapping[str, str]]) -> NDArray[np.void]:
+    """Return the accounts; the columns are those of ``sacctmgr show assoc -P``."""
+    names = list(accounts)
+    table = np.zeros(len(names), dtype=ACCOUNT_DTYPE)
+    for place, (name, row) in enumerate(accounts.items()):
+        where = f"account {name}"
+        parent = row.get("ParentName", row.get("Par Name", ""))
+        share = row.get("Share", "1")
+        try:
+            shares = 1 if share in ("", "parent") else int(float_of(share))
+        except ValueError:
+            raise PlatformError(f"{where} has Share {share[:40]!r}, expected a whole number") from None
+        table[place] = (
+            names.index(parent) if parent in names and parent != name else -1,
+            shares,
+            _cores(row, where, "GrpTRES"),
+            _count(row, where, "GrpJobs"),
+            _cores(row, where, "MaxTRES"),
+            _count(row, where, "MaxJobs"),
+        )
+    return table

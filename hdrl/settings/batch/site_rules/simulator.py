@@ -1,0 +1,515 @@
+"""The simulator `site`: jobs on a machine with the rules of a site, in compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.errors import SimulationError, WorkloadError
+from hdrl.compiled.cache import compile_once
+from hdrl.compiled.fields import grown, new_arrays
+from hdrl.compiled.lend import Lent
+from hdrl.settings.batch.kernel import codes as kernel_codes
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.simulation.trace import (
+    ENERGY_DTYPE,
+    MACHINE_STATE_DTYPE,
+    PSTATE_CHANGE_DTYPE,
+    RECORD_DTYPE,
+    OverUtilization,
+    Trace,
+)
+from hdrl.settings.batch.site_rules import codes
+from hdrl.settings.batch.site_rules.kernel import events
+from hdrl.settings.batch.site_rules.kernel import state as arrays
+from hdrl.settings.batch.site_rules.kernel.jit import CACHE_FOLDER
+from hdrl.settings.batch.site_rules.kernel.state import YEAR_S, SiteState
+from hdrl.settings.batch.site_rules.model import (
+    NODE_DTYPE,
+    PARTITION_DTYPE,
+    UNLIMITED,
+    PreemptMode,
+    SiteJobs,
+    SiteRules,
+    undemanding_jobs,
+)
+from hdrl.settings.batch.workload.model import NO_WALLTIME, StepKind, Workload
+
+DATES_PER_CALL = 50_000
+"""Dates between two looks at the world outside (progress, Ctrl-C): some 100 ms."""
+
+Progress = Callable[[int, int], None]
+
+_DISCIPLINES = {
+    kernel_codes.NO_BACKFILLING: codes.NOTHING,
+    kernel_codes.EASY_FCFS: codes.EASY,
+    kernel_codes.EASY_SJBF: codes.EASY,
+    kernel_codes.EASY_PRIORITY: codes.EASY,
+    kernel_codes.CONSERVATIVE: codes.CONSERVATIVE,
+    codes.SLURM_CYCLE: codes.SLURM,
+}
+"""Discipline of each kind of backfilling."""
+
+_KEYS = frozenset({*range(kernel_codes.JOB_FIRST, kernel_codes.JOB_GIVEN), codes.MULTIFACTOR})
+"""The job keys that this simulator has: no random ones, and no indices."""
+
+
+def plain_rules(platform: Platform) -> SiteRules:
+    """Return the rules of a machine that has none: one partition of all nodes, Slurm's defaults."""
+    n_nodes = platform.n_nodes
+    nodes = np.zeros(n_nodes, NODE_DTYPE)
+    nodes["cores"], nodes["memory_mib"], nodes["weight"] = _cores_of_nodes(platform), platform.memory_mib, 1
+    partitions = np.zeros(1, PARTITION_DTYPE)
+    partitions["tier"], partitions["job_factor"], partitions["max_nodes"] = 1, 1, UNLIMITED
+    partitions["max_time_s"], partitions["default_time_s"] = np.inf, np.inf
+    return SiteRules(
+        nodes=nodes,
+        node_names=tuple(f"n{i}" for i in range(1, n_nodes + 1)),
+        partitions=partitions,
+        partition_names=("all",),
+        partition_nodes=np.ones((1, n_nodes), np.bool_),
+        counts_memory=True,
+    )
+
+
+def plain_jobs(workload: Workload) -> SiteJobs:
+    """Return what jobs ask of a site that say nothing of it."""
+    jobs = undemanding_jobs(workload.n_jobs)
+    jobs["user"] = workload.jobs["user"]
+    if workload.nodes is not None:
+        jobs["nodes"] = workload.nodes
+    return SiteJobs(jobs=jobs)
+
+
+def _cores_of_nodes(platform: Platform) -> NDArray[np.int32]:
+    first = platform.first_core_of_processor[platform.first_processor_of_node]
+    return np.diff(first)
+
+
+def _as_bits(rows: NDArray[np.bool_], n_nodes: int) -> NDArray[np.uint64]:
+    """Return flags of nodes as rows of words of 64 bits."""
+    n_words = max(1, -(-n_nodes // 64))
+    padded = np.zeros((len(rows), n_words * 64), np.uint8)
+    padded[:, :n_nodes] = rows
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+
+
+def run_times_s(platform: Platform, workload: Workload) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Return how long each job runs if nothing ends it, and its return code.
+
+    Raises
+    ------
+    SimulationError
+        If jobs compute, and the nodes are not all equally fast, or jobs slow each other down.
+    """
+    steps, jobs = workload.steps, workload.jobs
+    computes = np.isin(steps["kind"], (StepKind.COMPUTE, StepKind.COMPUTE_TOTAL))
+    speed = platform.speed_flops[:, 0]
+    if computes.any() and len(speed) and np.any(speed != speed[0]):
+        raise SimulationError(f"platform {platform.name!r}: 'site' simulates jobs that compute on equal cores only")
+    if computes.any() and np.any(jobs["bandwidth_gbps"] > 0) and platform.rules is not None:
+        raise SimulationError(f"workload {workload.name!r}: 'site' does not simulate contention for memory bandwidth")
+    run_s, return_code = np.zeros(len(jobs)), np.zeros(len(jobs), np.int32)
+    flops = float(speed[0]) if len(speed) else 1.0
+    for profile in np.unique(jobs["profile"]):
+        mine = jobs["profile"] == profile
+        fixed_s, total_flop = 0.0, 0.0
+        for step in steps[workload.first_step[profile] : workload.first_step[profile + 1]]:
+            if step["kind"] == StepKind.DELAY:
+                fixed_s += float(step["amount"])
+            elif step["kind"] == StepKind.COMPUTE:
+                fixed_s += float(step["amount"]) / flops
+            elif step["kind"] == StepKind.COMPUTE_TOTAL:
+                total_flop += float(step["amount"])
+            if step["return_code"] != 0:
+                return_code[mine] = step["return_code"]
+                break
+        run_s[mine] = fixed_s + total_flop / flops / jobs["cores"][mine]
+    return run_s, return_code
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """A platform and a workload with what the site adds, complete."""
+
+    platform: Platform
+    workload: Workload
+    rules: SiteRules
+    asked: SiteJobs
+
+
+def _inputs(platform: Platform, workload: Workload) -> _Inputs:
+    rules = plain_rules(platform) if platform.site is None else platform.site
+    return _Inputs(platform, workload, rules, plain_jobs(workload) if workload.site is None else workload.site)
+
+
+def _check(inputs: _Inputs) -> None:
+    """Refuse what is not simulated.
+
+    Raises
+    ------
+    SimulationError, WorkloadError
+        If a site or a job has something that this simulator does not know.
+    """
+    rules, asked = inputs.rules, inputs.asked
+    if not np.array_equal(rules.nodes["cores"], _cores_of_nodes(inputs.platform)):
+        raise SimulationError(f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores")
+    if np.any(rules.partitions["preempt_mode"] != PreemptMode.OFF) or np.any(rules.qos["preempts"] != 0):
+        raise SimulationError("'site' does not simulate preemption yet")
+    if np.any(rules.outages["is_drain"] == 0):
+        raise SimulationError("'site' does not simulate failures of nodes yet, only drains")
+    if rules.weights.fairshare:
+        raise SimulationError("'site' does not compute fair share yet (PriorityWeightFairshare)")
+    if np.any(asked.jobs["het_group"] >= 0):
+        raise SimulationError("'site' does not simulate heterogeneous jobs yet")
+
+
+def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
+    """Return the arrays of a simulation that is about to begin."""
+    rules, asked, jobs = inputs.rules, inputs.asked, inputs.workload.jobs
+    n_nodes, n_jobs = len(rules.nodes), len(jobs)
+    given: dict[str, NDArray[Any]] = {}
+    given["settings"] = settings = _settings(inputs, key, backfilling)
+    given["nodes"] = nodes = np.zeros(n_nodes, arrays.NODE_DTYPE)
+    for name in ("cores", "gpus", "memory_mib", "weight"):
+        nodes[name] = rules.nodes[name]
+    nodes["first_core"] = inputs.platform.first_core_of_processor[inputs.platform.first_processor_of_node[:-1]]
+    for partition, of_nodes in enumerate(rules.partition_nodes):
+        nodes["partitions"] |= of_nodes.astype(np.uint64) << np.uint64(partition)
+    for name, column in (("free", "cores"), ("free_mib", "memory_mib"), ("free_gpus", "gpus")):
+        given[name] = rules.nodes[column].astype(np.float64 if column == "memory_mib" else np.int32)
+        given[name.replace("free", "all") if name != "free" else "all_free"] = given[name].copy()
+    given["partitions"] = _partitions(rules)
+    given["partition_nodes"] = _as_bits(rules.partition_nodes, n_nodes)
+    given["reservation_nodes"] = _as_bits(rules.reservation_nodes.reshape(-1, n_nodes), n_nodes)
+    given["open_nodes"] = _as_bits(np.ones((1, n_nodes), np.bool_), n_nodes)[0]
+    for name, dtype in (("reservations", arrays.RESERVATION_DTYPE), ("outages", arrays.OUTAGE_DTYPE)):
+        given[name] = getattr(rules, name).astype(dtype)
+        for column in ("start_s", "end_s"):
+            given[name][column] -= asked.origin_s
+    given["core_owner"] = np.full(inputs.platform.n_cores, -1, np.int32)
+    given |= _limits(rules)
+    given |= _jobs(inputs, settings[0])
+    sizes = {"one": 1, "n_nodes": n_nodes, "n_words": given["open_nodes"].shape[0], "n_jobs": n_jobs}
+    sizes |= {"n_cores": inputs.platform.n_cores, "n_partitions": len(rules.partitions), "n_dropped": n_jobs + 1}
+    for size, name in (("n_features", "feature_nodes"), ("n_entries", "entries"), ("n_arrays", "arrays")):
+        sizes[size] = len(given[name])
+    for name in ("reservations", "outages", "dependencies", "qos", "accounts", "qos_users", "account_users"):
+        sizes[f"n_{name}"] = len(given[name])
+    n_planned = sizes["n_entries"]
+    if settings[0]["discipline"] == codes.SLURM and settings[0]["bf_max_job_test"] > 0:
+        n_planned = min(n_planned, int(settings[0]["bf_max_job_test"]))
+    elif settings[0]["discipline"] == codes.EASY:
+        n_planned = min(n_planned, len(rules.partitions))
+    sizes["n_segments"] = 2 * n_planned + 2
+    sizes["n_users"] = int(max(given["jobs"]["user"].max(initial=-1) + 1, 1))
+    margin = inputs.platform.n_cores + 64
+    sizes["n_dates"] = 3 * n_jobs + 2 * (len(rules.reservations) + len(rules.outages) + len(asked.dependencies)) + margin
+    sizes["n_pair_log"] = sizes["n_core_log"] = 2 * n_jobs + margin
+    sizes["n_log"] = 2 * n_jobs + 2 * margin
+    scalars = np.zeros(1, arrays.SCALARS_DTYPE)
+    scalars["first_submit_s"] = jobs["submit_s"].min() if n_jobs else 0.0
+    return new_arrays(SiteState, sizes, given | {"scalars": scalars})
+
+
+def _settings(inputs: _Inputs, key: int, backfilling: int) -> NDArray[np.void]:
+    """Return the settings of a simulation."""
+    rules = inputs.rules
+    s = np.zeros(1, arrays.SETTINGS_DTYPE)
+    discipline = _DISCIPLINES[backfilling]
+    s["discipline"], s["key"], s["order_key"] = discipline, key, backfilling
+    if key == codes.MULTIFACTOR and rules.weights.is_basic:
+        s["key"] = kernel_codes.JOB_FIRST
+    s["n_nodes"], s["n_partitions"] = len(rules.nodes), len(rules.partitions)
+    s["n_words"], s["n_cores"] = max(1, -(-len(rules.nodes) // 64)), inputs.platform.n_cores
+    s["counts_memory"] = rules.counts_memory and bool(np.any(inputs.workload.jobs["memory_mib"] > 0))
+    names = arrays.SETTINGS_DTYPE.names or ()
+    for one in (rules.scheduler, rules.weights):
+        for name in one.__dataclass_fields__:
+            if name in names:
+                s[name] = getattr(one, name)
+    s["kill_wait_s"], s["over_time_limit_s"] = rules.kill_wait_s, rules.over_time_limit_s
+    if discipline != codes.SLURM:  # they plan exactly
+        s["bf_resolution_s"], s["bf_window_s"], s["bf_max_job_test"] = 0.0, np.inf, 0
+        s["bf_max_job_user"], s["bf_max_job_part"], s["partition_job_depth"] = 0, 0, 0
+        s["max_reserve_part"] = 1 if discipline == codes.EASY else 0
+    return s
+
+
+def _partitions(rules: SiteRules) -> NDArray[np.void]:
+    rows = np.zeros(len(rules.partitions), arrays.PARTITION_DTYPE)
+    for name in ("tier", "max_time_s", "min_nodes", "max_nodes", "is_exclusive"):
+        rows[name] = rules.partitions[name]
+    largest = rules.partitions["job_factor"].max(initial=0)
+    rows["factor"] = rules.partitions["job_factor"] / largest if largest > 0 else 0.0
+    rows["free_cores"] = rules.partition_nodes @ rules.nodes["cores"].astype(np.int64)
+    return rows
+
+
+def _limits(rules: SiteRules) -> dict[str, NDArray[Any]]:
+    """Return the limits of QOS and accounts."""
+    qos, accounts = np.zeros(len(rules.qos), arrays.LIMIT_DTYPE), np.zeros(len(rules.accounts), arrays.LIMIT_DTYPE)
+    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs"):
+        qos[name], accounts[name] = rules.qos[name], rules.accounts[name]
+    qos["user_submitted"], accounts["user_submitted"] = rules.qos["user_submitted"], UNLIMITED
+    largest = rules.qos["priority"].max(initial=0)
+    qos["factor"] = rules.qos["priority"] / largest if largest > 0 else 0.0
+    qos["parent"], accounts["parent"] = UNLIMITED, rules.accounts["parent"]
+    return {"qos": qos, "accounts": accounts}
+
+
+def _numbered(first: NDArray[np.int32], second: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
+    """Number pairs of numbers; return the number of each row, and how many there are."""
+    if not len(first):
+        return np.zeros(0, np.int32), 0
+    pairs, number = np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)
+    return number.reshape(-1).astype(np.int32), len(pairs)
+
+
+def _jobs(inputs: _Inputs, settings: np.void) -> dict[str, NDArray[Any]]:
+    """Return the jobs and all that is numbered by them."""
+    workload, rules, asked = inputs.workload, inputs.rules, inputs.asked.jobs
+    jobs, n_jobs = workload.jobs, workload.n_jobs
+    rows = np.zeros(n_jobs, arrays.JOB_DTYPE)
+    for name in ("submit_s", "requested_time_s", "memory_mib", "bandwidth_gbps"):
+        rows[name] = jobs[name]
+    rows["n_requested"] = jobs["cores"]
+    for name in (
+        *("nodes", "is_exclusive", "gpus", "begin_s", "held_until_s", "cancelled_s", "nice", "qos", "account", "user"),
+        *("array", "site_factor"),
+    ):
+        rows[name] = asked[name]
+    rows["run_s"], rows["return_code"] = run_times_s(inputs.platform, workload)
+    has_limit = jobs["walltime_s"] != NO_WALLTIME
+    rows["walltime_s"] = np.where(has_limit, jobs["walltime_s"], np.inf)
+    limit_s = np.where(has_limit, jobs["walltime_s"], jobs["requested_time_s"])
+    limit_s = np.where(limit_s > 0, np.minimum(limit_s, YEAR_S), YEAR_S)
+    rows["limit_s"] = np.ceil(limit_s / 60.0) * 60.0 if settings["discipline"] == codes.SLURM else limit_s
+    rank = np.empty(n_jobs, np.int64)
+    rank[workload.submission_order()] = np.arange(n_jobs)
+    rows["rank"] = rank
+    for name in ("start_s", "ended_s", "due_s", "eligible_s"):
+        rows[name] = -1.0
+    features, rows["features"] = _feature_nodes(rules, asked["features"])
+    qos_user, n_qos_users = _numbered(asked["qos"], asked["user"])
+    account_user, n_account_users = _numbered(asked["account"], asked["user"])
+    rows["qos_user"], rows["account_user"] = qos_user, account_user
+    entries = _entries(inputs, rows)
+    dependencies = inputs.asked.dependencies.astype(arrays.DEPENDENCY_DTYPE)
+    rows["first_dependency"] = np.searchsorted(dependencies["job"], np.arange(n_jobs))
+    rows["n_dependencies"] = np.bincount(dependencies["job"], minlength=n_jobs)[:n_jobs]
+    by_other = np.argsort(dependencies["on"], kind="stable")
+    rows["first_dependent"] = np.searchsorted(dependencies["on"][by_other], np.arange(n_jobs))
+    rows["n_dependents"] = np.bincount(dependencies["on"], minlength=n_jobs)[:n_jobs]
+    return {
+        "jobs": rows,
+        "entries": entries,
+        "feature_nodes": features,
+        "dependencies": dependencies,
+        "dependents": dependencies["job"][by_other].astype(np.int32),
+        "arrays": _arrays_of_jobs(rows, asked),
+        "qos_users": np.zeros(n_qos_users, arrays.USE_DTYPE),
+        "account_users": np.zeros(n_account_users, arrays.USE_DTYPE),
+    }
+
+
+def _feature_nodes(rules: SiteRules, asked: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Return the nodes that have all of each set of features that jobs ask for, and which set each job asks for."""
+    wanted, number = np.unique(np.append(asked, np.uint64(0)), return_inverse=True)
+    has_all = (rules.nodes["features"][None, :] & wanted[:, None]) == wanted[:, None]
+    return _as_bits(has_all, len(rules.nodes)), number.reshape(-1)[:-1].astype(np.int32)
+
+
+def _entries(inputs: _Inputs, rows: NDArray[np.void]) -> NDArray[np.void]:
+    """Return a row per job and partition that it may run in.
+
+    Raises
+    ------
+    WorkloadError
+        If a job fits into none of its partitions even when they are empty.
+    """
+    rules, asked = inputs.rules, inputs.asked.jobs
+    chosen = np.where(asked["partitions"] == 0, np.uint64(1) << np.uint64(rules.default_partition), asked["partitions"])
+    bits = (chosen[:, None] >> np.arange(len(rules.partitions), dtype=np.uint64)) & np.uint64(1)
+    job, partition = np.nonzero(bits)
+    for number in np.unique(partition):
+        mine = job[partition == number]
+        cores = rules.nodes["cores"][rules.partition_nodes[number]]
+        too_large = mine[rows["n_requested"][mine] > cores.sum()]
+        if len(too_large):
+            name, needed = inputs.workload.job_ids[too_large[0]], rows["n_requested"][too_large[0]]
+            where = rules.partition_names[number]
+            raise WorkloadError(f"job {name!r} needs {needed} cores; partition {where!r} has {cores.sum()}")
+    entries = np.zeros(len(job), arrays.ENTRY_DTYPE)
+    entries["job"], entries["partition"] = job, partition
+    rows["first_entry"] = np.searchsorted(job, np.arange(len(rows)))
+    rows["n_entries"] = np.bincount(job, minlength=len(rows))[: len(rows)]
+    return entries
+
+
+def _arrays_of_jobs(rows: NDArray[np.void], asked: NDArray[np.void]) -> NDArray[np.void]:
+    """Return the arrays of jobs, and chain their tasks."""
+    rows["next_task"] = UNLIMITED
+    tasks = np.flatnonzero(rows["array"] >= 0)
+    found = np.zeros(int(rows["array"].max(initial=-1)) + 1, arrays.ARRAY_DTYPE)
+    found["first_task"], found["limit"] = UNLIMITED, UNLIMITED
+    tasks = tasks[np.argsort(rows["array"][tasks], kind="stable")]
+    is_first = np.diff(rows["array"][tasks], prepend=-1) != 0
+    found["first_task"][rows["array"][tasks[is_first]]] = tasks[is_first]
+    found["limit"][rows["array"][tasks]] = asked["array_limit"][tasks]
+    same = ~is_first[1:]
+    rows["next_task"][tasks[:-1][same]] = tasks[1:][same]
+    return found
+
+
+class SiteSimulator:
+    """One simulation on a machine with the rules of a site.
+
+    Parameters
+    ----------
+    platform
+        The machine; without rules of a site it has one partition of all nodes.
+    workload
+        The jobs.
+
+    Raises
+    ------
+    SimulationError
+        If the site has something that this simulator does not know; the message names it.
+    WorkloadError
+        If a job fits into none of its partitions.
+    """
+
+    def __init__(self, platform: Platform, workload: Workload) -> None:
+        workload.check_simulated()
+        self.workload = workload
+        self._inputs = _inputs(platform, workload)
+        _check(self._inputs)
+        self._state: SiteState | None = None
+
+    def run_pair(
+        self, job_key: int, core_key: int, backfilling: int = kernel_codes.NO_BACKFILLING, *, progress: Progress | None = None
+    ) -> None:
+        """Simulate from date 0 to the end under a priority.
+
+        Parameters
+        ----------
+        job_key
+            Its number in `kernel.codes`, or ``MULTIFACTOR`` of `site_rules.codes`.
+        core_key
+            Without meaning: nodes are chosen as Slurm does.
+        backfilling
+            Its number in `kernel.codes`, or ``SLURM_CYCLE`` of `site_rules.codes`.
+        progress
+            Called with the numbers of finished and of all jobs, a few times a second.
+
+        Raises
+        ------
+        SimulationError
+            If the simulator does not know the priority, or if jobs wait and nothing will ever happen again.
+        """
+        del core_key
+        if job_key not in _KEYS or backfilling not in _DISCIPLINES:
+            raise SimulationError("'site' simulates 'slurm', 'multifactor' and the priorities of the literature only")
+        state = new_site_state(self._inputs, job_key, backfilling)
+        margin = int(state.settings["n_cores"][0]) + 64 + len(state.dependencies)
+        status = codes.PAUSED
+        while status != codes.ENDED:
+            status = events.advance(Lent(state), DATES_PER_CALL)
+            if status == codes.GROW:
+                state = grown(state, margin=2 * margin)
+            if progress is not None:
+                progress(int(state.scalars["n_completed"][0]), self.workload.n_jobs)
+        self._state = state
+        stuck = np.flatnonzero(state.jobs["state"] == codes.WAITING)
+        if len(stuck):
+            name = self.workload.job_ids[stuck[0]]
+            raise SimulationError(f"deadlock: {len(stuck)} jobs wait and none can ever start, for instance job {name!r}")
+
+    @property
+    def trace(self) -> Trace:
+        """What has happened.
+
+        Raises
+        ------
+        SimulationError
+            If nothing has been simulated yet.
+        """
+        if self._state is None:
+            raise SimulationError("nothing has been simulated yet")
+        return _trace(self._inputs, self._state)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+
+def _records(state: SiteState) -> tuple[NDArray[np.void], NDArray[np.int32]]:
+    """Return what became of each job, and the cores of all, ascending within each job."""
+    jobs = state.jobs
+    records = np.zeros(len(jobs), RECORD_DTYPE)
+    records["state"], records["return_code"] = jobs["state"], jobs["return_code"]
+    records["start_s"], records["energy_j"] = jobs["start_s"], -1.0
+    has_ended = (jobs["start_s"] >= 0) & (jobs["ended_s"] >= 0)
+    records["run_s"] = np.where(has_ended, np.maximum(jobs["length_s"], 1e-5), -1.0)
+    records["n_cores"] = jobs["n_cores"]
+    records["first_core"] = np.cumsum(jobs["n_cores"]) - jobs["n_cores"]
+    n_cores = int(jobs["n_cores"].sum())
+    owner = np.repeat(np.arange(len(jobs)), jobs["n_cores"])
+    place = np.arange(n_cores) - records["first_core"][owner] + jobs["first_core"][owner]
+    cores = state.allocated[place]
+    return records, cores[np.lexsort((cores, owner))]
+
+
+def _trace(inputs: _Inputs, state: SiteState) -> Trace:
+    s = state.scalars[0]
+    records, cores = _records(state)
+    log = state.machine_log[: int(s["n_machine_log"])]
+    machine_states = np.zeros(len(log), MACHINE_STATE_DTYPE)
+    machine_states["time_s"], machine_states["computing"] = log["time_s"], log["computing"]
+    machine_states["idle"] = inputs.platform.n_cores - log["computing"]
+    none = np.zeros(0)
+    return Trace(
+        platform=inputs.platform,
+        workload=inputs.workload,
+        records=records,
+        completion_order=state.completed[: int(s["n_completed"])].copy(),
+        allocated_cores=cores,
+        machine_states=machine_states,
+        pstate_changes=np.zeros(0, PSTATE_CHANGE_DTYPE),
+        pstate_cores=np.zeros(0, np.int32),
+        energy=np.zeros(0, ENERGY_DTYPE),
+        overutilization=OverUtilization(none, none, np.zeros(0, np.int32), none, none),
+        consumed_j=0.0,
+        end_s=float(s["message_s"]),
+        n_decisions=int(s["n_passes"] + s["n_cycles"]),
+        n_grouped_switches=0,
+        n_machine_switches=0,
+        time_in_state_s={"computing": float(s["time_computing_s"]), "idle": float(s["time_idle_s"])},
+        info={"simulator": "site", "n_passes": int(s["n_passes"]), "n_cycles": int(s["n_cycles"])},
+    )
+
+
+def site_simulator(
+    platform: Platform, workload: Workload, *, compatibility: str | None = None, **others: Any
+) -> SiteSimulator:
+    """Return the simulator `site`; it needs no files, and accounts for no energy.
+
+    Raises
+    ------
+    SimulationError
+        If it is to behave like another system.
+    """
+    del others
+    if compatibility is not None:
+        raise SimulationError(f"'site' has no compatibility mode {compatibility!r}")
+    return SiteSimulator(platform, workload)
+
+
+def warm_up(message: Callable[[str], None] | None = None) -> None:
+    """Compile the simulator if it has never been compiled here; later processes load it from the cache."""
+    text = "compiling the simulator of sites (the first time only, about ten seconds)"
+    compile_once(CACHE_FOLDER, "compiled", text, lambda: events.advance(Lent(arrays.smallest_state()), 1), message)

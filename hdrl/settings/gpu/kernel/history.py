@@ -1,0 +1,182 @@
+"""What has been seen of jobs that have ended, and what it says of the others: distributions of times by groups of jobs.
+
+A job belongs to a group at each level, from all jobs to those of the same user and name. Each group has a histogram of
+how long its jobs took alone on the fastest type, which forgets by each job that ends. A group with few of them leans on
+the next coarser one, in which it is. What a job that has run for a while has left follows from the part of its
+histogram that lies beyond.
+
+Only jobs that have ended count. All sums have a fixed order, and logarithms and powers are those of
+`hdrl.compiled.elementary32`: the same bytes everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hdrl.compiled.elementary32 import exp, log
+from hdrl.compiled.jit import jit
+from hdrl.settings.gpu.kernel import codes, state
+from hdrl.settings.gpu.kernel.state import (
+    LAST_LOG,
+    LAST_TWO,
+    LOG_BEFORE,
+    LOG_GITTINS,
+    LOG_MEAN,
+    LOG_WHOLE,
+    MEAN_LOG,
+    N_BUCKETS,
+    N_SEEN,
+    SEEN,
+    SUM_OF_LOGS,
+)
+
+STALE = 8
+"""A waiting job is predicted anew after so many ends."""
+
+LEAST_SHARE, LEAST_LEFT_S = 0.02, 1.0
+"""Of the bucket in which a job is so much counts at least, and so long it has left."""
+
+MIDDLE = math.sqrt(math.sqrt(0.5))
+"""The middle of a bucket, as a share of its end."""
+
+_FIRST_LOG = 6.5
+"""The mean logarithm of times before anything has been seen."""
+
+
+@jit
+def add_end(history, groups, memory, ends_s, time_s):
+    """Count a job that has ended in all of its groups.
+
+    Parameters
+    ----------
+    history
+        All groups, shape ``(n_groups, N_OF_GROUP)``.
+    groups
+        Its group at each level, -1 where it has none.
+    memory
+        Of each level what is kept at an end, and the weight of the coarser level, shape ``(n_levels, 2)``.
+    ends_s
+        Where buckets end.
+    time_s
+        How long it took alone on the fastest type.
+    """
+    bucket = 0
+    while bucket < N_BUCKETS - 1 and ends_s[bucket] <= time_s:
+        bucket += 1
+    log_s = np.float64(log(np.float32(max(time_s, LEAST_LEFT_S))))
+    for level in range(len(groups)):
+        g = groups[level]
+        if g < 0:
+            continue
+        for k in range(LAST_LOG):
+            history[g, k] *= memory[level, 0]
+        history[g, bucket] += 1.0
+        history[g, SEEN] += 1.0
+        history[g, SUM_OF_LOGS] += log_s
+        history[g, LOG_BEFORE] = history[g, LAST_LOG]
+        history[g, LAST_LOG] = log_s
+
+
+@jit
+def remember(w, j):
+    """Count a job that has ended."""
+    if len(w.history) > 0:
+        add_end(w.history, w.groups[j], w.level_memory, w.bucket_end_s, w.work[j] / w.best_rate[j])
+
+
+@jit
+def _expect(w, j):
+    """Write the share of jobs like one in each bucket into ``shares``, and what is said of its whole time."""
+    for k in range(N_BUCKETS):
+        w.shares[k] = 1.0 / N_BUCKETS
+    said = w.predicted[j]
+    said[LOG_WHOLE] = said[LAST_TWO] = _FIRST_LOG
+    said[N_SEEN] = 0.0
+    for level in range(w.groups.shape[1]):
+        g = w.groups[j, level]
+        if g < 0:
+            continue
+        weight, seen = w.level_memory[level, 1], w.history[g, SEEN]
+        scale = 1.0 / (seen + weight)
+        for k in range(N_BUCKETS):
+            w.shares[k] = (w.history[g, k] + weight * w.shares[k]) * scale
+        said[LOG_WHOLE] = (w.history[g, SUM_OF_LOGS] + weight * said[LOG_WHOLE]) * scale
+        said[N_SEEN] = seen
+        if seen > 0.0:
+            last, before = w.history[g, LAST_LOG], w.history[g, LOG_BEFORE]
+            said[LAST_TWO] = 0.5 * (last + before) if before > 0.0 else last
+
+
+@jit
+def _predict(w, j, done_s):
+    """Write what is said of a job that has done so much."""
+    _expect(w, j)
+    total, begin_s = 0.0, 0.0
+    for k in range(N_BUCKETS):
+        end_s = w.bucket_end_s[k]
+        if k < N_BUCKETS - 1:
+            if end_s <= done_s:
+                w.shares[k] = 0.0
+            elif begin_s < done_s:
+                w.shares[k] *= max(LEAST_SHARE, (end_s - done_s) / (end_s - begin_s))
+        total += w.shares[k]
+        begin_s = end_s
+    mean_s, mean_log, passed, spent_s, gittins = 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(N_BUCKETS):
+        end_s = w.bucket_end_s[k]
+        share = w.shares[k] / total
+        if share > 0.0:
+            middle_s = MIDDLE * end_s
+            if k == N_BUCKETS - 1:
+                middle_s = max(middle_s, 1.5 * done_s)
+            left_s = max(middle_s - done_s, LEAST_LEFT_S)
+            mean_s += share * left_s
+            mean_log += share * np.float64(log(np.float32(left_s)))
+            passed += share
+            spent_s += share * left_s
+            until_s = max(end_s - done_s, left_s)
+            gittins = max(gittins, passed / (spent_s + max(0.0, 1.0 - passed) * until_s))
+    said = w.predicted[j]
+    said[LOG_GITTINS] = np.float64(log(np.float32(gittins)))
+    said[LOG_MEAN] = np.float64(log(np.float32(mean_s)))
+    said[MEAN_LOG] = mean_log
+
+
+@jit
+def look_at(w, j, done_s):
+    """Predict a job that runs, or one that waits if much has ended since it was predicted.
+
+    Parameters
+    ----------
+    done_s
+        What it has done, in seconds alone on the fastest type.
+    """
+    n_done = w.counts[state.N_DONE]
+    if w.status[j] == codes.RUNNING:
+        _predict(w, j, done_s)
+        w.predicted_at[j] = -1
+    elif w.predicted_at[j] < 0 or n_done - w.predicted_at[j] >= STALE:
+        _predict(w, j, done_s)
+        w.predicted_at[j] = n_done
+
+
+@jit
+def predicted_key(w, j, order, width):
+    """Return the key of a job that has been looked at; smaller is earlier."""
+    said = w.predicted[j]
+    if order == codes.SJF_HISTORY:
+        return said[LOG_WHOLE]
+    if order == codes.QSSF:
+        return _raised(said[LOG_WHOLE]) * width
+    if order == codes.SRTF_HISTORY:
+        return said[MEAN_LOG]
+    if order == codes.SRSF_HISTORY:
+        return _raised(said[MEAN_LOG]) * width
+    return _raised(-said[LOG_GITTINS]) * width
+
+
+@jit
+def _raised(value):
+    return np.float64(exp(np.float32(value)))

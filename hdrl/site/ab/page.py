@@ -1,0 +1,243 @@
+"""What an experiment shows, for people: as text, and as a page in the style of all reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hdrl.base.errors import MissingExtra, OutputError
+from hdrl.base.files import atomic_write, write_json
+from hdrl.figures.numbers import MISSING
+from hdrl.figures.style import below_title, canvas, colour, default_look
+from hdrl.metrics.words import metric_words, number_words
+from hdrl.report.page.charts import chart
+from hdrl.report.page.findings import Findings
+from hdrl.report.page.forest import Axis, Scale, interval
+from hdrl.report.page.page import render
+from hdrl.report.page.parts import Cell, Chart, Column, Panel, Part, Row, Table
+from hdrl.report.page.schedule import Packed
+from hdrl.site.page import text_table
+
+ANSWER, TEXT, PAGE = "ab.json", "ab.txt", "ab.html"
+
+
+def write_analysis(answer: Mapping[str, Any], folder: Path) -> list[str]:
+    """Write an answer as JSON, as text and as a page; return what could not be written.
+
+    Raises
+    ------
+    OutputError
+        If the folder is there already, or cannot be made.
+    """
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ({error.strerror}), expected the name of a new folder") from None
+    write_json(folder / ANSWER, answer)
+    with atomic_write(folder / TEXT) as file:
+        file.write(analysis_text(answer))
+    try:
+        page = analysis_page(answer)
+    except MissingExtra as error:
+        return [f"no page {PAGE}: {error}"]
+    with atomic_write(folder / PAGE) as file:
+        file.write(page)
+    return []
+
+
+def analysis_text(answer: Mapping[str, Any]) -> str:
+    """Return an answer as text."""
+    lines = [answer["verdict"], answer["certainty"], "", *(f"- {note}" for note in answer["notes"])]
+    for table in (_metrics_table(answer), _counts_table(answer)):
+        lines += ["", *text_table(table)]
+    return "\n".join(lines) + "\n"
+
+
+def analysis_page(answer: Mapping[str, Any]) -> str:
+    """Return the page of an answer.
+
+    Raises
+    ------
+    MissingExtra
+        If Jinja2 or matplotlib is not installed.
+    """
+    baseline, candidate = answer["policies"]
+    findings = Findings(
+        f"Is {candidate} better than {baseline} here?", answer["verdict"], answer["certainty"], tuple(answer["notes"])
+    )
+    facts = [
+        ("pairs of blocks", f"{answer['n_pairs']} of {answer['planned_pairs']}"),
+        ("jobs that count", f"{sum(answer['jobs']['counted'].values()):,}"),
+        ("accounting until", answer["seen_until"]),
+        ("difference first shown", answer["first_shown"] or "not yet"),
+    ]
+    results: list[Part] = [_metrics_table(answer, drawn=True)]
+    if picture := _picture(answer):
+        results.append(picture)
+    panels = [
+        Panel("Result", results),
+        Panel("Looks", [_looks_table(answer)]),
+        Panel("Jobs", [_counts_table(answer)]),
+        Panel("Blocks", [_blocks_table(answer)]),
+    ]
+    packed = Packed(())
+    return render(
+        findings,
+        facts,
+        [one for one in panels if any(_rows_of(part) for part in one.parts)],
+        packed.model,
+        packed.packs,
+    )
+
+
+def _rows_of(part: Part) -> Sequence[Row]:
+    return part.rows if isinstance(part, Table) else ()
+
+
+def _number(value: float | None) -> str:
+    return MISSING if value is None else number_words(value)
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    return f"[{_number(low)}, {_number(high)}]"
+
+
+def _metrics_table(answer: Mapping[str, Any], *, drawn: bool = False) -> Table:
+    baseline, candidate = answer["policies"]
+    numbers: Mapping[str, Mapping[str, Any]] = answer["metrics"]
+    finite = [one[end] for one in numbers.values() for end in ("ratio", "low", "high") if one[end]]
+    scale = Scale.over(finite)
+    columns = [
+        Column("pairs"),
+        Column("ratio", help="with the interval that holds at all looks"),
+        *([Column("", scale=Axis(scale, "better", "worse"))] if drawn else []),
+        Column("at most", help="one-sided bound"),
+        Column("p"),
+    ]
+    rows = []
+    for name, one in numbers.items():
+        is_apart = bool(one["low"] and one["high"]) and not one["low"] <= 1 <= one["high"]
+        mark = "" if not is_apart else "good" if one["ratio"] < 1 else "bad"
+        cells = [Cell(f"{one['pairs']}"), Cell(_number(one["ratio"]), aside=_ends(one["low"], one["high"]), mark=mark)]
+        if drawn:
+            ends = (one["low"] or 0.0, math.inf if one["high"] is None else one["high"])
+            is_known = one["ratio"] is not None and math.isfinite(ends[1]) and ends[0] > 0
+            cells.append(
+                Cell(drawing=interval(scale, one["ratio"], *ends, mark=mark, is_learned=False)) if is_known else Cell()
+            )
+        cells += [Cell(_number(one["bound"])), Cell(MISSING if one["p"] is None else f"{one['p']:.2g}")]
+        rows.append(Row(metric_words(name), cells))
+    return Table(f"{candidate} as a multiple of {baseline}", "metric", columns, rows, is_stacked=True)
+
+
+def _looks_table(answer: Mapping[str, Any]) -> Table:
+    columns = [Column("pairs"), Column("ratio"), Column("p")]
+    rows = [
+        Row(
+            one["date"],
+            [
+                Cell(f"{one['pairs']}"),
+                Cell(_number(one["ratio"]), _ends(one["low"], one["high"])),
+                Cell(f"{one['p']:.2g}"),
+            ],
+        )
+        for one in answer["looks"]
+    ]
+    return Table(f"What each look showed of the {metric_words(answer['metric'])}", "date", columns, rows)
+
+
+def _counts_table(answer: Mapping[str, Any]) -> Table:
+    policies = answer["policies"]
+    jobs = answer["jobs"]
+
+    def cells(counts: Mapping[str, int]) -> list[Cell]:
+        return [Cell(f"{sum(counts.values()):,}"), *(Cell(f"{counts.get(name, 0):,}") for name in policies)]
+
+    rows = [Row("jobs that count", cells(jobs["counted"]))]
+    rows += [Row(f"left out: {reason}", cells(counts)) for reason, counts in jobs["left_out"].items()]
+    rows.append(Row("job ids", [Cell(f"{jobs['ids']:,}"), Cell(), Cell()]))
+    for reason, n in answer["rows"]["skipped"].items():
+        rows.append(Row(f"rows skipped: {reason}", [Cell(f"{n:,}"), Cell(), Cell()]))
+    for reason, n in answer["pairs_left_out"].items():
+        rows.append(Row(f"pairs left out: {reason}", [Cell(f"{n:,}"), Cell(), Cell()]))
+    columns = [Column("number"), *(Column(f"under {name}") for name in policies)]
+    return Table("What was read, and what does not count", "what", columns, rows)
+
+
+def _blocks_table(answer: Mapping[str, Any]) -> Table:
+    metric = answer["metric"]
+    columns = [
+        Column("policy", is_number=False),
+        Column("pair"),
+        Column("jobs"),
+        Column("started after the end"),
+        Column(metric_words(metric)),
+    ]
+    rows = [
+        Row(
+            one["begin"],
+            [
+                Cell(one["policy"]),
+                Cell(f"{one['pair']}"),
+                Cell(f"{one['jobs']:,}" if one["is_settled"] else MISSING),
+                Cell(f"{one['carried_over']:,}" if one["is_settled"] else MISSING),
+                Cell(_number(one[metric])),
+            ],
+        )
+        for one in answer["blocks"]
+    ]
+    return Table("The blocks of the plan", "begin", columns, rows)
+
+
+def _picture(answer: Mapping[str, Any]) -> Chart | None:
+    """Draw the interval after each look."""
+    looks = [one for one in answer["looks"] if one["low"] and one["high"]]
+    if len(looks) < 2:
+        return None
+    title = f"Ratio of the {metric_words(answer['metric'])} as the experiment went on"
+    with default_look():
+        figure, (axes,) = canvas(None, 1, 1, size_in=(9.0, 3.5))
+        at = [one["pairs"] for one in looks]
+        axes.fill_between(
+            at, [one["low"] for one in looks], [one["high"] for one in looks], color=colour(0), alpha=0.2, linewidth=0
+        )
+        axes.plot(at, [one["ratio"] for one in looks], color=colour(0))
+        axes.axhline(1.0, color="#6b7280", linewidth=1)
+        axes.set_yscale("log")
+        axes.set_xlabel("settled pairs of blocks")
+        axes.set_ylabel("ratio")
+        below_title(axes, f"with the {100 * answer['confidence']:.10g} % interval that holds at all looks")
+        last = looks[-1]
+        words = f"{title}; after {last['pairs']} pairs {_number(last['ratio'])} {_ends(last['low'], last['high'])}."
+        return chart(figure, title, words, [])
+
+
+def plan_lines(plan: Mapping[str, Any], outlook: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a plan and its outlook say, as text."""
+    baseline, candidate = plan["policies"]
+    blocks = plan["blocks"]
+    yield f"{candidate} against {baseline}: {len(blocks)} blocks from {blocks[0]['begin']} to {blocks[-1]['end']}"
+    needed = [
+        Row(f"{one['metric']}, pairs of {_PAIR_WORDS[one['pairing']]}", _needed_cells(one)) for one in outlook["needed"]
+    ]
+    columns = [Column("pairs of the log"), Column("sd of the log ratio"), Column("days")]
+    caption = f"Days until 4 of 5 experiments show a gain of {outlook['gain']:.0%}, from {outlook['source']}"
+    yield from text_table(Table(caption, "metric", columns, needed))
+    yield f"{outlook['power']:.0%} of experiments as long as this plan show it."
+    yield (
+        f"All jobs that waited at a switch have started {outlook['clear_h']:.1f} h after it on nine of ten days. The "
+        f"wash-out is {plan['wash_out_s'] / 3600:g} h; {outlook['carried']:.1%} of the jobs start after their block's "
+        "end."
+    )
+
+
+_PAIR_WORDS = {"next": "neighbours", "week": "a week apart"}
+
+
+def _needed_cells(one: Mapping[str, Any]) -> list[Cell]:
+    days = "more than ten years" if one["days"] is None else f"{one['days']:,.0f}"
+    if one["sd"] is None:
+        days = "too few pairs"
+    return [Cell(f"{one['pairs_of_the_log']:,}"), Cell(_number(one["sd"])), Cell(days)]

@@ -1,0 +1,363 @@
+"""One real Slurm from its start to its end: its folder, its ports, its clock, and what it says.
+
+All daemons run below one guard (`hdrl.base.guard`), which ends them when we end, however that is. `hdrl.slurm.driver`
+starts them and submits the jobs; it lives in the accelerated clock, we do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from hdrl.base.errors import SimulationError, quoted
+from hdrl.base.process import Process, printable
+from hdrl.settings.batch.simulators import SlurmSettings
+from hdrl.settings.batch.site_rules.hostlist import node_names
+from hdrl.slurm import driver
+from hdrl.slurm.conf import slurm_conf
+from hdrl.slurm.jobcomp import Completion, read_jobcomp
+from hdrl.slurm.machine import SlurmMachine
+
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "faketime")
+"""Debian's packages with what is needed."""
+
+COMMANDS = ("slurmctld", "slurmd", "sbatch", "sinfo", "squeue", "faketime")
+
+BEGIN = "2026-01-01 00:00:00"
+"""When the clock begins, in UTC."""
+
+_LOOK_EVERY_S = 0.1
+_OWN_VARIABLES = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "FAKETIME")
+"""Beginnings of environment variables that would change what Slurm does."""
+
+_SCRIPT = """#!/bin/sh
+# Notes on which nodes it runs, then sleeps as long as the slowest of them needs.
+echo "$SLURM_JOB_NODELIST $SLURM_JOB_CPUS_PER_NODE" > "{ran}/$1"
+case "$SLURM_JOB_NODELIST" in
+{cases}
+esac
+exit 9
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job as it is submitted.
+
+    Attributes
+    ----------
+    at_s
+        When, in seconds after date 0.
+    cores
+        How many cores it asks for.
+    limit_min
+        Its time limit in minutes; ``None``: none.
+    run_s
+        How long it runs on nodes of each kind, the slowest first.
+    exit_code
+        What it ends with.
+    memory_mib
+        Memory for each core; ``None`` where memory does not count.
+    """
+
+    at_s: float
+    cores: int
+    limit_min: int | None
+    run_s: tuple[float, ...]
+    exit_code: int = 0
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened.
+
+    Attributes
+    ----------
+    completions
+        The jobs in the order in which they ended.
+    job_ids
+        Slurm's number of each job, in the order of submission.
+    cpus
+        How many cores each job had on each node, by the number of its submission.
+    epoch_s
+        Date 0 in seconds since 1970.
+    end_s
+        When the last job had ended, in seconds after date 0.
+    late_s
+        By how much a job was submitted too late, at most.
+    version
+        What slurmctld calls itself.
+    conf
+        The text of slurm.conf.
+    """
+
+    completions: list[Completion]
+    job_ids: list[int]
+    cpus: dict[int, dict[str, int]]
+    epoch_s: float
+    end_s: float
+    late_s: float
+    version: str
+    conf: str
+
+
+def find_commands() -> dict[str, str]:
+    """Return the paths of all that is needed.
+
+    Raises
+    ------
+    SimulationError
+        If something is missing, or of several versions of Slurm.
+    """
+    places = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
+    found = {name: shutil.which(name, path=places) for name in COMMANDS}
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        raise SimulationError(
+            f"simulator 'slurm' needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not on PATH: "
+            f"make slurm, or apt-get install {' '.join(PACKAGES)}"
+        )
+    return {name: str(path) for name, path in found.items()}
+
+
+def version_of(commands: dict[str, str], *, timeout_s: float) -> str:
+    """Return the version of Slurm.
+
+    Raises
+    ------
+    SimulationError
+        If it does not say, or its parts are of different versions, as those of Debian's emulator are.
+    """
+    versions = {}
+    for name in ("slurmctld", "slurmd"):
+        try:
+            done = subprocess.run(
+                [commands[name], "-V"], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SimulationError(f"{commands[name]} -V: {' '.join(str(error).split())}") from None
+        versions[name] = " ".join(printable(done.stdout.decode(errors="replace")).split())[:60]
+        if done.returncode != 0 or not versions[name]:
+            raise SimulationError(f"{commands[name]} -V ended with code {done.returncode}, expected a version")
+    if len(set(versions.values())) > 1:
+        said = ", ".join(f"{name} {version!r}" for name, version in versions.items())
+        raise SimulationError(f"parts of different versions of Slurm: {said}; install {' '.join(PACKAGES)} of one")
+    return versions["slurmctld"]
+
+
+class Cluster:
+    """A real Slurm on this host. Use it as a context manager: at its end no process and no file is left.
+
+    Parameters
+    ----------
+    machine
+        The nodes.
+    scheduling
+        Lines about scheduling for ``slurm.conf``.
+    kills
+        Whether jobs end at their limit.
+
+    Raises
+    ------
+    SimulationError
+        If something that is needed is missing.
+    """
+
+    def __init__(
+        self, machine: SlurmMachine, settings: SlurmSettings, *, scheduling: Sequence[str], kills: bool
+    ) -> None:
+        self._commands = find_commands()
+        self._version = version_of(self._commands, timeout_s=settings.timeout_s)
+        self._machine, self._settings = machine, settings
+        self._scheduling, self._kills = scheduling, kills
+        self._process: Process | None = None
+        self._folder = Path(tempfile.mkdtemp(prefix="hdrl-slurm-"))  # only its owner may enter it
+        self._read_to = 0
+        self._rest = ""
+
+    def __enter__(self) -> Cluster:
+        """Return it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End all that was started, and remove its files."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def run(self, jobs: Sequence[Submission], watch: Callable[[dict[str, Any]], None]) -> Outcome:
+        """Submit jobs, wait until all have ended, and return what happened.
+
+        Parameters
+        ----------
+        jobs
+            In the order of submission.
+        watch
+            Called with each report of `hdrl.slurm.driver`.
+
+        Raises
+        ------
+        SimulationError
+            If Slurm fails, or does nothing for too long.
+        """
+        conf = self._prepare(jobs)
+        epoch_s, over = 0.0, None
+        last_s = time.monotonic()
+        while over is None:
+            for report in self._new_reports():
+                last_s = time.monotonic()
+                if report["kind"] == "failed":
+                    raise SimulationError(f"Slurm: {report['problem']}{self._last_error()}")
+                if report["kind"] == "ready":
+                    epoch_s = float(report["epoch_s"])
+                if report["kind"] == "over":
+                    over = report
+                watch(report)
+            if over is None:
+                self._check(last_s)
+                time.sleep(_LOOK_EVERY_S)
+        return Outcome(
+            completions=read_jobcomp(self._folder / "jobcomp.txt"),
+            job_ids=over["ids"],
+            cpus={int(path.name): _cpus(path.read_text()) for path in (self._folder / "ran").iterdir()},
+            epoch_s=epoch_s,
+            end_s=over["end_s"],
+            late_s=over["late_s"],
+            version=self._version,
+            conf=conf,
+        )
+
+    def copy_jobcomp(self, path: Path) -> None:
+        """Copy what Slurm wrote of the jobs that have ended."""
+        shutil.copyfile(self._folder / "jobcomp.txt", path)
+
+    @property
+    def folder(self) -> Path:
+        """Where the daemons keep their files."""
+        return self._folder
+
+    def _prepare(self, jobs: Sequence[Submission]) -> str:
+        settings, folder = self._settings, self._folder
+        for name in ("state", "spool", "log", "ran"):
+            (folder / name).mkdir()
+        ports = _free_ports(1 + len(self._machine.nodes))
+        conf = slurm_conf(
+            self._machine,
+            folder=folder,
+            ports=ports,
+            scheduling=self._scheduling,
+            n_jobs=len(jobs),
+            kills=self._kills,
+            speed=settings.speed,
+        )
+        (folder / "slurm.conf").write_text(conf)
+        script = folder / "job.sh"
+        kinds = range(len(self._machine.speeds_flops))
+        # After the number of the job and its exit code come its run times, the slowest kind of node first.
+        cases = "\n".join(f'*k{kind}n*) sleep "${{{kind + 3}}}"; exit "$2" ;;' for kind in kinds)
+        script.write_text(_SCRIPT.format(ran=folder / "ran", cases=cases))
+        script.chmod(0o700)
+        plan = {
+            "folder": str(folder),
+            "commands": self._commands,
+            "port": ports[0],
+            "nodes": [node.name for node in self._machine.nodes],
+            "speed": settings.speed,
+            "timeout_s": settings.timeout_s * settings.speed,
+            "jobs": [
+                {"at": job.at_s, "longest_s": max(job.run_s), "arguments": _arguments(number, job, script)}
+                for number, job in enumerate(jobs)
+            ],
+        }
+        (folder / "plan.json").write_text(json.dumps(plan))
+        self._process = Process(
+            [
+                *(self._commands["faketime"], "-f", f"@{BEGIN} x{settings.speed:g}"),
+                *(sys.executable, "-I", "-S", str(Path(driver.__file__)), str(folder / "plan.json")),
+            ],
+            folder=folder,
+            log=folder / "log" / "driver.out",
+            environment=_environment(folder),
+            remove=[str(folder), "/dev/shm/faketime_shm_{pid}", "/dev/shm/sem.faketime_sem_{pid}"],
+        )
+        return conf
+
+    def _new_reports(self) -> list[dict[str, Any]]:
+        with contextlib.suppress(FileNotFoundError), (self._folder / "reports").open(encoding="utf-8") as file:
+            file.seek(self._read_to)
+            self._rest += file.read()
+            self._read_to = file.tell()
+        *lines, self._rest = self._rest.split("\n")
+        return [json.loads(line) for line in lines]
+
+    def _check(self, last_s: float) -> None:
+        assert self._process is not None  # noqa: S101 - started before
+        if self._process.poll() is not None:
+            raise SimulationError(f"Slurm: {self._process.how_it_ended()}; {self._process.last_words()}")
+        if time.monotonic() - last_s > self._settings.timeout_s:
+            raise SimulationError(
+                f"Slurm has not answered for {self._settings.timeout_s:g} s (slurm.timeout_s){self._last_error()}"
+            )
+
+    def _last_error(self) -> str:
+        """Return the last complaint in the logs of the daemons, to be put at the end of a message."""
+        logs = [self._folder / "log" / name for name in ("slurmctld.log", "slurmctld.out")]
+        logs += sorted((self._folder / "log").glob("k*.log"))
+        for log in logs:
+            with contextlib.suppress(OSError):
+                lines = printable(log.read_text(errors="replace")).splitlines()
+                for mark in ("fatal: ", "error: "):
+                    found = next((line for line in reversed(lines) if mark in line), None)
+                    if found is not None:
+                        return f"; {log.stem} says {quoted(found.partition(mark)[2])}"
+        return ""
+
+
+def _arguments(number: int, job: Submission, script: Path) -> list[str]:
+    limit = "UNLIMITED" if job.limit_min is None else str(job.limit_min)
+    memory = [] if job.memory_mib is None else [f"--mem-per-cpu={job.memory_mib}M"]
+    return [
+        *("--parsable", "-n", str(job.cores), "-t", limit, "-o", "/dev/null", "-D", "/", "--job-name", f"j{number}"),
+        *memory,
+        *(str(script), str(number), str(job.exit_code), *(f"{seconds:.3f}" for seconds in job.run_s)),
+    ]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(_OWN_VARIABLES)}
+    # Slurm writes local dates; one shared clock for all processes is what DONT_RESET asks for.
+    return kept | {"SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC", "FAKETIME_DONT_RESET": "1"}
+
+
+def _free_ports(number: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
+def _cpus(text: str) -> dict[str, int]:
+    """Return how many cores a job has on each node, of what its script noted: ``k0n[1-2],k1n1 8(x2),4``."""
+    names, _, counts = text.strip().partition(" ")
+    n_cores: list[int] = []
+    for part in counts.split(","):
+        number, _, times = part.partition("(x")
+        n_cores += [int(number)] * int(times.rstrip(")") or 1)
+    return dict(zip(node_names(names), n_cores, strict=True))

@@ -1,0 +1,152 @@
+"""The ``slurm.conf`` of a real Slurm on this host, with an administrator's own lines about scheduling."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from hdrl.base.errors import ReadError, quoted
+from hdrl.base.files import read_text
+from hdrl.slurm.machine import SlurmMachine
+
+PASSED_KEYS = (
+    *("SchedulerType", "SchedulerParameters", "CompleteWait", "KillWait"),
+    *("PriorityType", "PriorityFlags", "PriorityCalcPeriod", "PriorityFavorSmall", "PriorityMaxAge"),
+    *("PriorityWeightAge", "PriorityWeightJobSize", "PriorityWeightPartition"),
+)
+"""Keys of an administrator's file that count here; all others are about another machine, or about no scheduling."""
+
+_NEEDS_ACCOUNTING = ("PriorityWeightFairshare", "PriorityWeightQOS", "PriorityWeightAssoc")
+_VALUE = re.compile(r"[A-Za-z0-9_/,.:=+\-]+")
+_KEYS = {key.lower(): key for key in (*PASSED_KEYS, *_NEEDS_ACCOUNTING, "PreemptType")}
+
+_TEMPLATE = """ClusterName=hdrl
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+CredType=cred/none
+CommunicationParameters=NoAddrCache,NoCtldInAddrAny,NoInAddrAny
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/log/slurmctld.log
+SlurmdLogFile={folder}/log/%n.log
+JobCompLoc={folder}/jobcomp.txt
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/filetxt
+SelectType=select/cons_tres
+SelectTypeParameters={select}
+MaxJobCount={max_jobs}
+MaxTasksPerNode=65533
+JobRequeue=0
+OverTimeLimit={over_time_limit}
+ReturnToService=2
+SlurmdParameters=config_overrides
+InactiveLimit=0
+MinJobAge=10
+Waittime=0
+SlurmdTimeout=0
+SlurmctldTimeout=600
+MessageTimeout={message_timeout}
+TCPTimeout={tcp_timeout}
+BatchStartTimeout=3600
+UnkillableStepTimeout=3600
+"""
+
+
+def scheduling_lines(path: Path) -> list[str]:
+    """Return the lines of an administrator's ``slurm.conf`` that are about scheduling.
+
+    Raises
+    ------
+    ReadError
+        If there is none, one cannot be passed on, or one needs what is not here: accounts, preemption.
+    """
+    found: dict[str, str] = {}
+    for number, raw in enumerate(read_text(path).splitlines(), start=1):
+        name, _, value = raw.partition("#")[0].strip().partition("=")
+        key, value = _KEYS.get(name.strip().lower()), value.strip().strip('"')
+        if key is None:
+            continue
+        if _VALUE.fullmatch(value) is None:
+            raise ReadError(path, f"{key} is {quoted(value)}, expected one word", line=number)
+        if key in _NEEDS_ACCOUNTING and value.strip("0"):
+            raise ReadError(path, f"{key} needs accounts in a slurmdbd, which is not started here; set it to 0", number)
+        if key == "PreemptType" and value != "preempt/none":
+            raise ReadError(path, f"{key} is {quoted(value)}, but here is one partition and no QOS", number)
+        if key in PASSED_KEYS:
+            found[key] = value
+    if not found:
+        raise ReadError(path, f"says nothing about scheduling, expected lines such as {PASSED_KEYS[1]}=bf_interval=30")
+    return [f"{key}={value}" for key, value in found.items()]
+
+
+def slurm_conf(
+    machine: SlurmMachine,
+    *,
+    folder: Path,
+    ports: Sequence[int],
+    scheduling: Sequence[str],
+    n_jobs: int,
+    kills: bool,
+    speed: float,
+) -> str:
+    """Return the text of ``slurm.conf``.
+
+    Parameters
+    ----------
+    folder
+        Where the daemons keep their files.
+    ports
+        A port of the loopback interface for slurmctld, and one for each node.
+    scheduling
+        Lines about scheduling.
+    kills
+        Whether jobs end at their time limit.
+    speed
+        How many times faster than real time the clock goes: time-outs are in its seconds.
+    """
+    host = socket.gethostname().split(".")[0]
+    head = _TEMPLATE.format(
+        host=host,
+        port=ports[0],
+        user=_user_name(),
+        folder=folder,
+        select="CR_Core_Memory" if machine.counts_memory else "CR_Core",
+        max_jobs=n_jobs + 1000,
+        over_time_limit=0 if kills else "UNLIMITED",
+        message_timeout=max(100, int(50 * speed)),
+        tcp_timeout=max(15, int(15 * speed)),
+    )
+    nodes = [
+        f"NodeName={node.name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={len(node.cores)} "
+        f"Boards=1 SocketsPerBoard=1 CoresPerSocket={len(node.cores)} ThreadsPerCore=1 "
+        f"RealMemory={node.memory_mib} State=UNKNOWN"
+        for node, port in zip(machine.nodes, ports[1:], strict=True)
+    ]
+    partition = "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO"
+    return head + "\n".join([*scheduling, *nodes, partition]) + "\n"
+
+
+def without_paths(text: str, folder: Path) -> str:
+    """Return a ``slurm.conf`` without the lines that name a folder of this host, as it is recorded."""
+    return "".join(line for line in text.splitlines(keepends=True) if str(folder) not in line)
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -1,0 +1,139 @@
+"""The machine of a platform as Slurm sees it: few nodes, each of one or several nodes of the platform."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.errors import PlatformError
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.workload.model import Workload
+
+MAX_NODE_CORES = 65_533
+"""CPUs of one node: Slurm counts them in 16 bits, of which it keeps the largest numbers for itself."""
+
+_MAX_MEMORY_MIB = 2**40
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """A node of Slurm.
+
+    Attributes
+    ----------
+    name
+        ``k0n1``: the first node of kind 0; kinds are numbered by speed, the slowest first.
+    kind
+        Number of its kind.
+    cores
+        Ids of the cores of the platform that it stands for, ascending.
+    memory_mib
+        Its memory in MiB.
+    """
+
+    name: str
+    kind: int
+    cores: NDArray[np.int64]
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmMachine:
+    """All nodes.
+
+    Attributes
+    ----------
+    nodes
+        The nodes, the slowest kind first.
+    speeds_flops
+        Speed of a core of each kind in flop/s, ascending.
+    counts_memory
+        Whether Slurm shares out memory, since jobs could run short of it.
+    """
+
+    nodes: tuple[SlurmNode, ...]
+    speeds_flops: tuple[float, ...]
+    counts_memory: bool
+
+
+def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> SlurmMachine:
+    """Return the machine of a platform.
+
+    Parameters
+    ----------
+    workload
+        Its jobs: whether they could run short of memory or bandwidth decides what Slurm must do.
+    max_nodes
+        How many nodes there may be, since each needs a daemon.
+
+    Raises
+    ------
+    PlatformError
+        If Slurm cannot simulate it.
+    """
+    node_of_core = platform.node_of_processor[platform.processor_of_core]
+    speed_of_core = platform.speed_flops[:, 0]
+    _check_bandwidth(platform, workload)
+    cores_of_node = [np.flatnonzero(node_of_core == node) for node in range(platform.n_nodes)]
+    for node, cores in enumerate(cores_of_node):
+        if np.ptp(speed_of_core[cores]) > 0:
+            raise PlatformError(
+                f"{platform.name}: node {node} has cores of different speeds, and Slurm does not say on which of "
+                "them a job runs; simulator 'slurm' takes nodes of equal cores"
+            )
+    speeds = np.unique(speed_of_core)
+    kinds = [int(np.searchsorted(speeds, speed_of_core[cores[0]])) for cores in cores_of_node]
+    counts_memory = _can_lack_memory(platform, workload, cores_of_node)
+    if len(cores_of_node) > max_nodes and counts_memory:
+        raise PlatformError(
+            f"{platform.name}: jobs can run short of memory on its {len(cores_of_node):,} nodes, and slurm.daemons "
+            f"allows {max_nodes:,}; raise it, or take no memory into account (workload.memory 'none')"
+        )
+    if len(speeds) > max_nodes:
+        raise PlatformError(
+            f"{platform.name} has {len(speeds):,} kinds of nodes, and each needs a daemon; raise "
+            f"slurm.daemons from {max_nodes:,}"
+        )
+    groups = [[node for node, kind in enumerate(kinds) if kind == number] for number in range(len(speeds))]
+    nodes = []
+    for kind, (group, n_parts) in enumerate(zip(groups, _shares([len(one) for one in groups], max_nodes), strict=True)):
+        for number, part in enumerate(np.array_split(np.array(group), n_parts), start=1):
+            cores = np.concatenate([cores_of_node[node] for node in part.tolist()])
+            memory_mib = int(min(float(np.sum(platform.memory_mib[part])), _MAX_MEMORY_MIB))
+            nodes.append(SlurmNode(f"k{kind}n{number}", kind, cores.astype(np.int64), max(memory_mib, 1)))
+    largest = max(len(node.cores) for node in nodes)
+    if largest > MAX_NODE_CORES:
+        raise PlatformError(
+            f"{platform.name}: a node of Slurm would have {largest:,} cores, more than {MAX_NODE_CORES:,}; raise "
+            "slurm.daemons, or take a smaller machine"
+        )
+    return SlurmMachine(tuple(nodes), tuple(speeds.tolist()), counts_memory)
+
+
+def _shares(sizes: list[int], total: int) -> list[int]:
+    """Return into how many nodes of Slurm the nodes of each kind are put, at most as many as they are."""
+    shares = [1] * len(sizes)
+    while sum(shares) < total:
+        fullest = max(range(len(sizes)), key=lambda kind: sizes[kind] / shares[kind])
+        if sizes[fullest] <= shares[fullest]:
+            break
+        shares[fullest] += 1
+    return shares
+
+
+def _check_bandwidth(platform: Platform, workload: Workload) -> None:
+    n_cores = np.diff(platform.first_core_of_processor)
+    most_gbps = float(np.max(workload.jobs["bandwidth_gbps"], initial=0.0))
+    if np.any(most_gbps * n_cores > platform.bandwidth_gbps):
+        raise PlatformError(
+            "jobs can over-commit the memory bandwidth of processors, which slows nothing down where jobs only sleep; "
+            "simulator 'slurm' takes jobs without it: --set workload.bandwidth=none"
+        )
+
+
+def _can_lack_memory(platform: Platform, workload: Workload, cores_of_node: list[NDArray[np.int64]]) -> bool:
+    most_mib = float(np.max(workload.jobs["memory_mib"], initial=0.0))
+    n_cores = np.array([len(cores) for cores in cores_of_node])
+    return bool(np.any(most_mib * n_cores > platform.memory_mib))

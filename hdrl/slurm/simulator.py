@@ -1,0 +1,354 @@
+"""The simulator `slurm`: jobs of a workload in a real Slurm on this host, and the Trace of what it did with them."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.base.errors import OutputError, SimulationError
+from hdrl.base.files import atomic_write, write_json
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.simulation.trace import (
+    ENERGY_DTYPE,
+    MACHINE_STATE_DTYPE,
+    PSTATE_CHANGE_DTYPE,
+    RECORD_DTYPE,
+    JobState,
+    OverUtilization,
+    Trace,
+)
+from hdrl.settings.batch.simulators import SlurmSettings
+from hdrl.settings.batch.workload.model import NO_WALLTIME, StepKind, Workload
+from hdrl.slurm.cluster import Cluster, Outcome, Submission
+from hdrl.slurm.conf import scheduling_lines, without_paths
+from hdrl.slurm.machine import machine_of
+
+FOLDER = "slurm"
+"""The folder within a run folder with what was recorded."""
+
+_LOG = logging.getLogger(__name__)
+
+_STATES = {
+    "COMPLETED": JobState.COMPLETED_SUCCESSFULLY,
+    "FAILED": JobState.COMPLETED_FAILED,
+    "TIMEOUT": JobState.COMPLETED_WALLTIME_REACHED,
+    "CANCELLED": JobState.COMPLETED_KILLED,
+}
+_LONGEST_LIMIT_MIN = 2**31 // 60 // 60
+_LEAST_S = 1e-5
+"""What a trace says of a run that took no time."""
+
+
+def run_times_s(workload: Workload, speeds_flops: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Return how long each job runs on cores of each speed, shape ``(n_jobs, n_speeds)``, and its return code."""
+    jobs, steps = workload.jobs, workload.steps
+    times_s, codes = np.zeros((len(jobs), len(speeds_flops))), np.zeros(len(jobs), np.int32)
+    for profile in np.unique(jobs["profile"]).tolist():
+        mine = jobs["profile"] == profile
+        delay_s = flop = shared_flop = 0.0
+        for step in steps[workload.first_step[profile] : workload.first_step[profile + 1]]:
+            delay_s += float(step["amount"]) if step["kind"] == StepKind.DELAY else 0.0
+            flop += float(step["amount"]) if step["kind"] == StepKind.COMPUTE else 0.0
+            shared_flop += float(step["amount"]) if step["kind"] == StepKind.COMPUTE_TOTAL else 0.0
+            if step["return_code"] != 0:
+                codes[mine] = step["return_code"]
+                break
+        of_core = flop + shared_flop / jobs["cores"][mine]
+        times_s[mine] = delay_s + of_core[:, None] / np.array(speeds_flops)
+    return times_s, codes
+
+
+class SlurmSimulator:
+    """One simulation by a real Slurm.
+
+    Parameters
+    ----------
+    platform, workload
+        What to simulate.
+    folder
+        Where what was recorded goes, in a folder ``slurm``; ``None``: it is thrown away.
+    settings
+        How Slurm is run.
+
+    Raises
+    ------
+    HdrlError
+        If Slurm cannot simulate them, or something that is needed is missing.
+    """
+
+    def __init__(self, platform: Platform, workload: Workload, *, folder: Path | None, settings: SlurmSettings) -> None:
+        workload.check_simulated()
+        self.platform, self.workload = platform, workload
+        self._folder, self._settings = folder, settings
+        self._order = workload.submission_order()
+        self._machine = machine_of(platform, workload, max_nodes=settings.daemons)
+        self._scheduling = [] if settings.conf is None else scheduling_lines(settings.conf)
+        self._kills = _kills(workload)
+        self._submissions = self._submitted()
+        self._trace: Trace | None = None
+
+    def run(self, policy: str, progress: Callable[[int, int], None] | None = None) -> None:
+        """Simulate from the first submission to the last end.
+
+        Parameters
+        ----------
+        policy
+            One of the simulator's own policies.
+        progress
+            Called with the numbers of finished and of all jobs.
+
+        Raises
+        ------
+        SimulationError
+            If Slurm fails, or this host is too slow for its clock.
+        """
+        settings, n_jobs = self._settings, self.workload.n_jobs
+        self._announce()
+        with Cluster(self._machine, settings, scheduling=self._scheduling, kills=self._kills) as cluster:
+            outcome = cluster.run(self._submissions, _watching(n_jobs, progress))
+            overhead_s = self._overhead_s(outcome)
+            mean_s = statistics.fmean(overhead_s) if overhead_s else 0.0
+            if mean_s > settings.max_overhead_s:
+                raise SimulationError(
+                    f"launching and ending took {mean_s:.1f} simulated s a job on this host, more than "
+                    f"{settings.max_overhead_s:g} s (slurm.max_overhead_s): what would be measured is the host; take a "
+                    f"lower speed than {settings.speed:g} (slurm.speed), or fewer programs beside it"
+                )
+            if self._folder is not None:
+                self._record(cluster, outcome, self._folder / FOLDER)
+        info = {
+            "simulator": "slurm",
+            "slurm_version": outcome.version,
+            "slurm_speed": settings.speed,
+            "slurm_overhead_s": round(mean_s, 3),
+            "slurm_late_s": round(outcome.late_s, 3),
+            "policy": policy,
+        }
+        self._trace = self._traced(outcome, info)
+
+    @property
+    def trace(self) -> Trace:
+        """What has happened.
+
+        Raises
+        ------
+        SimulationError
+            If nothing has been simulated yet.
+        """
+        if self._trace is None:
+            raise SimulationError("nothing has been simulated yet")
+        return self._trace
+
+    def close(self) -> None:
+        """Do nothing: a run ends what it has started."""
+
+    def _announce(self) -> None:
+        jobs, settings = self._submissions, self._settings
+        core_s = sum(job.cores * job.run_s[0] for job in jobs)
+        span_s = max((job.at_s for job in jobs), default=0.0) - min((job.at_s for job in jobs), default=0.0)
+        busy_s = max(span_s + max((job.run_s[0] for job in jobs), default=0.0), core_s / self.platform.n_cores)
+        _LOG.warning(
+            "%s jobs over %.1f simulated hours at %g times real time: at least %.0f minutes; anyone on this host can "
+            "submit jobs to its ports meanwhile (auth/none)",
+            f"{len(jobs):,}",
+            busy_s / 3600,
+            settings.speed,
+            math.ceil(busy_s / settings.speed / 60),
+        )
+
+    def _submitted(self) -> list[Submission]:
+        jobs = self.workload.jobs[self._order]
+        run_s, codes = run_times_s(self.workload, self._machine.speeds_flops)
+        return [
+            Submission(
+                at_s=float(job["submit_s"]),
+                cores=int(job["cores"]),
+                limit_min=_limit_min(float(job["walltime_s"] if self._kills else job["requested_time_s"])),
+                run_s=tuple(times_s.tolist()),
+                exit_code=int(code) & 255 or int(code != 0),
+                memory_mib=math.ceil(job["memory_mib"]) if self._machine.counts_memory else None,
+            )
+            for job, times_s, code in zip(jobs, run_s[self._order], codes[self._order], strict=True)
+        ]
+
+    def _overhead_s(self, outcome: Outcome) -> list[float]:
+        """Return by how much the jobs that ended by themselves ran longer than they had to."""
+        number = {job_id: k for k, job_id in enumerate(outcome.job_ids)}
+        found = []
+        for one in outcome.completions:
+            if one.state in ("COMPLETED", "FAILED") and one.start_s is not None:
+                k = number[one.job_id]
+                slowest = min(self._kind_of(name) for name in outcome.cpus[k])
+                found.append(one.end_s - one.start_s - self._submissions[k].run_s[slowest])
+        return found
+
+    def _kind_of(self, name: str) -> int:
+        return next(node.kind for node in self._machine.nodes if node.name == name)
+
+    def _record(self, cluster: Cluster, outcome: Outcome, folder: Path) -> None:
+        """Write what was asked and what happened, as `hdrl.slurm.recording` reads it."""
+        folder.mkdir(exist_ok=True)
+        try:
+            cluster.copy_jobcomp(folder / "jobcomp.txt")
+        except OSError as error:
+            raise OutputError(f"{folder}: cannot be written ({error.strerror or error})") from None
+        with atomic_write(folder / "slurm.conf") as out:
+            out.write(without_paths(outcome.conf, cluster.folder))
+        jobs = [
+            {"at": job.at_s, "cores": job.cores, "run_s": job.run_s[-1], "limit_min": job.limit_min, "id": job_id}
+            for job, job_id in zip(self._submissions, outcome.job_ids, strict=True)
+        ]
+        recorded = {
+            "speed": self._settings.speed,
+            "node_cores": [len(node.cores) for node in self._machine.nodes],
+            "t0": outcome.epoch_s,
+            "late_s": outcome.late_s,
+            "end_s": outcome.end_s,
+            "version": outcome.version,
+            "jobs": jobs,
+        }
+        write_json(folder / "jobs.json", recorded)
+
+    def _traced(self, outcome: Outcome, info: dict[str, Any]) -> Trace:
+        n_jobs = self.workload.n_jobs
+        records = np.zeros(n_jobs, RECORD_DTYPE)
+        records["start_s"] = records["run_s"] = records["energy_j"] = -1.0
+        number = {job_id: k for k, job_id in enumerate(outcome.job_ids)}
+        order = []
+        for one in outcome.completions:
+            if one.job_id not in number:
+                raise SimulationError(f"Slurm ran a job {one.job_id} that hdrl did not submit: someone else used it")
+            job = int(self._order[number[one.job_id]])
+            if one.state not in _STATES or one.start_s is None:
+                raise SimulationError(f"Slurm: job {one.job_id} ended as {one.state}, expected {', '.join(_STATES)}")
+            row = records[job]
+            row["state"] = _STATES[one.state]
+            # Slurm's dates are whole seconds, so that a job could seem to start before its submission.
+            row["start_s"] = max(one.start_s - outcome.epoch_s, float(self.workload.jobs["submit_s"][job]))
+            row["run_s"] = max(one.end_s - outcome.epoch_s - row["start_s"], _LEAST_S)
+            row["return_code"] = self._submissions[number[one.job_id]].exit_code if one.state == "FAILED" else 0
+            order.append(job)
+        if sorted(order) != list(range(n_jobs)):
+            raise SimulationError(f"Slurm ended {len(set(order)):,} of {n_jobs:,} jobs")
+        cores = self._allocate(records, {int(self._order[k]): cpus for k, cpus in outcome.cpus.items()})
+        n_allocated = np.array([len(one) for one in cores], dtype=np.int64)
+        records["n_cores"], records["first_core"] = n_allocated, np.cumsum(n_allocated) - n_allocated
+        states = _machine_states(records, self.platform.n_cores)
+        none = np.zeros(0)
+        spans_s = np.diff(states["time_s"], append=outcome.end_s)
+        return Trace(
+            platform=self.platform,
+            workload=self.workload,
+            records=records,
+            completion_order=np.array(order, dtype=np.int64),
+            allocated_cores=np.concatenate([np.zeros(0, np.int32), *cores]).astype(np.int32),
+            machine_states=states,
+            pstate_changes=np.zeros(0, PSTATE_CHANGE_DTYPE),
+            pstate_cores=np.zeros(0, np.int32),
+            energy=np.zeros(0, ENERGY_DTYPE),
+            overutilization=OverUtilization(none, none, np.zeros(0, np.int32), none, none),
+            consumed_j=0.0,
+            end_s=float(np.max(records["start_s"] + records["run_s"], initial=0.0)),
+            n_decisions=0,
+            n_grouped_switches=0,
+            n_machine_switches=0,
+            time_in_state_s={
+                "computing": float(np.dot(states["computing"], spans_s)),
+                "idle": float(np.dot(states["idle"], spans_s)),
+            },
+            info=info,
+        )
+
+    def _allocate(self, records: NDArray[np.void], cpus: dict[int, dict[str, int]]) -> list[NDArray[np.int64]]:
+        """Return cores of each job on its nodes: the free ones with the lowest ids, for Slurm notes no more."""
+        free = {node.name: node.cores.tolist() for node in self._machine.nodes}
+        for heap in free.values():
+            heapq.heapify(heap)
+        end_s = records["start_s"] + records["run_s"]
+        dates = [(float(end_s[job]), 0, job) for job in range(len(records))]
+        dates += [(float(records["start_s"][job]), 1, job) for job in range(len(records))]
+        held: dict[int, list[tuple[str, int]]] = {}
+        for _, starts, job in sorted(dates):
+            if starts:
+                held[job] = [(name, heapq.heappop(free[name])) for name, n in cpus[job].items() for _ in range(n)]
+            else:
+                for name, core in held[job]:
+                    heapq.heappush(free[name], core)
+        return [np.array(sorted(core for _, core in held[job]), dtype=np.int64) for job in range(len(records))]
+
+
+def _kills(workload: Workload) -> bool:
+    """Return whether all jobs are killed at the time that they ask for, or none is.
+
+    Raises
+    ------
+    SimulationError
+        If it is neither: Slurm has one limit of a job, which it plans by and kills at.
+    """
+    jobs = workload.jobs
+    has_walltime = jobs["walltime_s"] != NO_WALLTIME
+    if not np.any(has_walltime):
+        return False
+    if not np.all(has_walltime & (jobs["walltime_s"] == jobs["requested_time_s"])):
+        raise SimulationError(
+            "jobs are killed at other times than they ask for, but Slurm has one limit for both; simulator 'slurm' "
+            "takes workload.walltime null, or 'requested' with walltime_factor 1"
+        )
+    return True
+
+
+def _limit_min(limit_s: float) -> int | None:
+    if not 0 < limit_s < math.inf:
+        return None
+    minutes = math.ceil(limit_s / 60)
+    return minutes if minutes <= _LONGEST_LIMIT_MIN else None
+
+
+def _machine_states(records: NDArray[np.void], n_cores: int) -> NDArray[np.void]:
+    """Return how many cores compute after each start and end of a job."""
+    end_s = records["start_s"] + records["run_s"]
+    dates = np.concatenate([end_s, records["start_s"]])
+    changes = np.concatenate([-records["n_cores"], records["n_cores"]])
+    order = np.argsort(dates, kind="stable")
+    states = np.zeros(len(dates), MACHINE_STATE_DTYPE)
+    states["time_s"], states["computing"] = dates[order], np.cumsum(changes[order])
+    states["idle"] = n_cores - states["computing"]
+    return states
+
+
+def _watching(n_jobs: int, progress: Callable[[int, int], None] | None) -> Callable[[dict[str, Any]], None]:
+    def watch(report: dict[str, Any]) -> None:
+        if report["kind"] == "progress" and progress is not None:
+            progress(int(report["ended"]), n_jobs)
+
+    return watch
+
+
+def slurm_simulator(
+    platform: Platform,
+    workload: Workload,
+    *,
+    slurm: SlurmSettings | None = None,
+    folder: Path | None = None,
+    compatibility: str | None = None,
+    **others: Any,
+) -> SlurmSimulator:
+    """Return a real Slurm; it draws nothing at random and measures no energy.
+
+    Raises
+    ------
+    SimulationError
+        If it is to behave like another system.
+    """
+    del others
+    if compatibility is not None:
+        raise SimulationError(f"simulator 'slurm' has no compatibility mode {compatibility!r}")
+    return SlurmSimulator(platform, workload, folder=folder, settings=slurm or SlurmSettings())

@@ -1,0 +1,125 @@
+"""``hdrl ab``: two policies take turns on a running cluster, and its accounting data says which is better."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from hdrl.base.errors import OutputError
+from hdrl.launcher.completion import files_or
+from hdrl.launcher.errors import CleanErrors
+
+
+class CleanGroup(CleanErrors, click.Group):
+    """A group whose mistakes are one line."""
+
+
+@click.group(cls=CleanGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def ab() -> None:
+    """Plan which of two policies schedules when on a running cluster, and analyse what came of it."""
+
+
+@ab.command()
+@click.option("--policies", required=True, metavar="A,B", help="The two policies; A is what runs today.")
+@click.option("--start", required=True, type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="The first day.")
+@click.option("--days", "n_days", required=True, type=click.IntRange(1), help="How many days.")
+@click.option("--block", default="1d", show_default=True, metavar="Nd", help="Length of a block, in whole days.")
+@click.option(
+    "--wash-out", metavar="TIME", help="Time after the begin of a block that does not count: 6h, 90min; a quarter."
+)
+@click.option("--settle", default="1d", show_default=True, metavar="TIME", help="Time after its end until it counts.")
+@click.option(
+    "--pairing",
+    type=click.Choice(["next", "week"]),
+    default="next",
+    show_default=True,
+    help="Pairs of neighbours, or of the same weekday in two weeks.",
+)
+@click.option("--metric", default="mean_bounded_slowdown", show_default=True, metavar="NAME", help="What decides.")
+@click.option("--zone", default="UTC", show_default=True, metavar="NAME", help="Time zone, such as Europe/Madrid.")
+@click.option(
+    "--site",
+    type=click.Path(path_type=Path),
+    shell_complete=files_or(),
+    metavar="FOLDER",
+    help="Imported site whose log says how many days are needed; by default a generated log.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the coins.")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="File of the plan.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def plan(
+    policies: str,
+    start: datetime,
+    n_days: int,
+    block: str,
+    wash_out: str | None,
+    settle: str,
+    pairing: str,
+    metric: str,
+    zone: str,
+    site: Path | None,
+    seed: int,
+    out: Path,
+    *,
+    force: bool,
+) -> None:
+    """Write which policy schedules when, and say how many days it takes to show a gain of 20 %."""
+    from hdrl.base.files import write_json
+    from hdrl.site.ab import PlanChoices, history_of, outlook, plan_ab
+    from hdrl.site.ab.page import plan_lines
+    from hdrl.site.ab.plan import PAIRINGS, block_days_of, duration_of
+
+    if out.exists() and not force:
+        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
+    choices = PlanChoices(
+        tuple(one.strip() for one in policies.split(",") if one.strip()),
+        start.date(),
+        n_days,
+        block_days_of(block),
+        None if wash_out is None else duration_of(wash_out, "--wash-out"),
+        duration_of(settle, "--settle"),
+        next(one for one in PAIRINGS if one == pairing),
+        metric,
+        zone=zone,
+        seed=seed,
+    )
+    found = plan_ab(choices).model_dump(mode="json")
+    expected = outlook(choices, history_of(site, seed)).as_json()
+    write_json(out, found)
+    for line in plan_lines(found, expected):
+        click.echo(line)
+    click.echo(f"plan in {out}")
+
+
+@ab.command()
+@click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path), shell_complete=files_or())
+@click.argument("dumps", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DUMP...")
+@click.option("--format", "form", default="auto", show_default=True, metavar="NAME", help="Format of the dumps.")
+@click.option("--zone", metavar="NAME", help="Time zone of dates that say none; by default that of the plan.")
+@click.option("--cluster", metavar="NAME", help="Cluster, where the dumps cover several.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder for page, text and JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def analyze(
+    plan_file: Path,
+    dumps: tuple[Path, ...],
+    form: str,
+    zone: str | None,
+    cluster: str | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Say what the accounting (sacct -P and others) shows of a PLAN that a cluster followed, as often as you like."""
+    from hdrl.site.ab import AbChoices, analyze_ab, read_plan, write_analysis
+    from hdrl.site.ab.page import analysis_text
+
+    if out is not None and out.exists():
+        raise OutputError(f"{out}: exists already, expected the name of a new folder")
+    answer = analyze_ab(read_plan(plan_file), dumps, AbChoices(form, zone, cluster))
+    problems = [] if out is None else write_analysis(answer, out)
+    click.echo(json.dumps(answer, indent=2) if as_json else analysis_text(answer).rstrip("\n"))
+    for problem in problems:
+        click.echo(problem, err=True)

@@ -1,0 +1,86 @@
+"""``hdrl deploy``: a policy orders the queue of a real Slurm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hdrl.base.errors import OptionsError
+from hdrl.launcher.completion import files_or
+from hdrl.launcher.errors import CleanErrors
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def deploy() -> None:
+    """Let a policy order the queue of a real Slurm: write what to install, run the daemon, go back."""
+
+
+@deploy.command("slurm", cls=CleanErrors)
+@click.argument("policy", shell_complete=files_or())
+@click.option("--site", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="An imported site.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to make.")
+@click.option(
+    "--bound",
+    default=14.0,
+    show_default=True,
+    type=click.FloatRange(0.01, 60),
+    metavar="DAYS",
+    help="A job that has waited for longer is first.",
+)
+@click.option(
+    "--interval",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(1, 3600),
+    metavar="SECONDS",
+    help="Pause of the daemon between two looks.",
+)
+@click.option(
+    "--place",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where the folder will lie on the machine of slurmctld, if not where it is made.",
+)
+@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+def slurm_command(
+    policy: str,
+    site: Path,
+    out: Path,
+    bound: float,
+    interval: float,
+    place: Path | None,
+    n_workers: int | None,
+) -> None:
+    """Write what makes Slurm follow POLICY (a name, or a model whose weights evolved), and what simulation promises."""
+    from hdrl.deploy import DeployChoices, export
+    from hdrl.experiment.compare.comparison import CompareProgress
+
+    if place is not None and not place.is_absolute():
+        raise OptionsError(f"--place is {str(place)!r}, expected an absolute path")
+    progress = CompareProgress(message=lambda text: click.echo(text, err=True))
+    choices = DeployChoices(bound * 86400, interval, place)
+    deployment = export(policy, site, out, choices, n_workers=n_workers, progress=progress)
+    click.echo(deployment.promise.verdict)
+    click.echo(f"{out}: read {out / 'README.md'} before you install anything")
+
+
+@deploy.command("run", cls=CleanErrors)
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
+@click.option("--act", is_flag=True, help="Write to Slurm; without, decisions are only noted (shadow mode).")
+@click.option("--once", is_flag=True, help="Look at the queue once, then end.")
+def run_command(folder: Path, *, act: bool, once: bool) -> None:
+    """Look at the queue of Slurm on behalf of the deployment in FOLDER, again and again."""
+    from hdrl.deploy import run
+
+    run(folder, acts=act, once=once, say=click.echo)
+
+
+@deploy.command("undo", cls=CleanErrors)
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
+def undo_command(folder: Path) -> None:
+    """Give the queue back to Slurm: set SiteFactors to 0, release what is held, stop daemon and Lua."""
+    from hdrl.deploy import undo
+
+    n_jobs = undo(folder, say=lambda text: click.echo(text, err=True))
+    click.echo(f"{n_jobs:,} waiting jobs given back; {folder / 'undone'} keeps daemon and Lua from writing")

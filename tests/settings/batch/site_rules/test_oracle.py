@@ -1,0 +1,95 @@
+"""The compiled simulator of sites against the plain one, on small worlds drawn at random."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hdrl.batch import Platform, SwfLog, Workload, build_platform, unknown_rows, workload_from_swf
+from hdrl.settings.batch.kernel import codes
+from hdrl.settings.batch.site_rules.conf import Downtime, Nodes, Partition, SiteConf
+from hdrl.settings.batch.site_rules.model import DEPENDENCY_DTYPE, SiteJobs, undemanding_jobs
+from hdrl.settings.batch.site_rules.rules import rules_of
+from hdrl.settings.batch.site_rules.simulator import SiteSimulator
+from hdrl.site.machine import platform_of
+from tests.settings.batch.site_rules.oracle import Oracle
+
+BACKFILLING = {"fcfs": codes.NO_BACKFILLING, "fcfs+easy": codes.EASY_FCFS, "fcfs+conservative": codes.CONSERVATIVE}
+
+
+def random_machine(rng: np.random.Generator, *, has_reservations: bool) -> Platform:
+    """Return a machine of some nodes in one to three partitions, which overlap."""
+    nodes = (
+        Nodes("a[1-3]", 3, int(rng.choice([2, 4])), features=("x",)),
+        Nodes("b[1-3]", 3, 4, gpus=2, features=("x", "y"), weight=int(rng.choice([1, 5]))),
+    )
+    partitions = {"main": Partition(is_default=True, nodes=str(rng.choice(["", "a[1-3],b1"])))}
+    if rng.random() < 0.7:
+        tier = int(rng.choice([1, 2]))
+        partitions["wide"] = Partition(nodes="a3,b[1-3]", tier=tier, is_exclusive=bool(rng.random() < 0.2))
+    if rng.random() < 0.5:
+        partitions["few"] = Partition(max_nodes=2, min_nodes=int(rng.choice([0, 2])), max_time_s=900.0)
+    downtimes = []
+    if has_reservations:
+        for kind in rng.choice(["reservation", "reservation", "drain"], size=2):
+            start = int(rng.integers(0, 40))
+            length = int(rng.integers(1, 15))
+            stamp = [f"1970-01-01T00:{minute:02d}:00Z" for minute in (start, start + length)]
+            downtimes.append(Downtime(*stamp, nodes=str(rng.choice(["a[2-3]", "b[1-3]", "b1"])), kind=str(kind)))
+    conf = SiteConf("drawn", nodes, partitions, downtimes=tuple(downtimes))
+    return replace(build_platform(platform_of(conf), name="drawn"), site=rules_of(conf))
+
+
+def random_jobs(rng: np.random.Generator, platform: Platform, n_jobs: int, *, has_wishes: bool) -> Workload:
+    """Return jobs that want all sorts of things."""
+    rows = unknown_rows(n_jobs)
+    rows["job_number"] = np.arange(1, n_jobs + 1)
+    rows["submit_s"] = np.sort(rng.integers(0, 1200, n_jobs))
+    rows["run_s"] = rng.integers(10, 600, n_jobs)
+    rows["requested_s"] = rows["run_s"] * rng.choice([1, 1.5, 4], n_jobs)
+    rows["requested_processors"] = rng.choice([1, 1, 2, 4, 6], n_jobs)
+    workload = workload_from_swf(SwfLog("drawn", rows), platform, bandwidth="none", shift=False)
+    jobs = undemanding_jobs(n_jobs)
+    n_partitions = len(platform.site.partition_names) if platform.site is not None else 1
+    jobs["partitions"] = rng.integers(0, 2**n_partitions, n_jobs)
+    dependencies = []
+    if has_wishes:
+        submit_s = workload.jobs["submit_s"]
+        pick = rng.random(n_jobs)
+        jobs["begin_s"][pick < 0.1] = (submit_s + 300)[pick < 0.1]
+        jobs["held_until_s"][(pick > 0.1) & (pick < 0.2)] = 800
+        is_cancelled = (pick > 0.2) & (pick < 0.35)
+        jobs["cancelled_s"][is_cancelled] = (submit_s + rng.integers(1, 600, n_jobs))[is_cancelled]
+        jobs["is_exclusive"][(pick > 0.35) & (pick < 0.45)] = 1
+        jobs["nodes"][(pick > 0.45) & (pick < 0.55)] = 2
+        in_array = (pick > 0.55) & (pick < 0.7)
+        jobs["array"][in_array], jobs["array_limit"][in_array] = 0, 2
+        jobs["features"][(pick > 0.7) & (pick < 0.75)] = 1
+        for job in range(1, n_jobs):
+            if rng.random() < 0.2:
+                delay_s = float(rng.choice([0, 60]))
+                dependencies.append((job, int(rng.integers(0, job)), int(rng.integers(0, 4)), delay_s))
+    site = SiteJobs(jobs=jobs, dependencies=np.array(dependencies, dtype=DEPENDENCY_DTYPE))
+    return replace(workload, site=site)
+
+
+def starts_of(platform: Platform, workload: Workload, policy: str) -> list[float]:
+    simulator = SiteSimulator(platform, workload)
+    simulator.run_pair(codes.JOB_FIRST, 0, BACKFILLING[policy])
+    return [float(one) if one >= 0 else np.inf for one in simulator.trace.records["start_s"]]
+
+
+@pytest.mark.parametrize("policy", list(BACKFILLING))
+@pytest.mark.parametrize("kind", ["partitions", "reservations", "wishes"])
+def test_starts_are_those_of_the_oracle(policy: str, kind: str):
+    differ = []
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        platform = random_machine(rng, has_reservations=kind == "reservations")
+        workload = random_jobs(rng, platform, 14, has_wishes=kind == "wishes")
+        expected = Oracle(platform, workload, policy).run()
+        if starts_of(platform, workload, policy) != pytest.approx(expected, abs=1e-6):
+            differ.append(seed)
+    assert differ == []
