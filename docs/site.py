@@ -25,7 +25,7 @@ def on_config(config: Any) -> Any:
     modules: list[Any] = [{match[1]: f"reference/{match[1]}.md"} for match in _MODULE.finditer(reference)]
     for part in config["nav"]:
         for pages in part.values():
-            if {"Reference": "reference.md"} in pages:
+            if isinstance(pages, list) and {"Reference": "reference.md"} in pages:
                 pages[pages.index({"Reference": "reference.md"})] = {"Reference": ["reference.md", *modules]}
     return config
 

@@ -1,11 +1,12 @@
-"""PPO in one file, as CleanRL's ``ppo.py`` has it, on a batch of hdrl/JobPick-v0: masks, and a network over rows.
+r"""PPO in one file, as CleanRL's ``ppo.py`` has it, on a batch of hdrl/JobPick-v0: masks, and a network over rows.
 
-    hdrl workload generate lublin -p homogeneous:256 -n 20000 --load 0.8 --estimates exact --seed 1 -o exact.swf.gz
+    hdrl workload generate lublin -p homogeneous:256 -n 60000 --load 0.8 --estimates exact --seed 1 -o exact.swf.gz
     python examples/cleanrl_job_pick.py --seed 1 --out cleanrl.pt
-    hdrl model import cleanrl.pt examples/loaded_job_pick.json --set workload_file_path=$PWD/exact.swf.gz \\
+    hdrl model import cleanrl.pt examples/loaded_job_pick.json --set workload_file_path=$PWD/exact.swf.gz \
         --activation relu -o model.pt
 
-After CleanRL (Huang et al., JMLR 23, 2022; MIT License). What differs from ``ppo.py`` is marked: ROWS, MASK, BATCH.
+After CleanRL (Huang et al., JMLR 23, 2022; MIT License). What differs from ``ppo.py`` is marked:
+ROWS, MASK, BATCH, VALIDATION.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from torch.distributions import Categorical
 import hdrl.envs  # noqa: F401 (registers the environments)
 
 ARGUMENTS: dict[str, Any] = {
-    **{"platform": "homogeneous:256", "part": "train", "n_jobs": 256, "max_jobs": 16, "order": "f4"},
+    **{"platform": "homogeneous:256", "n_jobs": 256, "max_jobs": 32, "order": "f4"},
     **{"backfilling": "easy_sjbf", "reward": "relative", "reference": "f4"},
     "features": ("log_wait", "log_requested_time", "log_processors", "free_processors"),
 }
@@ -64,16 +65,31 @@ class Agent(nn.Module):
         return action, probs.log_prob(action), probs.entropy(), self.get_value(x)
 
 
+def validate(agent: Agent, envs: Any) -> float:
+    """VALIDATION: return the mean return of the best actions, in the first episode of each environment."""
+    obs, info = envs.reset(seed=0)
+    returns = np.full(envs.num_envs, np.nan)
+    while np.isnan(returns).any():
+        with torch.no_grad():
+            logits = agent.actor(torch.tensor(obs)).squeeze(-1)
+        mask = torch.tensor(info["action_mask"], dtype=torch.bool)
+        obs, _, terminations, _, info = envs.step(logits.masked_fill(~mask, -1e9).argmax(1).numpy())
+        ended = terminations & np.isnan(returns)
+        if ended.any():
+            returns[ended] = info["final_info"]["results"]["r"][ended]
+    return float(returns.mean())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--workload", default="exact.swf.gz")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--total-timesteps", type=int, default=400_000)
     parser.add_argument("--num-envs", type=int, default=64)
-    parser.add_argument("--num-steps", type=int, default=128)
+    parser.add_argument("--num-steps", type=int, default=256)
     parser.add_argument("--learning-rate", type=float, default=3e-3)
     parser.add_argument("--minibatch-size", type=int, default=2048)
-    parser.add_argument("--update-epochs", type=int, default=4)
+    parser.add_argument("--update-epochs", type=int, default=6)
     parser.add_argument("--clip-coef", type=float, default=0.2)
     parser.add_argument("--target-kl", type=float, default=0.03)
     parser.add_argument("--out", default="cleanrl.pt")
@@ -82,12 +98,15 @@ def main() -> None:
     batch_size = args.num_envs * args.num_steps
     num_iterations = args.total_timesteps // batch_size
 
-    np.random.seed(args.seed)
     torch.manual_seed(args.seed)
 
     # BATCH: one compiled call steps all environments.
-    envs = gymnasium.make_vec(
-        "hdrl/JobPick-v0", args.num_envs, workload=args.workload, autoreset_mode="SameStep", **ARGUMENTS
+    envs, judge = (
+        gymnasium.make_vec(
+            *("hdrl/JobPick-v0", args.num_envs),
+            **{"part": part, "workload": args.workload, "autoreset_mode": "SameStep", **ARGUMENTS},
+        )
+        for part in ("train", "validation")
     )
     n_rows, n_features = envs.single_observation_space.shape
     agent = Agent(n_features)
@@ -100,9 +119,8 @@ def main() -> None:
 
     next_obs, info = envs.reset(seed=args.seed)
     next_obs, next_done = torch.tensor(next_obs), torch.zeros(args.num_envs)
-    returns_of_episodes: list[float] = []
+    best = -np.inf
     for iteration in range(num_iterations):
-        optimizer.param_groups[0]["lr"] = (1.0 - iteration / num_iterations) * args.learning_rate
         for step in range(args.num_steps):
             obs[step], dones[step] = next_obs, next_done
             masks[step] = torch.tensor(info["action_mask"], dtype=torch.bool)  # MASK
@@ -111,8 +129,6 @@ def main() -> None:
             actions[step], logprobs[step], values[step] = action, logprob, value.flatten()
             next_obs, reward, terminations, truncations, info = envs.step(action.numpy())
             ended = terminations | truncations
-            if ended.any():
-                returns_of_episodes += info["final_info"]["results"]["r"][ended].tolist()
             rewards[step] = torch.tensor(reward)
             next_obs, next_done = torch.tensor(next_obs), torch.tensor(ended, dtype=torch.float32)
 
@@ -152,12 +168,14 @@ def main() -> None:
                 optimizer.step()
             if approx_kl > args.target_kl:
                 break
-        if returns_of_episodes and iteration % 4 == 3:
-            mean = np.mean(returns_of_episodes[-400:])
-            print(f"{(iteration + 1) * batch_size},{time.process_time():.0f},{mean:.3f}", flush=True)
-    torch.save(agent.state_dict(), args.out)
+        if iteration % 2 == 1:
+            found = validate(agent, judge)
+            print(f"{(iteration + 1) * batch_size},{time.process_time():.0f},{found:.3f}", flush=True)
+            if found > best:
+                best = found
+                torch.save(agent.state_dict(), args.out)
 
 
 if __name__ == "__main__":
-    print("steps,cpu_s,mean_return")
+    print("steps,cpu_s,validation_return")
     main()

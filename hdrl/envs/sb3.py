@@ -174,12 +174,12 @@ class RowLayers(nn.Module):
 
     def forward_actor(self, features: Tensor) -> Tensor:
         """Return the last hidden layer of each row, shape ``(n, n_rows, widths[-1])``."""
-        hidden: Tensor = self.policy_net(features.unflatten(1, self.observation_shape))
+        hidden: Tensor = self.policy_net(features.view(-1, *self.observation_shape))
         return hidden
 
     def forward_critic(self, features: Tensor) -> Tensor:
         """Return the mean of the last hidden layers of all rows, shape ``(n, widths[-1])``."""
-        hidden: Tensor = self.value_net(features.unflatten(1, self.observation_shape))
+        hidden: Tensor = self.value_net(features.view(-1, *self.observation_shape))
         return hidden.mean(1)
 
 
@@ -229,21 +229,24 @@ class RowPolicy(MaskableActorCriticPolicy):
         **others: Any,
     ) -> None:
         n_actions = int(getattr(action_space, "n", 0))
-        shape = observation_space.shape
-        if shape is None or len(shape) != 2 or n_actions != shape[0] * n_per_row_of(action_space):
+        shape = observation_space.shape or ()
+        if len(shape) != 2 or n_actions != shape[0] * n_per_row_of(action_space):
             raise OptionsError(
                 f"RowPolicy: observations have the shape {shape} and there are {n_actions} actions, expected a table"
                 " and actions for its rows alone, as of JobPick without skip; use 'MlpPolicy'"
             )
         widths = [32, 16, 8] if net_arch is None else list(net_arch)
+        self._rows, self._n_per_row = (shape, widths), n_per_row_of(action_space)
         super().__init__(observation_space, action_space, lr_schedule, widths, activation_fn, **others)
 
     def _build(self, lr_schedule: Any) -> None:
-        self.action_dist = _RowDistribution(int(self.action_space.n), n_per_row_of(self.action_space))
+        (n_rows, _), _ = self._rows
+        self.action_dist = _RowDistribution(n_rows * self._n_per_row, self._n_per_row)
         super()._build(lr_schedule)
 
     def _build_mlp_extractor(self) -> None:
-        self.mlp_extractor = RowLayers(self.observation_space.shape, self.net_arch, self.activation_fn)
+        layers: Any = RowLayers(*self._rows, self.activation_fn)
+        self.mlp_extractor = layers
 
 
 def _layers(n_in: int, widths: Sequence[int], activation_fn: type[nn.Module]) -> nn.Sequential:

@@ -316,7 +316,6 @@ def test_the_options_of_a_recipe_describe_its_environment(name: str) -> None:
     options = json.loads((ROOT / "examples" / "loaded_job_pick.json").read_text(encoding="utf-8"))
     said = {
         "platform": options["platform_file_path"],
-        "part": "train",
         "n_jobs": options["learning"]["episodes"]["n_jobs"],
         **options["learning"]["arguments"],
     }

@@ -372,7 +372,7 @@ _ABSENT = {"epsilon": 1e-8, "clip_obs": 10.0}
 def _read_statistics(path: Path) -> dict[str, NDArray[np.float64]]:
     """Return the arrays ``mean``, ``var``, ``epsilon`` and ``clip_obs`` of a file."""
     expected = "expected what numpy.savez(FILE, mean=..., var=..., epsilon=..., clip_obs=...) writes"
-    found: dict[str, NDArray[np.float64]] = {name: np.float64(value).reshape(()) for name, value in _ABSENT.items()}
+    found: dict[str, NDArray[np.float64]] = {name: np.array(value) for name, value in _ABSENT.items()}
     try:
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():

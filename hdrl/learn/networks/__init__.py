@@ -103,8 +103,7 @@ def build_network(
 # Below, ``sizes`` are what all networks are made of: the shape of observations, the number of actions, the generator.
 
 
-@NETWORKS.register("mlp")
-def _mlp(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> MlpActorCritic:
+def _mlp_of(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> MlpActorCritic:
     return MlpActorCritic(
         *sizes,
         hidden=config.hidden,
@@ -124,8 +123,7 @@ def _kernel(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int =
     )
 
 
-@NETWORKS.register("rows")
-def _rows(
+def _rows_of(
     config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1, n_per_row: int = 1
 ) -> KernelActorCritic:
     if not config.hidden:
@@ -141,16 +139,26 @@ def _rows(
     )
 
 
+@NETWORKS.register("mlp")
+def _mlp(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
+    return _mlp_of(config, *sizes, has_critic=has_critic, n_atoms=n_atoms)
+
+
+@NETWORKS.register("rows")
+def _rows(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1, n_per_row: int = 1) -> ActorCritic:
+    return _rows_of(config, *sizes, has_critic=has_critic, n_atoms=n_atoms, n_per_row=n_per_row)
+
+
 @NETWORKS.register("normalized_mlp")
 def _normalized_mlp(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
-    return NormalizedActorCritic(_mlp(config, *sizes, has_critic=has_critic, n_atoms=n_atoms), sizes[0])
+    return NormalizedActorCritic(_mlp_of(config, *sizes, has_critic=has_critic, n_atoms=n_atoms), sizes[0])
 
 
 @NETWORKS.register("normalized_rows")
 def _normalized_rows(
     config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1, n_per_row: int = 1
 ) -> ActorCritic:
-    rows = _rows(config, *sizes, has_critic=has_critic, n_atoms=n_atoms, n_per_row=n_per_row)
+    rows = _rows_of(config, *sizes, has_critic=has_critic, n_atoms=n_atoms, n_per_row=n_per_row)
     return NormalizedActorCritic(rows, sizes[0])
 
 
