@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.figures.distribution import distribution
-from hdrl.figures.figure import Figure, OnPage, by_name
+from hdrl.figures.figure import SUMMARY, Figure, OnPage, by_name
 from hdrl.figures.rectangles import draw_rectangles
 from hdrl.figures.style import (
     WIDTH_IN,
@@ -154,7 +154,7 @@ def _wait_s(run: TableRun) -> NDArray[np.float64]:
 FIGURES = by_name(
     *TABLE_FIGURES.values(),
     Figure("gantt", "which job had which GPUs when", gantt, max_runs=6),
-    Figure("jct_cdf", "completion times of jobs, cumulated", jct_cdf, on_page=(OnPage("Jobs", "Completion times"),)),
+    Figure("jct_cdf", "completion times of jobs, cumulated", jct_cdf, on_page=(OnPage(SUMMARY, "Completion times"),)),
     Figure("wait_cdf", "times of jobs without GPUs, cumulated", wait_cdf, on_page=(OnPage("Jobs", "Waiting times"),)),
     Figure(
         "jct_by_arrival",
