@@ -23,8 +23,6 @@ class Covariance(Strategy):
 
     Parameters
     ----------
-    start
-        The first mean.
     seed, sigma, population
         Seed of the draws, the first standard deviation, and how many candidates a generation has.
     """

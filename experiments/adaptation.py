@@ -64,8 +64,6 @@ def adaptation_ranks(traces: Mapping[str, Path], models: Sequence[Playable]) -> 
 
     Parameters
     ----------
-    traces
-        Holds tables.
     models
         The models of one training, by seed.
     """
@@ -84,8 +82,6 @@ def adaptation_transfer(traces: Mapping[str, Path], models: Sequence[Playable]) 
 
     Parameters
     ----------
-    traces
-        Holds the tables.
     models
         The models of all rows, by seed.
 

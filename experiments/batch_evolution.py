@@ -139,8 +139,6 @@ def _tables_of(outcomes: Sequence[Sequence[WindowOutcome]], protocol: str) -> di
     ----------
     outcomes
         Of each window: of `RIVALS`, then of the policy, then of its trainings.
-    protocol
-        The protocol.
     """
     values = elementary.log([[one.value for one in row] for row in outcomes])
     ours = values[:, len(RIVALS) :]
@@ -201,8 +199,6 @@ def judged_log(path: Path, n_procs: int) -> tuple[JudgedLog, list[PolicyPair]]:
 
     Parameters
     ----------
-    path
-        The log.
     n_procs
         Processors of its machine.
     """
@@ -260,12 +256,8 @@ def outcomes_of(log: JudgedLog, protocol: str, policies: Sequence[PolicyPair]) -
 
     Parameters
     ----------
-    log
-        The log.
     protocol
         ``"windows"``, ``"padded"`` or ``"continuous"``.
-    policies
-        The policies.
     """
     from hdrl.settings.batch.envs.window_judge import in_threads
 
@@ -295,8 +287,6 @@ def pooled(table: Table, column: str) -> Finding:
     ----------
     table
         Logarithms of ratios, shape ``(n_windows, 1 + n_trainings)``: the first column counts.
-    column
-        What they are called.
     """
     random, of_trainings = (stream(0, f"{what} of {column}") for what in ("bootstrap", "trainings"))
     n_trainings = next(iter(table.values())).shape[1] - 1

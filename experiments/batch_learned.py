@@ -165,10 +165,6 @@ def windows_of_model(
 
     Parameters
     ----------
-    model
-        The model.
-    log
-        The log.
     starts
         Places of the first jobs that count, `LENGTH` each.
     warm_up, follow_up

@@ -35,11 +35,6 @@ class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):
 
     Its observations hold no times, and an agent that takes its best action takes the same one until they change: this
     is what asking in every second comes to, without the millions of questions. Rewards in between are left out.
-
-    Parameters
-    ----------
-    env
-        The environment.
     """
 
     def __init__(self, env: GpuSecondsEnv) -> None:
@@ -70,8 +65,6 @@ def play_model(model: Playable, cluster: Cluster, load: GpuLoad, *, until_s: flo
     ----------
     model
         A model of ``hdrl/GpuCluster-v0`` with ``compatibility="drl-gpu"``.
-    cluster, load
-        What is simulated.
     until_s
         When it ends, from the first arrival on; jobs that are not done by then count up to it.
     """
@@ -96,8 +89,6 @@ def gpu_seed_agents(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
 
     Parameters
     ----------
-    traces
-        Holds its cut traces.
     models
         Models of its world, one for each seed.
 

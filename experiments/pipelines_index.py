@@ -156,13 +156,7 @@ def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
 
 
 def best_classic(world: World) -> str:
-    """Return the classic policy that misses least on the training part, of those that have no weights.
-
-    Parameters
-    ----------
-    world
-        Where.
-    """
+    """Return the classic policy that misses least on the training part, of those that have no weights."""
     names = [name for name in PipelinePolicies().groups()["heuristics"] if not RULES[name].weights]
     loads = world.loads(TRAINED)
     return min(names, key=lambda name: float(_classic(world, loads, name)[0].mean()))
@@ -191,8 +185,6 @@ def misses(
     ----------
     world, seeds
         Where, and on which sets.
-    classic
-        A classic policy.
     trained
         Weights of indices.
 
@@ -276,8 +268,6 @@ def ratio_of_means(ours: Floats, theirs: Floats, what: str) -> Finding:
         change is the difference between trainings that are drawn again and all of them.
     theirs
         The same of the rival, one number for each seed.
-    what
-        What it is called.
     """
     random, of_trainings = (stream(0, f"{draws} of {what}") for draws in ("bootstrap", "trainings"))
     n_seeds, n_trainings = len(ours), ours.shape[1] - 1

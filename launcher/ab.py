@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from hdrl.base.errors import OutputError
+from hdrl.base.files import write_json
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors
 
@@ -67,7 +68,6 @@ def plan(
     force: bool,
 ) -> None:
     """Write which policy schedules when, and say how many days it takes to show a gain of 20 %."""
-    from hdrl.base.files import write_json
     from hdrl.site.ab import PlanChoices, history_of, outlook, plan_ab
     from hdrl.site.ab.page import plan_lines
     from hdrl.site.ab.plan import PAIRINGS, block_days_of, duration_of

@@ -106,11 +106,30 @@ def launch(
         changes += agent_changes(agent, options_file, setting, overrides=changes, trust=trust or None)
         changes += paths({"agent.input_model": inmodel, "agent.output_model": outmodel})
         options = read_options(options_file, overrides=changes, setting=setting, trust=trust or None)
+        options = _with_own_model(options, quiet=quiet)
     if not quiet:
         _start_logging(options)
         if outmodel is not None and options.agent_options.run == "test":
             click.echo(f"agent.run is 'test': nothing is learned, and nothing is written to {outmodel}", err=True)
     _run(options, resume or out, quiet=quiet, resumes=resume is not None, on=on, hdeeprm_model=hdeeprm_model)
+
+
+def _with_own_model(options: OptionsFile, *, quiet: bool) -> OptionsFile:
+    """Return options that name a model: of a test without one, that which the same options have trained."""
+    given = options.agent_options
+    if given.run != "test" or given.input_model is not None or options.learning.algorithm is None:
+        return options
+    from hdrl.experiment import resolve_options
+    from hdrl.experiment.run.folder import folders_of
+    from hdrl.options.sweep import MODEL_FILE
+
+    trained = resolve_options(options.with_agent(run="train")).sha256()
+    models = [folder / MODEL_FILE for folder in folders_of(trained) if (folder / MODEL_FILE).is_file()]
+    if not models:
+        return options
+    if not quiet:
+        click.echo(f"model: {models[0]}, which the same options have trained", err=True)
+    return options.with_agent(input_model=str(models[0].absolute()))
 
 
 def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | None, str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.trust import load_files, trust_option
 
 if TYPE_CHECKING:
-    from hdrl.settings.batch.report.side_by_side import SideBySide
+    from hdrl.metrics.side_by_side import SideBySide
 
 
 @click.command()
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 @click.option("--metric", "-m", "chosen", multiple=True, help="A metric to show, instead of the usual ones.")
 @click.option("--all", "show_all", is_flag=True, help="Show all metrics.")
 @click.option("--save", "-s", "out", metavar="FILE", help="Picture to write or replace: .png, .svg or .pdf.")
+@click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of a custom one.")
+@trust_option
 def metrics(
     runs: tuple[str, ...],
     names: tuple[str, ...],
@@ -27,23 +31,40 @@ def metrics(
     second_name: str | None,
     chosen: tuple[str, ...],
     out: str | None,
+    setting: str | None,
     *,
     show_all: bool,
+    trust: bool,
 ) -> None:
     """Show the metrics of each RUN, a run folder or an out_schedule.csv, side by side; with --save also as bars."""
-    from hdrl.settings.batch.metrics import METRICS
-    from hdrl.settings.batch.report.side_by_side import USUAL, save_bars, side_by_side
-
     if first_name or second_name:
         if names or len(runs) != 2:
             raise click.UsageError(f"-n1 and -n2 name two runs, without --name; got {len(runs)} runs")
         names = (first_name or "", second_name or "")
-    table = side_by_side(runs, names=names, metrics=tuple(METRICS) if show_all else chosen or USUAL)
+    load_files(setting, [run for run in runs if Path(run).is_dir()], trust=trust)
+    table = _table(runs, names, None if show_all else chosen)
     if out is not None:
+        from hdrl.figures.metrics_bars import save_bars
+
         save_bars(table, out)
     _show(table)
     if out is not None:
         click.echo(out)
+
+
+def _table(runs: tuple[str, ...], names: tuple[str, ...], chosen: tuple[str, ...] | None) -> SideBySide:
+    """Read the metrics; those of batch jobs may be in files of other programs, too."""
+    from hdrl.report import side_by_side
+    from hdrl.report.runs import setting_of
+    from hdrl.setting import BATCH
+    from hdrl.settings.batch.metrics import METRICS
+    from hdrl.settings.batch.report import side_by_side as of_batch
+
+    if Path(runs[0]).is_dir() and setting_of(runs[0]).name != BATCH:
+        return side_by_side.side_by_side(runs, names=names, metrics=chosen)
+    return of_batch.side_by_side(
+        runs, names=names, metrics=tuple(METRICS) if chosen is None else chosen or of_batch.USUAL
+    )
 
 
 def _show(table: SideBySide) -> None:
@@ -53,10 +74,9 @@ def _show(table: SideBySide) -> None:
 
     from hdrl.figures.numbers import metric_form
     from hdrl.launcher.bars import print_table
-    from hdrl.settings.batch.metrics import METRICS
 
-    is_pair = len(table.runs) == 2
-    drawn = Table(caption="bold: the best" if any(table.best.values()) else None, caption_justify="left")
+    best, is_pair = table.best, len(table.runs) == 2
+    drawn = Table(caption="bold: the best" if any(best.values()) else None, caption_justify="left")
     drawn.add_column("metric", no_wrap=True)
     for run in table.runs:
         drawn.add_column(escape(run), justify="right", overflow="fold")
@@ -64,9 +84,9 @@ def _show(table: SideBySide) -> None:
         drawn.add_column("2nd / 1st", justify="right")
     drawn.add_column("unit")
     for name, numbers in table.values.items():
-        form = metric_form(name, METRICS[name], numbers)
+        form = metric_form(name, table.infos[name], numbers)
         texts = [
-            f"[bold]{form.number(number)}[/bold]" if place in table.best[name] else form.number(number)
+            f"[bold]{form.number(number)}[/bold]" if place in best[name] else form.number(number)
             for place, number in enumerate(numbers)
         ]
         quotient = [_quotient(*numbers)] if is_pair else []

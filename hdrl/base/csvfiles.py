@@ -21,11 +21,6 @@ def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[
 
     Texts that begin like a formula get an apostrophe, which `read_table` and `read_records` take away again.
 
-    Parameters
-    ----------
-    columns
-        The first row.
-
     Yields
     ------
     callable
@@ -83,8 +78,6 @@ def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tupl
     ----------
     path, text
         The file, for messages, and what it holds.
-    delimiter
-        What stands between two cells.
 
     Yields
     ------

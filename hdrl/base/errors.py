@@ -100,8 +100,6 @@ class UnknownName(HdrlError, LookupError):
     ----------
     what
         The kind of thing, for instance ``"policy"``.
-    name
-        What was asked for.
     """
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
@@ -153,8 +151,6 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
     Parameters
     ----------
-    name
-        What was asked for.
     known
         What would have been accepted; of very many, not all are compared.
     """

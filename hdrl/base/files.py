@@ -25,11 +25,6 @@ from hdrl.base.pipes import file_of_pipe, is_pipe
 def expanded(path: str | Path) -> Path:
     """Return a path with ``~`` and ``~name`` replaced by the home folder.
 
-    Parameters
-    ----------
-    path
-        What a user wrote.
-
     Raises
     ------
     ReadError

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 
@@ -19,3 +22,19 @@ def load_name(module: str, homes: Mapping[str, tuple[str, ...]], name: str) -> A
         if name in names:
             return getattr(importlib.import_module(home), name)
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+
+def lazy_names(module: str, file: str) -> tuple[list[str], Callable[[str], Any]]:
+    """Return the ``__all__`` and the ``__getattr__`` of a module whose names its stub file (``.pyi``) imports.
+
+    Parameters
+    ----------
+    module, file
+        Its ``__name__`` and ``__file__``.
+    """
+    text = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
+    homes = {home: tuple(re.findall(r"\w+", names)) for home, names in _IMPORT.findall(text)}
+    return sorted(name for names in homes.values() for name in names), partial(load_name, module, homes)
+
+
+_IMPORT = re.compile(r"^from (\S+) import (\([^)]*\)|.*)$", re.MULTILINE)

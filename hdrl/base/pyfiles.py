@@ -123,13 +123,7 @@ def refuse_python(data: Any, where: str | Path) -> None:
 
 
 def trust_words(data: Any) -> str:
-    """Return what a command needs in addition to go on with data: ``" --trust"`` if they name a Python file.
-
-    Parameters
-    ----------
-    data
-        What its folder says.
-    """
+    """Return what a command needs in addition to go on with data: ``" --trust"`` if they name a Python file."""
     return f" {TRUST}" if python_named(data) else ""
 
 

@@ -41,8 +41,6 @@ def range_of_shares(shares: Shares, n_items: int, *, what: str, items: str) -> P
 
     Parameters
     ----------
-    shares
-        Where it begins and ends.
     what
         What the shares are called where they were given, for messages.
     items

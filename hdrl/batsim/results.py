@@ -113,8 +113,6 @@ def read_log(prefix: Path, *, energy: bool, n_cores: int) -> Log:
 
     Parameters
     ----------
-    prefix
-        What their names begin with.
     energy
         Whether energy was measured.
 

@@ -36,13 +36,7 @@ class Counts(NamedTuple):
 
 
 def new_counts(n_rows: int, n_actions: int) -> Counts:
-    """Return the arrays of a batch in which no episode has begun.
-
-    Parameters
-    ----------
-    n_rows, n_actions
-        Their sizes.
-    """
+    """Return the arrays of a batch in which no episode has begun."""
     return Counts(
         actions=np.zeros(n_rows, dtype=np.int64),
         masks=np.zeros((n_rows, n_actions), dtype=np.int8),

@@ -242,13 +242,7 @@ def saved(batch: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
 
 
 def doubled(state: T) -> T:
-    """Return the state with every log twice as long.
-
-    Parameters
-    ----------
-    state
-        The arrays of a batch.
-    """
+    """Return the state with every log twice as long."""
     logs = {name: getattr(state, name) for name, field in fields_of(type(state)).items() if field.counted_by}
     return _replaced(state, {name: np.concatenate([old, np.zeros_like(old)], axis=1) for name, old in logs.items()})
 
@@ -260,8 +254,6 @@ def grown(state: T, *, margin: int) -> T:
 
     Parameters
     ----------
-    state
-        The arrays of one environment.
     margin
         Entries that must at least be free afterwards.
     """

@@ -106,8 +106,6 @@ class Served(Generic[T]):
 
     Parameters
     ----------
-    call
-        The compiled function.
     asked
         Returns of a batch, a request and its numbers all that is looked up in tables, for messages.
     """
@@ -222,8 +220,6 @@ def serving(
     ----------
     entry
         Compiles what Python calls, see `hdrl.compiled.jit.entry_in`.
-    kind
-        The table of fields.
     example
         Returns a batch of the same types; it is called when something is compiled.
     serve_row

@@ -68,11 +68,6 @@ class OwnObjective:
     def value(self, metrics: Metrics) -> float:
         """Return what it is worth.
 
-        Parameters
-        ----------
-        metrics
-            What is known so far.
-
         Raises
         ------
         AgentError

@@ -135,11 +135,6 @@ def checked_count(name: str, value: object, *, or_else: str = "") -> int:
 def check_render_mode(render_mode: object) -> None:
     """Refuse to make pictures.
 
-    Parameters
-    ----------
-    render_mode
-        What Gymnasium was given.
-
     Raises
     ------
     NoPictures

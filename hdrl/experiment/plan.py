@@ -86,8 +86,6 @@ def plan_of(asked: Asked, out: Path = NOWHERE) -> Plan[Asked]:
     ----------
     asked
         The options, explicit (`plans_of`), or the sweep.
-    out
-        The folder of the results.
 
     Raises
     ------

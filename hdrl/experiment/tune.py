@@ -129,8 +129,6 @@ def budget_of(request: Request, n_jobs: int) -> Budget:
 
     Parameters
     ----------
-    request
-        The request.
     n_jobs
         Jobs of its log.
 
@@ -385,15 +383,7 @@ def recommend(ranked: Sequence[str], tables: Mapping[str, Comparison]) -> str:
 
 
 def beats(table: Comparison, name: str) -> bool:
-    """Return whether a candidate is shown to be better than a table's baseline, and no tail of it to be worse.
-
-    Parameters
-    ----------
-    table
-        The table.
-    name
-        The candidate.
-    """
+    """Return whether a candidate is shown to be better than a table's baseline, and no tail of it to be worse."""
     own = row_of(table, name, table.metric)
     if own.n_unfinished or is_better(own, table.metrics[table.metric]) is not True:
         return False
@@ -405,8 +395,6 @@ def row_of(table: Comparison, name: str, metric: str) -> SummaryRow:
 
     Parameters
     ----------
-    table
-        The table.
     name, metric
         Of which candidate, by which metric.
     """
@@ -414,15 +402,7 @@ def row_of(table: Comparison, name: str, metric: str) -> SummaryRow:
 
 
 def tail_rows(table: Comparison, name: str) -> list[SummaryRow]:
-    """Return the rows of a candidate by metrics of the tail.
-
-    Parameters
-    ----------
-    table
-        The table.
-    name
-        The candidate.
-    """
+    """Return the rows of a candidate by metrics of the tail."""
     return [row_of(table, name, metric) for metric in table.tails]
 
 

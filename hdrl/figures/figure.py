@@ -53,8 +53,8 @@ class Figure:
         What it shows, in a line.
     draw
         Draws it: ``draw(runs, ax=None, **choices)`` returns a figure of matplotlib. By ``reads``, ``runs`` are a list
-        of the ``data`` of runs (`Run`), a list of folders of trainings, or the folder of a comparison. One with a
-        place on a page also takes ``places``: for each run its position among all of the page, for its colour.
+        of the ``data`` of runs (`Run`), of the runs, or of folders of trainings, or the folder of a comparison. One
+        with a place on a page also takes ``places``: for each run its position among all of the page, for its colour.
     reads
         What it is made of.
     max_runs
@@ -70,7 +70,7 @@ class Figure:
     name: str
     help: str
     draw: Callable[..., Any]
-    reads: Literal["runs", "trainings", "comparison"] = "runs"
+    reads: Literal["runs", "metrics", "trainings", "comparison"] = "runs"
     max_runs: int = 16
     choices: Mapping[str, Collection[str]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()

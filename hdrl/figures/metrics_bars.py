@@ -4,10 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
+from hdrl.base.errors import OptionsError
 from hdrl.figures.numbers import metric_words, number_words, si_unit, time_unit
-from hdrl.figures.style import PALETTE, Figure, canvas, colour, plain_numbers, shortened, verbatim
+from hdrl.figures.style import (
+    PALETTE,
+    Figure,
+    canvas,
+    check_format,
+    colour,
+    default_look,
+    plain_numbers,
+    save,
+    shortened,
+    verbatim,
+)
 from hdrl.metrics.catalogue import MetricInfo
+from hdrl.metrics.side_by_side import SideBySide
+
+MOST_BARS = 8
+"""Metrics of a picture at most, in two rows of four."""
+
+
+def save_bars(table: SideBySide, path: str | Path) -> None:
+    """Save metrics of runs side by side as bars.
+
+    Raises
+    ------
+    MissingExtra
+        If matplotlib is missing.
+    OptionsError
+        If the name asks for no known format, or there is nothing to draw.
+    OutputError
+        If the file cannot be written.
+    """
+    check_format(Path(path))
+    if not table.drawn:
+        raise OptionsError("no metric to draw was chosen")
+    with default_look():
+        save(metrics_bars(table.by_run, {name: table.infos[name] for name in table.drawn}), path)
 
 
 def metrics_bars(values: Mapping[str, Mapping[str, float]], metrics: Mapping[str, MetricInfo]) -> Figure:

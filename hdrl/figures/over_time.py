@@ -49,10 +49,6 @@ def over_time(
 
     Parameters
     ----------
-    title
-        What stands above.
-    quantity
-        What the vertical axis shows.
     unit
         Its unit, which gets a prefix that suits; ``None`` for whole numbers and the like.
     facts

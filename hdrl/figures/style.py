@@ -227,8 +227,6 @@ def entitle(ax: Axes, title: str, runs: Sequence[Drawn], facts: str = "") -> Non
 
     Parameters
     ----------
-    title
-        What the picture shows.
     facts
         What was simulated, in a line.
     """

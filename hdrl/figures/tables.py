@@ -116,7 +116,7 @@ def _schedule(run: TableRun, unit_word: str) -> Schedule | None:
     )
 
 
-def _levels(up_s: NDArray[np.float64], down_s: NDArray[np.float64], weight: NDArray[np.float64]) -> Steps:
+def levels(up_s: NDArray[np.float64], down_s: NDArray[np.float64], weight: NDArray[np.float64]) -> Steps:
     """Return the sum of weights between pairs of dates."""
     dates = np.concatenate((up_s, down_s))
     order = np.argsort(dates, kind="stable")
@@ -129,13 +129,13 @@ def _levels(up_s: NDArray[np.float64], down_s: NDArray[np.float64], weight: NDAr
 def _waiting(run: TableRun) -> Steps:
     tasks = run.tasks
     until_s = np.where(tasks["start_s"] >= 0, tasks["start_s"], run.span_s[1])
-    return _levels(tasks["release_s"], until_s, np.ones(len(tasks)))
+    return levels(tasks["release_s"], until_s, np.ones(len(tasks)))
 
 
 def _busy(run: TableRun) -> Steps:
     stays = run.stays
     end_s = np.where(stays["end_s"] >= 0, stays["end_s"], run.span_s[1])
-    return _levels(stays["start_s"], end_s, stays["n_units"].astype(np.float64))
+    return levels(stays["start_s"], end_s, stays["n_units"].astype(np.float64))
 
 
 def queue_size(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:

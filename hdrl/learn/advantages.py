@@ -92,8 +92,6 @@ def standardise(numbers: Tensor, valid: Tensor | None = None) -> Tensor:
 
     Parameters
     ----------
-    numbers
-        Any shape.
     valid
         Which of them count for mean and deviation, of the same shape, bool; ``None``: all.
     """

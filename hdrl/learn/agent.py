@@ -69,8 +69,6 @@ class Listener(Protocol):
 
         Parameters
         ----------
-        agent
-            The agent.
         observations, mask
             What it saw, as in `Agent.act`.
         actions

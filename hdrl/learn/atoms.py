@@ -14,8 +14,6 @@ def atoms_of(value_range: tuple[float, float], n_atoms: int) -> Tensor:
 
     Parameters
     ----------
-    value_range
-        The smallest and the largest.
     n_atoms
         How many, at least 2.
     """

@@ -134,8 +134,6 @@ class EvolutionAgent(Agent):
 
         Parameters
         ----------
-        start
-            Its first mean.
         population
             How many candidates a generation has.
 

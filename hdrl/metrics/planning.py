@@ -46,8 +46,6 @@ def windows_needed(ratio: float, sd: float, level: float = LEVEL) -> float:
         The geometric-mean ratio, positive.
     sd
         Standard deviation of the log ratio per window.
-    level
-        What p must stay below.
     """
     effect = abs(math.log(ratio))
     return math.inf if effect == 0 else (_quantiles(level) * sd / effect) ** 2
@@ -71,8 +69,6 @@ def smallest_visible_change(n_windows: int, sd: float, n_tests: int = 1, level: 
         Standard deviation of the log ratio per window.
     n_tests
         How many candidates are tested against the baseline, at least 1.
-    level
-        What p must stay below.
     """
     return 1 - math.exp(-_quantiles(level / n_tests) * sd / math.sqrt(n_windows))
 
@@ -87,7 +83,5 @@ def fewest_windows(n_tests: int, level: float = LEVEL) -> int:
     ----------
     n_tests
         How many candidates are tested against the baseline, at least 1.
-    level
-        What p must stay below.
     """
     return math.floor(1 + math.log2(n_tests / level)) + 1

@@ -82,8 +82,6 @@ def problem_of(model: type[BaseModel], error: ValidationError, whole: str = "the
 
     Parameters
     ----------
-    error
-        What pydantic found.
     whole
         What messages call the value itself; empty: nothing, since what stands before them names it.
     """
@@ -95,13 +93,7 @@ def problem_of(model: type[BaseModel], error: ValidationError, whole: str = "the
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON would write it, cut to a readable length.
-
-    Parameters
-    ----------
-    value
-        What was found.
-    """
+    """Return a value as JSON would write it, cut to a readable length."""
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, (list, tuple)):

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from hdrl.base.errors import ReadError
 from hdrl.base.files import expanded
 from hdrl.metrics.statistics import CONFIDENCE, N_RESAMPLES
 from hdrl.options.block import Block, PlacedBlock
@@ -296,6 +297,34 @@ def from_here(key: str, value: Any) -> Any:
     if key in ("workloads", "candidates") and isinstance(value, list):
         return [_relabelled(text, _from_here) for text in value]
     return value
+
+
+MODEL_FILE = "model.pt"
+"""The model in the folder of a training."""
+
+
+def model_in_folder(text: str, start: Path) -> str:
+    """Return the model file of a candidate that is the folder of a training; any other candidate as it is.
+
+    Parameters
+    ----------
+    start
+        Folder that relative paths start from.
+
+    Returns
+    -------
+    str
+        The file, with the label of the folder, its name by default.
+    """
+    label, _, what = text.rpartition("=")
+    try:
+        folder = start / expanded(what)
+        holds_model = bool(what) and (folder / MODEL_FILE).is_file()
+    except (OSError, ReadError):  # it is too long for a file, or begins with ~
+        return text
+    if not holds_model:
+        return text
+    return f"{label or folder.absolute().name}={what}/{MODEL_FILE}"
 
 
 def _from_here(text: str) -> str:

@@ -16,6 +16,7 @@ from hdrl.figures.style import check_format, default_look, save
 from hdrl.report.intervals import comparison
 from hdrl.report.ranking import critical_difference, profile
 from hdrl.report.runs import folders_of_runs, setting_of
+from hdrl.report.side_by_side import bars
 from hdrl.setting import SETTINGS, Setting
 
 LEARNING = "Learning"
@@ -46,6 +47,7 @@ GENERIC = by_name(
         1,
         needs=("training.csv", PROBABILITIES_FILE),
     ),
+    Figure("bars", "metrics of runs, a bar for each run", bars, "metrics"),
     Figure("comparison", "metrics of a comparison with their intervals", comparison, "comparison", 1, {"of": ()}),
     Figure("profile", "share of windows within each ratio to the baseline", profile, "comparison", 1, {"of": ()}),
     Figure(
@@ -122,7 +124,7 @@ def _check_choices(figure: Figure, offered: Mapping[str, Figure], chosen: Mappin
 
 def _subject(figure: Figure, folders: Sequence[str | Path], names: Sequence[str]) -> Any:
     """Return what a figure draws."""
-    if figure.reads != "runs":
+    if figure.reads in ("trainings", "comparison"):
         if names:
             raise OptionsError(f"{figure.name} takes no names")
         _check_number(figure, len(folders))
@@ -135,7 +137,8 @@ def _subject(figure: Figure, folders: Sequence[str | Path], names: Sequence[str]
     if len(set(names)) != len(names):
         raise OptionsError("two runs have the same name, expected different ones")
     shown = names or distinct_names(paths)
-    return [setting_of(path).view.read(path, run).data for path, run in zip(paths, shown, strict=True)]
+    runs = [setting_of(path).view.read(path, run) for path, run in zip(paths, shown, strict=True)]
+    return runs if figure.reads == "metrics" else [run.data for run in runs]
 
 
 def plot(name: str, folders: Sequence[str | Path], out: str | Path | None = None, **choices: Any) -> Path:

@@ -76,8 +76,6 @@ def run_policy(policy: str | PolicyFunction, world: World, *, seed: int = 0, ene
 
     Parameters
     ----------
-    world
-        The platform and the jobs.
     seed
         Seed of what is random in it.
     """

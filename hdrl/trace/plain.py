@@ -94,8 +94,6 @@ def trace_of_runs(
 
     Parameters
     ----------
-    machine, load
-        What was simulated.
     start_s, end_s, unit
         When each item ran on which unit, shape ``(n_items,)``.
     n_decisions

@@ -37,11 +37,6 @@ class Waited(Protocol):
 class Actor:
     """A running generator.
 
-    Parameters
-    ----------
-    cpu
-        The host it runs on.
-
     Attributes
     ----------
     dead
@@ -155,13 +150,7 @@ class Do:
 
 
 class Spawn:
-    """A call that makes an actor and returns it.
-
-    Parameters
-    ----------
-    cpu
-        The host it runs on.
-    """
+    """A call that makes an actor and returns it."""
 
     __slots__ = ("_cpu", "_steps")
 

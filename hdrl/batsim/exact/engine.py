@@ -26,8 +26,6 @@ class Engine:
 
     Parameters
     ----------
-    network
-        The resources that flows share.
     meter
         What measures energy; it is told before the load of a host changes.
 

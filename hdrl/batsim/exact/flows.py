@@ -103,8 +103,6 @@ class Work:
 
     Parameters
     ----------
-    network
-        The shared resources.
     cpus
         The host of each executor; a host may come more than once.
     transfers

@@ -88,11 +88,6 @@ class Task:
 class Job:
     """A job.
 
-    Parameters
-    ----------
-    name
-        Its name within the workload.
-
     Attributes
     ----------
     id

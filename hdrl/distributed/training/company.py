@@ -162,8 +162,6 @@ class Company(Staff):
 
         Parameters
         ----------
-        gradients
-            What workers have returned.
         max_norm
             Largest norm of the mean; ``None``: any.
         """

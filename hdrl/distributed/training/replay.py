@@ -159,8 +159,6 @@ class ReplayRole:
 
     Parameters
     ----------
-    generator_state
-        Where its random numbers begin.
     settings
         As in `hdrl.learn.replay.Replay`.
     """

@@ -92,11 +92,6 @@ class Rows:
     def load_state_dict(self, state: Any) -> tuple[None, None]:
         """Go on where another worker was.
 
-        Parameters
-        ----------
-        state
-            What was told last.
-
         Raises
         ------
         LearningError

@@ -124,13 +124,7 @@ class Worker:
     # ------------------------------------------------------------------ together with others, gradient by gradient
 
     def gather(self, weights: Weights) -> tuple[list[Tensor] | None, Told]:
-        """Gather a batch and return its first gradient.
-
-        Parameters
-        ----------
-        weights
-            What all workers have now.
-        """
+        """Gather a batch and return its first gradient."""
         with torch_threads(1), self._agent.session():
             self._put(weights)
             self._batch, told = self._gather()

@@ -13,7 +13,7 @@ from hdrl.base.hashing import sha256_of_file
 from hdrl.base.pyfiles import SUFFIX_MARKS
 from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
 from hdrl.experiment.train.modeluse import Model
-from hdrl.options.sweep import Sweep, without_place
+from hdrl.options.sweep import MODEL_FILE, Sweep, without_place
 from hdrl.setting import Clairvoyance, PolicyBook, Setting
 
 MODEL_SUFFIXES = (".pt", ".safetensors")
@@ -165,6 +165,10 @@ def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
     try:
         name = policies.read(sweep.placed_policy(what))
     except UnknownName:
+        if sweep.path_of(what).is_dir():
+            raise OptionsError(
+                f"{sweep.where}: {what} is a folder without {MODEL_FILE}; expected that of a training, or a policy"
+            ) from None
         # It may have been meant as a group, of which settings' messages about policies know nothing.
         if nearest(what, known) is None or nearest(what, policies.names()) is not None:
             raise

@@ -67,13 +67,7 @@ class Case:
         return self.warm_up + self.n_jobs + self.follow_up
 
     def items(self, setting: Setting, machine: Machine, workloads: Sequence[Load], sweep: Sweep) -> Load:
-        """Return what is simulated: the items that warm the machine up come first.
-
-        Parameters
-        ----------
-        setting, machine, workloads, sweep
-            What the case belongs to.
-        """
+        """Return what is simulated: the items that warm the machine up come first."""
         if self.source >= 0:
             return workloads[self.source].window(self.first_job - self.warm_up, self.n_simulated)
         generator = generator_of(setting, sweep)
@@ -98,11 +92,6 @@ def train_cases(
     sweep: Sweep, workloads: Sequence[Load], shares: tuple[float, float], *, setting: Setting
 ) -> list[Case]:
     """Return the cases that a baseline may be chosen by: windows of other jobs, sequences of other seeds.
-
-    Parameters
-    ----------
-    shares
-        The part of each workload.
 
     Raises
     ------

@@ -72,8 +72,6 @@ def cautions(
         All numbers, and their table.
     cases, loads
         The windows and their offered loads.
-    candidates
-        Who was compared.
     clairvoyant
         Names of those who see true run times.
     exact

@@ -270,8 +270,6 @@ def write_comparison(
 
     Parameters
     ----------
-    runner
-        What was compared.
     results
         All points that candidates are judged by.
     selection

@@ -92,13 +92,7 @@ class Measured:
         return _n_unrun(self, self.values[candidate], self.is_failed[candidate])
 
     def decides_as_baseline(self, candidate: str, windows: NDArray[np.int64]) -> bool:
-        """Return whether all metrics of a candidate equal the baseline's in all of some windows, none of which failed.
-
-        Parameters
-        ----------
-        windows
-            Their indices.
-        """
+        """Return whether all metrics of a candidate equal the baseline's in all windows, none of which failed."""
         if self.is_failed[candidate][windows].any() or self.is_failed[self.baseline][windows].any():
             return False
         base = self.values[self.baseline]

@@ -154,8 +154,6 @@ def claim_of(place: Place, finding: Finding, *, null: float | None = None, toler
     ----------
     place
         Row and column.
-    finding
-        What was found.
     null
         The number without an effect if the finding does not say it.
     """
@@ -197,8 +195,6 @@ def interval_of(finding: Finding, n: int = 0, deviation: float = math.nan) -> tu
 
     Parameters
     ----------
-    finding
-        What was found.
     n, deviation
         How many trainings, and their deviation, if the finding does not hold them.
     """
@@ -344,8 +340,6 @@ def recorded(
 
     Parameters
     ----------
-    earlier
-        The reference until now.
     nulls
         Numbers without an effect that the recipe names, by place.
     relative_tolerance

@@ -118,11 +118,6 @@ class Recipe(Block):
     def nulls(self, results: Mapping[Place, Finding]) -> dict[Place, float]:
         """Return the number without an effect of each of `effects`, by place.
 
-        Parameters
-        ----------
-        results
-            What was found.
-
         Raises
         ------
         ValueError

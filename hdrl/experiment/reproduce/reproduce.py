@@ -36,7 +36,7 @@ from hdrl.experiments import find_protocol
 from hdrl.experiments.findings import Finding, Place, ReproduceProtocol
 from hdrl.metrics.statistics import geometric_mean_ratio
 from hdrl.options.file import OptionsFile
-from hdrl.options.sweep import Sweep
+from hdrl.options.sweep import MODEL_FILE, Sweep
 from hdrl.setting import Load, Machine, find_setting
 
 IDENTITY_FILE = "reproduction.json"
@@ -44,7 +44,6 @@ RESULTS_FILE = "results.csv"
 TRAININGS_FILE = "trainings.csv"
 DIFFERENCES_FILE = "differences.csv"
 METRICS_FILE = "metrics.json"
-MODEL_FILE = "model.pt"
 
 
 @dataclass(frozen=True, slots=True)

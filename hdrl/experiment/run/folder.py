@@ -92,6 +92,11 @@ def default_folder(options_sha256: str, now: datetime) -> Path:
     return Path("runs") / f"{now:%Y%m%d-%H%M%S}-{options_sha256[:8]}"
 
 
+def folders_of(options_sha256: str) -> list[Path]:
+    """Return the folders that equal options have by default, the newest first."""
+    return sorted(Path("runs").glob(f"*-{options_sha256[:8]}"), reverse=True)
+
+
 def _locked_folder(folder: Path, made: list[Path]) -> tuple[Path, int]:
     """Make a hidden folder next to another; return it with what holds its lock, -1 in a file system without locks.
 

@@ -13,7 +13,7 @@ from hdrl.base.pyfiles import UntrustedFile, is_policy_file, refuse_python
 from hdrl.options.file import OptionsFile
 from hdrl.options.problems import shown
 from hdrl.options.reading import override, validated
-from hdrl.options.sweep import Sweep, from_here
+from hdrl.options.sweep import Sweep, from_here, model_in_folder
 from hdrl.setting import BATCH, Setting, find_setting, loaded_file
 
 SETTING_KEY = "setting"
@@ -294,6 +294,11 @@ def make_sweep(
         raise OptionsError(f"{where}: {error}") from None
     merged = dict(data)
     _name_setting(merged, found.inputs.Sweep, name)
+    candidates = merged.get("candidates")
+    if isinstance(candidates, list):
+        merged["candidates"] = [
+            model_in_folder(one, Path(folder)) if isinstance(one, str) else one for one in candidates
+        ]
     sweep = validated(found.inputs.Sweep, merged, where).placed(where, Path(folder))
     _check_named(found, name, sweep, where)
     known = found.measures.metrics

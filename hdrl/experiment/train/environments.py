@@ -236,8 +236,6 @@ def creator(environment: str, entry: str) -> Any:
 
     Parameters
     ----------
-    environment
-        Their registered name.
     entry
         ``"entry_point"`` for single ones, ``"vector_entry_point"`` for batches.
     """

@@ -17,10 +17,10 @@ from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.train.decisions import DECISION_FILES
 from hdrl.experiment.train.log import EPISODES_FILE, LOGS, PROBABILITIES_FILE, TRAINING_FILE
 from hdrl.experiment.train.resuming import write_resume_file
+from hdrl.options.sweep import MODEL_FILE
 
 CHECKPOINT_FILE = "checkpoint.pt"
 BEST_FILE = "best.pt"
-MODEL_FILE = "model.pt"
 FILES = (
     *(CHECKPOINT_FILE, BEST_FILE, MODEL_FILE, RESUME_FILE, TRAINING_FILE, EPISODES_FILE, *LOGS, PROBABILITIES_FILE),
     *("options.resolved.json", "metrics.json", "provenance.json", "timing.json", INSIGHTS_FILE, *DECISION_FILES),

@@ -274,7 +274,8 @@ def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path |
     given = options.agent_options.input_model
     if given is None and choice.name != "random":
         raise OptionsError(
-            f"{options.where}: {options.agent_block}.run is 'test', which needs a model (--inmodel FILE)"
+            f"{options.where}: {options.agent_block}.run is 'test', which needs a model (--inmodel FILE);"
+            " none that the same options have trained is in runs/"
         )
     env = world.test()
     spaces = env.observation_space, env.action_space
@@ -351,8 +352,6 @@ def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> l
     ----------
     choice, agent
         Who starts from it, and what it is made of.
-    world
-        Where it will decide.
 
     Returns
     -------

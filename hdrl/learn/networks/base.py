@@ -96,13 +96,7 @@ class ActorCritic(nn.Module, abc.ABC):
         return numbers if self.n_atoms == 1 else numbers.reshape(*numbers.shape[:-1], -1, self.n_atoms)
 
     def without_axis(self, numbers: Tensor) -> Tensor:
-        """Return numbers, shape ``(..., n_atoms)``, without their last axis if there is one atom.
-
-        Parameters
-        ----------
-        numbers
-            What a last layer gave.
-        """
+        """Return numbers, shape ``(..., n_atoms)``, without their last axis if there is one atom."""
         return numbers.squeeze(-1) if self.n_atoms == 1 else numbers
 
     @torch.no_grad()

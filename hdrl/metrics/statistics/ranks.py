@@ -81,11 +81,6 @@ def cliques(table: ArrayLike, *, lower_is_better: bool = True, level: float = 0.
 
     Each pair is tested by Wilcoxon's signed ranks, all of them adjusted by Holm's method.
 
-    Parameters
-    ----------
-    level
-        What p must stay below.
-
     References
     ----------
     Demšar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 7, 2006; Benavoli, Corani and

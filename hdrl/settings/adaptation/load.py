@@ -90,8 +90,6 @@ def jobs_of(name: str, tables: Sequence[Table], n_items: int | None, origin: Map
     ----------
     n_items
         How many jobs, each a training that is drawn; ``None``: each training of each table once.
-    origin
-        What it was made from.
 
     Raises
     ------

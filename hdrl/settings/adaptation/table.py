@@ -153,13 +153,7 @@ class Table:
         return number
 
     def state(self, actions: Sequence[int]) -> int:
-        """Return the state that a job is in after some actions.
-
-        Parameters
-        ----------
-        actions
-            What was done so far.
-        """
+        """Return the state that a job is in after some actions."""
         state = 0
         for action in actions:
             state = state * self.n_actions + 1 + int(action)

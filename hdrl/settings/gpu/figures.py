@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.csvfiles import read_records
+from hdrl.base.errors import ReadError
+from hdrl.base.textnumbers import float_of
+from hdrl.figures.boxes import boxes
 from hdrl.figures.distribution import distribution
-from hdrl.figures.figure import SUMMARY, Figure, OnPage, by_name
+from hdrl.figures.figure import SUMMARY, Figure, OnPage, Run, by_name
+from hdrl.figures.over_time import over_time
 from hdrl.figures.rectangles import draw_rectangles
+from hdrl.figures.steps import Steps
 from hdrl.figures.style import (
     WIDTH_IN,
     canvas,
@@ -23,8 +31,10 @@ from hdrl.figures.style import (
     run_label,
     time_axis,
 )
-from hdrl.figures.tables import TABLE_FIGURES, TableRun
+from hdrl.figures.tables import TABLE_FIGURES, TableRun, levels
 from hdrl.metrics.tasks import is_finished
+from hdrl.setting import View
+from hdrl.settings.gpu.files import GPUS_FILE, JOBS_FILE
 
 N_COLOURS = 8
 """Colours of jobs; every eighth job has the same."""
@@ -34,6 +44,39 @@ N_BINS = 20
 
 MOST_IN = 12.0
 """Height of a chart in inches at most."""
+
+
+GROUPS = {"priority": "priority", "user": "user_id", "gpus": "gpus"}
+"""What groups of jobs have in common, and its column in the job log."""
+
+JOB_TIMES = {"jct_s": ("jct", "job completion time (s)"), "wait_s": ("wait_time", "time without GPUs (s)")}
+"""Times of jobs: their columns in the job log, and words."""
+
+MOST_GROUPS = 12
+"""The largest groups that are drawn side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRun(TableRun):
+    """A run as its tables describe it, and where the other files of it are.
+
+    Attributes
+    ----------
+    folder
+        The run folder.
+    """
+
+    folder: Path = Path()
+
+
+class GpuView(View):
+    """Pictures of runs on GPU clusters."""
+
+    def read(self, folder: Path, name: str | None = None) -> Run:
+        """Read a run folder."""
+        run = super().read(folder, name)
+        parts = {one.name: getattr(run.data, one.name) for one in fields(run.data)}
+        return replace(run, data=GpuRun(**parts, folder=folder))
 
 
 def gantt(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
@@ -140,6 +183,104 @@ def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence
     return figure
 
 
+def groups(
+    runs: Sequence[GpuRun],
+    ax: Any = None,
+    *,
+    by: str = "priority",
+    of: str = "jct_s",
+    places: Sequence[int] | None = None,
+) -> Any:
+    """Draw how long finished jobs took: a box for each priority, user or number of GPUs.
+
+    Parameters
+    ----------
+    ax
+        Axes to draw on; new ones by default.
+    by
+        A name of `GROUPS`.
+    of
+        A name of `JOB_TIMES`.
+    places
+        Not looked at: colours are those of the picture alone.
+    """
+    del places
+    column, words = JOB_TIMES[of]
+    tables = [read_records(run.folder / JOBS_FILE) for run in runs]
+    values: list[dict[str, NDArray[np.float64]]] = []
+    for run, rows in zip(runs, tables, strict=True):
+        keys = np.array([_cell(run, row, GROUPS[by]) for row in rows])
+        times_s = np.array([_number(run, JOBS_FILE, row, column) for row in rows])
+        values.append({name: times_s[keys == name] for name in np.unique(keys).tolist()})
+    names = sorted({name for one in values for name in one}, key=_by_number)
+    largest = sorted(names, key=lambda name: -max(len(one.get(name, ())) for one in values))[:MOST_GROUPS]
+    shown = [name for name in names if name in largest]
+    is_logarithmic = all(one[name].min() > 0 for one in values for name in shown if name in one)
+    figure, part = boxes(runs, values, shown, items="jobs", is_logarithmic=is_logarithmic, ax=ax)
+    part.set_xlabel(by)
+    part.set_ylabel(words)
+    entitle(part, f"{words[0].upper()}{words[1:].partition(' (')[0]} by {by}", runs)
+    return figure
+
+
+def utilization(
+    runs: Sequence[GpuRun], ax: Any = None, *, of: str = "gpus", places: Sequence[int] | None = None
+) -> Any:
+    """Draw which share of the GPUs, or of their FLOPS, jobs hold over time.
+
+    Parameters
+    ----------
+    ax
+        Axes to draw on; new ones by default.
+    of
+        ``"gpus"`` or ``"flops"``.
+    places
+        For each run its position among all of a page, for its colour.
+    """
+    steps = [_share_held(run, is_weighted=of == "flops") for run in runs]
+    words = "share of the FLOPS in use" if of == "flops" else "share of the GPUs in use"
+    return over_time(runs, steps, title=words[0].upper() + words[1:], quantity=words, unit="%", places=places, ax=ax)
+
+
+def _share_held(run: GpuRun, *, is_weighted: bool) -> Steps:
+    """Return the share that jobs hold, in percent; one that takes a part of a GPU holds that part."""
+    rows = read_records(run.folder / GPUS_FILE)
+    weights = np.array([_number(run, GPUS_FILE, row, "flops") if is_weighted else 1.0 for row in rows])
+    if len(weights) < run.n_units:
+        raise ReadError(run.folder / GPUS_FILE, f"holds {len(weights)} GPUs, expected {run.n_units}")
+    part = np.ones(len(run.tasks))
+    for row in read_records(run.folder / JOBS_FILE):
+        number = _number(run, JOBS_FILE, row, "job_id")
+        if not 0 <= number < len(part):
+            raise ReadError(run.folder / JOBS_FILE, f"job_id {number:g} is no job of the run")
+        part[int(number)] = _number(run, JOBS_FILE, row, "gpu_milli") / 1000.0
+    stays = run.stays[run.stays["n_units"] > 0]
+    # All GPUs of a stay are of one type.
+    held = stays["n_units"] * weights[run.stay_units[stays["first_unit"]]] * part[stays["task"]]
+    end_s = np.where(stays["end_s"] >= 0, stays["end_s"], run.span_s[1])
+    return levels(stays["start_s"], end_s, 100.0 * held / weights.sum())
+
+
+def _cell(run: GpuRun, row: Mapping[str, Any], column: str) -> str:
+    if row.get(column) is None:
+        raise ReadError(run.folder / JOBS_FILE, f"has no column {column!r}")
+    return str(row[column]) or "none"
+
+
+def _number(run: GpuRun, file: str, row: Mapping[str, Any], column: str) -> float:
+    try:
+        return float_of(row[column])
+    except (KeyError, TypeError, ValueError):
+        raise ReadError(run.folder / file, f"{column} is {row.get(column)!r}, expected a number") from None
+
+
+def _by_number(name: str) -> tuple[float, str]:
+    try:
+        return float_of(name), name
+    except ValueError:
+        return np.inf, name
+
+
 def _jct_s(run: TableRun) -> NDArray[np.float64]:
     done = run.tasks[is_finished(run.tasks["state"])]
     return np.asarray(done["end_s"] - done["release_s"], dtype=np.float64)
@@ -156,6 +297,22 @@ FIGURES = by_name(
     Figure("gantt", "which job had which GPUs when", gantt, max_runs=6),
     Figure("jct_cdf", "completion times of jobs, cumulated", jct_cdf, on_page=(OnPage(SUMMARY, "Completion times"),)),
     Figure("wait_cdf", "times of jobs without GPUs, cumulated", wait_cdf, on_page=(OnPage("Jobs", "Waiting times"),)),
+    Figure(
+        "groups",
+        "boxes of the times of finished jobs by priority, user or GPUs",
+        groups,
+        max_runs=6,
+        choices={"by": tuple(GROUPS), "of": tuple(JOB_TIMES)},
+        needs=(JOBS_FILE,),
+    ),
+    Figure(
+        "utilization",
+        "share of the GPUs, or of their FLOPS, in use over time",
+        utilization,
+        choices={"of": ("gpus", "flops")},
+        needs=(GPUS_FILE,),
+        on_page=(OnPage("Over time", "FLOPS in use", choices={"of": "flops"}),),
+    ),
     Figure(
         "jct_by_arrival",
         "completion times of jobs by arrival",

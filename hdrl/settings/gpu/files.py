@@ -12,7 +12,7 @@ from hdrl.metrics.tasks import is_finished
 from hdrl.trace.files import STAYS_FILE, TASKS_FILE, TraceFile, write_tables
 from hdrl.trace.model import OutcomeTrace, TaskTrace
 
-JOBS_FILE, PRIORITY_FILE, VALUES_FILE = "jobs.csv", "per_priority.csv", "values.csv"
+JOBS_FILE, PRIORITY_FILE, VALUES_FILE, GPUS_FILE = "jobs.csv", "per_priority.csv", "values.csv", "gpus.csv"
 
 JOB_COLUMNS = (
     *("job_id", "user_id", "arrival_time", "start_time", "finish_time", "runtime", "gpus", "gpu_milli"),
@@ -45,6 +45,16 @@ def _write_jobs(trace: TaskTrace, folder: Path) -> None:
             times = (float(task["release_s"]), float(task["start_s"]), float(task["end_s"]), float(held_s[number]))
             sizes = (int(job["n_gpus"]), int(job["gpu_milli"]), float(job["priority"]))
             write_row([number, user, *times, *sizes, jct_s, max(0.0, jct_s - float(held_s[number])), where])
+
+
+def _write_gpus(trace: TaskTrace, folder: Path) -> None:
+    """Write what each GPU is: ``stays.csv`` names them by their numbers."""
+    cluster = trace.machine
+    nodes = cluster.node_of_gpu  # type: ignore[attr-defined]
+    kinds, types = cluster.type_of_gpu, cluster.types  # type: ignore[attr-defined]
+    with atomic_table(folder / GPUS_FILE, ("gpu", "node", "type", "flops")) as write_row:
+        for number, (node, kind) in enumerate(zip(nodes.tolist(), kinds.tolist(), strict=True)):
+            write_row([number, node, types[kind].name, float(types[kind].flops)])
 
 
 def _write_priorities(trace: TaskTrace, folder: Path) -> None:
@@ -83,6 +93,7 @@ def write_values(trace: TaskTrace, folder: Path) -> None:
 FILES = (
     TraceFile((TASKS_FILE, STAYS_FILE), write_tables, "jobs and their stays on GPUs"),
     TraceFile((JOBS_FILE,), _write_jobs, "the log of finished jobs"),
+    TraceFile((GPUS_FILE,), _write_gpus, "node, type and speed of each GPU"),
     TraceFile((PRIORITY_FILE,), _write_priorities, "completion times by priority"),
     TraceFile((VALUES_FILE,), write_values, "what jobs that adapt were granted and are worth", is_of_few=True),
 )

@@ -20,11 +20,10 @@ from hdrl.setting import (
     Progress,
     Setting,
     Simulator,
-    View,
 )
 from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster, shipped_clusters
 from hdrl.settings.gpu.environments import GpuClusterSpec
-from hdrl.settings.gpu.figures import FIGURES
+from hdrl.settings.gpu.figures import FIGURES, GpuView
 from hdrl.settings.gpu.files import FILES
 from hdrl.settings.gpu.heard import POISSON, check_load_options, check_rules, kind_of
 from hdrl.settings.gpu.inputs import adapting, load_of, poisson_model
@@ -169,7 +168,7 @@ SETTING = Setting(
         ),
         compute_metrics,
     ),
-    view=View("GPU", FILES, FIGURES),
+    view=GpuView("GPU", FILES, FIGURES),
     environments=MappingProxyType({"gpu_cluster": GpuClusterSpec()}),
 )
 """GPU clusters."""

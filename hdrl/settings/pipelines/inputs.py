@@ -81,8 +81,6 @@ def generated_load(
 
     Parameters
     ----------
-    model
-        What the pipelines are like.
     seed
         Seed of all that is drawn.
     times
@@ -115,8 +113,6 @@ def generated_loads(
 
     Parameters
     ----------
-    model
-        What the pipelines are like.
     utilizations
         What each set needs; none: that of the model.
     shortest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,16 @@ def test_pictures_show_the_times_of_the_job_log(tmp_path: Path) -> None:
         # Sums of stays differ from the log's in their last digits.
         assert max(line.get_xdata()) == pytest.approx(expected[-1])
         assert min(line.get_xdata()) == pytest.approx(expected[0])
+    metrics = json.loads((tmp_path / "r" / "metrics.json").read_text())
+    for of, name in (("gpus", "utilization"), ("flops", "flops_utilization")):
+        (patch,) = draw("utilization", [tmp_path / "r"], of=of).axes[0].patches
+        values, edges, _ = patch.get_data()
+        # The metrics go from the first arrival to the last end, as the picture does.
+        assert float((values * np.diff(edges)).sum() / (edges[-1] - edges[0])) == pytest.approx(100 * metrics[name])
+    (part,) = draw("groups", [tmp_path / "r"]).axes
+    labels = [text.get_text().split("\n") for text in part.get_xticklabels()]
+    priorities = Counter(float(row["priority"]) for row in rows)
+    assert [(float(one), words) for one, words in labels] == [(k, f"{n} jobs") for k, n in sorted(priorities.items())]
     points, means = draw("jct_by_arrival", [tmp_path / "r"]).axes[0].lines
     assert sorted(points.get_ydata()) == pytest.approx(sorted(float(row["jct"]) for row in rows))
     assert 1 < len(means.get_ydata()) <= 20
@@ -258,3 +269,46 @@ def test_what_was_trained_is_judged_by_the_rules_of_the_comparison(shown: str, t
     )  # fmt: skip
     told = " ".join(run("compare", sweep, "-j", 1, "--out", tmp_path / "c", command=cli).output.split())
     assert ("mine sees true run times" in told) == sees_durations, told
+
+
+def test_metrics_of_runs_stand_side_by_side_also_as_bars(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from hdrl.report.drawing import draw
+
+    options = write(tmp_path / "o.json", workload="poisson", nb_jobs=30, load={"offered": 1.2})
+    for policy in ("fifo", "srtf"):
+        run(policy, options, "--out", tmp_path / policy)
+    folders = [str(tmp_path / "fifo"), str(tmp_path / "srtf")]
+    shown = run("metrics", *folders, "-n1", "first", "-n2", "second", "-s", tmp_path / "m.png", command=cli).output
+    assert "mean_jct_s" in shown
+    assert "second" in shown
+    assert (tmp_path / "m.png").stat().st_size > 1000
+    numbers = [json.loads((tmp_path / name / "metrics.json").read_text())["mean_slowdown"] for name in ("fifo", "srtf")]
+    titles = {ax.get_title(loc="left"): ax for ax in draw("bars", folders).axes}
+    assert [bar.get_height() for bar in titles["mean slowdown"].patches] == pytest.approx(numbers)
+    wrong = CliRunner().invoke(cli, ["metrics", *folders, "-m", "mean_wait_s"])
+    assert wrong.exit_code == 2
+    assert "no metric 'mean_wait_s'" in wrong.output
+
+
+def test_a_test_takes_the_model_of_its_own_training_and_a_comparison_the_folder(tmp_path: Path, monkeypatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    learning = {"algorithm": "ppo", "environment": "gpu_cluster", "n_envs": 2, "iterations": 1}
+    learning |= {"n_validation_episodes": 1, "episodes": {"n_jobs": 16}}
+    write(tmp_path / "o.json", workload="poisson", nb_jobs=40, load={"offered": 0.8}, learning=learning)
+    untrained = run("ppo", "o.json", "--seed", 42, "--set", "agent.run=test", code=2).output
+    assert "none that the same options have trained is in runs/" in " ".join(untrained.split())
+    trained = run("ppo", "o.json", "--seed", 42, "--quiet").output.strip()
+    shown = run("ppo", "o.json", "--seed", 42, "--set", "agent.run=test", "--out", "tested").output
+    assert f"model: {trained}/model.pt, which the same options have trained" in " ".join(shown.split())
+    assert (tmp_path / "tested" / "jobs.csv").read_bytes() == (tmp_path / trained / "jobs.csv").read_bytes()
+    assert run("ppo", "o.json", "--seed", 43, "--set", "agent.run=test", code=2)
+    common = ("--setting", "gpu", "-p", "drl-gpu", "-w", "poisson", "--windows", "20:2", "--out", "c", "--quiet")
+    run("compare", trained, f"mine={trained}", "fifo", *common, command=cli)
+    with (tmp_path / "c" / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    ours, mine = ([r["mean_jct_s"] for r in rows if r["candidate"] == n] for n in (Path(trained).name, "mine"))
+    assert ours == mine
+    refused = run("compare", "tested", "fifo", *common[:-2], "d", "--quiet", command=cli, code=2).output
+    assert "tested is a folder without model.pt" in " ".join(refused.split())

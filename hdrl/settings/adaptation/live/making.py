@@ -210,8 +210,6 @@ def table_json(plan: Plan, parts: Sequence[Path], scenario: str) -> dict[str, An
 
     Parameters
     ----------
-    plan
-        What was measured.
     parts
         A file of what `measure_part` returns for each seed.
     scenario

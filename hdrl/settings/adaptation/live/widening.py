@@ -35,8 +35,6 @@ def widen(
         How many channels or units it shall have, at least as many as now.
     generator
         Chooses which are copied.
-    optimizer
-        What trains the network.
 
     Raises
     ------

@@ -21,8 +21,6 @@ def new_picture_pool(inputs: PoolInputs, options: JobPickOptions, n_sums: int) -
 
     Parameters
     ----------
-    inputs
-        The machine and the jobs.
     n_sums
         For how many groups of jobs there is room, where run times are predicted.
     """

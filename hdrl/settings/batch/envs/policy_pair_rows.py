@@ -108,8 +108,6 @@ class PairRows:
 
     Parameters
     ----------
-    plan
-        Which jobs each episode holds.
     n_threads
         Number of threads that step them.
     energy, compatible

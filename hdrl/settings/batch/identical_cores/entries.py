@@ -143,8 +143,6 @@ def note_submission_of(batch: Lent[OrderState], job: int) -> None:
     ----------
     batch
         The arrays; ``message_s`` is the date.
-    job
-        Its place in the table.
     """
     _ask_all(batch, _NOTE_SUBMISSION, np.array([job], dtype=np.int64))
 

@@ -102,8 +102,6 @@ def require(name: str, known: Iterable[str], what: str, where: str) -> None:
 
     Parameters
     ----------
-    name
-        What was asked for.
     what
         The kind of thing, for instance ``"node type"``.
     where

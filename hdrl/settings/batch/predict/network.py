@@ -100,8 +100,6 @@ def answers(numbers: Sequence[float], seen: Floats) -> Floats:
 
     Parameters
     ----------
-    numbers
-        Its weights and biases.
     seen
         What it sees, shape ``(n_jobs, LAYERS[0])``.
 

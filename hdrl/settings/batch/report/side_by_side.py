@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.figures.metrics_bars import MOST_BARS
 from hdrl.metrics import energy_delay_product, ratio, summary
+from hdrl.metrics.side_by_side import SideBySide, check_metrics
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.report.data import job_values
 from hdrl.settings.batch.report.runs import JOBS_FILE, RunData, read_run, runs_in, unique_names
@@ -51,35 +51,6 @@ DRAWN = (
 """The metrics of the picture, in two rows of four."""
 
 
-@dataclass(frozen=True, slots=True)
-class SideBySide:
-    """Metrics of several runs.
-
-    Attributes
-    ----------
-    runs
-        Names of the runs.
-    values
-        For each metric a number per run, NaN where a run has none.
-    best
-        For each metric the places of the best runs; none where they are all alike, or better says nothing.
-    differences
-        What makes the runs hard to compare, a sentence each.
-    """
-
-    runs: tuple[str, ...]
-    values: dict[str, list[float]]
-    best: dict[str, frozenset[int]]
-    differences: tuple[str, ...]
-
-    @property
-    def by_run(self) -> dict[str, dict[str, float]]:
-        """The metrics by name for each run."""
-        return {
-            run: {name: numbers[place] for name, numbers in self.values.items()} for place, run in enumerate(self.runs)
-        }
-
-
 def side_by_side(
     folders: Sequence[str | Path], *, names: Sequence[str] = (), metrics: Sequence[str] = USUAL
 ) -> SideBySide:
@@ -101,41 +72,13 @@ def side_by_side(
     ReadError
         If a folder is no run.
     """
-    for name in metrics:
-        if name not in METRICS:
-            raise UnknownName("metric", name, METRICS)
+    check_metrics(metrics, METRICS)
     runs = _read(folders, names)
     tables = [run.metrics_by_name() if isinstance(run, ScheduleFile) else run_metrics(run) for run in runs]
     chosen = list(dict.fromkeys((*ALWAYS, *metrics)))
     values = {name: [table.get(name, math.nan) for table in tables] for name in chosen}
-    best = {name: _best(name, numbers) for name, numbers in values.items()}
-    return SideBySide(tuple(run.name for run in runs), values, best, tuple(_differences(runs, values)))
-
-
-def save_bars(table: SideBySide, path: str | Path) -> None:
-    """Save eight metrics of the table as bars.
-
-    Raises
-    ------
-    MissingExtra
-        If matplotlib is missing.
-    OptionsError
-        If the name asks for no known format.
-    OutputError
-        If the file cannot be written.
-    """
-    from hdrl.figures.style import check_format, default_look, save
-
-    check_format(Path(path))
-    from hdrl.figures.metrics_bars import metrics_bars
-
-    chosen = [name for name in table.values if name not in ALWAYS]
-    if set(DRAWN) <= set(table.values):
-        chosen = list(DRAWN)
-    if not chosen:
-        raise OptionsError("no metric to draw was chosen")
-    with default_look():
-        save(metrics_bars(table.by_run, {name: METRICS[name] for name in chosen[:8]}), path)
+    drawn = DRAWN if set(DRAWN) <= values.keys() else tuple(name for name in chosen if name not in ALWAYS)[:MOST_BARS]
+    return SideBySide(tuple(run.name for run in runs), METRICS, values, drawn, tuple(_differences(runs, values)))
 
 
 def _read(paths: Sequence[str | Path], names: Sequence[str]) -> list[RunData | ScheduleFile]:
@@ -187,15 +130,6 @@ def run_metrics(run: RunData) -> dict[str, float]:
 def _consumed_j(run: RunData) -> float:
     path = run.folder / "out_schedule.csv" if run.folder is not None else None
     return float(read_out_schedule(path)["consumed_joules"]) if path is not None and path.is_file() else 0.0
-
-
-def _best(name: str, numbers: Sequence[float]) -> frozenset[int]:
-    less = METRICS[name].lower_is_better
-    known = [number for number in numbers if math.isfinite(number)]
-    if less is None or len(known) < 2 or min(known) == max(known):
-        return frozenset()
-    wanted = min(known) if less else max(known)
-    return frozenset(place for place, number in enumerate(numbers) if number == wanted)
 
 
 def _differences(runs: Sequence[RunData | ScheduleFile], values: dict[str, list[float]]) -> list[str]:

@@ -125,8 +125,6 @@ def index_features(state, place, number, unit, time_us):
     ----------
     place, number, unit
         The ready kernel, the choice and the unit.
-    time_us
-        The worst-case time there.
     """
     x = state.features
     s, ready, choice = state.scalars[0], state.ready[place], state.choices[number]

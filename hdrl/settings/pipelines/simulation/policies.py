@@ -72,8 +72,6 @@ def index_rule(weights: ArrayLike, what: str = "index") -> Rule:
     ----------
     weights
         Shape ``(17,)``.
-    what
-        The same in words.
 
     Raises
     ------
@@ -170,8 +168,6 @@ def one_state(
     ----------
     seed
         Seed of what is random in the policy.
-    plan
-        A static mapping.
     compatibility
         When releases are noticed, see `hdrl.settings.pipelines.kernel.codes`.
     """
@@ -249,8 +245,6 @@ def check_ended(state: State, policy: str) -> None:
 
     Parameters
     ----------
-    state
-        The arrays of one environment.
     policy
         Who decided, for the message.
 

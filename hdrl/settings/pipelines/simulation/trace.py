@@ -137,8 +137,6 @@ def trace_of(
 
     Parameters
     ----------
-    machine, load
-        What was simulated.
     info
         Facts about the run.
     """

@@ -1,0 +1,68 @@
+"""Metrics of runs side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hdrl.base.errors import UnknownName
+from hdrl.metrics.catalogue import MetricInfo
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Metrics of several runs.
+
+    Attributes
+    ----------
+    runs
+        Names of the runs.
+    infos
+        What the metrics mean.
+    values
+        For each metric a number per run, NaN where a run has none.
+    drawn
+        The metrics of a picture.
+    differences
+        What makes the runs hard to compare, a sentence each.
+    """
+
+    runs: tuple[str, ...]
+    infos: Mapping[str, MetricInfo]
+    values: dict[str, list[float]]
+    drawn: tuple[str, ...]
+    differences: tuple[str, ...]
+
+    @property
+    def best(self) -> dict[str, frozenset[int]]:
+        """For each metric the places of the best runs; none where they are all alike, or better says nothing."""
+        return {name: _best(self.infos[name].lower_is_better, numbers) for name, numbers in self.values.items()}
+
+    @property
+    def by_run(self) -> dict[str, dict[str, float]]:
+        """The metrics by name for each run."""
+        return {
+            run: {name: numbers[place] for name, numbers in self.values.items()} for place, run in enumerate(self.runs)
+        }
+
+
+def check_metrics(metrics: Sequence[str], infos: Mapping[str, MetricInfo]) -> None:
+    """Check that there are such metrics.
+
+    Raises
+    ------
+    UnknownName
+        If there is none of a name.
+    """
+    for name in metrics:
+        if name not in infos:
+            raise UnknownName("metric", name, infos)
+
+
+def _best(less: bool | None, numbers: Sequence[float]) -> frozenset[int]:  # noqa: FBT001
+    known = [number for number in numbers if math.isfinite(number)]
+    if less is None or len(known) < 2 or min(known) == max(known):
+        return frozenset()
+    wanted = min(known) if less else max(known)
+    return frozenset(place for place, number in enumerate(numbers) if number == wanted)
