@@ -22,7 +22,8 @@ from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
 
 import hdrl.envs  # noqa: F401 (registers the environments)
-from hdrl.envs.sb3 import RowPolicy, as_vec_env
+from hdrl.envs.sb3 import as_vec_env
+from hdrl.learn.sb3 import RowPolicy
 
 ARGUMENTS: dict[str, Any] = {
     **{"platform": "homogeneous:256", "n_jobs": 256, "max_jobs": 32, "order": "saf"},

@@ -143,7 +143,8 @@ def test_the_policy_for_tables_of_stable_baselines3_decides_as_there(
     tmp_path: Path, options: Path, monkeypatch: pytest.MonkeyPatch, *, may_hold: bool
 ) -> None:
     contrib = pytest.importorskip("sb3_contrib", reason="needs sb3-contrib (the extra sb3)")
-    from hdrl.envs.sb3 import RowPolicy, as_vec_env
+    from hdrl.envs.sb3 import as_vec_env
+    from hdrl.learn.sb3 import RowPolicy
 
     monkeypatch.setenv("SB3_LOGDIR", str(tmp_path / "logs"))
     arguments = {"n_procs": 64, "n_jobs": 20, "max_jobs": N_ROWS, "may_hold": may_hold}
@@ -167,7 +168,8 @@ def test_the_policy_for_tables_of_stable_baselines3_decides_as_there(
 
 def test_a_policy_for_tables_refuses_what_is_none(tmp_path: Path) -> None:
     contrib = pytest.importorskip("sb3_contrib", reason="needs sb3-contrib (the extra sb3)")
-    from hdrl.envs.sb3 import RowPolicy, as_vec_env
+    from hdrl.envs.sb3 import as_vec_env
+    from hdrl.learn.sb3 import RowPolicy
 
     batch = gymnasium.make_vec("hdrl/JobPick-v0", num_envs=2, n_procs=64, skip=True, autoreset_mode="SameStep")
     with pytest.raises(OptionsError, match=r"shape \(128, 8\) and there are 129 actions, expected a table"):

@@ -208,7 +208,7 @@ def _activation_told(told: Mapping[str, Any], path: Path) -> str | None:
     if not isinstance(text, str):
         policy = told.get("policy_class")
         # The usual one of a policy of ours is another than that of the library.
-        return "relu" if isinstance(policy, dict) and policy.get("__module__") == "hdrl.envs.sb3" else None
+        return "relu" if isinstance(policy, dict) and policy.get("__module__") == "hdrl.learn.sb3" else None
     name = text.rstrip("'>").rpartition(".")[2]
     known = {"ReLU": "relu", "Tanh": "tanh", "LeakyReLU": "leaky_relu"}
     if name not in known:
