@@ -28,6 +28,9 @@ FloatArray = NDArray[np.float64]
 MOST_SIMULATIONS = 100_000
 
 LENGTH_CLASSES = (("requests up to 1 h", 3600.0), ("up to 1 day", 86400.0), ("longer", math.inf))
+PARTITION = "partition "
+"""How classes of the jobs of a partition are called, before its name."""
+
 SIZE_CLASSES = ("1 node or less", "up to a tenth of the machine", "more")
 
 
@@ -207,7 +210,8 @@ def _simulated(
             "utilization": float(np.sum(records["run_s"] * jobs["cores"])) / (platforms[size].n_cores * span_s),
             "power_kw": _consumed_j(trace, span_s) / span_s / 1000,
         }
-        for name, chosen in _classes(jobs, site_cores, cores_per_node).items():
+        classes = _classes(jobs, site_cores, cores_per_node) | _partitions(platforms[size], window)
+        for name, chosen in classes.items():
             part = waits[counts & chosen]
             numbers[name] = float(np.mean(part)) if len(part) else math.nan
         for name, value in numbers.items():
@@ -237,6 +241,18 @@ def _classes(jobs: NDArray[np.void], site_cores: int, cores_per_node: int) -> di
     size = np.searchsorted([cores_per_node, max(site_cores / 10, cores_per_node)], jobs["cores"], side="left")
     by_length = {name: length == place for place, (name, _) in enumerate(LENGTH_CLASSES)}
     return by_length | {name: size == place for place, name in enumerate(SIZE_CLASSES)}
+
+
+def _partitions(platform: Platform, window: Workload) -> dict[str, NDArray[np.bool_]]:
+    """Return which jobs may run in which partition, if the rules of the site count and it has several."""
+    rules, site = platform.site, window.site
+    if rules is None or site is None or len(rules.partition_names) < 2:
+        return {}
+    bits = np.where(site.jobs["partitions"] == 0, np.uint64(1 << rules.default_partition), site.jobs["partitions"])
+    return {
+        f"{PARTITION}{name}": bits >> np.uint64(place) & np.uint64(1) == 1
+        for place, name in enumerate(rules.partition_names)
+    }
 
 
 def _row(

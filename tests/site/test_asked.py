@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,12 @@ from hdrl.base.errors import ReadError
 from hdrl.batch import read_platform, read_swf, read_workload
 from hdrl.settings.batch.site_rules.conf import SiteConf, read_accounts, read_conf
 from hdrl.settings.batch.site_rules.model import DependencyKind
-from hdrl.site import ImportChoices, import_site
+from hdrl.site import ImportChoices, WhatIf, import_site, what_if
 from hdrl.site.downtimes import with_downtimes
 from hdrl.site.machine import n_cores, scaled
 from hdrl.site.submitline import ask_text, asks_of, read_submit_line
 from hdrl.site.values import Clock
+from hdrl.site.whatifpage import answer_text
 
 CONF = """\
 ClusterName=asked
@@ -210,3 +212,18 @@ def test_a_machine_grows_and_shrinks_with_its_partitions(tmp_path: Path):
     assert (len(larger.nodes_of("main")), len(larger.nodes_of("big"))) == (6, 3)
     assert smaller.nodes_of("main") == {"a1", "a2"}
     assert scaled(conf, 1.0).nodes_of("big") == conf.nodes_of("big")
+
+
+def test_waits_by_partition(tmp_path: Path):
+    site = imported(tmp_path, n_replayed=0)
+    question = WhatIf(("+50%",), ("slurm", "fcfs+easy"), window=6, n_windows=1, warm_up=0)
+    answer = what_if(site, question, n_workers=1)
+    numbers = answer["rows"][0]["numbers"]
+    # Only the job that asks for both may run in big.
+    assert numbers["partition big"][0] == 0
+    assert {"partition main", "partition big"} <= numbers.keys()
+    assert answer["question"]["site_rules"]
+    assert "Mean waits by partition" in answer_text(answer)
+    free = what_if(site, replace(question, site_rules=False, policies=("fcfs+easy",)), n_workers=1)
+    assert "Partitions are not enforced: any job may start on any node." in free["notes"]
+    assert "partition main" not in free["rows"][0]["numbers"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from collections import Counter
@@ -61,7 +62,14 @@ STEPS, BROKEN, NO_ID = "steps of jobs", "rows with more or fewer fields than col
 
 _CHUNK_CHARACTERS = 2**23
 _ID = re.compile(r"(\d{1,15})(?:_(?:(\d{1,15})|\[([^\]]*)\]?))?(?:\+(\d{1,6}))?")
-_FIRST_JOB = re.compile(r"after\w*:(\d{1,15})(?:_(\d{1,15}))?")
+_FIRST_JOB = re.compile(r"(?:^|\t)dependencies=.*?after\w*:(\d{1,15})(?:_(\d{1,15}))?")
+
+
+@functools.lru_cache(maxsize=2**16)
+def _asks_in(line: str) -> tuple[str, list[str]]:
+    """Return what a line asks for as one text, and what of it is not understood; users submit the same again."""
+    asks, problems = read_submit_line(line)
+    return ask_text(asks), problems
 
 
 def is_sacct(first_line: str) -> bool:
@@ -247,15 +255,18 @@ class _Table:
 
     def _asks(self, records: NDArray[np.void], lines: Sequence[str]) -> None:
         """Note what jobs asked for beyond what the other columns say."""
+        numbers, asks_column = self._names["asks"], np.full(len(lines), UNKNOWN, dtype=np.int32)
         for place, line in enumerate(lines):
-            asks, problems = read_submit_line(line)
-            self._not_understood.update(problems)
-            if not asks:
+            text, problems = _asks_in(line)
+            if problems:
+                self._not_understood.update(problems)
+            if not text:
                 continue
-            records["asks"][place] = self._names["asks"][ask_text(asks)]
-            found = _FIRST_JOB.search(asks.get("dependencies", ""))
+            asks_column[place] = numbers[text]
+            found = _FIRST_JOB.search(text)
             if found is not None:
                 records["after"][place], records["after_task"][place] = int(found[1]), int(found[2] or UNKNOWN)
+        records["asks"] = asks_column
 
     def _first(self, columns: Mapping[str, list[str]], parsers: Mapping[str, Callable[[str], float]]) -> FloatArray:
         """Return the numbers of the first column of several that says one."""
