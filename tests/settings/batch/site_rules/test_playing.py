@@ -97,12 +97,12 @@ def test_comparisons_play_all_in_one_world(site: Path):
     common = ("compare", "fcfs+easy", "-w", site / "jobs.swf", "--windows", "3:1", "-j", 1)
     ruled = call(*common, "-p", site / "platform.json", "--baseline", "slurm", "--out", site / "a")
     assert ruled.exit_code == 0, ruled.stderr
-    assert "asks of a site" not in ruled.stderr
+    assert '"site-rules"' not in (site / "a" / "summary.json").read_text()
     slurm = call(*common, "-p", "homogeneous:40", "--baseline", "slurm", "--out", site / "b")
     assert slurm.exit_code == 0, slurm.stderr
     free = call(*common, "sjf", "-p", "homogeneous:40", "--baseline", "sjf", "--out", site / "c")
     assert free.exit_code == 0, free.stderr
-    assert "jobs.swf says what its jobs ask of a site (jobs.site.csv)" in free.stderr
+    assert '"site-rules"' in (site / "c" / "summary.json").read_text()
 
 
 def test_slurm_needs_no_site():
