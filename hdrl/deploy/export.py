@@ -103,12 +103,13 @@ def export(
         n_cores(conf),
         _node_cores(conf),
         log.first_date_s,
+        log.first_date_s + float(np.floor(np.max(log.rows["submit_s"]))),
         _limits(conf),
         UNLIMITED_S,
         choices.place or out.absolute(),
     )
     lua = lua_text(deployed, lua_site)
-    folder = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    folder = Path(tempfile.mkdtemp(dir=out.parent.resolve(), prefix=f".{out.name}."))
     try:
         promise = promise_of(
             deployed, site, platform, workload, folder / PROMISED, n_workers=n_workers, progress=progress
@@ -121,6 +122,7 @@ def export(
             cores=lua_site.n_cores,
             cores_per_node=lua_site.cores_per_node,
             first_s=lua_site.first_s,
+            last_s=lua_site.last_s,
             limits_s=dict(lua_site.limits_s),
             unlimited_s=lua_site.unlimited_s,
             bound_s=choices.bound_s,

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from hdrl.base.errors import HdrlError
 from hdrl.batch import read_platform, read_swf, read_workload
 from hdrl.launcher.main import cli
+from hdrl.metrics.orders import discordant_share
 from hdrl.settings.batch.site_rules.conf import joined, read_qos
 from hdrl.site import ImportChoices, import_site, read_conf, read_report
 from hdrl.site.importing import OTHER_CLUSTERS, TOO_WIDE
 from hdrl.site.joining import CANCELLED, PENDING
 from hdrl.site.log import UNLIMITED_S
-from hdrl.site.replay import discordant_share
 
 RECORDED = Path(__file__).parents[3] / "shared" / "slurm"
 
