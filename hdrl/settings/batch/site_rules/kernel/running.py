@@ -223,21 +223,48 @@ def start_job(state, entry, place):
 
 
 @jit
-def end_job(state, job, job_state):
-    """End a running job."""
-    s, row = state.scalars[0], state.jobs[job]
+def _release(state, job):
+    """Take a running job off its nodes."""
     charge_at_end(state, job)
     hold_nodes(state, job, 1)
     free_cores(state, job)
     _remove_running(state, job)
     count_running(state, job, -1)
+    log_machine(state)
+
+
+@jit
+def requeue_jobs(state, node):
+    """Put the jobs that run on a node back into the queue; they begin anew, and what they have done is lost."""
+    s = state.scalars[0]
+    place = np.int64(0)
+    while place < s.n_running:
+        job = state.running[place].job
+        row, is_there = state.jobs[job], False
+        for i in range(row.first_pair, row.first_pair + row.n_pairs):
+            is_there = is_there or state.pairs[i].node == node
+        if not is_there:
+            place += 1
+            continue
+        s.lost_core_s += row.n_cores * (s.message_s - row.start_s)
+        s.n_requeued += 1
+        _release(state, job)
+        row.state, row.start_s, row.n_cores, row.eligible_s = codes.WAITING, -1.0, 0, s.message_s
+        enqueue(state, job)
+        s.is_changed = s.has_new = 1
+
+
+@jit
+def end_job(state, job, job_state):
+    """End a running job."""
+    s, row = state.scalars[0], state.jobs[job]
+    _release(state, job)
     count_leaving(state, job)
     row.state, row.ended_s = job_state, s.message_s
     if s.message_s < row.due_s:
         row.length_s = s.message_s - row.start_s
     state.completed[s.n_completed] = job
     s.n_completed += 1
-    log_machine(state)
     _leave_array(state, job)
     _consider_dependents(state, job)
 

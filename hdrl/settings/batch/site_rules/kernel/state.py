@@ -47,6 +47,8 @@ SCALARS_DTYPE = record_dtype(
         ("segment", np.int64),
         ("priority_date", np.float64),
         ("decayed_s", np.float64),
+        ("lost_core_s", np.float64),
+        ("n_requeued", np.int64),
         ("time_computing_s", np.float64),
         ("time_idle_s", np.float64),
         ("changed_s", np.float64),
