@@ -56,6 +56,8 @@ CALIBRATION_SHARE = 0.7
 CALIBRATION = "waits.npz"
 """What is remembered in the folder of a site: past waits as they were and as simulations predict them."""
 
+_MOST_BYTES = 2**29
+
 N_DATES = 600
 """Dates of the log whose queues are simulated."""
 
@@ -438,7 +440,10 @@ def _remembered(
     facts = [VERSION, policy, platform.sha256(), N_DATES, titles]
     key = sha256_of([*columns(known), ("run_s", run_s)], facts)
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, zipfile.ZipFile(file) as packed:
+            if sum(one.file_size for one in packed.infolist()) > _MOST_BYTES:
+                raise ValueError("larger than any calibration")
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             if str(stored["key"]) == key:
                 return PastWaits(
                     stored["predicted_s"],
