@@ -50,6 +50,9 @@ COMMANDS = {
     "distil": LazyCommand("hdrl.launcher.distil", "distil", "Make an index of few terms of a learned network."),
     "deploy": LazyCommand("hdrl.launcher.deploy", "deploy", "Let a policy order the queue of a real Slurm."),
     "ab": LazyCommand("hdrl.launcher.ab", "ab", "Let two policies take turns on a cluster, and compare them."),
+    "fidelity": LazyCommand(
+        "hdrl.launcher.fidelity", "fidelity", "Compare policies with recorded runs of a real Slurm."
+    ),
     "slurm": LazyCommand("hdrl.launcher.slurm", "slurm", "Write a file for sbatch that runs any command of hdrl."),
     "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),
     "cache": LazyCommand("hdrl.launcher.cache", "cache", "Show or clear the compiled code on disk."),
@@ -61,7 +64,7 @@ GROUPS = {
     "Judge": ("compare", "tune", "bench", "reproduce"),
     "Look": ("report", "watch", "plot", "metrics", "runs"),
     "Data": ("workload", "platform", "predict", "jobstat"),
-    "Your cluster": ("site", "what-if", "wait", "deploy", "ab", "slurm"),
+    "Your cluster": ("site", "what-if", "wait", "deploy", "ab", "fidelity", "slurm"),
     "Learn": ("model", "distil", "adaptation"),
     "Maintain": ("benchmark", "cache", "clean"),
 }
