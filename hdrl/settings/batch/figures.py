@@ -24,6 +24,7 @@ from hdrl.settings.batch.report.schedule import schedule_of
 from hdrl.settings.batch.report.shortages import core_bubbles, mem_bubbles
 from hdrl.settings.batch.report.side_by_side import run_metrics
 from hdrl.settings.batch.report.slowdown_cdf import medians, slowdown_cdf
+from hdrl.settings.batch.simulators import floor_of
 from hdrl.settings.batch.workload.statistics import offered_load_of_jobs
 
 LOAD_LIMIT = 1.0
@@ -176,6 +177,9 @@ def _cautions(options: Mapping[str, Any], load: float | None) -> dict[str, str]:
         )
     if told(options, "workload", "estimates") == "exact":
         cautions["estimates"] = "requested times are the true run times, which no real scheduler has."
+    floor = floor_of(options.get("simulator"))
+    if floor:
+        cautions["floor"] = floor
     return cautions
 
 
