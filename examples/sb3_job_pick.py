@@ -26,8 +26,8 @@ from hdrl.envs.sb3 import as_vec_env
 from hdrl.learn.sb3 import RowPolicy
 
 ARGUMENTS: dict[str, Any] = {
-    **{"platform": "homogeneous:256", "n_jobs": 256, "max_jobs": 32, "order": "saf"},
-    **{"backfilling": "easy_sjbf", "reward": "relative", "reference": "saf"},
+    **{"platform": "homogeneous:256", "n_jobs": 256, "max_jobs": 32, "order": "f4"},
+    **{"backfilling": "easy_sjbf", "reward": "relative", "reference": "f4"},
     "features": ("log_wait", "log_requested_time", "log_processors", "free_processors"),
 }
 """What ``loaded_job_pick.json`` says to ``hdrl model import``, in the words of Gymnasium."""
@@ -51,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--workload", default="exact.swf.gz", help="the log; its first 60 %% are learned from")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=320_000, help="decisions of all environments")
+    parser.add_argument("--steps", type=int, default=400_000, help="decisions of all environments")
     parser.add_argument("--n-steps", type=int, default=256, help="decisions of each environment in a batch")
     parser.add_argument("--out", default="sb3", help="folder for best_model.zip")
     given = parser.parse_args()
