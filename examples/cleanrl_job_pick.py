@@ -99,6 +99,7 @@ def main() -> None:
     num_iterations = args.total_timesteps // batch_size
 
     torch.manual_seed(args.seed)
+    torch.set_num_threads(1)  # the network is small: more threads wait for each other
 
     # BATCH: one compiled call steps all environments.
     envs, judge = (

@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 import gymnasium
+import torch
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
 
@@ -55,6 +56,7 @@ def main() -> None:
     parser.add_argument("--n-steps", type=int, default=256, help="decisions of each environment in a batch")
     parser.add_argument("--out", default="sb3", help="folder for best_model.zip")
     given = parser.parse_args()
+    torch.set_num_threads(1)  # the network is small: more threads wait for each other
 
     def environments(part: str) -> Any:
         name, more = "hdrl/JobPick-v0", {"part": part, "workload": given.workload, "autoreset_mode": "SameStep"}
