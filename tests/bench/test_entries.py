@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "bench-entries.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NEEDS = {"Stable-Baselines3": "sb3_contrib", "CleanRL": "torch", "RLlib": "ray.rllib", "A priority in Python": "scipy"}
+NEEDS = {"Stable-Baselines3": "sb3_contrib", "CleanRL": "torch", "RLlib": "ray.rllib"}
 
 
 def test_every_section_is_typed_or_has_nothing_to_type() -> None:
