@@ -31,12 +31,15 @@ class SlurmNode:
         Ids of the cores of the platform that it stands for, ascending.
     memory_mib
         Its memory in MiB.
+    partitions
+        For each partition of the site, whether it is in it; empty without a site.
     """
 
     name: str
     kind: int
     cores: NDArray[np.int64]
     memory_mib: int
+    partitions: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +89,32 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
     speeds = np.unique(speed_of_core)
     kinds = [int(np.searchsorted(speeds, speed_of_core[cores[0]])) for cores in cores_of_node]
     counts_memory = _can_lack_memory(platform, workload, cores_of_node)
+    rules = platform.site
+    if rules is not None:
+        counts_memory = counts_memory and rules.counts_memory
     if len(cores_of_node) > max_nodes and counts_memory:
         raise PlatformError(
             f"{platform.name}: jobs can run short of memory on its {len(cores_of_node):,} nodes, and slurm.daemons "
             f"allows {max_nodes:,}; raise it, or take no memory into account (workload.memory 'none')"
         )
-    if len(speeds) > max_nodes:
+    shared = [
+        () if rules is None else tuple(rules.partition_nodes[:, node].tolist()) for node in range(platform.n_nodes)
+    ]
+    alike = sorted(set(zip(kinds, shared, strict=True)))
+    if len(alike) > max_nodes:
         raise PlatformError(
-            f"{platform.name} has {len(speeds):,} kinds of nodes, and each needs a daemon; raise "
+            f"{platform.name} has {len(alike):,} kinds of nodes, and each needs a daemon; raise "
             f"slurm.daemons from {max_nodes:,}"
         )
-    groups = [[node for node, kind in enumerate(kinds) if kind == number] for number in range(len(speeds))]
-    nodes = []
-    for kind, (group, n_parts) in enumerate(zip(groups, _shares([len(one) for one in groups], max_nodes), strict=True)):
-        for number, part in enumerate(np.array_split(np.array(group), n_parts), start=1):
-            cores = np.concatenate([cores_of_node[node] for node in part.tolist()])
-            memory_mib = int(min(float(np.sum(platform.memory_mib[part])), _MAX_MEMORY_MIB))
-            nodes.append(SlurmNode(f"k{kind}n{number}", kind, cores.astype(np.int64), max(memory_mib, 1)))
+    groups = [[node for node, own in enumerate(zip(kinds, shared, strict=True)) if own == one] for one in alike]
+    nodes: list[SlurmNode] = []
+    shares = _shares([len(one) for one in groups], max_nodes)
+    for (kind, partitions), group, n_parts in zip(alike, groups, shares, strict=True):
+        for part in np.array_split(np.array(group), n_parts):
+            cores = np.concatenate([cores_of_node[node] for node in part.tolist()]).astype(np.int64)
+            memory_mib = max(int(min(float(np.sum(platform.memory_mib[part])), _MAX_MEMORY_MIB)), 1)
+            number = 1 + sum(one.kind == kind for one in nodes)
+            nodes.append(SlurmNode(f"k{kind}n{number}", kind, cores, memory_mib, partitions))
     largest = max(len(node.cores) for node in nodes)
     if largest > MAX_NODE_CORES:
         raise PlatformError(
