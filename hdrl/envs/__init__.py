@@ -28,6 +28,7 @@ ENVIRONMENTS = {
     "hdrl/Pipelines-v0": "hdrl.settings.pipelines.envs.env:Pipelines",
     "hdrl/PipelinesIndex-v0": "hdrl.settings.pipelines.envs.index:PipelinesIndex",
     "hdrl/GpuCluster-v0": "hdrl.settings.gpu.envs.env:GpuCluster",
+    "hdrl/GpuIndex-v0": "hdrl.settings.gpu.envs.index:GpuIndex",
     "hdrl/Adaptation-v0": "hdrl.settings.adaptation.env:Adaptation",
 }
 """Ids of the registered environments, and where their classes are: the names end in ``Env`` and ``VectorEnv``."""

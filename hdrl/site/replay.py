@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.batch import Platform, SwfLog, simulate, workload_from_swf
+from hdrl.settings.batch.site_rules.columns import SiteColumns
 from hdrl.metrics.orders import Distance, distance_between
 from hdrl.site.machine import peak_cores
 
 FloatArray = NDArray[np.float64]
 
 STAND_INS = ("fcfs+easy", "fcfs+conservative")
-"""Policies that stand for the site's own until there is a better one."""
+"""Policies that stand for the site's own; where it says its rules, Slurm's scheduler stands before them."""
+
+SLURM = "slurm"
 
 DEFAULT_JOBS = 20_000
 WARM_UP_SHARE = 0.1
@@ -98,7 +101,7 @@ def replay(
     first_s: float,
     progress: Callable[[str], None],
 ) -> Replays:
-    """Replay the last jobs of a log under the stand-ins for the site's own policy.
+    """Replay the last jobs of a log under the stand-ins for the site's policy; they obey its rules if it has some.
 
     Parameters
     ----------
@@ -123,14 +126,14 @@ def replay(
     n_requeued = int(np.count_nonzero(n_attempts[part][n_warm_up:] > 1))
     if n_replayed == 0 or not np.any(counts):
         return Replays((), n_replayed, n_warm_up, n_requeued, first)
-    workload = workload_from_swf(SwfLog(log.name, rows, log.header), platform, bandwidth="none")
+    workload = workload_from_swf(replace(log, rows=rows, columns=_columns_of(log, rows)), platform, bandwidth="none")
     site_start_s = rows["submit_s"] + rows["wait_s"]
     shift_s = float(rows["submit_s"].min())
     # Monday, 1970-01-05, began a week.
     weeks = np.floor((rows["submit_s"] + first_s - 4 * 86400) / (7 * 86400)).astype(np.int64)
     cores = rows["processors"].astype(np.int64)
     found = []
-    for policy in STAND_INS:
+    for policy in STAND_INS if platform.site is None else (SLURM, *STAND_INS):
         progress(f"replaying {n_replayed:,} jobs under {policy}")
         trace = simulate(platform, workload, policy, energy=False)
         start_s = trace.records["start_s"] + shift_s
@@ -152,6 +155,14 @@ def replay(
             )
         )
     return Replays(tuple(found), n_replayed, n_warm_up, n_requeued, first)
+
+
+def _columns_of(log: SwfLog, rows: NDArray[np.void]) -> SiteColumns | None:
+    """Return the columns of some of the jobs of a log; dependencies on others are fulfilled."""
+    if log.columns is None or len(rows) == log.n_rows:
+        return log.columns
+    numbers = frozenset(str(int(number)) for number in rows["job_number"].tolist())
+    return log.columns.of_jobs(numbers)
 
 
 def _name(partitions: Sequence[str], number: float) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hdrl.figures.figure import Figure, OnPage, Run
+from hdrl.figures.figure import SUMMARY, Figure, OnPage, Run
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object, told
 from hdrl.figures.logs import PROBABILITIES_FILE
 from hdrl.settings.batch.report import over_time
@@ -88,6 +88,11 @@ _FIGURES = (
         groups,
         max_runs=6,
         choices={"by": GROUPINGS, "of": tuple(JOB_VALUES), "workload": ()},
+        on_page=tuple(
+            OnPage(SUMMARY, f"Waiting time by {by} (boxes: half of the jobs; whiskers: 5 % and 95 %)", None, choices)
+            for by in ("size", "user")
+            for choices in [{"by": by, "of": "wait_s"}]
+        ),
     ),
     Figure(
         "makespans",

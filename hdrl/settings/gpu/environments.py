@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
-from hdrl.setting import EnvironmentSpec, Fingerprints
+from hdrl.setting import EnvironmentSpec, Fingerprints, Index, Indexed
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
+
+_PHYSICS = frozenset(("restart_s", "checkpoint_s", "tie", "node_order", "levels"))
+"""Arguments that are rules of the world, not choices of who learns."""
+
+
+def _named_rules(options: GpuOptions | GpuSweep) -> dict[str, Any]:
+    """Return the rules of options or of a sweep; refuse rounds, which agents do not have."""
+    rules = options.rules
+    if rules.round_s > 0.0:
+        raise OptionsError(f"{options.where}: rules.round_s has no effect on agents, which decide at events")
+    same = {name: getattr(rules, name) for name in ("checkpoint_s", "tie", "node_order")}
+    return {"restart_s": list(rules.restart_s), "levels": list(rules.levels), **same}
 
 
 class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fingerprints[Cluster, GpuLoad]):
     """Starting and preempting jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/GpuCluster-v0"
-    physics = frozenset(("restart_s", "checkpoint_s", "tie", "node_order", "levels"))
+    physics = _PHYSICS
     given = EnvironmentSpec.given | physics | {"records", "seed_of_rules"}
 
     def arguments(self, options: GpuOptions) -> dict[str, Any]:
         """Return the rules by which jobs are simulated; the compatibility mode has none."""
         if not self.is_compatible(options.learning.arguments):
-            return self._rules(options)
+            return _named_rules(options)
         if options.rules != type(options.rules)():
             raise OptionsError(f"{options.where}: rules have no effect with compatibility, whose world has its own")
         return {}
-
-    @staticmethod
-    def _rules(options: GpuOptions | GpuSweep) -> dict[str, Any]:
-        """Return the rules of options or of a sweep; refuse rounds, which agents do not have."""
-        rules = options.rules
-        if rules.round_s > 0.0:
-            raise OptionsError(f"{options.where}: rules.round_s has no effect on agents, which decide at events")
-        same = {name: getattr(rules, name) for name in ("checkpoint_s", "tie", "node_order")}
-        return {"restart_s": list(rules.restart_s), "levels": list(rules.levels), **same}
 
     @staticmethod
     def is_compatible(arguments: Mapping[str, Any]) -> bool:
@@ -75,7 +78,59 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         """Return an environment in which a model decides about all jobs."""
         from hdrl.settings.gpu.envs.env import GpuClusterEnv
 
-        rules = {} if options is None else self._rules(options)
+        rules = {} if options is None else _named_rules(options)
         # Rewards are not looked at, so that their unit need not be simulated.
         chosen = {**arguments, **rules, "reference": None}
         return GpuClusterEnv(machine=machine, load=load, n_jobs="all", records=True, **chosen)
+
+
+class GpuIndexSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Indexed[Cluster, GpuLoad]):
+    """Weights of an index of jobs, judged by windows of loads, see `hdrl.setting.EnvironmentSpec`."""
+
+    id = "hdrl/GpuIndex-v0"
+    physics = _PHYSICS
+    given = EnvironmentSpec.given | _PHYSICS
+
+    def arguments(self, options: GpuOptions) -> dict[str, Any]:
+        """Return the rules by which jobs are simulated."""
+        return _named_rules(options)
+
+    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the metric of its objective; less of each is better."""
+        return str(arguments.get("objective", "mean_jct_s")), -1
+
+    def player(
+        self,
+        machine: Cluster,
+        load: GpuLoad,
+        arguments: Mapping[str, Any],
+        options: GpuOptions | GpuSweep | None = None,
+    ) -> Any:
+        """Return an environment in which weights decide about all jobs."""
+        from hdrl.settings.gpu.envs.index import GpuIndexPlayer
+
+        rules = None if options is None else options.rules.rules()
+        return GpuIndexPlayer(machine=machine, load=load, rules=rules, objective=self.goal(arguments)[0])
+
+    def index(self, arguments: Mapping[str, Any]) -> Index:
+        """Return what is weighed, and where evolution begins."""
+        del arguments
+        from hdrl.settings.gpu.policies.weights import NAMES, SIGMA, start_weights
+
+        return Index(tuple(NAMES), start_weights(), SIGMA)
+
+    def run_index(
+        self,
+        machine: Cluster,
+        loads: Sequence[GpuLoad],
+        weights: NDArray[np.float64],
+        arguments: Mapping[str, Any],
+        *,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]:
+        """Run whole loads under candidates, in one compiled call for each thread."""
+        from hdrl.settings.gpu.policies.weights import checked_weights
+        from hdrl.settings.gpu.simulation.index import INDEX, play
+
+        found = play(machine, loads, INDEX, np.atleast_2d(checked_weights(weights)), n_threads=n_threads)
+        return found.objective(self.goal(arguments)[0])

@@ -22,7 +22,7 @@ from hdrl.setting import (
     Simulator,
 )
 from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster, shipped_clusters
-from hdrl.settings.gpu.environments import GpuClusterSpec
+from hdrl.settings.gpu.environments import GpuClusterSpec, GpuIndexSpec
 from hdrl.settings.gpu.figures import FIGURES, GpuView
 from hdrl.settings.gpu.files import FILES
 from hdrl.settings.gpu.heard import POISSON, check_load_options, check_rules, kind_of
@@ -169,6 +169,6 @@ SETTING = Setting(
         compute_metrics,
     ),
     view=GpuView("GPU", FILES, FIGURES),
-    environments=MappingProxyType({"gpu_cluster": GpuClusterSpec()}),
+    environments=MappingProxyType({"gpu_cluster": GpuClusterSpec(), "gpu_index": GpuIndexSpec()}),
 )
 """GPU clusters."""

@@ -237,7 +237,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         choices.check()
         self.objective, self.rules = choices.objective, rules
         self.order = _order_of(choices.order, sees_durations=choices.sees_durations)
-        self.reference = None if choices.reference is None else _reference_of(choices.reference)
+        self.reference = None if choices.reference is None else policy_without_shares(choices.reference)
         n_rows = checked_count("max_jobs", choices.max_jobs) * len(choices.placements) + choices.max_running
         layout = RowLayout(n_rows, acting.N_COLUMNS, (WAIT, NEXT_PAGE))
         super().__init__(num_envs, layout, **defaults_of(stepping))
@@ -386,7 +386,8 @@ def _order_of(text: str, *, sees_durations: bool) -> Policy:
     return policy
 
 
-def _reference_of(text: str) -> Policy:
+def policy_without_shares(text: str) -> Policy:
+    """Read the policy that a reference is; refuse those that share out GPUs in rounds of their own."""
     if text in SHARES:
         raise OptionsError(f"reference is {text!r}, which runs in rounds of its own: expected a policy without shares")
     return read_policy(text)

@@ -58,7 +58,7 @@ def joined(loads: Sequence[GpuLoad]) -> GpuLoad:
     tables, shift_s = [], 0.0
     for load in loads:
         jobs = load.jobs.copy()
-        jobs["arrival_s"] += shift_s - jobs["arrival_s"][0]
+        jobs["arrival_s"] = jobs["arrival_s"] - jobs["arrival_s"][0] + shift_s
         shift_s = float(jobs["arrival_s"][-1])
         jobs["kind"] = np.array([*map(kinds.index, load.kinds), -1])[jobs["kind"]]
         jobs["constraint"] = np.array([*map(constraints.index, load.constraints), -1])[jobs["constraint"]]

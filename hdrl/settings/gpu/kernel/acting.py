@@ -16,7 +16,7 @@ from hdrl.settings.gpu.kernel.deciding import (
     may_fit,
     start_by_preempting,
 )
-from hdrl.settings.gpu.kernel.engine import knows_rules, step_time
+from hdrl.settings.gpu.kernel.engine import knows_rules, run, step_time
 from hdrl.settings.gpu.kernel.jit import entry
 from hdrl.settings.gpu.kernel.placing import NOWHERE, find_place
 from hdrl.settings.gpu.kernel.running import next_event_s, preempt, served_s, start, waiting_at, worked
@@ -30,10 +30,12 @@ MEAN_JCT, MEAN_QUEUEING, MEAN_SLOWDOWN, PRIORITY_JCT, MAKESPAN = OBJECTIVES = Co
 
 N_OBJECTIVES = 5
 
-REQUESTS = CodeTable("request", range(3))
-"""Requests to `SERVED`; `TELL` writes the objectives of environments."""
+REQUESTS = CodeTable("request", range(4))
+"""Requests to `SERVED`; `TELL` writes the objectives of environments, `RUN` those of whole episodes under the rules."""
 
-TELL = REQUESTS[2]
+TELL, RUN = REQUESTS[2:]
+
+ALL_STEPS = 1 << 62
 
 HOUR_S = 3600.0
 """Times ``t`` are seen as ``t / (t + 1 h)``."""
@@ -258,7 +260,10 @@ def _act(w, action):
 @jit
 def _serve_row(w, counts, request, row, numbers, results):  # noqa: ARG001
     """Carry out a request in one environment, which is a row of its batch."""
-    if request == TELL:
+    if request == RUN:
+        clear(w)
+        run(w, ALL_STEPS)
+    if request in (TELL, RUN):
         for which in range(N_OBJECTIVES):
             results[which, row] = objective_value(w, which)
         return

@@ -19,6 +19,7 @@ from hdrl.compiled.elementary32 import exp, log
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel import codes, state
 from hdrl.settings.gpu.kernel.state import (
+    DONE_S,
     LAST_LOG,
     LAST_TWO,
     LOG_BEFORE,
@@ -32,8 +33,8 @@ from hdrl.settings.gpu.kernel.state import (
     SUM_OF_LOGS,
 )
 
-STALE = 8
-"""A waiting job is predicted anew after so many ends."""
+STALE, MORE = 8, 1.1
+"""A job is predicted anew after so many ends, or when it has done so many times as much."""
 
 LEAST_SHARE, LEAST_LEFT_S = 0.02, 1.0
 """Of the bucket in which a job is so much counts at least, and so long it has left."""
@@ -146,20 +147,20 @@ def _predict(w, j, done_s):
 
 @jit
 def look_at(w, j, done_s):
-    """Predict a job that runs, or one that waits if much has ended since it was predicted.
+    """Predict a job anew if much has ended since it was predicted, or it has done more than a little since.
 
     Parameters
     ----------
     done_s
         What it has done, in seconds alone on the fastest type.
     """
-    n_done = w.counts[state.N_DONE]
-    if w.status[j] == codes.RUNNING:
-        _predict(w, j, done_s)
-        w.predicted_at[j] = -1
-    elif w.predicted_at[j] < 0 or n_done - w.predicted_at[j] >= STALE:
-        _predict(w, j, done_s)
-        w.predicted_at[j] = n_done
+    n_done, before_s = w.counts[state.N_DONE], w.predicted[j, DONE_S]
+    is_known = w.predicted_at[j] >= 0 and n_done - w.predicted_at[j] < STALE
+    if is_known and done_s >= before_s and done_s <= MORE * before_s + LEAST_LEFT_S:
+        return
+    _predict(w, j, done_s)
+    w.predicted[j, DONE_S] = done_s
+    w.predicted_at[j] = n_done
 
 
 @jit

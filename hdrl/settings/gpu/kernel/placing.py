@@ -7,6 +7,7 @@ import math
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lehmer import following
 from hdrl.settings.gpu.kernel import codes
+from hdrl.settings.gpu.kernel.index import order_types
 from hdrl.settings.gpu.kernel.state import fits, kind_of, part_of
 
 MAX_CPU_MILLI, MAX_GPU_MILLI = 128_000.0, 8_000.0
@@ -140,14 +141,19 @@ def _score(w, n, j, placement):
 
 
 @jit
+def _rank_of(w, j, t):
+    """Return at which place a job tries a type."""
+    return w.type_order[t] if w.rules[codes.ORDER] == codes.INDEX else w.type_rank[w.profile[j], t]
+
+
+@jit
 def _node_of_rank(w, j, rank, placement):
     """Return the node for a job among those whose types have a rank for it, `NOWHERE` if it fits on none."""
-    p = w.profile[j]
     best, chosen, n_ties = 0, NOWHERE, 0
     tie = codes.TIE_RANDOM if placement == codes.RANDOM else w.rules[codes.TIE]
     for i in range(len(w.node_order)):
         n = w.node_order[i]
-        if w.type_rank[p, w.node_type[n]] != rank or not fits(w, n, j):
+        if _rank_of(w, j, w.node_type[n]) != rank or not fits(w, n, j):
             continue
         if placement == codes.FIRST_FIT:
             return n
@@ -250,9 +256,12 @@ def _spread_over(w, j, t, placement):
 def find_place(w, j, placement):
     """Write the GPUs on which a job would run into ``picked``; return its node (the first one), or `NOWHERE`.
 
-    Faster types are tried before slower ones. A gang lies on nodes of one type; on several only if none has room.
+    Faster types are tried before slower ones, unless an index orders them. A gang lies on nodes of one type; on
+    several only if none has room.
     """
-    p, n_types = w.profile[j], w.rates.shape[1]
+    n_types = w.rates.shape[1]
+    if w.rules[codes.ORDER] == codes.INDEX:
+        order_types(w, j)
     for rank in range(n_types):
         n = _node_of_rank(w, j, rank, placement)
         if n != NOWHERE:
@@ -265,7 +274,7 @@ def find_place(w, j, placement):
         if w.n_gpus[j] < 2:
             continue
         for t in range(n_types):
-            if w.type_rank[p, t] != rank or (w.allowed[j] >> t) & 1 == 0:
+            if _rank_of(w, j, t) != rank or (w.allowed[j] >> t) & 1 == 0:
                 continue
             n_nodes = _spread_over(w, j, t, placement)
             if n_nodes > 0:

@@ -8,6 +8,7 @@ from hdrl.compiled import heap
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel import codes, state
 from hdrl.settings.gpu.kernel.history import look_at, predicted_key, remember
+from hdrl.settings.gpu.kernel.index import index_of
 from hdrl.settings.gpu.kernel.state import move
 
 
@@ -83,6 +84,8 @@ def key_of(w, j):
     if goes_by_history(w):
         done_s = worked(w, j) / w.best_rate[j]
         look_at(w, j, done_s)
+        if order == codes.INDEX:
+            return index_of(w, j, _width(w, j), served_s(w, j))
         return predicted_key(w, j, order, _width(w, j))
     return 0.0 if order == codes.FIFO or order == codes.DRF else math.nan
 
@@ -113,6 +116,9 @@ def refresh(w):
     if not goes_by_history(w):
         return
     first, n = w.counts[state.QUEUE_HEAD], w.counts[state.N_WAITING]
+    w.sums[state.QUEUED_GPUS] = 0.0
+    for i in range(first, first + n):
+        w.sums[state.QUEUED_GPUS] += _width(w, w.queue[i])
     for i in range(w.counts[state.N_RUNNING]):
         w.key[w.running[i]] = key_of(w, w.running[i])
     for i in range(first, first + n):

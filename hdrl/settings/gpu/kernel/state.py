@@ -81,6 +81,7 @@ class World(NamedTuple):
     shares: Annotated[Floats, own(np.float64, "n_buckets")]
     weights: Annotated[Floats, own(np.float64, "n_weights")]
     type_order: Annotated[Ints, own(np.int64, "n_types")]
+    type_score: Annotated[Floats, own(np.float64, "n_types")]
     # What becomes of them
     status: Annotated[Ints, own(np.int64, "n_jobs")]
     key: Annotated[Floats, own(np.float64, "n_jobs")]
@@ -202,8 +203,9 @@ what is kept at an end, and how many jobs the coarser level counts as."""
 SEEN, SUM_OF_LOGS, LAST_LOG, LOG_BEFORE, N_OF_GROUP = range(N_BUCKETS, N_BUCKETS + 5)
 
 # Places in what is predicted of a job: logarithms of Gittins' index and of the mean time that is left, the mean
-# logarithm of that time, and of the whole; how much its smallest group has seen, and the mean of its last two jobs.
-LOG_GITTINS, LOG_MEAN, MEAN_LOG, LOG_WHOLE, N_SEEN, LAST_TWO, N_PREDICTED = range(7)
+# logarithm of that time, and of the whole; how much its smallest group has seen, the mean of its last two jobs, and
+# what the job had done.
+LOG_GITTINS, LOG_MEAN, MEAN_LOG, LOG_WHOLE, N_SEEN, LAST_TWO, DONE_S, N_PREDICTED = range(8)
 
 
 @jit

@@ -11,6 +11,7 @@ from hdrl.settings.gpu.kernel import codes
 from hdrl.settings.gpu.policies.advisors import NAMES as ADVISORS
 from hdrl.settings.gpu.policies.advisors import NEVER, is_advisor
 from hdrl.settings.gpu.policies.shares import SHARES
+from hdrl.settings.gpu.policies.weights import shipped_indices, shipped_weights, start_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Order:
         What happens behind a job that does not fit, unless the policy says so.
     needs_durations
         Whether it goes by how long jobs take.
+    weights
+        Of an index, see `hdrl.settings.gpu.policies.weights`.
     """
 
     code: int
@@ -36,7 +39,11 @@ class Order:
     preempts: bool = False
     rule: str = "strict"
     needs_durations: bool = False
+    weights: tuple[float, ...] = ()
 
+
+BY_HAND = "steady-gittins"
+"""The order that follows the index with its weights by hand: where evolution begins."""
 
 ORDERS: Mapping[str, Order] = MappingProxyType(
     {
@@ -62,6 +69,19 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
             codes.QSSF, "least GPU time that jobs of the same group, user and name took first (QSSF, Hu 2021)"
         ),
         "drf": Order(codes.DRF, "users with the smallest dominant share first (Ghodsi 2011)", rule="skip"),
+        BY_HAND: Order(
+            codes.INDEX,
+            "gittins+history with a lead for running jobs: the index with its weights by hand",
+            preempts=True,
+            rule="skip",
+            weights=tuple(start_weights().tolist()),
+        ),
+        **{
+            name: Order(
+                codes.INDEX, "the index with evolved weights", preempts=True, rule="skip", weights=shipped_weights(name)
+            )
+            for name in shipped_indices()
+        },
     }
 )
 """All orders by name. ``gittins`` knows the distribution of GPU times, not those of single jobs."""
@@ -113,6 +133,8 @@ class Policy:
         Whether running jobs give way.
     history
         Whether the order goes by predictions.
+    weights
+        Of an index, see `hdrl.settings.gpu.policies.weights`.
     advisor
         Who advises jobs that adapt, see `hdrl.settings.gpu.policies.advisors`.
     """
@@ -123,6 +145,7 @@ class Policy:
     preempts: bool = False
     advisor: str = NEVER
     history: bool = False
+    weights: tuple[float, ...] = ()
 
     @property
     def code(self) -> int:
@@ -204,7 +227,7 @@ def read_policy(text: str) -> Policy:
             f"policy {text!r}: {first} has no use for predictions from history, expected {', '.join(BY_HISTORY)}"
         )
     placement, advisor = given.get("placement", next(iter(PLACEMENTS))), given.get("advisor", NEVER)
-    return Policy(first, placement, rule, preempts, advisor, HISTORY in given)
+    return Policy(first, placement, rule, preempts, advisor, HISTORY in given, order.weights)
 
 
 def learns(text: str) -> bool:

@@ -164,6 +164,44 @@ def no_classes() -> dict[str, Any]:
     return arrays | {"typical_share": np.zeros(1)}
 
 
+def shared_arrays(
+    cluster: Cluster,
+    load: GpuLoad,
+    policy: Policy,
+    *,
+    seed: int,
+    rules: Rules,
+    records: bool,
+    typical: Any = None,
+) -> tuple[dict[str, Any], NDArray[np.int64]]:
+    """Return the arrays of a world that all of its simulations share, and the class of each job for FGD.
+
+    Parameters
+    ----------
+    records, typical
+        See `new_world`.
+    """
+    _, rates = load.profiles(cluster)
+    bounds, keys = levels_of(rules, "" if policy.learns else policy.order, cluster, load)
+    job_class, classes = np.zeros(load.n_items, dtype=np.int64), no_classes()
+    if policy.placement == "fgd" or typical is not None:
+        job_class, classes = classes_of(cluster, load)
+    codes_of = np.zeros(codes.N_RULES, dtype=np.int64)
+    codes_of[codes.ORDER] = policy.code
+    codes_of[codes.PLACEMENT], codes_of[codes.RULE] = PLACEMENTS[policy.placement], RULES[policy.rule]
+    codes_of[codes.PREEMPTS], codes_of[codes.TIE], codes_of[codes.RECORDS] = policy.preempts, TIES[rules.tie], records
+    codes_of[codes.NEEDS_GPUS] = bool((load.jobs["n_gpus"] > 0).all())
+    shared = machine_arrays(cluster, order_nodes(cluster, rules.node_order, seed))
+    shared |= {"rates": rates, "type_rank": rank_types(rates), "level_bounds": bounds, "level_keys": keys}
+    shared |= classes | (typical or {})
+    shared |= {
+        "rules": codes_of,
+        "round_s": np.array([rules.round_s]),
+        "checkpoint_s": np.array([rules.checkpoint_s]),
+    }
+    return shared, job_class
+
+
 def new_world(
     cluster: Cluster,
     load: GpuLoad,
@@ -184,37 +222,27 @@ def new_world(
     typical
         Arrays of typical jobs instead of the load's own.
     """
-    _, rates = load.profiles(cluster)
-    bounds, keys = levels_of(rules, "" if policy.learns else policy.order, cluster, load)
-    job_class, classes = np.zeros(load.n_items, dtype=np.int64), no_classes()
-    if policy.placement == "fgd" or typical is not None:
-        job_class, classes = classes_of(cluster, load)
-    codes_of = np.zeros(codes.N_RULES, dtype=np.int64)
-    codes_of[codes.ORDER] = policy.code
-    codes_of[codes.PLACEMENT], codes_of[codes.RULE] = PLACEMENTS[policy.placement], RULES[policy.rule]
-    codes_of[codes.PREEMPTS], codes_of[codes.TIE], codes_of[codes.RECORDS] = policy.preempts, TIES[rules.tie], records
-    codes_of[codes.NEEDS_GPUS] = bool((load.jobs["n_gpus"] > 0).all())
-    shared = machine_arrays(cluster, order_nodes(cluster, rules.node_order, seed))
-    shared |= {"rates": rates, "type_rank": rank_types(rates), "level_bounds": bounds, "level_keys": keys}
-    shared |= classes | (typical or {})
-    shared |= {
-        "rules": codes_of,
-        "round_s": np.array([rules.round_s]),
-        "checkpoint_s": np.array([rules.checkpoint_s]),
-    }
+    shared, job_class = shared_arrays(cluster, load, policy, seed=seed, rules=rules, records=records, typical=typical)
     n_units = int(load.jobs["n_gpus"].sum())
     n_users = int(load.jobs["user"].max()) + 2
     room = (load.n_items + 16, n_units + 2 * cluster.n_units + load.n_items + 16) if records else (1, 1)
     history = history_of(load, cluster) if policy.learns else None
     n_groups = 0 if history is None else len(history.before)
-    world = state.new_world(shared, 1, load.n_items, n_units, n_users, *room, n_groups=n_groups)
+    n_weights = len(policy.weights)
+    world = state.new_world(shared, 1, load.n_items, n_units, n_users, *room, n_groups=n_groups, n_weights=n_weights)
+    world.weights[0] = policy.weights
     if history is not None:
         world.groups[0], world.history_before[0] = history.groups, history.before
     drawn = draw_restarts(rules, load.n_items, seed) if restart_s is None else restart_s
     columns = {"restart_s": drawn, "job_class": job_class}
     put_jobs(world, 0, columns_of(cluster, load) | columns, 0, load.n_items)
-    world.random[0] = int(stream(seed, "gpu-placement").integers(1, 2147483646))
+    world.random[0] = first_random(seed)
     return world
+
+
+def first_random(seed: int) -> int:
+    """Return what draws of placements and ties begin with."""
+    return int(stream(seed, "gpu-placement").integers(1, 2147483646))
 
 
 def columns_of(cluster: Cluster, load: GpuLoad) -> dict[str, NDArray[Any]]:

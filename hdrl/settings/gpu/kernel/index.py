@@ -1,0 +1,113 @@
+"""An index with weights: which job is next, whether a running one gives way, and which type of GPUs it tries first.
+
+The index of a job is the weighted sum of the first features, the lowest is first. As with any order that preempts,
+running jobs give way to waiting ones with a lower index; features that are 0 of waiting jobs make running ones harder
+to replace (hysteresis). A job tries types of GPUs by the weighted sum of the last features, the lowest first.
+
+All sums have a fixed order, and logarithms are those of `hdrl.compiled.elementary32`: the same bytes everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hdrl.compiled.elementary32 import exp, log
+from hdrl.compiled.jit import jit
+from hdrl.settings.gpu.kernel import codes, state
+
+(
+    GITTINS,
+    MEAN,
+    MEAN_LOG,
+    GPUS,
+    SERVED,
+    GPU_SERVED,
+    OVERDUE,
+    AGE,
+    RUNS,
+    STAY,
+    LAST_TWO,
+    USER_GPUS,
+    SEEN,
+    FITS,
+    PREEMPTED,
+    WAIT,
+    WIDE_AND_QUEUE,
+    SLOWER,
+    SLOWER_AND_LONG,
+    TYPE_IDLE,
+    N_WEIGHTS,
+) = range(21)
+"""The features; `hdrl.settings.gpu.simulation.index.NAMES` says what each is."""
+
+FIRST_OF_TYPES = SLOWER
+
+
+@jit
+def _log(value):
+    return np.float64(log(np.float32(value)))
+
+
+@jit
+def _might_fit(w, j):
+    """Tell whether enough GPUs of a type are idle."""
+    might = False
+    for t in range(len(w.type_gpus)):
+        might |= (w.allowed[j] >> t) & 1 == 1 and w.type_idle[t] >= w.n_gpus[j]
+    return might
+
+
+@jit
+def index_of(w, j, width, served_s):
+    """Return the index of a job that has been looked at (`hdrl.settings.gpu.kernel.history.look_at`).
+
+    Parameters
+    ----------
+    width
+        How many GPUs it takes, a share counting as one.
+    served_s
+        How long it has run.
+    """
+    said, weights = w.predicted[j], w.weights
+    age_s = w.now_s[0] - w.arrival_s[j]
+    log_width = _log(max(width, 0.01))
+    total = weights[GITTINS] * (-said[state.LOG_GITTINS] - 6.0)
+    total += weights[MEAN] * (said[state.LOG_MEAN] - 8.0)
+    total += weights[MEAN_LOG] * (said[state.MEAN_LOG] - 6.0)
+    total += weights[GPUS] * log_width
+    total += weights[SERVED] * (_log(1.0 + served_s / 60.0) - 3.0)
+    total += weights[GPU_SERVED] * (_log(1.0 + served_s * width / 60.0) - 3.0)
+    total += weights[OVERDUE] * _log(1.0 + age_s / max(np.float64(exp(np.float32(said[state.LOG_WHOLE]))), 30.0))
+    total += weights[AGE] * (_log(1.0 + age_s / 60.0) - 4.0)
+    if w.status[j] == codes.RUNNING:
+        total += weights[RUNS] + weights[STAY] * (_log(1.0 + (w.now_s[0] - w.since_s[j]) / 60.0) - 3.0)
+    elif _might_fit(w, j):
+        total += weights[FITS]
+    total += weights[LAST_TWO] * (said[state.LAST_TWO] - 6.0)
+    total += weights[USER_GPUS] * _log(1.0 + w.user_use[w.user[j], 0])
+    total += weights[SEEN] * said[state.N_SEEN] / (said[state.N_SEEN] + 3.0)
+    n_preempted = w.n_starts[j] - (1 if w.status[j] == codes.RUNNING else 0)
+    total += weights[PREEMPTED] * _log(1.0 + n_preempted)
+    total += weights[WAIT] * _log(1.0 + max(0.0, age_s - served_s) / 600.0)
+    queued = w.sums[state.QUEUED_GPUS] / len(w.gpu_node)
+    total += weights[WIDE_AND_QUEUE] * log_width * _log(1.0 + queued)
+    return total
+
+
+@jit
+def order_types(w, j):
+    """Write at which place a waiting job tries each type of GPUs into ``type_order``; equal types share one."""
+    mean_log = w.predicted[j, state.MEAN_LOG] - 6.0
+    for t in range(len(w.type_gpus)):
+        w.type_score[t] = math.inf
+        rate = w.rates[w.profile[j], t, 0]
+        if rate > 0.0:
+            slower = w.best_rate[j] / rate - 1.0
+            w.type_score[t] = slower * (w.weights[SLOWER] + w.weights[SLOWER_AND_LONG] * mean_log)
+            w.type_score[t] += w.weights[TYPE_IDLE] * w.type_idle[t] / max(1, w.type_gpus[t])
+    for t in range(len(w.type_gpus)):
+        w.type_order[t] = 0
+        for other in range(len(w.type_gpus)):
+            w.type_order[t] += w.type_score[other] < w.type_score[t]
