@@ -80,7 +80,7 @@ def fails(*, timeout_s: float = 20.0) -> str:
             small_workload(Job(0.0, 2)),
             "slurm",
             simulator="slurm",
-            slurm=SlurmSettings(speed=1.0, timeout_s=timeout_s),
+            slurm=SlurmSettings(speed=1.0, timeout_s=timeout_s, daemons=1),
         )
     assert time.monotonic() - began_s < timeout_s + 20.0
     assert len(str(caught.value).splitlines()) == 1
