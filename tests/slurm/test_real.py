@@ -142,7 +142,7 @@ from hdrl.batch import read_platform, simulate
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.testing import Job, small_workload
 workload = small_workload(Job(0.0, 2, gflop=36000.0))
-simulate(read_platform("homogeneous:4"), workload, "slurm", simulator="slurm", slurm=SlurmSettings(speed=100.0, daemons=2))
+simulate(read_platform("homogeneous:4"), workload, "slurm", simulator="slurm", slurm=SlurmSettings(speed=100.0))
 """
 
 
