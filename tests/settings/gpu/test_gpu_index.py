@@ -120,6 +120,15 @@ def test_the_future_changes_nothing(seed: int) -> None:
     assert stays[0] == stays[1]
 
 
+def test_jobs_that_gain_by_giving_way_do_not_preempt_each_other_for_ever() -> None:
+    weights = start_weights() + weighed(preempted=-9.0, fits=-3.0, runs=5.0)
+    trace = played(CLUSTER, LOAD, weights)
+    assert (trace.tasks["end_s"] > 0.0).all()
+    for one in np.unique(trace.stays["start_s"]):
+        tasks = trace.stays["task"][trace.stays["start_s"] == one]
+        assert len(np.unique(tasks)) == len(tasks)  # none starts twice at one date
+
+
 def test_each_weight_says_something() -> None:
     """No feature is dead: in some world each changes what happens."""
     plain = play(CLUSTER, WINDOWS, INDEX, np.array([start_weights()]))
