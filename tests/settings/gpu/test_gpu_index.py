@@ -23,7 +23,6 @@ from hdrl.settings.gpu.policies.rules import Rules
 from hdrl.settings.gpu.policies.weights import (
     NAMES,
     checked_weights,
-    shipped_indices,
     start_weights,
     weights_of,
 )
@@ -159,13 +158,10 @@ def test_other_weights_are_refused(weights: Any) -> None:
         checked_weights(weights)
 
 
-def test_an_evolved_index_is_a_policy_but_no_opponent() -> None:
-    book = GpuPolicies()
-    assert set(shipped_indices()) <= set(book.names())
-    groups = book.groups()
+def test_the_index_by_hand_is_an_opponent_that_knows_no_durations() -> None:
+    groups = GpuPolicies().groups()
     assert BY_HAND in groups["heuristics"]
     assert BY_HAND in groups["blind"]
-    assert not set(shipped_indices()) & {name for names in groups.values() for name in names}
 
 
 # ---------------------------------------------------------------------- the environment
