@@ -2,6 +2,7 @@
 # make test       install what the tests use, run every check
 # make browser    install Debian's Chromium, which the tests of the report use where it is there
 # make emulator   install qemu-user, by which tests play other processors
+# make slurm      install Debian's Slurm and faketime, which the simulator slurm and its tests use
 # make fuzz       damage files and interrupt commands at random for ten minutes (HDRL_FUZZ_SECONDS, HDRL_FUZZ_SEED)
 # make docs       build the documentation site in build/site
 # make gallery    draw the pictures of docs/gallery.md anew
@@ -28,7 +29,7 @@ TREE := build/tree
 
 DOCS := $(VENV)/installed-docs
 
-.PHONY: demo test pytest lint imports types tree fuzz browser emulator docs gallery benchmark clean
+.PHONY: demo test pytest lint imports types tree fuzz browser emulator slurm docs gallery benchmark clean
 .DELETE_ON_ERROR:
 
 demo: $(CORE)
@@ -67,6 +68,10 @@ browser:
 emulator:
 	@command -v qemu-x86_64 >/dev/null || { $(if $(filter 0,$(shell id -u)),,sudo )apt-get update -qq && \
 		$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y -qq --no-install-recommends qemu-user >/dev/null; }
+
+slurm:
+	@command -v slurmctld slurmd sbatch faketime >/dev/null 2>&1 || { $(if $(filter 0,$(shell id -u)),,sudo )apt-get update -qq && \
+		$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client faketime >/dev/null; }
 
 docs: $(DOCS) tree
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -1,7 +1,7 @@
 """What the documentation site shows from outside this folder: the README as its first page, and files that pages link.
 
 MkDocs reads this (``hooks`` in mkdocs.yml). In a checkout all links lead to files; on the site, links out of this
-folder lead to copies under ``source/``.
+folder lead to copies under ``source/``, and each module of the reference has a page of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,19 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 _OUTSIDE = re.compile(r"\]\(\.\./([^)#]+)(#[^)]*)?\)")
 _OF_README = re.compile(r"\]\((?!https?:|#|source/)([^)#]+)(#[^)]*)?\)")
+_MODULE = re.compile(r"^::: (hdrl[\w.]*)\n((?: +.*\n)*)\n?", re.MULTILINE)
+"""A module of the reference, and the options of its page."""
+
+
+def on_config(config: Any) -> Any:
+    """List the pages of modules below the reference."""
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    modules: list[Any] = [{match[1]: f"reference/{match[1]}.md"} for match in _MODULE.finditer(reference)]
+    for part in config["nav"]:
+        for pages in part.values():
+            if isinstance(pages, list) and {"Reference": "reference.md"} in pages:
+                pages[pages.index({"Reference": "reference.md"})] = {"Reference": ["reference.md", *modules]}
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -33,13 +46,17 @@ def on_files(files: Files, config: Any) -> Files:
         return f"]({_copied(match[1])})"
 
     files.append(File.generated(config, "index.md", content=_OF_README.sub(moved, readme)))
+    for match in _MODULE.finditer((ROOT / "docs" / "reference.md").read_text(encoding="utf-8")):
+        files.append(File.generated(config, f"reference/{match[1]}.md", content=f"# {match[1]}\n\n{match[0]}"))
     for name in sorted(linked):
         files.append(File.generated(config, _copied(name), content=(ROOT / name).read_bytes()))
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links out of this folder lead to the copies."""
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Let links out of this folder lead to the copies, and the page of the reference to the modules."""
+    if page.file.src_uri == "reference.md":
+        markdown = _MODULE.sub(lambda match: f"- [{match[1]}](reference/{match[1]}.md)\n", markdown)
     return _OUTSIDE.sub(lambda match: f"]({_copied(match[1])})", markdown)
 
 

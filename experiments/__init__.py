@@ -37,6 +37,7 @@ HOMES = {
         "es-generalist",
     ),
     "hdrl.experiments.batch_learned": ("ppo-held-out-logs",),
+    "hdrl.experiments.batch_overfit": ("bench-overfit",),
     "hdrl.experiments.gpu": (
         "gpu-fgd",
         "gpu-fgd-ties",

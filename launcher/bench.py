@@ -83,7 +83,12 @@ def show(task: str) -> None:
 
 @bench.command()
 @click.argument("entry", metavar="POLICY_OR_MODEL")
-@click.option("--tasks", required=True, metavar="small|all|NAME,...", help="The tasks; small: those without logs.")
+@click.option(
+    "--tasks",
+    required=True,
+    metavar="small|all|NAME,...",
+    help="The tasks; small: those without logs; @ROUND: a round's.",
+)
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder for the result.")
 @click.option(
     "--division",
@@ -181,6 +186,53 @@ def board(folders: tuple[Path, ...], out: Path, *, force: bool) -> None:
     click.echo(f"{out}: {len(pages)} pages; open {pages[0]}")
 
 
+@bench.group("round", cls=CleanGroup)
+def round_group() -> None:
+    """Hide windows until all entries are committed: begin a round, commit entries, reveal it."""
+
+
+@round_group.command("new")
+@click.argument("name")
+@click.option("--tasks", required=True, metavar="NAME,...", help="The tasks; their loads must be generated.")
+@click.option("--public", required=True, metavar="TEXT", help="What the public value will be, in words.")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FOLDER", help="Where it goes.")
+def new_command(name: str, tasks: str, public: str, out: Path) -> None:
+    """Begin the round NAME: NAME.json holds the hash of a secret, NAME.secret the secret. Keep that to yourself."""
+    from hdrl.bench.rounds import new_round
+    from hdrl.bench.tasks import chosen_tasks, with_seed
+
+    chosen = chosen_tasks(tasks)
+    for one in chosen:
+        with_seed(one.task.sweep, 0)
+    path, secret = new_round(name, [one.name for one in chosen], public, out)
+    click.echo(f"{path}: {len(chosen)} task{'' if len(chosen) == 1 else 's'}; publish it, and keep {secret}")
+
+
+@round_group.command("commit")
+@click.argument("path", metavar="ROUND", type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, required=True, metavar="RESULT...", type=click.Path(path_type=Path))
+def commit_command(path: Path, folders: tuple[Path, ...]) -> None:
+    """Add the entries of RESULTs on visible windows to the file of a ROUND: their hashes, before it is revealed."""
+    from hdrl.bench.results import read_result
+    from hdrl.bench.rounds import commit_entries
+
+    n = len(commit_entries(path, [read_result(folder) for folder in folders]).entries)
+    click.echo(f"{path}: {n} {'entry' if n == 1 else 'entries'}")
+
+
+@round_group.command("reveal")
+@click.argument("path", metavar="ROUND", type=click.Path(path_type=Path))
+@click.option("--secret", required=True, type=click.Path(path_type=Path), metavar="FILE", help="File of the secret.")
+@click.option("--public", required=True, metavar="HASH", help="The public value, in hexadecimal digits.")
+def reveal_command(path: Path, secret: Path, public: str) -> None:
+    """Reveal a ROUND: its tasks are TASK@NAME from now on, once its folder is in HDRL_ROUNDS."""
+    from hdrl.bench.rounds import reveal
+
+    found = reveal(path, secret, public)
+    name = path.name.removesuffix(".json")
+    click.echo(f"{path}: revealed; {', '.join(f'{task}@{name}' for task in found.tasks)}")
+
+
 @bench.command()
 @click.option("--tasks", required=True, metavar="small|all|NAME,...", help="The tasks.")
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder for the tables.")
@@ -196,6 +248,19 @@ def measure(tasks: str, out: Path, n_workers: int | None) -> None:
         write_measured(out, [found])
         fact = found[0]
         click.echo(f"{fact.task}: {fact.best}, gap {fact.gap:.3g}, {fact.seconds:.1f} s")
+
+
+@bench.command()
+@click.argument("folders", nargs=-1, required=True, metavar="RESULT...", type=click.Path(path_type=Path))
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder for the table.")
+def keep(folders: tuple[Path, ...], out: Path) -> None:
+    """Keep the numbers of RESULTs of shipped policies for the board: shipped.csv."""
+    from hdrl.bench.difficulty import shipped_of, write_shipped
+    from hdrl.bench.results import read_result
+
+    found = [one for folder in folders for one in shipped_of(read_result(folder))]
+    write_shipped(out, found)
+    click.echo(f"{out}: {len(found)} pairs of policy and task")
 
 
 def _fact_of(facts: dict[str, Difficulty], named: Named) -> Difficulty | None:

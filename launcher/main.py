@@ -47,8 +47,12 @@ COMMANDS = {
     "site": LazyCommand("hdrl.launcher.site", "site", "Import the accounting data of a cluster."),
     "what-if": LazyCommand("hdrl.launcher.whatif", "what_if", "Ask how many nodes a site needs, under which policy."),
     "wait": LazyCommand("hdrl.launcher.wait", "wait", "Predict when each waiting job of a site will start."),
+    "distil": LazyCommand("hdrl.launcher.distil", "distil", "Make an index of few terms of a learned network."),
     "deploy": LazyCommand("hdrl.launcher.deploy", "deploy", "Let a policy order the queue of a real Slurm."),
     "ab": LazyCommand("hdrl.launcher.ab", "ab", "Let two policies take turns on a cluster, and compare them."),
+    "fidelity": LazyCommand(
+        "hdrl.launcher.fidelity", "fidelity", "Compare policies with recorded runs of a real Slurm."
+    ),
     "slurm": LazyCommand("hdrl.launcher.slurm", "slurm", "Write a file for sbatch that runs any command of hdrl."),
     "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),
     "cache": LazyCommand("hdrl.launcher.cache", "cache", "Show or clear the compiled code on disk."),
@@ -60,8 +64,8 @@ GROUPS = {
     "Judge": ("compare", "tune", "bench", "reproduce"),
     "Look": ("report", "watch", "plot", "metrics", "runs"),
     "Data": ("workload", "platform", "predict", "jobstat"),
-    "Your cluster": ("site", "what-if", "wait", "deploy", "ab", "slurm"),
-    "Learn": ("model", "adaptation"),
+    "Your cluster": ("site", "what-if", "wait", "deploy", "ab", "fidelity", "slurm"),
+    "Learn": ("model", "distil", "adaptation"),
     "Maintain": ("benchmark", "cache", "clean"),
 }
 

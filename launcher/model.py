@@ -39,6 +39,12 @@ def average(models: tuple[str, ...], out: Path, *, force: bool) -> None:
     type=click.Choice(["relu", "tanh", "leaky_relu"]),
     help="What follows hidden layers; by default what FILE says, or else what its library does.",
 )
+@click.option(
+    "--statistics",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="By what observations were normalized (VecNormalize): numpy.savez(FILE, mean=..., var=...).",
+)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option of OPTIONS; repeatable.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there already.")
 @trust_option
@@ -47,6 +53,7 @@ def import_(
     options: Path,
     out: Path,
     activation: str | None,
+    statistics: Path | None,
     overrides: tuple[str, ...],
     *,
     force: bool,
@@ -61,4 +68,5 @@ def import_(
     from hdrl.experiment.train.foreign import import_model
 
     read = read_options(options, overrides=overrides, trust=trust)
-    click.echo(f"{out}: {import_model(source, read, out, activation=activation, force=force)}")
+    taken_for = import_model(source, read, out, activation=activation, statistics=statistics, force=force)
+    click.echo(f"{out}: {taken_for}")

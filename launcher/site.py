@@ -29,6 +29,15 @@ def site() -> None:
     help="slurm.conf, or a descriptor of the site (.json); repeatable.",
 )
 @click.option("--qos", type=click.Path(path_type=Path), metavar="FILE", help="What 'sacctmgr show qos -P' prints.")
+@click.option(
+    "--accounts", type=click.Path(path_type=Path), metavar="FILE", help="What 'sacctmgr show assoc -P' prints."
+)
+@click.option(
+    "--downtimes",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="When nodes took no jobs: what 'scontrol show res' prints, or a CSV file (start, end, nodes, kind).",
+)
 @click.option("--format", "form", default="auto", show_default=True, metavar="NAME", help="Format of the dumps.")
 @click.option(
     "--mapping", type=click.Path(path_type=Path), metavar="FILE", help="Meaning of the columns of a CSV file."
@@ -47,6 +56,12 @@ def site() -> None:
     metavar="N",
     help="How many of the last jobs to replay: a number, all, or none.",
 )
+@click.option(
+    "--replay-dependencies",
+    "by_dependencies",
+    is_flag=True,
+    help="Let jobs wait for other jobs and dates, instead of submitting them when they could start.",
+)
 @click.option("--force", is_flag=True, help="Replace a folder that such an import made.")
 @click.option("-q", "--quiet", is_flag=True, help="Only print the folder.")
 def import_command(
@@ -54,6 +69,8 @@ def import_command(
     out: Path,
     confs: tuple[Path, ...],
     qos: Path | None,
+    accounts: Path | None,
+    downtimes: Path | None,
     form: str,
     mapping: Path | None,
     nodes_field: int | None,
@@ -62,13 +79,27 @@ def import_command(
     key: Path | None,
     n_replayed: str,
     *,
+    by_dependencies: bool,
     force: bool,
     quiet: bool,
 ) -> None:
     """Make a machine, a workload and a report from accounting data: sacct -P, PBS, LSF, Kubernetes, SWF or CSV."""
     from hdrl.site import ImportChoices, import_site, report_of
 
-    choices = ImportChoices(confs, qos, form, mapping, nodes_field, cluster, zone, key, _n_jobs(n_replayed))
+    choices = ImportChoices(
+        confs,
+        qos,
+        form,
+        mapping,
+        nodes_field,
+        cluster,
+        zone,
+        key,
+        _n_jobs(n_replayed),
+        accounts,
+        downtimes,
+        by_dependencies,
+    )
 
     def show(text: str) -> None:
         if not quiet:

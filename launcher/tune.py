@@ -63,7 +63,7 @@ def tune(
     from hdrl.experiment.tune import tune as run
     from hdrl.report.page import write_report
 
-    file, machine = _log_and_machine(log, platform)
+    file, machine = log_and_machine(log, platform)
     stop = Stop()
     with _progress(stop, quiet=quiet or as_json) as progress:
         try:
@@ -82,7 +82,7 @@ def tune(
         _show(found, quiet=quiet)
 
 
-def _log_and_machine(log: str, platform: str | None) -> tuple[str, str]:
+def log_and_machine(log: str, platform: str | None) -> tuple[str, str]:
     """Return the log as an absolute path, and its machine."""
     from hdrl.batch import find_workload, read_swf
 

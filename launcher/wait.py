@@ -18,10 +18,21 @@ from hdrl.launcher.errors import CleanErrors
 @click.option("--predictor", default="geo", show_default=True, metavar="NAME", help="Says how long jobs will run.")
 @click.option("--format", "form", default="auto", show_default=True, metavar="NAME", help="Format of the dump.")
 @click.option("--zone", metavar="NAME", help="Time zone of dates that say none, such as Europe/Madrid; UTC by default.")
+@click.option("--ignore-rules", is_flag=True, help="Let any job start on any node, whatever the rules of the site.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-def wait(site: Path, now: Path, policy: str, predictor: str, form: str, zone: str | None, *, as_json: bool) -> None:
+def wait(
+    site: Path,
+    now: Path,
+    policy: str,
+    predictor: str,
+    form: str,
+    zone: str | None,
+    *,
+    ignore_rules: bool,
+    as_json: bool,
+) -> None:
     """Predict when each waiting job of a dump will start on the imported SITE, with intervals of 90 %."""
     from hdrl.site.waits import WaitChoices, predict_waits, waits_text
 
-    answer = predict_waits(site, now, WaitChoices(policy, predictor, form, zone))
+    answer = predict_waits(site, now, WaitChoices(policy, predictor, form, zone, not ignore_rules))
     click.echo(json.dumps(answer, indent=2) if as_json else waits_text(answer).rstrip("\n"))

@@ -23,6 +23,7 @@ _MOST = 10**7
 @click.option("--target-wait", type=click.FloatRange(1e-3, 1e6), default=1.0, show_default=True, help="p95 wait in h.")
 @click.option("--node-hour-price", type=click.FloatRange(0, 1e9), default=1.0, show_default=True, help="Of a node.")
 @click.option("--kwh-price", type=click.FloatRange(0, 1e9), default=0.0, show_default=True, help="Of energy.")
+@click.option("--ignore-rules", is_flag=True, help="Let any job start on any node, whatever the rules of the site.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder for page, text and JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -40,6 +41,7 @@ def what_if(
     out: Path | None,
     n_workers: int | None,
     *,
+    ignore_rules: bool,
     as_json: bool,
 ) -> None:
     """Simulate the imported SITE on machines of several sizes under several policies, and name the cheapest."""
@@ -60,6 +62,7 @@ def what_if(
         node_hour_price,
         kwh_price,
         seed,
+        not ignore_rules,
     )
     if not question.policies:
         raise OptionsError("--policies names none")

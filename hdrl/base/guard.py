@@ -108,7 +108,8 @@ def _descendants() -> list[int]:
         if folder.name.isdecimal():
             with contextlib.suppress(OSError):
                 parents[int(folder.name)] = int((folder / "stat").read_bytes().rsplit(b")", 1)[1].split()[1])
-    found, new = set(), {os.getpid()}
+    found: set[int] = set()
+    new = {os.getpid()}
     while new:
         new = {pid for pid, parent in parents.items() if parent in new} - found
         found |= new

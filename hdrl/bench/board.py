@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base import elementary
 from hdrl.base.errors import HdrlError, OutputError
 from hdrl.base.files import atomic_write
 from hdrl.bench.check import Checked, check_result
@@ -18,16 +20,19 @@ from hdrl.bench.difficulty import (
     DIGITS,
     Classic,
     Difficulty,
+    Shipped,
     is_less_better,
     read_classics,
     read_facts,
+    read_shipped,
 )
 from hdrl.bench.points import read_points
 from hdrl.bench.results import DIVISIONS, Division, Result, read_result
-from hdrl.bench.tasks import Named, all_tasks
+from hdrl.bench.rounds import AT, find_round
+from hdrl.bench.tasks import Named, all_tasks, read_task
 from hdrl.figures.numbers import MISSING, metric_words, number_words
-from hdrl.figures.style import default_look
-from hdrl.metrics.statistics import CONFIDENCE, Bootstrap, Interval, mean_ranks
+from hdrl.figures.style import INK, canvas, colour, default_look, plain_numbers, shortened, verbatim
+from hdrl.metrics.statistics import CONFIDENCE, Bootstrap, Interval, ladder, mean_ranks
 from hdrl.report.page.charts import chart
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.forest import Axis, Scale, interval
@@ -42,7 +47,8 @@ INDEX = "index.html"
 MOST_CLASSIC = 12
 """Classic policies of a table: the best ones, and the baseline."""
 
-CLASSIC = "classic"
+CLASSIC, SHIPPED = "classic", "shipped"
+"""Who is on the board without a result: classic policies, and learned ones that come with hdrl."""
 
 FloatArray = NDArray[np.float64]
 
@@ -56,7 +62,7 @@ class Player:
     name
         What it is called.
     origin
-        ``classic``, or what kind of entry it is.
+        ``classic``, ``shipped``, or what kind of entry it is.
     division
         Its division; classic policies are in all.
     core_minutes
@@ -65,6 +71,8 @@ class Player:
         What makes its numbers again.
     objective, tail
         The numbers of each window, by task.
+    page
+        The page of its result, with all that makes it again; empty if it has none.
     """
 
     name: str
@@ -74,6 +82,7 @@ class Player:
     command: str
     objective: Mapping[str, FloatArray]
     tail: Mapping[str, FloatArray]
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +125,14 @@ class Refused:
         Where it is, and what it is called.
     reason
         Why.
+    page
+        The page of the result.
     """
 
     folder: str
     name: str
     reason: str
+    page: str
 
 
 def write_board(folders: Sequence[str | Path], out: str | Path, *, force: bool = False) -> list[Path]:
@@ -139,16 +151,23 @@ def write_board(folders: Sequence[str | Path], out: str | Path, *, force: bool =
         If a folder holds no result, or a library is missing.
     """
     out = Path(out)
-    tasks = all_tasks()
-    pages = {INDEX: out / INDEX, **{name: out / f"{name}.html" for name in tasks}}
+    players, refused = _read(folders)
+    of_rounds = {name for one in players for name in one.objective if AT in name}
+    tasks = all_tasks() | {name: read_task(name) for name in sorted(of_rounds)}
+    results = {_result_page(place): folder for place, folder in enumerate(folders)}
+    pages = {
+        INDEX: out / INDEX,
+        **{page: out / page for page in results},
+        **{name: out / f"{name}.html" for name in tasks},
+    }
     if not force:
         for path in pages.values():
             if path.exists():
                 raise OutputError(f"{path}: exists already, expected a new folder (--force replaces it)")
-    players, refused = _read(folders)
-    players = [*_classic_players(tasks), *players]
+    players = [*_classic_players(tasks), *_shipped_players(tasks), *_baselines_of_rounds(folders, of_rounds), *players]
     texts = {INDEX: _index(tasks, players, refused)}
     texts |= {name: _page_of_task(named, players) for name, named in tasks.items()}
+    texts |= {page: _page_of_result(read_result(folder), tasks) for page, folder in results.items()}
     out.mkdir(parents=True, exist_ok=True)
     for name, path in pages.items():
         with atomic_write(path) as file:
@@ -159,6 +178,39 @@ def write_board(folders: Sequence[str | Path], out: str | Path, *, force: bool =
 def classic_rows(named: Named) -> list[BoardRow]:
     """Return the lines of the classic policies of a task, best first; nothing if they were not measured yet."""
     return _rows([named], _classic_players({named.name: named}))
+
+
+def _shipped_players(tasks: Mapping[str, Named]) -> list[Player]:
+    """Return the learned policies that come with hdrl."""
+    found: dict[tuple[str, str, Division], list[Shipped]] = {}
+    for one in read_shipped():
+        if one.task in tasks and one.sha256 == tasks[one.task].task.sha256():
+            found.setdefault((tasks[one.task].task.setting_name, one.policy, one.division), []).append(one)
+    return [
+        Player(
+            policy,
+            SHIPPED,
+            division,
+            those[0].core_minutes,
+            f"hdrl bench run {policy} --tasks {','.join(one.task for one in those)} -o again",
+            {one.task: one.objective for one in those},
+            {one.task: one.tail for one in those},
+        )
+        for (_, policy, division), those in found.items()
+    ]
+
+
+def _baselines_of_rounds(folders: Sequence[str | Path], tasks: Iterable[str]) -> list[Player]:
+    """Return the baselines of tasks of rounds, whose numbers stand in each result."""
+    found = []
+    for task in sorted(tasks):
+        folder = next(folder for folder in folders if task in read_result(folder).card.tasks)
+        rules = read_task(task).task
+        values = read_points(read_result(folder).points(task), [rules.objective, rules.tail])[rules.baseline]
+        command = f"hdrl bench run {rules.baseline} --tasks {task} -o again"
+        numbers = ({task: _rounded(values[name])} for name in (rules.objective, rules.tail))
+        found.append(Player(rules.baseline, CLASSIC, "untrained", 0.0, command, *numbers))
+    return found
 
 
 def _classic_players(tasks: Mapping[str, Named]) -> list[Player]:
@@ -186,21 +238,76 @@ def _read(folders: Sequence[str | Path]) -> tuple[list[Player], list[Refused]]:
     """Read results; those that are not true, or were withdrawn, are told apart."""
     players: list[Player] = []
     refused: list[Refused] = []
-    for folder in folders:
+    attempts: dict[tuple[str, Division, tuple[str, ...]], list[tuple[str, Player]]] = {}
+    for place, folder in enumerate(folders):
         result = read_result(folder)
-        where, name = str(folder), result.card.name
+        where, card, page = str(folder), result.card, _result_page(place)
         if words := result.withdrawn():
-            refused.append(Refused(where, name, f"withdrawn: {words}"))
+            refused.append(Refused(where, card.name, f"withdrawn: {words.removesuffix('.')}", page))
             continue
         try:
             checked = check_result(folder, n_windows=0)
-            if not checked.is_true:
-                refused.append(Refused(where, name, _reason(checked)))
+            words = _uncommitted(result) if checked.is_true else _reason(checked)
+            if words:
+                refused.append(Refused(where, card.name, words, page))
                 continue
-            players.append(_player(result, {one.name for one in players}))
+            series = attempts.setdefault((card.name, card.division, tuple(sorted(card.tasks))), [])
+            player = _player(result, {one.name for one in players} if not series else set())
+            series.append((where, dataclasses.replace(player, page=page)))
         except HdrlError as error:
-            refused.append(Refused(where, name, f"unchecked: {error}"))
+            refused.append(Refused(where, card.name, f"unchecked: {error}", page))
+            continue
+        if len(series) == 1:
+            players.append(series[0][1])
+    for series in attempts.values():
+        published, behind = _climbed(series)
+        players[players.index(series[0][1])] = published
+        refused += behind
     return players, refused
+
+
+def _uncommitted(result: Result) -> str:
+    """Say of which round an entry was not committed before its windows were known; empty if of none."""
+    for task in result.card.tasks:
+        _, at, name = task.partition(AT)
+        if at and result.entry_sha256() not in find_round(name).entries:
+            return f"round: {task}: the entry was not committed before round {name} was revealed"
+    return ""
+
+
+def _climbed(series: Sequence[tuple[str, Player]]) -> tuple[Player, list[Refused]]:
+    """Return which of the attempts of one name is ranked, and why the others are not: by the Ladder."""
+    (_, first), *more = series
+    if not more:
+        return first, []
+    signs = {task: 1.0 if is_less_better(read_task(task).task) else -1.0 for task in first.objective}
+    scores = np.array(
+        [
+            np.concatenate([sign * elementary.log(one.objective[task]) for task, sign in signs.items()])
+            for _, one in series
+        ]
+    )
+    scores = np.where(np.isfinite(scores), scores, np.nan)
+    scores = scores[:, ~np.isnan(scores).any(axis=0)]
+    rungs = ladder(scores)
+    last = max(number for number, rung in enumerate(rungs) if rung.is_published)
+    refused = []
+    for number, ((where, one), rung) in enumerate(zip(series, rungs, strict=True)):
+        if rung.is_published and number != last:
+            refused.append(
+                Refused(where, first.name, f"attempt {number + 1}: attempt {last + 1} has replaced it", one.page)
+            )
+        elif not rung.is_published:
+            step = "more windows" if math.isinf(rung.step) else f"at most {number_words(math.exp(-rung.step))}"
+            words = (
+                f"has {number_words(math.exp(rung.change))} times what stood before it, expected {step} (the Ladder)"
+            )
+            refused.append(Refused(where, first.name, f"attempt {number + 1}: {words}", one.page))
+    return dataclasses.replace(series[last][1], name=first.name), refused
+
+
+def _result_page(place: int) -> str:
+    return f"result-{place + 1}.html"
 
 
 def _reason(checked: Checked) -> str:
@@ -218,7 +325,7 @@ def _player(result: Result, taken: set[str]) -> Player:
     objective: dict[str, FloatArray] = {}
     tail: dict[str, FloatArray] = {}
     for task in card.tasks:
-        rules = all_tasks()[task].task
+        rules = read_task(task).task
         values = read_points(result.points(task), [rules.objective, rules.tail])[card.name]
         objective[task], tail[task] = _rounded(values[rules.objective]), _rounded(values[rules.tail])
     minutes = card.training.core_minutes
@@ -305,6 +412,9 @@ def _tables(tasks: Sequence[Named], players: Sequence[Player], where: str) -> It
         picture = _picture(tasks, kept, where, baselines)
         if picture is not None:
             yield picture
+        pareto = _pareto(kept, where)
+        if pareto is not None:
+            yield pareto
 
 
 def _n_windows(rows: Sequence[BoardRow], named: Named) -> int:
@@ -333,7 +443,7 @@ def _line(row: BoardRow, scale: Scale) -> Row:
     one, (ratio, low, high) = row.player, row.ratio
     is_shown = not math.isnan(low) and not low <= 1 <= high
     mark = "" if not is_shown else "good" if ratio < 1 else "bad"
-    is_learned = one.origin == "models"
+    is_learned = one.origin in ("models", SHIPPED)
     return Row(
         row.name,
         [
@@ -348,6 +458,7 @@ def _line(row: BoardRow, scale: Scale) -> Row:
             Cell(one.command, is_code=True),
         ],
         badge="" if one.origin == CLASSIC else "learned" if is_learned else one.origin,
+        address=one.page,
     )
 
 
@@ -383,8 +494,49 @@ def _picture(tasks: Sequence[Named], rows: Sequence[BoardRow], where: str, basel
         return chart(drawing, title, f"{title}; best first: {names[0]}", [])
 
 
+def _pareto(rows: Sequence[BoardRow], where: str) -> Chart | None:
+    """Draw quality against what training took, with a line through those that nobody beats at the same budget."""
+    shown = [row for row in rows if math.isfinite(row.ratio.value)]
+    if all(row.player.core_minutes == 0 for row in shown):
+        return None
+    ordered = sorted(shown, key=lambda row: (row.player.core_minutes, row.ratio.value))
+    best = itertools.accumulate((row.ratio.value for row in ordered), min)
+    front = [row for row, least in zip(ordered, best, strict=True) if row.ratio.value == least]
+    front = [row for place, row in enumerate(front) if place == 0 or row.ratio.value < front[place - 1].ratio.value]
+    title = f"{where}: quality against training"
+    with default_look():
+        figure, (axes,) = canvas(None, 1, 1, size_in=(9.0, 3.5))
+        for place, row in enumerate(ordered):
+            low, high = (row.ratio.value if math.isnan(end) else end for end in row.ratio[1:])
+            shade = colour(1) if row.player.core_minutes else colour(0)
+            at = row.player.core_minutes
+            axes.plot([at, at], [low, high], color=shade, linewidth=1)
+            axes.plot([at], [row.ratio.value], "o", color=shade, markersize=6)
+            if row in front or at:
+                axes.annotate(
+                    verbatim(shortened(row.name, 24)),
+                    (at, row.ratio.value),
+                    (8, 8 if place % 2 else -10),
+                    textcoords="offset points",
+                    fontsize=9,
+                )
+        minutes = [row.player.core_minutes for row in front]
+        axes.step(minutes, [row.ratio.value for row in front], where="post", color=INK, linewidth=1)
+        axes.set_xscale("symlog", linthresh=1.0)
+        axes.set_yscale("log")
+        ticks = Scale.over(end for row in shown for end in row.ratio).ticks()
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+        axes.set_xlim(-0.2, 3 * max(row.player.core_minutes for row in shown))
+        plain_numbers(axes.xaxis)
+        axes.set_xlabel("core-minutes of training")
+        axes.set_ylabel("ratio to the baseline")
+        names = ", ".join(row.name for row in front)
+        return chart(figure, title, f"{title}; nobody is better at the same budget than {names}.", [])
+
+
 def _index(tasks: Mapping[str, Named], players: Sequence[Player], refused: Sequence[Refused]) -> str:
-    entered = [one for one in players if one.origin != CLASSIC]
+    entered = [one for one in players if one.origin not in (CLASSIC, SHIPPED)]
     panels = []
     # Whoever entered all that can be had without fetching is ranked; whole boards are those of single tasks.
     for title, ranked in _groups(tasks).items():
@@ -395,7 +547,7 @@ def _index(tasks: Mapping[str, Named], players: Sequence[Player], refused: Seque
     n = len(entered)
     findings = Findings(
         "Who schedules best?",
-        f"{n} result{'' if n == 1 else 's'} beside the classic policies, on {len(tasks)} tasks.",
+        f"{n} result{'' if n == 1 else 's'} beside the policies that come with hdrl, on {len(tasks)} tasks.",
         "Ranks and ratios are means over windows, with 95% intervals of a bootstrap that keeps tasks apart; bars join "
         "those between which Wilcoxon's test, after Holm, shows no difference.",
         tuple(f"{one.name} is not ranked: {one.reason}." for one in refused),
@@ -409,6 +561,8 @@ def _groups(tasks: Mapping[str, Named]) -> dict[str, list[Named]]:
     for named in tasks.values():
         if named.is_small:
             blind = ", blind" if named.task.known == "nothing" else ""
+            _, at, name = named.name.partition(AT)
+            blind += f", round {name}" if at else ""
             found.setdefault(f"{named.task.setting_name}{blind}", []).append(named)
     return found
 
@@ -429,7 +583,7 @@ def _task_table(tasks: Mapping[str, Named], players: Sequence[Player]) -> Table:
     for name, named in tasks.items():
         fact = facts.get(name)
         told = fact if fact is not None and fact.sha256 == named.task.sha256() else None
-        n = sum(one.origin != CLASSIC and name in one.objective for one in players)
+        n = sum(one.origin not in (CLASSIC, SHIPPED) and name in one.objective for one in players)
         words = [named.task.title, named.task.known, metric_words(named.task.objective), str(n or "")]
         rows.append(
             Row(name, [*map(Cell, words), *_fact_cells(told)], badge=f"v{named.task.version}", address=f"{name}.html")
@@ -445,8 +599,41 @@ def _fact_cells(fact: Difficulty | None) -> list[Cell]:
 
 def _refused_table(refused: Sequence[Refused]) -> Table:
     columns = [Column("folder", is_number=False), Column("why", is_number=False)]
-    rows = [Row(one.name, [Cell(Path(one.folder).name), Cell(one.reason)]) for one in refused]
-    return Table("Results that are not ranked: withdrawn, or not true", "result", columns, rows)
+    rows = [Row(one.name, [Cell(Path(one.folder).name), Cell(one.reason)], address=one.page) for one in refused]
+    return Table("Results that are not ranked, and why", "result", columns, rows)
+
+
+def _page_of_result(result: Result, tasks: Mapping[str, Named]) -> str:
+    """Return the page of a result: what it is, and the commands that check it and make it again."""
+    card, folder = result.card, result.folder.name
+    withdrawn = result.withdrawn()
+    told = [
+        ("make it again", card.command),
+        ("check it", f"hdrl bench check {folder} --windows all"),
+        ("folder", folder),
+        ("division", card.division),
+        ("kind", card.kind),
+        ("policy", card.policy),
+        ("files", ", ".join(card.files)),
+        ("training", f"{card.training.core_minutes:g} core-minutes. {card.training.words}".strip()),
+        ("made with hdrl", card.hdrl),
+        ("withdrawn", withdrawn),
+    ]
+    rows = [Row(name, [Cell(text, is_code=True)]) for name, text in told if text]
+    judged = [
+        Row(name, [Cell(sha256, is_code=True)], address=f"{name}.html" if name in tasks else "")
+        for name, sha256 in card.tasks.items()
+    ]
+    parts = [
+        Table("The result", "what", [Column("value", is_number=False)], rows),
+        Table("Its tasks", "task", [Column("SHA-256 of the task", is_number=False)], judged),
+    ]
+    notes = (f"It was withdrawn: {withdrawn}",) if withdrawn else ()
+    answer = f"{len(card.tasks)} task{'' if len(card.tasks) == 1 else 's'}, division {card.division}."
+    findings = Findings(
+        f"{card.name}: what makes it again?", answer, "What it says of its training cannot be checked.", notes
+    )
+    return _rendered(findings, [("hdrl", card.hdrl)], [Panel("Result", parts)])
 
 
 def _page_of_task(named: Named, players: Sequence[Player]) -> str:
@@ -476,7 +663,7 @@ def _page_of_task(named: Named, players: Sequence[Player]) -> str:
 
 def _alone(one: Player, named: Named) -> Player:
     """Return a player whose command is that of a single task."""
-    if one.origin != CLASSIC:
+    if one.origin not in (CLASSIC, SHIPPED):
         return one
     return dataclasses.replace(one, command=f"hdrl bench run {one.name} --tasks {named.name} -o again")
 

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.csvfiles import atomic_table, read_records
-from hdrl.base.errors import ReadError
+from hdrl.base.errors import OptionsError, ReadError
 from hdrl.base.textnumbers import float_of, int_of
 from hdrl.bench.points import Values, best_of, read_points
-from hdrl.bench.tasks import Named, Task
+from hdrl.bench.results import DIVISIONS, Division, Result
+from hdrl.bench.tasks import Named, Task, read_task
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
 from hdrl.metrics.statistics import geometric_mean_ratio, kendall_tau, mean_ranks
 
-FACTS_FILE, CLASSICS_FILE = "facts.csv", "classics.csv"
+FACTS_FILE, CLASSICS_FILE, SHIPPED_FILE = "facts.csv", "classics.csv", "shipped.csv"
 
 KEPT_IN = Path(__file__).parent / "data"
 
@@ -77,6 +78,51 @@ class Classic:
     policy: str
     objective: NDArray[np.float64]
     tail: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """What a learned policy that comes with hdrl reaches in a task.
+
+    Attributes
+    ----------
+    task, sha256, policy
+        What.
+    division, core_minutes
+        In which division, and what its training took.
+    objective, tail
+        The numbers of each window.
+    """
+
+    task: str
+    sha256: str
+    policy: str
+    division: Division
+    core_minutes: float
+    objective: NDArray[np.float64]
+    tail: NDArray[np.float64]
+
+
+def shipped_of(result: Result) -> list[Shipped]:
+    """Return the numbers of a result of a policy by its name, to be kept.
+
+    Raises
+    ------
+    OptionsError
+        If its entry is a file.
+    """
+    card = result.card
+    if card.kind != "policy" or card.name != card.policy:
+        raise OptionsError(
+            f"{result.folder}: is of {card.name}, expected a policy that comes with hdrl, by its own name"
+        )
+    found = []
+    for name, sha256 in card.tasks.items():
+        task = read_task(name).task
+        values = read_points(result.points(name), [task.objective, task.tail])[card.name]
+        numbers = values[task.objective], values[task.tail]
+        found.append(Shipped(name, sha256, card.policy, card.division, card.training.core_minutes, *numbers))
+    return found
 
 
 def measure(
@@ -165,6 +211,48 @@ def write_measured(folder: Path, found: Sequence[tuple[Difficulty, Sequence[Clas
         for name in sorted(classics):
             for one in classics[name]:
                 write_row([one.task, one.sha256, one.policy, _joined(one.objective), _joined(one.tail)])
+
+
+def write_shipped(folder: Path, found: Sequence[Shipped]) -> None:
+    """Write what shipped policies reach into a folder; rows of other policies and tasks that are there stay."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = {(one.task, one.policy, one.division): one for one in (*read_shipped(folder), *found)}
+    with atomic_table(folder / SHIPPED_FILE, [one.name for one in fields(Shipped)]) as write_row:
+        for _, one in sorted(rows.items()):
+            numbers = _joined(one.objective), _joined(one.tail)
+            write_row([one.task, one.sha256, one.policy, one.division, f"{one.core_minutes:g}", *numbers])
+
+
+def read_shipped(folder: Path = KEPT_IN) -> list[Shipped]:
+    """Return what shipped policies reach.
+
+    Parameters
+    ----------
+    folder
+        Where it was written.
+
+    Raises
+    ------
+    ReadError
+        If the table is damaged.
+    """
+    path = folder / SHIPPED_FILE
+    if not path.is_file():
+        return []
+    try:
+        return [
+            Shipped(
+                row["task"],
+                row["sha256"],
+                row["policy"],
+                next(one for one in DIVISIONS if one == row["division"]),
+                float_of(row["core_minutes"]),
+                *(np.array([float_of(text) for text in row[name].split()]) for name in ("objective", "tail")),
+            )
+            for row in read_records(path)
+        ]
+    except (KeyError, ValueError, AttributeError, StopIteration):
+        raise ReadError(path, "is no table of shipped policies") from None
 
 
 def _short(value: object) -> object:

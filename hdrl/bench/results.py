@@ -94,6 +94,13 @@ class Result:
         files = {name: sha for name, sha in read_manifest(self.folder).files.items() if sha is not None}
         return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
+    def entry_sha256(self) -> str:
+        """Return the hash of what decides: the policy, or the files of ``entry/``, whatever it is judged on."""
+        card, there = self.card, read_manifest(self.folder).files
+        files = {name: there.get(f"{ENTRY_FOLDER}/{name}") for name in card.files}
+        data = {"kind": card.kind, "policy": card.policy, "setting": card.setting, "files": files}
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
 
 def candidate_text(card: Card, folder: Path) -> str:
     """Return the entry as a sweep names candidates."""

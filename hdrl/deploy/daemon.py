@@ -34,6 +34,7 @@ from hdrl.experiment.locks import lock
 from hdrl.experiment.run.progress import quiet
 from hdrl.settings.batch.kernel.groups import ROOM_DECAY
 from hdrl.settings.batch.kernel.keys import holds
+from hdrl.settings.batch.workload.history import LEVELS
 
 TOLERANCE = STEP // 1000
 """A number is written again once it is off by more: by a thousandth of the index."""
@@ -309,7 +310,7 @@ class Daemon:
         ]
         cores = np.array([job.cores for job in jobs], dtype=np.int64)
         rows = waiting_rows(np.array(since_s) - first_s, np.array(requested_s), cores)
-        return rows, np.array(places, dtype=np.int32).reshape(len(jobs), -1)
+        return rows, np.array(places, dtype=np.int32).reshape(len(jobs), len(LEVELS))
 
     def _ranked(self, rows: Any, places: Any, now_s: float, n_free: int) -> Any:
         self.groups.everybody["n_came"], self.groups.everybody["n_without_room"] = self.state.room
@@ -324,7 +325,7 @@ class Daemon:
         since_s = [min(state.since_s.get(job.id, now_s), now_s) for job in waiting]
         rows, places = self._rows(waiting, since_s)
         found = self._ranked(rows, places, date_s, look.n_free)
-        keys = found.keys + self.policy.aging_per_s * date_s
+        keys = found.keys + self.policy.aging_per_s * (now_s - deployment.last_s)
         factors = site_factors(keys, rows["submit_s"], date_s, deployment.bound_s).tolist()
         for job, factor, reserve in zip(waiting, factors, found.reserves.tolist(), strict=True):
             is_beyond = factor >= FIRST

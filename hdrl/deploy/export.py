@@ -27,11 +27,10 @@ from hdrl.deploy.policy import DeployedPolicy, deployed_policy
 from hdrl.deploy.promise import promise_of
 from hdrl.deploy.slurm import total_weight
 from hdrl.experiment.compare.comparison import CompareProgress
-from hdrl.site.conf import SiteConf, read_conf
+from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
 from hdrl.site.importing import LOG, NAMES, SITE
 from hdrl.site.log import UNLIMITED_S
 from hdrl.site.machine import n_cores, platform_of
-from hdrl.site.readers.swf import first_date_s
 from hdrl.version import VERSION
 
 
@@ -103,13 +102,14 @@ def export(
     lua_site = LuaSite(
         n_cores(conf),
         _node_cores(conf),
-        first_date_s(log),
+        log.first_date_s,
+        log.first_date_s + float(np.floor(np.max(log.rows["submit_s"]))),
         _limits(conf),
         UNLIMITED_S,
         choices.place or out.absolute(),
     )
     lua = lua_text(deployed, lua_site)
-    folder = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    folder = Path(tempfile.mkdtemp(dir=out.parent.resolve(), prefix=f".{out.name}."))
     try:
         promise = promise_of(
             deployed, site, platform, workload, folder / PROMISED, n_workers=n_workers, progress=progress
@@ -122,6 +122,7 @@ def export(
             cores=lua_site.n_cores,
             cores_per_node=lua_site.cores_per_node,
             first_s=lua_site.first_s,
+            last_s=lua_site.last_s,
             limits_s=dict(lua_site.limits_s),
             unlimited_s=lua_site.unlimited_s,
             bound_s=choices.bound_s,

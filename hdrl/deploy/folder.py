@@ -75,8 +75,9 @@ class Deployment(Block):
         Its index if it was a model file, else ``None``.
     cores, cores_per_node
         Cores of the machine, and of most of its nodes.
-    first_s
-        The date that is 0 in the log, in seconds since 1970.
+    first_s, last_s
+        The date that is 0 in the log, and the last one at which a job came, in seconds since 1970. Where each hour of
+        waiting counts the same, the index counts the hours from the latter.
     limits_s, unlimited_s
         Limits of jobs that ask for none, by partition, and of all others, in seconds.
     bound_s
@@ -93,6 +94,7 @@ class Deployment(Block):
     cores: Annotated[int, Field(ge=1, le=2**31)]
     cores_per_node: Annotated[int, Field(ge=1, le=2**20)]
     first_s: Annotated[float, Field(ge=0, le=1e11)]
+    last_s: Annotated[float, Field(ge=0, le=1e11)]
     limits_s: dict[Text, Seconds]
     unlimited_s: Seconds
     bound_s: Seconds

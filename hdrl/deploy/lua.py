@@ -27,8 +27,8 @@ class LuaSite:
     ----------
     n_cores, cores_per_node
         Cores of the machine, and of most of its nodes.
-    first_s
-        The date that is 0 in the log, in seconds since 1970.
+    first_s, last_s
+        The date that is 0 in the log, and that of its last submission, in seconds since 1970.
     limits_s
         The time that a job of each partition gets that asks for none, in seconds; the empty name: of the default one.
     unlimited_s
@@ -40,6 +40,7 @@ class LuaSite:
     n_cores: int
     cores_per_node: int
     first_s: float
+    last_s: float
     limits_s: Mapping[str, float]
     unlimited_s: float
     folder: Path
@@ -182,7 +183,7 @@ def _parts(policy: DeployedPolicy, site: LuaSite) -> Iterator[str]:
         undone=quoted_lua(str(site.folder / UNDONE)),
         cores=site.n_cores,
         node=site.cores_per_node,
-        first=number_lua(site.first_s),
+        first=number_lua(site.last_s if policy.aging_per_s else site.first_s),
         year=number_lua(site.unlimited_s),
         limits=f"{{{limits}}}",
     )

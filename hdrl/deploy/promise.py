@@ -19,6 +19,7 @@ from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.site.importing import LOG, PLATFORM, REPORT
 from hdrl.site.page import read_report
+from hdrl.site.replay import SLURM
 
 FloatArray = NDArray[np.float64]
 
@@ -45,12 +46,15 @@ def simulated_name(policy: DeployedPolicy) -> str:
 
 
 def stand_in(site: Path) -> str:
-    """Return the policy that is nearest to what the scheduler of a site did, as its import found."""
+    """Return the policy that is nearest to what the scheduler of a site did, as its import found.
+
+    Learned policies are not played under the rules of a site, and neither are their opponents.
+    """
     try:
         nearest = read_report(site / REPORT)["replay"]["nearest"]
     except (ReadError, KeyError, TypeError):
         nearest = None
-    return nearest if isinstance(nearest, str) else "fcfs+conservative"
+    return nearest if isinstance(nearest, str) and nearest != SLURM else "fcfs+conservative"
 
 
 def promise_of(
@@ -117,6 +121,7 @@ def _compared(
             "range": [JUDGED_FROM, 1.0],
             "windows": {"length": length, "count": n_windows},
             "workload": {"memory": "none", "bandwidth": "none"},
+            "site_rules": False,
         },
         where="deploy",
         folder=folder,

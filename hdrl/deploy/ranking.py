@@ -20,8 +20,8 @@ from hdrl.settings.batch.kernel.beginning import Rule
 from hdrl.settings.batch.kernel.dtypes import JOB_STATE_DTYPE, SCALAR_DTYPE
 from hdrl.settings.batch.kernel.groups import N_NEURONS, end_in, share_without_room
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE, predict
-from hdrl.settings.batch.kernel.keys import N_FEATURES, backlog_of, job_key, weigh
-from hdrl.settings.batch.workload.history import ALL_LEVEL
+from hdrl.settings.batch.kernel.keys import N_FEATURES, backlog_of, describe, job_key, weigh
+from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 _BATCH = Path(batch.__file__).parent
 
@@ -131,16 +131,24 @@ def ranked(
     n_procs, n_free
         Cores of the machine, and how many of them are free.
     """
-    n_jobs = len(jobs)
+    queue, n_jobs = _queue(jobs, groups, sums, rule, now_s, n_free), len(jobs)
+    keys, reserves = np.zeros(n_jobs), np.zeros(n_jobs)
+    if n_jobs:
+        _rank(queue, key, n_procs, keys, reserves)
+    return Ranked(keys, reserves, queue.predictions["length_s"].copy())
+
+
+def _queue(
+    jobs: NDArray[Any], groups: NDArray[np.int32], sums: NDArray[Any], rule: Rule, now_s: float, n_free: int
+) -> Queue:
     scalars = np.zeros(1, dtype=SCALAR_DTYPE)
     scalars["message_s"], scalars["n_free_cores"] = now_s, n_free
     scalars["predictor"] = rule.predictor or codes.PREDICT_REQUESTED
     scalars["index_form"], scalars["has_gate"] = rule.index_form, rule.has_gate
-    predictions = np.zeros(n_jobs, dtype=PREDICTION_DTYPE)
-    queue = Queue(
+    return Queue(
         jobs,
         scalars,
-        predictions,
+        np.zeros(len(jobs), dtype=PREDICTION_DTYPE),
         np.ascontiguousarray(groups, dtype=np.int32),
         sums,
         np.array(rule.network, dtype=np.float64),
@@ -148,10 +156,6 @@ def ranked(
         np.zeros(N_FEATURES),
         np.array(rule.weights, dtype=np.float64),
     )
-    keys, reserves = np.zeros(n_jobs), np.zeros(n_jobs)
-    if n_jobs:
-        _rank(queue, key, n_procs, keys, reserves)
-    return Ranked(keys, reserves, predictions["length_s"].copy())
 
 
 def waiting_rows(
@@ -166,3 +170,36 @@ def waiting_rows(
 def learn(sums: NDArray[Any], groups: NDArray[np.int32], run_s: float, requested_s: float) -> None:
     """Add a job that has ended to the sums of its groups, of which -1 is none."""
     _learn(sums, groups, float(run_s), float(requested_s))
+
+
+@entry
+def _describe_all(queue, waited_s, n_procs, features):
+    for job in range(len(waited_s)):
+        _describe(queue, job, n_procs)
+        row, user = queue.jobs[job], queue.sums[queue.job_groups[job, USER_LEVEL]]
+        fits = row.n_requested <= queue.scalars[0].n_free_cores
+        describe(features[job], row, queue.predictions[job], user, waited_s[job], fits)
+
+
+def described(
+    jobs: NDArray[Any],
+    groups: NDArray[np.int32],
+    sums: NDArray[Any],
+    *,
+    now_s: float,
+    n_procs: int,
+    n_free: int,
+) -> NDArray[np.float64]:
+    """Return the features of waiting jobs that an index weighs, shape ``(n_jobs, 13)``, predicted by ``geo``.
+
+    Parameters
+    ----------
+    jobs, groups, sums, now_s, n_procs, n_free
+        See `ranked`.
+    """
+    rule = Rule(predictor=codes.PREDICT_GEOMETRIC)
+    queue = _queue(jobs, groups, sums, rule, now_s, n_free)
+    features = np.zeros((len(jobs), N_FEATURES))
+    if len(jobs):
+        _describe_all(queue, np.maximum(0.0, now_s - jobs["submit_s"]), n_procs, features)
+    return features

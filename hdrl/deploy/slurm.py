@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hdrl.base.errors import HdrlError, readable
-from hdrl.site.values import duration_s
+from hdrl.settings.batch.site_rules.values import duration_s
 
 TIMEOUT_S = 60.0
 MOST_BYTES = 256 * 2**20
@@ -27,7 +27,7 @@ _STATES = {
     **dict.fromkeys(("CD", "F", "TO", "CA", "NF", "OOM", "PR", "BF", "DL"), ENDED),
 }
 
-_COLUMNS = {
+COLUMNS = {
     "JobID": 20,
     "StateCompact": 8,
     "NumCPUs": 20,
@@ -126,7 +126,7 @@ class Slurm:
         SlurmError
             If squeue fails.
         """
-        form = ",".join(f"{name}:{width}" for name, width in _COLUMNS.items())
+        form = ",".join(f"{name}:{width}" for name, width in COLUMNS.items())
         text = _printed(["squeue", "--noheader", "--states=all", f"--Format={form}"])
         found = []
         for line in text.split(b"\n"):
@@ -191,7 +191,7 @@ class Slurm:
 def _job(line: bytes) -> QueuedJob | None:
     """Return the job of a line of squeue, ``None`` if it is none."""
     words, at = {}, 0
-    for name, width in _COLUMNS.items():
+    for name, width in COLUMNS.items():
         words[name] = line[at : at + width].decode("utf-8", "replace").strip()
         at += width
     state = _STATES.get(words["StateCompact"])

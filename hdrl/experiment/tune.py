@@ -297,6 +297,7 @@ def _sweep(request: Request, out: Path, candidates: Sequence[str], baseline: str
         "metrics": [METRIC],
         "seed": request.seed,
         "workload": {"memory": "none", "bandwidth": "none"},
+        "site_rules": False,  # learned policies are not played under them
     }
     return make_sweep(data | more, where="tune", folder=out)
 
@@ -347,6 +348,7 @@ def _options(request: Request) -> dict[str, Any]:
         "workload_file_path": request.log,
         "energy": False,
         "workload": {"memory": "none", "bandwidth": "none"},
+        "site_rules": False,
     }
 
 

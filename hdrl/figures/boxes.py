@@ -19,6 +19,7 @@ def boxes(
     *,
     items: str,
     is_logarithmic: bool,
+    places: Sequence[int] | None = None,
     ax: Axes | None = None,
 ) -> tuple[Figure, Axes]:
     """Draw a box per group: quarter, median and three quarters; whiskers at 5 % and 95 %, a cross at the mean.
@@ -33,6 +34,8 @@ def boxes(
         What is counted below each group.
     is_logarithmic
         Whether all numbers are above 0, and their axis is logarithmic; else it is linear up to 1.
+    places
+        Positions of the runs among all, for their colours.
     ax
         Where to draw; a new figure by default.
 
@@ -46,12 +49,13 @@ def boxes(
     handles = []
     for index, (run, numbers) in enumerate(zip(runs, values, strict=True)):
         at = [place + (index - (len(runs) - 1) / 2) * width for place, name in enumerate(groups) if name in numbers]
-        drawn = _boxes(axes, [numbers[name] for name in groups if name in numbers], at, width * 0.85, colour(index))
+        face = colour(index if places is None else places[index])
+        drawn = _boxes(axes, [numbers[name] for name in groups if name in numbers], at, width * 0.85, face)
         handles.append((drawn, run_label(run, runs)))
     n_items = {name: max(len(numbers.get(name, ())) for numbers in values) for name in groups}
     axes.set_xticks(range(len(groups)), [f"{name}\n{n_items[name]:,} {items}" for name in groups], fontsize=8)
     if len(groups) > 9:
-        axes.tick_params("x", rotation=35)
+        axes.tick_params("x", rotation=90)
     axes.grid(visible=False, axis="x")
     axes.set_yscale("log" if is_logarithmic else "symlog")
     if not is_logarithmic:

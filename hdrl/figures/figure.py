@@ -14,6 +14,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+SUMMARY = "Summary"
+"""Title of the first tab of a report: what runs have to show at once stands there."""
+
 
 @dataclass(frozen=True, slots=True)
 class OnPage:

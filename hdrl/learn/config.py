@@ -51,20 +51,22 @@ class NetworkConfig(Config):
 
     network: str = Field(
         default="mlp",
-        description="Name of the network: mlp, kernel, attention, sequence, hdeeprm_reinforce, hdeeprm_actor_critic, or"
-        " dissertation_small, dissertation_deep, dissertation_large, dissertation_attention.",
+        description="Name of the network: mlp, kernel, rows, attention, sequence, hdeeprm_reinforce,"
+        " hdeeprm_actor_critic, dissertation_small, dissertation_deep, dissertation_large, dissertation_attention, or,"
+        " of imported models, normalized_mlp, normalized_rows.",
     )
     hidden: Widths = Field(
         default=(64, 64),
-        description="Units of the hidden layers. mlp: of its layers; attention: of the layers after it; hdeeprm_*: the"
-        " first number is the width of all of them; kernel: refused, its layers are those of the paper.",
+        description="Units of the hidden layers. mlp: of its layers; rows: of those that each row passes; attention: of"
+        " the layers after it; hdeeprm_*: the first number is the width of all of them; kernel: refused, its layers are"
+        " those of the paper.",
     )
     heads: Widths = Field(
         default=(),
         description="mlp: units of further layers, which actor and critic never share.",
     )
     is_shared: bool = Field(default=False, description="mlp: whether actor and critic share the layers of 'hidden'.")
-    activation: Activation = Field(default="relu", description="Activation of mlp and attention.")
+    activation: Activation = Field(default="relu", description="Activation of mlp, rows and attention.")
     attention_width: Annotated[int, Field(ge=1, le=65536)] = Field(
         default=32, description="attention: width of queries, keys and values; usual 16 to 128."
     )
@@ -73,8 +75,8 @@ class NetworkConfig(Config):
     )
     visible_rows: Literal["legal", "all"] = Field(
         default="legal",
-        description="kernel, attention: which rows of the observation are looked at: those whose action is legal, which"
-        " is right where rows are legal exactly if they hold a job, or all of them.",
+        description="kernel, rows, attention: which rows of the observation are looked at: those whose action is legal,"
+        " which is right where rows are legal exactly if they hold a job, or all of them.",
     )
 
 
@@ -113,7 +115,7 @@ def check_used(config: type[Config], settings: Mapping[str, Any], given: Iterabl
     if unused:
         raise OptionsError(
             f"{where}: {unused[0]} is given, but the layers of the network {network!r} are fixed; "
-            f"leave {unused[0]} out, or choose the network 'mlp' or 'attention'"
+            f"leave {unused[0]} out, or choose the network 'mlp', 'rows' or 'attention'"
         )
 
 

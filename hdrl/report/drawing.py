@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import OptionsError, OutputError, UnknownName
-from hdrl.figures.figure import Figure, OnPage, by_name
+from hdrl.figures.figure import SUMMARY, Figure, OnPage, by_name
 from hdrl.figures.folders import distinct_names
 from hdrl.figures.learning import losses, rewards
 from hdrl.figures.logs import LOSSES, PROBABILITIES_FILE, REWARDS
@@ -29,7 +29,7 @@ GENERIC = by_name(
         rewards,
         "trainings",
         needs=REWARDS.files,
-        on_page=(OnPage(LEARNING, "Return of the episodes"),),
+        on_page=(OnPage(SUMMARY, "Return of the episodes"), OnPage(LEARNING, "Return of the episodes")),
     ),
     Figure(
         "losses",

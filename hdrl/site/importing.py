@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import tempfile
@@ -17,12 +18,23 @@ from hdrl.base.errors import MissingExtra, OptionsError, OutputError, UnknownNam
 from hdrl.base.files import atomic_write, write_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.batch import build_platform, fits, workload_from_swf, write_swf
-from hdrl.settings.batch.site_rules.conf import SiteConf, check_partitions, descriptor, joined, read_conf, read_qos
+from hdrl.settings.batch.site_rules.columns import write_columns
+from hdrl.settings.batch.site_rules.conf import (
+    SiteConf,
+    check_partitions,
+    descriptor,
+    joined,
+    read_accounts,
+    read_conf,
+    read_qos,
+)
+from hdrl.settings.batch.site_rules.rules import ignored_parameters
+from hdrl.site.downtimes import with_downtimes
 from hdrl.site.found import SiteImport
 from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
 from hdrl.site.joining import Jobs, jobs_of
-from hdrl.site.log import log_of, read_key
-from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, platform_of
+from hdrl.site.log import COLUMNS_FILE, hashed, log_of, read_key
+from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, platform_of, ruled
 from hdrl.site.page import page_of, text_of
 from hdrl.site.readers import Choices, read_dump
 from hdrl.site.records import NAME_COLUMNS, Dump, Names
@@ -30,7 +42,7 @@ from hdrl.site.replay import DEFAULT_JOBS, Replays, replay
 from hdrl.site.report import report_of
 from hdrl.site.values import Clock, find_zone
 
-TOO_WIDE = "more cores (or memory) than the machine has"
+TOO_WIDE = "more cores (or memory, or other nodes) than the machine or their partition has"
 
 PLATFORM, LOG, SITE, NAMES, OPTIONS = "platform.json", "jobs.swf", "site.json", "names.json", "options.json"
 REPORT, TEXT, PAGE = "import.json", "import.txt", "import.html"
@@ -60,6 +72,12 @@ class ImportChoices:
         File with the key that names are hashed with; ``None``: names stay.
     n_replayed
         How many of the last jobs are replayed; ``None``: all; 0: none.
+    accounts
+        What ``sacctmgr show assoc -P`` prints.
+    downtimes
+        Maintenance, failures and drains of nodes: what ``scontrol show res`` prints, or a table in CSV.
+    by_dependencies
+        Whether jobs wait for what they waited for, instead of being submitted when they could start.
     """
 
     confs: tuple[Path, ...] = ()
@@ -71,6 +89,9 @@ class ImportChoices:
     zone: str | None = None
     key: Path | None = None
     n_replayed: int | None = DEFAULT_JOBS
+    accounts: Path | None = None
+    downtimes: Path | None = None
+    by_dependencies: bool = False
 
 
 def import_site(
@@ -128,6 +149,11 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     if choices.qos is not None:
         conf = replace(conf, qos=read_qos(choices.qos))
     clock = Clock(zone)
+    if choices.accounts is not None:
+        conf = replace(conf, accounts=_secret_accounts(read_accounts(choices.accounts), key))
+    if choices.downtimes is not None:
+        conf = with_downtimes(conf, choices.downtimes, clock)
+    has_rules = bool(conf.partitions)
     reading = Choices(clock, choices.mapping, choices.nodes_field)
     parts = []
     for path in dumps:
@@ -145,12 +171,17 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     name = conf.name or dumps[0].name.partition(".")[0]
     _leave_out(jobs, jobs.records["cores"] <= n_cores(conf), conf)
     platform = build_platform(platform_of(conf), name=name)
-    log = log_of(dump, jobs, conf, name, choices.zone or "UTC", key)
-    if conf.counts_memory:
+    platform, why_none = ruled(platform, conf) if has_rules else (platform, "")
+    has_rules = platform.site is not None
+    make_log = functools.partial(
+        log_of, dump, jobs, conf, name, choices.zone or "UTC", key, by_dependencies=choices.by_dependencies
+    )
+    log = make_log(has_rules=has_rules)
+    if conf.counts_memory or has_rules:
         can_run = fits(workload_from_swf(log.log, platform, bandwidth="none"), platform)
         if not np.all(can_run):
             _leave_out(jobs, can_run, conf)
-            log = log_of(dump, jobs, conf, name, choices.zone or "UTC", key)
+            log = make_log(has_rules=has_rules)
     if choices.n_replayed == 0:
         replays = Replays((), 0, 0, 0, log.log.n_rows)
     else:
@@ -166,7 +197,18 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     files = [(path.name, sha256_of_file(path)) for path in dumps]
     found = SiteImport(files, dump, jobs, conf, log, platform, replays, choices.zone or "UTC")
     found.is_anonymous = key is not None
-    found.notes = [*_notes(found, clock, choices)]
+    found.notes = [*([why_none] if why_none else []), *_notes(found, clock, choices)]
+    return found
+
+
+def _secret_accounts(accounts: dict[str, dict[str, str]], key: bytes | None) -> dict[str, dict[str, str]]:
+    """Return accounts under the names that the log has for them."""
+    if key is None:
+        return accounts
+    found = {}
+    for name, row in accounts.items():
+        parent = {"ParentName": hashed(key, "account", row["ParentName"])} if "ParentName" in row else {}
+        found[hashed(key, "account", name)] = row | parent
     return found
 
 
@@ -271,17 +313,23 @@ def _notes_on_machine(found: SiteImport) -> Iterator[str]:
     records, conf = found.jobs.records, found.conf
     texts = found.dump.names["partition"].texts()
     used = [texts[number] for number in np.unique(records["partition"]).tolist() if number >= 0]
-    if len(conf.partitions) > 1:
+    if len(conf.partitions) > 1 and found.platform.site is None:
         yield "partitions are not enforced in simulations: any job may start on any node"
+    ignored = ignored_parameters(conf.scheduler) if found.platform.site is not None else []
+    if ignored:
+        yield f"SchedulerParameters that no simulation follows: {', '.join(ignored)}"
+    if found.log.asked is not None:
+        for reason, n_jobs in found.log.asked.left_out.items():
+            yield f"{n_jobs:,} {reason}"
     lacking = sorted(name for name in used if name not in conf.partitions)
     if lacking:
         yield f"partitions that the description of the site lacks: {', '.join(lacking[:5])}"
     n_gpu_jobs = int(np.count_nonzero(records["gpus"] > 0))
-    if n_gpu_jobs:
+    if n_gpu_jobs and found.platform.site is None:
         where = f"; the folder {FOLDER} has them for the setting of GPU clusters" if has_gpus(conf, found.jobs) else ""
         yield f"{_many(n_gpu_jobs, 'job')} took GPUs, which are not enforced in simulations of batch jobs{where}"
     n_after = int(np.count_nonzero(records["after"] >= 0))
-    if n_after:
+    if n_after and found.log.log.header.get("Note", "").startswith("Submission dates are the dates from"):
         yield (
             f"{_many(n_after, 'job')} waited for another: fields 17 and 18 of the log say so; simulations take the "
             "date from which it could start at the site instead"
@@ -338,8 +386,11 @@ def _write(found: SiteImport, out: Path, *, force: bool) -> None:
 
 
 def _write_files(found: SiteImport, folder: Path) -> None:
-    write_json(folder / PLATFORM, platform_of(found.conf))
+    rules = {} if found.platform.site is None else {"site_rules": SITE}
+    write_json(folder / PLATFORM, rules | platform_of(found.conf))
     write_swf(found.log.log, folder / LOG)
+    if found.log.asked is not None and found.log.asked.rows:
+        write_columns(folder / COLUMNS_FILE, found.log.asked.rows)
     write_json(folder / SITE, descriptor(found.conf))
     write_json(folder / NAMES, found.log.names)
     options = {

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, ReadError
 from hdrl.batch import SwfLog, unknown_rows
+from hdrl.settings.batch.site_rules.columns import HEADER_KEY, SiteColumns
 from hdrl.settings.batch.site_rules.conf import SiteConf
+from hdrl.site.asked import Asked, asked_of
 from hdrl.site.joining import Jobs
 from hdrl.site.machine import n_cores
 from hdrl.site.records import UNKNOWN, Dump, State
@@ -22,6 +24,9 @@ FloatArray = NDArray[np.float64]
 
 FIELDS = {"user": "user", "account": "group", "name": "executable", "qos": "queue", "partition": "partition"}
 """Columns of records and the fields of the log that hold their numbers."""
+
+COLUMNS_FILE = "jobs.site.csv"
+"""What stands beside the log of a site with rules."""
 
 SECRET = ("user", "account", "name")
 """Names that `--anonymize` hashes."""
@@ -78,6 +83,8 @@ class SiteLog:
         When each job started, in seconds of the log.
     n_without_limit, n_without_request
         Jobs without a limit, and of which no request is known.
+    asked
+        What jobs ask of the site beyond that; ``None`` where the site says no rules.
     notes
         What was changed, a sentence each.
     """
@@ -89,9 +96,20 @@ class SiteLog:
     n_without_limit: int
     n_without_request: int
     notes: tuple[str, ...]
+    asked: Asked | None = None
 
 
-def log_of(dump: Dump, jobs: Jobs, conf: SiteConf, name: str, zone: str, key: bytes | None) -> SiteLog:
+def log_of(
+    dump: Dump,
+    jobs: Jobs,
+    conf: SiteConf,
+    name: str,
+    zone: str,
+    key: bytes | None,
+    *,
+    has_rules: bool = False,
+    by_dependencies: bool = False,
+) -> SiteLog:
     """Return the log of the jobs of a site.
 
     The submission date of the log is the date from which a job could start (Slurm's Eligible): waits count from there.
@@ -102,14 +120,20 @@ def log_of(dump: Dump, jobs: Jobs, conf: SiteConf, name: str, zone: str, key: by
         What was read.
     key
         Key that secret names are hashed with; ``None``: they stay.
+    has_rules
+        Whether the site has rules, for which columns stand beside the log.
+    by_dependencies
+        Whether jobs are submitted when they were, and wait for what they waited for, instead of at the date from which
+        they could start.
     """
     records = jobs.records
-    first_s = float(np.floor(np.min(records["eligible_s"]))) if jobs.n_jobs else 0.0
+    submit_s = records["submit_s" if by_dependencies else "eligible_s"]
+    first_s = float(np.floor(np.min(submit_s))) if jobs.n_jobs else 0.0
     rows = unknown_rows(jobs.n_jobs)
     numbers, notes = _numbers(jobs, is_secret=key is not None)
     rows["job_number"] = numbers
-    rows["submit_s"] = records["eligible_s"] - first_s
-    rows["wait_s"] = records["start_s"] - records["eligible_s"]
+    rows["submit_s"] = submit_s - first_s
+    rows["wait_s"] = records["start_s"] - submit_s
     rows["run_s"] = records["run_s"]
     rows["processors"] = rows["requested_processors"] = records["cores"]
     limits, n_without_limit = _limits(dump, jobs, conf)
@@ -125,7 +149,7 @@ def log_of(dump: Dump, jobs: Jobs, conf: SiteConf, name: str, zone: str, key: by
         used, rows[field] = _renumbered(records[column])
         texts = dump.names[column].texts()
         found = [texts[number] for number in used.tolist()]
-        names[field] = found if key is None or column not in SECRET else [_hashed(key, column, one) for one in found]
+        names[field] = found if key is None or column not in SECRET else [hashed(key, column, one) for one in found]
     _preceding(rows, jobs, numbers)
     header = {
         "Version": "2.2",
@@ -138,17 +162,29 @@ def log_of(dump: Dump, jobs: Jobs, conf: SiteConf, name: str, zone: str, key: by
         "MaxNodes": str(sum(one.count for one in conf.nodes)),
         "Note": "Submission dates are the dates from which jobs could start (eligible).",
     }
+    if by_dependencies:
+        header["Note"] = "Submission dates are those of the accounting; waits hold those for other jobs and for dates."
     for field in ("queue", "partition"):
         if names[field]:
             header[field.title()] = "\n".join(f"{number} {text}" for number, text in enumerate(names[field]))
+    asked = None
+    if has_rules:
+        accounts = dump.names["account"].texts()
+        accounts = accounts if key is None else [hashed(key, "account", one) for one in accounts]
+        asked = asked_of(dump, jobs, conf, numbers, first_s, accounts, by_dependencies=by_dependencies)
+    columns = None
+    if asked is not None and asked.rows:
+        header[HEADER_KEY] = COLUMNS_FILE
+        columns = SiteColumns(Path(COLUMNS_FILE), tuple(enumerate(asked.rows, start=2)))
     return SiteLog(
-        SwfLog(name, rows, header),
+        SwfLog(name, rows, header, columns=columns),
         names,
         first_s,
         records["start_s"] - first_s,
         n_without_limit,
         int(np.count_nonzero(rows["requested_s"] < 0)),
         tuple(notes),
+        asked,
     )
 
 
@@ -204,5 +240,12 @@ def _preceding(rows: NDArray[np.void], jobs: Jobs, numbers: FloatArray) -> None:
             rows["think_s"][place] = max(think_s, 0.0)
 
 
-def _hashed(key: bytes, kind: str, text: str) -> str:
+def hashed(key: bytes, kind: str, text: str) -> str:
+    """Return what stands for a secret name: a keyed hash (HMAC-SHA-256).
+
+    Parameters
+    ----------
+    kind
+        Column of the name: the same text is another name in another column.
+    """
     return hmac.new(key, f"{kind}\0{text}".encode(), hashlib.sha256).hexdigest()[:16]

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import WorkloadError
+from hdrl.base.errors import SimulationError, WorkloadError
+from hdrl.base.files import read_json
+from hdrl.batch import Platform, build_platform
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
+from hdrl.settings.batch.site_rules.rules import rules_of
+from hdrl.settings.batch.site_rules.simulator import check_rules
 from hdrl.site.joining import Jobs
 from hdrl.site.records import Dump
 
@@ -176,3 +181,78 @@ def partitions_of(conf: SiteConf, dump: Dump, jobs: Jobs) -> SiteConf:
     used = np.unique(jobs.records["partition"])
     found = {texts[number]: Partition() for number in used.tolist() if number >= 0}
     return replace(conf, partitions=found)
+
+
+def ruled(platform: Platform, conf: SiteConf) -> tuple[Platform, str]:
+    """Return the machine with the rules of its site, and why it has none if they cannot be simulated.
+
+    Parameters
+    ----------
+    platform
+        The machine, whose nodes are those of the site.
+    """
+    rules = rules_of(conf)
+    try:
+        check_rules(rules)
+    except SimulationError as error:
+        return platform, f"the rules of the site are left out of simulations: {error}"
+    return replace(platform, site=rules), ""
+
+
+def machine_of(conf: SiteConf, name: str, *, has_rules: bool) -> Platform:
+    """Return the machine of a site that was imported.
+
+    Parameters
+    ----------
+    has_rules
+        Whether the rules of the site count, see `keeps_rules`.
+    """
+    platform = build_platform(platform_of(conf), name=name)
+    return replace(platform, site=rules_of(conf)) if has_rules else platform
+
+
+def keeps_rules(platform_file: Path) -> bool:
+    """Tell whether the platform file of an imported site is there and names the rules of the site.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read.
+    """
+    description = read_json(platform_file) if platform_file.is_file() else None
+    return isinstance(description, dict) and description.get("site_rules") is not None
+
+
+def scaled(conf: SiteConf, share: float) -> SiteConf:
+    """Return a site with another number of nodes: each kind of nodes in each partition grows or shrinks alike.
+
+    Parameters
+    ----------
+    share
+        Of the number of nodes; at least one node of each kind stays.
+    """
+    lists = {name: one.nodes for name, one in conf.partitions.items()}
+    lists |= {f"\0{place}": one.nodes for place, one in enumerate(conf.downtimes)}
+    members = {name: frozenset(node_names(listed)) for name, listed in lists.items() if listed}
+    chosen: dict[str, list[str]] = {name: [] for name in members}
+    nodes = []
+    for one in conf.nodes:
+        kept: list[str] = []
+        for places, group in groupby(
+            node_names(one.names), key=lambda node: tuple(name for name, of_it in members.items() if node in of_it)
+        ):
+            names = list(group)
+            count = max(1, round(len(names) * share))
+            names = [*names[:count], *(f"{names[-1]}x{extra}" for extra in range(1, count - len(names) + 1))]
+            kept += names
+            for name in places:
+                chosen[name] += names
+        nodes.append(replace(one, names=",".join(kept), count=len(kept)))
+    partitions = {
+        name: replace(one, nodes=",".join(chosen[name])) if one.nodes else one for name, one in conf.partitions.items()
+    }
+    downtimes = [
+        replace(one, nodes=",".join(chosen[f"\0{place}"])) if one.nodes else one
+        for place, one in enumerate(conf.downtimes)
+    ]
+    return replace(conf, nodes=tuple(nodes), partitions=partitions, downtimes=tuple(downtimes))

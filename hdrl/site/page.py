@@ -227,7 +227,9 @@ def _commands() -> Table:
     commands = {
         "run a policy": "hdrl-launch fcfs+easy options.json",
         "compare policies": "hdrl compare sjf+easy fcfs+easy -p platform.json -w jobs.swf --baseline fcfs+easy",
-        "judge a learned policy": "hdrl compare es-generalist -p platform.json -w jobs.swf --protocol held-out",
+        "judge a learned policy": (
+            "hdrl compare es-generalist -p platform.json -w jobs.swf --protocol held-out --set site_rules=false"
+        ),
     }
     rows = [Row(name, [Cell(text, is_code=True)]) for name, text in commands.items()]
     return Table("Commands in this folder", "what", [Column("command", is_number=False)], rows)

@@ -55,6 +55,7 @@ RECORD_DTYPE = np.dtype(
         ("partition", np.int32),
         ("cluster", np.int32),
         ("node_list", np.int32),
+        ("asks", np.int32),
         ("after", np.int64),
         ("after_task", np.int64),
     ]
@@ -64,10 +65,11 @@ RECORD_DTYPE = np.dtype(
 ``job``, ``task`` and ``component`` are the id: the number of the job, of its task in an array, of its component in a
 het job; ``number`` the number of that row in the accounting; ``n_tasks`` how many waiting tasks of an array the row
 stands for. Dates are seconds since 1970 in UTC; ``limit_s`` is infinite for no limit. ``memory_kb`` is per core. Names
-are numbers of `Dump.names`. ``after`` and ``after_task`` are the job that it waited for. NaN and -1: unknown.
+are numbers of `Dump.names`; ``asks`` is what the line that submitted it asks for, as `submitline.ask_text` says.
+``after`` and ``after_task`` are the job that it waited for. NaN and -1: unknown.
 """
 
-NAME_COLUMNS = ("user", "account", "name", "qos", "partition", "cluster", "node_list")
+NAME_COLUMNS = ("user", "account", "name", "qos", "partition", "cluster", "node_list", "asks")
 """Columns whose numbers stand for texts of `Dump.names`."""
 
 

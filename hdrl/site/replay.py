@@ -3,59 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.batch import Platform, SwfLog, simulate, workload_from_swf
+from hdrl.settings.batch.site_rules.columns import SiteColumns
+from hdrl.metrics.orders import Distance, distance_between
 from hdrl.site.machine import peak_cores
 
 FloatArray = NDArray[np.float64]
 
 STAND_INS = ("fcfs+easy", "fcfs+conservative")
-"""Policies that stand for the site's own until there is a better one."""
+"""Policies that stand for the site's own; where it says its rules, Slurm's scheduler stands before them."""
+
+SLURM = "slurm"
 
 DEFAULT_JOBS = 20_000
 WARM_UP_SHARE = 0.1
 """Share of the replayed jobs that only fill the machine, which is empty when a replay begins."""
 
 _LEAST_FOR_WARM_UP = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Distance:
-    """How far the replay of some jobs is from what happened.
-
-    Attributes
-    ----------
-    n_jobs
-        Jobs that are compared.
-    discordant_share
-        Share of the pairs of jobs that start in the other order; NaN for less than two jobs.
-    mean_wait_s, site_mean_wait_s
-        Mean wait in the replay, and at the site.
-    median_wait_s, site_median_wait_s, p95_wait_s, site_p95_wait_s
-        The same for the median and the 95th percentile.
-    mean_shift_s
-        Mean distance of the starts of a job, whichever is earlier.
-    """
-
-    n_jobs: int
-    discordant_share: float
-    mean_wait_s: float
-    site_mean_wait_s: float
-    median_wait_s: float
-    site_median_wait_s: float
-    p95_wait_s: float
-    site_p95_wait_s: float
-    mean_shift_s: float
-
-    @property
-    def wait_ratio(self) -> float:
-        """Mean wait in the replay over that at the site; NaN where no job waited there."""
-        return self.mean_wait_s / self.site_mean_wait_s if self.site_mean_wait_s > 0 else float("nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +101,7 @@ def replay(
     first_s: float,
     progress: Callable[[str], None],
 ) -> Replays:
-    """Replay the last jobs of a log under the stand-ins for the site's own policy.
+    """Replay the last jobs of a log under the stand-ins for the site's policy; they obey its rules if it has some.
 
     Parameters
     ----------
@@ -156,20 +126,20 @@ def replay(
     n_requeued = int(np.count_nonzero(n_attempts[part][n_warm_up:] > 1))
     if n_replayed == 0 or not np.any(counts):
         return Replays((), n_replayed, n_warm_up, n_requeued, first)
-    workload = workload_from_swf(SwfLog(log.name, rows, log.header), platform, bandwidth="none")
+    workload = workload_from_swf(replace(log, rows=rows, columns=_columns_of(log, rows)), platform, bandwidth="none")
     site_start_s = rows["submit_s"] + rows["wait_s"]
     shift_s = float(rows["submit_s"].min())
     # Monday, 1970-01-05, began a week.
     weeks = np.floor((rows["submit_s"] + first_s - 4 * 86400) / (7 * 86400)).astype(np.int64)
     cores = rows["processors"].astype(np.int64)
     found = []
-    for policy in STAND_INS:
+    for policy in STAND_INS if platform.site is None else (SLURM, *STAND_INS):
         progress(f"replaying {n_replayed:,} jobs under {policy}")
         trace = simulate(platform, workload, policy, energy=False)
         start_s = trace.records["start_s"] + shift_s
 
         def distance(chosen: NDArray[np.bool_], start_s: FloatArray = start_s) -> Distance:
-            return _distance(rows["submit_s"][chosen], site_start_s[chosen], start_s[chosen])
+            return distance_between(rows["submit_s"][chosen], site_start_s[chosen], start_s[chosen])
 
         found.append(
             Replay(
@@ -187,6 +157,14 @@ def replay(
     return Replays(tuple(found), n_replayed, n_warm_up, n_requeued, first)
 
 
+def _columns_of(log: SwfLog, rows: NDArray[np.void]) -> SiteColumns | None:
+    """Return the columns of some of the jobs of a log; dependencies on others are fulfilled."""
+    if log.columns is None or len(rows) == log.n_rows:
+        return log.columns
+    numbers = frozenset(str(int(number)) for number in rows["job_number"].tolist())
+    return log.columns.of_jobs(numbers)
+
+
 def _name(partitions: Sequence[str], number: float) -> str:
     return partitions[int(number)] if number >= 0 else "(none)"
 
@@ -194,61 +172,3 @@ def _name(partitions: Sequence[str], number: float) -> str:
 def _week(number: int) -> str:
     year, week, _ = datetime.fromtimestamp((number * 7 + 4) * 86400, UTC).isocalendar()
     return f"{year}-W{week:02d}"
-
-
-def _distance(submit_s: FloatArray, site_start_s: FloatArray, start_s: FloatArray) -> Distance:
-    waits, site_waits = start_s - submit_s, site_start_s - submit_s
-    return Distance(
-        len(submit_s),
-        discordant_share(site_start_s, start_s),
-        float(np.mean(waits)),
-        float(np.mean(site_waits)),
-        float(np.median(waits)),
-        float(np.median(site_waits)),
-        float(np.percentile(waits, 95)),
-        float(np.percentile(site_waits, 95)),
-        float(np.mean(np.abs(start_s - site_start_s))),
-    )
-
-
-def discordant_share(first_s: FloatArray, second_s: FloatArray) -> float:
-    """Return the share of all pairs of jobs that two schedules start in opposite orders; NaN for less than two jobs.
-
-    Pairs that one of them starts at the same time are in no opposite order.
-
-    Parameters
-    ----------
-    first_s, second_s
-        When each job starts in the one and in the other, shape ``(n_jobs,)``.
-    """
-    n_jobs = len(first_s)
-    if n_jobs < 2:
-        return float("nan")
-    # Engines start what starts together in steps far below a second.
-    first_s, second_s = np.round(first_s, 3), np.round(second_s, 3)
-    order = np.lexsort((second_s, first_s))
-    ranks = np.unique(second_s, return_inverse=True)[1][order]
-    return n_inversions(ranks) / (n_jobs * (n_jobs - 1) / 2)
-
-
-def n_inversions(ranks: NDArray[np.int64]) -> int:
-    """Return how many pairs of numbers have the larger one first.
-
-    Goes bit by bit, highest first: numbers that agree so far are side by side, in their order, and a pair is counted at
-    the first bit in which it differs.
-
-    Parameters
-    ----------
-    ranks
-        Whole numbers, not negative, shape ``(n,)``.
-    """
-    total = 0
-    for bit in range(int(ranks.max(initial=0)).bit_length() - 1, -1, -1):
-        is_one = (ranks >> bit) & 1
-        ones = np.cumsum(is_one)
-        group = ranks >> (bit + 1)
-        begins = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
-        before = np.repeat(ones[begins] - is_one[begins], np.diff(np.append(begins, len(ranks))))
-        total += int(np.sum((ones - before)[is_one == 0]))
-        ranks = ranks[np.lexsort((is_one, group))]
-    return total

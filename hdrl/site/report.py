@@ -12,7 +12,7 @@ import numpy as np
 from hdrl.site.found import SiteImport
 from hdrl.site.machine import n_cores, peak_cores
 from hdrl.site.records import State
-from hdrl.site.replay import STAND_INS, Distance, Replay, Replays
+from hdrl.site.replay import Distance, Replay, Replays
 from hdrl.version import VERSION
 
 FAR_SHARE, FAR_RATIO = 0.05, 1.25
@@ -140,7 +140,8 @@ def _is_far(one: Replay) -> bool:
 def _verdict(replays: Replays) -> tuple[str, str]:
     """Say how far the nearest replay is from what happened, and what that allows."""
     nearest = replays.nearest
-    names = " and ".join(STAND_INS)
+    *others, last = [one.policy for one in replays.replays] or [""]
+    names = f"{', '.join(others)} and {last}" if others else last
     if nearest is None:
         why = "nothing was replayed" if not replays.n_replayed else "too few jobs can be compared"
         return f"How far a replay is from what happened is unknown: {why}.", "Claim nothing on it yet."

@@ -6,11 +6,13 @@ answers were from what happened gives intervals for the queue of today (conforma
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import OptionsError, ReadError, UnknownName, WorkloadError
+from hdrl.base.errors import OptionsError, OutputError, ReadError, UnknownName, WorkloadError
+from hdrl.base.files import atomic_write_bytes
+from hdrl.base.hashing import columns, sha256_of
 from hdrl.batch import (
     Platform,
     SwfLog,
-    build_platform,
+    fits,
     predictions_of,
     read_swf,
     simulate,
@@ -30,14 +34,15 @@ from hdrl.batch import (
     workload_from_swf,
 )
 from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
-from hdrl.site.importing import LOG, NAMES, SITE
+from hdrl.site.importing import LOG, NAMES, PLATFORM, SITE
 from hdrl.site.joining import every_job
 from hdrl.site.log import FIELDS, UNLIMITED_S
-from hdrl.site.machine import n_cores, platform_of
+from hdrl.site.machine import keeps_rules, machine_of, n_cores
 from hdrl.site.readers import Choices, read_dump
 from hdrl.site.records import Dump, State
 from hdrl.site.replay import STAND_INS
 from hdrl.site.values import Clock, find_zone
+from hdrl.version import VERSION
 
 FloatArray = NDArray[np.float64]
 Rows = NDArray[np.void]
@@ -47,6 +52,9 @@ LEVEL = 0.9
 
 CALIBRATION_SHARE = 0.7
 """Share of the log that sets the first intervals; the rest is what intervals are checked on."""
+
+CALIBRATION = "waits.npz"
+"""What is remembered in the folder of a site: past waits as they were and as simulations predict them."""
 
 N_DATES = 600
 """Dates of the log whose queues are simulated."""
@@ -68,8 +76,12 @@ _SCALE_S = 60.0
 _SHORTEST_S = 60.0
 """What is left, as far as anyone knows, of a job that runs past its request."""
 
+_LATER_S = 1.0
+"""By how much waiting jobs come after running ones where a site has rules."""
+
 NOT_ELIGIBLE = "not eligible: held, or waits for another job"
 TOO_WIDE = "more cores than the machine has"
+NOT_IN_PARTITION = "more cores than their partition has"
 NO_CORES = "no number of cores"
 
 
@@ -85,12 +97,15 @@ class WaitChoices:
         What says how long jobs will run.
     form, zone
         Format of the dump, and time zone of its dates, as for an import.
+    site_rules
+        Whether the rules of the site count, if its machine has some.
     """
 
     policy: str = STAND_INS[0]
     predictor: str = "geo"
     form: str = "auto"
     zone: str | None = None
+    site_rules: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,21 +173,28 @@ class Queue:
     n_running: int
 
 
-def waits_of(queue: Queue, platform: Platform, policy: str) -> FloatArray:
+def waits_of(queue: Queue, platform: Platform, policy: str, header: Mapping[str, str] | None = None) -> FloatArray:
     """Return how long from now each waiting job of a queue waits.
 
     Parameters
     ----------
     queue, platform, policy
         What is simulated.
+    header
+        Header of the log that the queue is from, which names partitions.
     """
-    workload = workload_from_swf(SwfLog("queue", queue.rows, {}), platform, bandwidth="none", shift=False)
+    rows, later_s = queue.rows, 0.0
+    if platform.site is not None:  # what runs does so before any other job is looked at, whatever its partition
+        later_s = _LATER_S
+        rows = rows.copy()
+        rows["submit_s"][queue.n_running :] += later_s
+    workload = workload_from_swf(SwfLog("queue", rows, dict(header or {})), platform, bandwidth="none", shift=False)
     trace = simulate(platform, workload, policy, energy=False)
     # A workload is in the order of submission, and jobs of one date in that of their rows.
-    order = np.argsort(queue.rows["submit_s"], kind="stable")
+    order = np.argsort(rows["submit_s"], kind="stable")
     start_s = np.zeros(len(order))
-    start_s[order] = np.round(trace.records["start_s"], 3)
-    return start_s[queue.n_running :]
+    start_s[order] = np.round(trace.records["start_s"] - later_s, 3)
+    return np.maximum(start_s[queue.n_running :], 0.0)
 
 
 def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, waiting_s: FloatArray) -> Queue:
@@ -265,7 +287,14 @@ def adapted(past: PastWaits) -> tuple[Intervals, float]:
     return calibrated(past.predicted_s, past.true_s, moved(level, open_dates)), coverage
 
 
-def past_waits(rows: Rows, run_s: FloatArray, platform: Platform, policy: str, n_dates: int = N_DATES) -> PastWaits:
+def past_waits(
+    rows: Rows,
+    run_s: FloatArray,
+    platform: Platform,
+    policy: str,
+    n_dates: int = N_DATES,
+    header: Mapping[str, str] | None = None,
+) -> PastWaits:
     """Predict waits at dates of a log, and look at what happened.
 
     The dates are submissions of jobs that had to wait, spread evenly over them.
@@ -276,6 +305,8 @@ def past_waits(rows: Rows, run_s: FloatArray, platform: Platform, policy: str, n
         A log with waits, in the order of submission.
     run_s
         How long each job was predicted to run when it was submitted.
+    header
+        Header of the log, which names partitions.
     """
     submit_s = rows["submit_s"]
     start_s = submit_s + rows["wait_s"]
@@ -290,7 +321,7 @@ def past_waits(rows: Rows, run_s: FloatArray, platform: Platform, policy: str, n
         waiting = np.flatnonzero(is_there & (start_s > now_s))
         running = np.flatnonzero(is_there & (start_s <= now_s) & (end_s > now_s))
         queue = queue_of(rows[running], rows[waiting], now_s, run_s[running], run_s[waiting])
-        predicted.append(waits_of(queue, platform, policy))
+        predicted.append(waits_of(queue, platform, policy, header))
         true.append(start_s[waiting] - now_s)
         dates.append(np.full(len(waiting), now_s))
         late.append(np.full(len(waiting), place >= split))
@@ -323,7 +354,8 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
     """
     choices = choices or WaitChoices()
     conf = read_conf(folder / SITE)
-    platform = build_platform(platform_of(conf), name=conf.name or "site")
+    has_rules = choices.site_rules and keeps_rules(folder / PLATFORM)
+    platform = machine_of(conf, conf.name or "site", has_rules=has_rules)
     log = read_swf(folder / LOG)
     known = _known_jobs(log.rows)
     found = read_dump(dump, Choices(Clock(find_zone(choices.zone))), choices.form)
@@ -332,8 +364,10 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
     known = known[known["submit_s"] + known["wait_s"] <= now_s][-MOST_JOBS:]
     jobs, left_out = _waiting_and_running(found, conf)
     rows = _rows_of(jobs, found, folder / NAMES, now_s, first_s)
+    if has_rules and len(rows):
+        jobs, rows = _that_fit(jobs, rows, platform, log.header, left_out)
     run_s = _predicted(np.concatenate([known, rows]), platform, choices.predictor)
-    past = past_waits(known, run_s[: len(known)], platform, choices.policy)
+    past = _remembered(folder / CALIBRATION, known, run_s[: len(known)], platform, choices.policy, log.header)
     if len(past.true_s) < _LEAST_PAIRS:
         raise OptionsError(
             f"{folder / LOG}: waits of {len(past.true_s):,} jobs before the date of {dump.name} are known, expected at "
@@ -345,7 +379,7 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
     # As in a queue: in the order of submission.
     waiting = waiting[np.argsort(rows["submit_s"][waiting], kind="stable")]
     queue = queue_of(rows[is_running], rows[waiting], now_s, run_s[is_running], run_s[waiting])
-    wait_s = waits_of(queue, platform, choices.policy) if len(waiting) else np.zeros(0)
+    wait_s = waits_of(queue, platform, choices.policy, log.header) if len(waiting) else np.zeros(0)
     intervals, coverage = adapted(past)
     low_s, high_s = intervals.bounds_of(wait_s)
     partitions = found.names["partition"].texts()
@@ -376,6 +410,49 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
         "left_out": dict(left_out),
         "jobs": answers,
     }
+
+
+def _that_fit(
+    jobs: Rows, rows: Rows, platform: Platform, header: Mapping[str, str], left_out: Counter[str]
+) -> tuple[Rows, Rows]:
+    """Return the jobs that their partitions can run at all, and count the others."""
+    workload = workload_from_swf(SwfLog("queue", rows, dict(header)), platform, bandwidth="none")
+    can_run = np.zeros(len(rows), dtype=bool)
+    can_run[np.argsort(rows["submit_s"], kind="stable")] = fits(workload, platform)
+    if not np.all(can_run):
+        left_out[NOT_IN_PARTITION] = int(np.count_nonzero(~can_run))
+    return jobs[can_run], rows[can_run]
+
+
+def _remembered(
+    path: Path, known: Rows, run_s: FloatArray, platform: Platform, policy: str, header: Mapping[str, str]
+) -> PastWaits:
+    """Return the past waits of a log, from a file if they have been simulated before.
+
+    Parameters
+    ----------
+    path
+        The file; it holds arrays alone, and is made anew when anything that they depend on has changed.
+    """
+    titles = {name: header.get(name, "") for name in ("Partition", "Queue")}
+    facts = [VERSION, policy, platform.sha256(), N_DATES, titles]
+    key = sha256_of([*columns(known), ("run_s", run_s)], facts)
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            if str(stored["key"]) == key:
+                return PastWaits(
+                    stored["predicted_s"],
+                    stored["true_s"],
+                    stored["date_s"],
+                    stored["is_late"],
+                    int(stored["n_dates"]),
+                )
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        pass  # none yet, or damaged
+    past = past_waits(known, run_s, platform, policy, header=header)
+    with contextlib.suppress(OutputError), atomic_write_bytes(path) as file:  # a folder that cannot be written to
+        np.savez(file, key=np.array(key), **asdict(past))
+    return past
 
 
 def _known_jobs(rows: Rows) -> Rows:

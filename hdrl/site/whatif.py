@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, quoted
-from hdrl.batch import Platform, Workload, build_platform, fits, read_swf, simulate, workload_from_swf
+from hdrl.batch import Platform, Trace, Workload, fits, read_swf, simulate, workload_from_swf
 from hdrl.distributed.tasks import run_tasks
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.settings.batch.site_rules.conf import Nodes, SiteConf, read_conf
+from hdrl.settings.batch.platform.pstates import IDLE, SERVING
+from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES
-from hdrl.site.importing import LOG, SITE
-from hdrl.site.machine import n_cores, platform_of
+from hdrl.site.importing import LOG, PLATFORM, SITE
+from hdrl.site.machine import keeps_rules, machine_of, n_cores, scaled
 
 FloatArray = NDArray[np.float64]
 
 MOST_SIMULATIONS = 100_000
 
 LENGTH_CLASSES = (("requests up to 1 h", 3600.0), ("up to 1 day", 86400.0), ("longer", math.inf))
+PARTITION = "partition "
+"""How classes of the jobs of a partition are called, before its name."""
+
 SIZE_CLASSES = ("1 node or less", "up to a tenth of the machine", "more")
 
 
@@ -48,6 +52,8 @@ class WhatIf:
         What an hour of a node and a kilowatt hour cost.
     seed
         Seed of policies that draw, and of the resamples of intervals.
+    site_rules
+        Whether the rules of the site count, if its machine has some.
     """
 
     sizes: tuple[str, ...] = ("-10%", "+10%", "+20%")
@@ -59,6 +65,7 @@ class WhatIf:
     node_hour_price: float = 1.0
     kwh_price: float = 0.0
     seed: int = 0
+    site_rules: bool = True
 
 
 def what_if(
@@ -99,7 +106,8 @@ def what_if(
             f"{len(pairs):,} pairs of machine and policy on {question.n_windows:,} windows are more than "
             f"{MOST_SIMULATIONS:,} simulations; ask for fewer"
         )
-    platforms = {size: build_platform(platform_of(one), name=size) for size, one in machines.items()}
+    has_rules = question.site_rules and keeps_rules(folder / PLATFORM)
+    platforms = {size: machine_of(one, size, has_rules=has_rules) for size, one in machines.items()}
     whole = workload_from_swf(read_swf(folder / LOG), next(iter(platforms.values())), bandwidth="none")
     can_run = np.logical_and.reduce([fits(whole, platform) for platform in platforms.values()])
     log = whole if np.all(can_run) else whole.take(np.flatnonzero(can_run))
@@ -131,9 +139,10 @@ def what_if(
             "node_hour_price": question.node_hour_price,
             "kwh_price": question.kwh_price,
             "seed": question.seed,
+            "site_rules": has_rules,
         },
         "verdict": _verdict(rows, question),
-        "notes": _notes(whole.n_jobs - log.n_jobs, conf, question),
+        "notes": _notes(whole.n_jobs - log.n_jobs, conf, question, has_rules=has_rules),
         "rows": rows,
     }
 
@@ -151,16 +160,11 @@ def _machines(conf: SiteConf, sizes: Sequence[str]) -> dict[str, SiteConf]:
             shares[size.strip()] = 1 + change
     machines = {}
     for size, share in sorted(shares.items(), key=lambda pair: pair[1]):
-        nodes = tuple(_scaled(one, share) for one in conf.nodes)
-        n_nodes = sum(one.count for one in nodes)
+        n_nodes = round(total * share)
         if share <= 0 or n_nodes > MAX_NODES:
             raise OptionsError(f"--nodes {size} gives {max(n_nodes, 0):,} nodes, expected 1 to {MAX_NODES:,}")
-        machines[size] = replace(conf, nodes=nodes)
+        machines[size] = scaled(conf, share)
     return machines
-
-
-def _scaled(nodes: Nodes, share: float) -> Nodes:
-    return replace(nodes, count=max(1, round(nodes.count * share)))
 
 
 def _cores_per_node(conf: SiteConf) -> int:
@@ -204,14 +208,31 @@ def _simulated(
             "mean_wait_s": float(np.mean(waits[counts])),
             "p95_wait_s": float(np.percentile(waits[counts], 95)),
             "utilization": float(np.sum(records["run_s"] * jobs["cores"])) / (platforms[size].n_cores * span_s),
-            "power_kw": trace.consumed_j / span_s / 1000,
+            "power_kw": _consumed_j(trace, span_s) / span_s / 1000,
         }
-        for name, chosen in _classes(jobs, site_cores, cores_per_node).items():
+        classes = _classes(jobs, site_cores, cores_per_node) | _partitions(platforms[size], window)
+        for name, chosen in classes.items():
             part = waits[counts & chosen]
             numbers[name] = float(np.mean(part)) if len(part) else math.nan
         for name, value in numbers.items():
             found.setdefault(name, []).append(value)
     return found
+
+
+def _consumed_j(trace: Trace, span_s: float) -> float:
+    """Return the energy of a run; where its simulator accounts for none, that of busy and of idle cores.
+
+    Parameters
+    ----------
+    span_s
+        From the first submission to the last end.
+    """
+    if trace.has_energy:
+        return trace.consumed_j
+    platform, records = trace.platform, trace.records
+    serving_w, idle_w = (float(np.mean(platform.full_w[:, pstate])) for pstate in (SERVING, IDLE))
+    busy_core_s = float(np.sum(records["run_s"] * records["n_cores"], where=records["run_s"] > 0))
+    return busy_core_s * serving_w + (platform.n_cores * span_s - busy_core_s) * idle_w
 
 
 def _classes(jobs: NDArray[np.void], site_cores: int, cores_per_node: int) -> dict[str, NDArray[np.bool_]]:
@@ -220,6 +241,18 @@ def _classes(jobs: NDArray[np.void], site_cores: int, cores_per_node: int) -> di
     size = np.searchsorted([cores_per_node, max(site_cores / 10, cores_per_node)], jobs["cores"], side="left")
     by_length = {name: length == place for place, (name, _) in enumerate(LENGTH_CLASSES)}
     return by_length | {name: size == place for place, name in enumerate(SIZE_CLASSES)}
+
+
+def _partitions(platform: Platform, window: Workload) -> dict[str, NDArray[np.bool_]]:
+    """Return which jobs may run in which partition, if the rules of the site count and it has several."""
+    rules, site = platform.site, window.site
+    if rules is None or site is None or len(rules.partition_names) < 2:
+        return {}
+    bits = np.where(site.jobs["partitions"] == 0, np.uint64(1 << rules.default_partition), site.jobs["partitions"])
+    return {
+        f"{PARTITION}{name}": bits >> np.uint64(place) & np.uint64(1) == 1
+        for place, name in enumerate(rules.partition_names)
+    }
 
 
 def _row(
@@ -273,11 +306,11 @@ def _verdict(rows: Sequence[Mapping[str, Any]], question: WhatIf) -> str:
     )
 
 
-def _notes(n_wide: int, conf: SiteConf, question: WhatIf) -> list[str]:
+def _notes(n_wide: int, conf: SiteConf, question: WhatIf, *, has_rules: bool) -> list[str]:
     notes = ["Read the report of the import first: it shows how far simulations are from this site."]
     if n_wide:
         notes.append(f"{n_wide:,} jobs do not fit on the smallest machine and are left out on all of them.")
-    if len(conf.partitions) > 1:
+    if len(conf.partitions) > 1 and not has_rules:
         notes.append("Partitions are not enforced: any job may start on any node.")
     notes.append("Power assumes 10 W a core under load, because accounting holds no power.")
     if question.node_hour_price == 1.0 and not question.kwh_price:

@@ -14,7 +14,7 @@ from hdrl.report.page.page import render
 from hdrl.report.page.parts import Cell, Column, Panel, Row, Table
 from hdrl.report.page.schedule import Packed
 from hdrl.site.page import text_table
-from hdrl.site.whatif import LENGTH_CLASSES, SIZE_CLASSES
+from hdrl.site.whatif import LENGTH_CLASSES, PARTITION, SIZE_CLASSES
 
 ANSWER, TEXT, PAGE = "whatif.json", "whatif.txt", "whatif.html"
 
@@ -102,11 +102,14 @@ def _tables(answer: Mapping[str, Any]) -> list[Table]:
         for row in rows
     ]
     tables = [Table("Machines and policies", "machine and policy", columns, cells, is_stacked=True)]
+    partitions = [name for name in rows[0]["numbers"] if name.startswith(PARTITION)]
     for caption, names in (
         ("Mean waits by requested time", [name for name, _ in LENGTH_CLASSES]),
         ("Mean waits by size", list(SIZE_CLASSES)),
+        ("Mean waits by partition", partitions),
     ):
-        tables.append(_of_classes(caption, names, rows, (seconds, unit)))
+        if names:
+            tables.append(_of_classes(caption, names, rows, (seconds, unit)))
     return tables
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from hdrl.base.errors import SimulationError, quoted
+from hdrl.base.errors import SimulationError, readable
 from hdrl.base.process import Process, printable
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.settings.batch.site_rules.hostlist import node_names
@@ -39,6 +39,13 @@ BEGIN = "2026-01-01 00:00:00"
 """When the clock begins, in UTC."""
 
 _LOOK_EVERY_S = 0.1
+_LONGEST_QUOTE = 200
+_LONGEST_FOLDER = 70
+"""Characters: a socket's path has at most 107, and slurmd adds the rest."""
+
+_MORE_PLACES = "/usr/sbin:/usr/local/sbin"
+"""Where daemons are, which the PATH of users often lacks."""
+
 _OWN_VARIABLES = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "FAKETIME")
 """Beginnings of environment variables that would change what Slurm does."""
 
@@ -122,7 +129,7 @@ def find_commands() -> dict[str, str]:
     SimulationError
         If something is missing, or of several versions of Slurm.
     """
-    places = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
+    places = f"{os.environ.get('PATH', os.defpath)}:{_MORE_PLACES}"
     found = {name: shutil.which(name, path=places) for name in COMMANDS}
     missing = [name for name, path in found.items() if path is None]
     if missing:
@@ -184,7 +191,7 @@ class Cluster:
         self._machine, self._settings = machine, settings
         self._scheduling, self._kills = scheduling, kills
         self._process: Process | None = None
-        self._folder = Path(tempfile.mkdtemp(prefix="hdrl-slurm-"))  # only its owner may enter it
+        self._folder = _new_folder()
         self._read_to = 0
         self._rest = ""
 
@@ -276,7 +283,7 @@ class Cluster:
         plan = {
             "folder": str(folder),
             "commands": self._commands,
-            "port": ports[0],
+            "ports": ports,
             "nodes": [node.name for node in self._machine.nodes],
             "speed": settings.speed,
             "timeout_s": settings.timeout_s * settings.speed,
@@ -316,17 +323,34 @@ class Cluster:
             )
 
     def _last_error(self) -> str:
-        """Return the last complaint in the logs of the daemons, to be put at the end of a message."""
+        """Return why a daemon gave up, as its log says, to be put at the end of a message."""
         logs = [self._folder / "log" / name for name in ("slurmctld.log", "slurmctld.out")]
         logs += sorted((self._folder / "log").glob("k*.log"))
         for log in logs:
             with contextlib.suppress(OSError):
                 lines = printable(log.read_text(errors="replace")).splitlines()
-                for mark in ("fatal: ", "error: "):
-                    found = next((line for line in reversed(lines) if mark in line), None)
-                    if found is not None:
-                        return f"; {log.stem} says {quoted(found.partition(mark)[2])}"
+                found = next((line for line in lines if "fatal: " in line), None)
+                if found is not None:
+                    return f"; {log.stem} says {readable(found.partition('fatal: ')[2], _LONGEST_QUOTE)}"
         return ""
+
+
+def _new_folder() -> Path:
+    """Return a folder that only its owner may enter.
+
+    Raises
+    ------
+    SimulationError
+        If its path is too long for the sockets of slurmd.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="hdrl-slurm-"))
+    if len(str(folder)) > _LONGEST_FOLDER:
+        folder.rmdir()
+        raise SimulationError(
+            f"{folder.parent} is too long a path for the sockets of slurmd; set TMPDIR to a folder of at most "
+            f"{_LONGEST_FOLDER - len(folder.name) - 1} characters"
+        )
+    return folder
 
 
 def _arguments(number: int, job: Submission, script: Path) -> list[str]:

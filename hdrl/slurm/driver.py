@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-_LEAD_S = 20.0
-"""Simulated seconds between the moment when all nodes are there and date 0."""
+_LEAD_S = 0.5
+"""Seconds of the real clock between the moment when all nodes are there and date 0."""
 
 _REPORTS_PER_S = 4.0
 """Reports of the progress in one second of the real clock."""
@@ -34,9 +34,10 @@ class Driver:
     Parameters
     ----------
     plan
-        ``folder``; ``commands``: path by name; ``port`` of slurmctld; ``nodes``: their names; ``speed`` of the clock;
-        ``timeout_s``: simulated seconds without any change after which Slurm is given up; ``jobs``: for each ``at``,
-        seconds after date 0, ``longest_s``, the longest time that it may run, and ``arguments`` of sbatch.
+        ``folder``; ``commands``: path by name; ``ports`` of slurmctld and of the nodes; ``nodes``: their names;
+        ``speed`` of the clock; ``timeout_s``: simulated seconds without any change after which Slurm is given up;
+        ``jobs``: for each ``at``, seconds after date 0, ``longest_s``, the longest time that it may run, and
+        ``arguments`` of sbatch.
     """
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -61,7 +62,7 @@ class Driver:
             If a daemon ends, does not answer, or does not start jobs.
         """
         self._start()
-        self._epoch_s = math.ceil(time.time() + _LEAD_S)
+        self._epoch_s = math.ceil(time.time() + _LEAD_S * self._plan["speed"])
         self._changed_s = self._epoch_s
         self._report("ready", epoch_s=self._epoch_s)
         for job in self._jobs:
@@ -84,6 +85,8 @@ class Driver:
         return float(self._plan["speed"]) / _REPORTS_PER_S
 
     def _start(self) -> None:
+        for port in self._plan["ports"]:
+            _check_free(port)
         self._launch("slurmctld", "slurmctld", "-D", "-c")
         self._wait_for(self._is_listening, "slurmctld does not listen")
         for name in self._plan["nodes"]:
@@ -107,7 +110,7 @@ class Driver:
 
     def _is_listening(self) -> bool:
         try:
-            socket.create_connection(("127.0.0.1", self._plan["port"])).close()
+            socket.create_connection(("127.0.0.1", self._plan["ports"][0])).close()
         except OSError:
             return False
         return True
@@ -174,6 +177,15 @@ class Driver:
             return (self._folder / "jobcomp.txt").read_bytes().count(b"\n")
         except OSError:
             return 0
+
+
+def _check_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise Failed(f"port {port} of 127.0.0.1 is not free: {error.strerror}") from None
 
 
 def main(path: str) -> None:

@@ -86,6 +86,11 @@ class SlurmSimulator:
 
     def __init__(self, platform: Platform, workload: Workload, *, folder: Path | None, settings: SlurmSettings) -> None:
         workload.check_simulated()
+        if platform.site is not None or workload.site is not None:
+            raise SimulationError(
+                "simulator 'slurm' makes one partition without the rules of a site; take a platform and jobs without "
+                "them, and give lines about scheduling by slurm.conf"
+            )
         self.platform, self.workload = platform, workload
         self._folder, self._settings = folder, settings
         self._order = workload.submission_order()
@@ -123,7 +128,7 @@ class SlurmSimulator:
                     f"lower speed than {settings.speed:g} (slurm.speed), or fewer programs beside it"
                 )
             if self._folder is not None:
-                self._record(cluster, outcome, self._folder / FOLDER)
+                self._record(cluster, outcome, mean_s, self._folder / FOLDER)
         info = {
             "simulator": "slurm",
             "slurm_version": outcome.version,
@@ -156,12 +161,12 @@ class SlurmSimulator:
         span_s = max((job.at_s for job in jobs), default=0.0) - min((job.at_s for job in jobs), default=0.0)
         busy_s = max(span_s + max((job.run_s[0] for job in jobs), default=0.0), core_s / self.platform.n_cores)
         _LOG.warning(
-            "%s jobs over %.1f simulated hours at %g times real time: at least %.0f minutes; anyone on this host can "
-            "submit jobs to its ports meanwhile (auth/none)",
+            "%s jobs over %.1f simulated hours at %g times real time: about %s; its ports are open to everyone on this "
+            "host meanwhile (auth/none)",
             f"{len(jobs):,}",
             busy_s / 3600,
             settings.speed,
-            math.ceil(busy_s / settings.speed / 60),
+            _span_text(busy_s / settings.speed),
         )
 
     def _submitted(self) -> list[Submission]:
@@ -184,8 +189,8 @@ class SlurmSimulator:
         number = {job_id: k for k, job_id in enumerate(outcome.job_ids)}
         found = []
         for one in outcome.completions:
-            if one.state in ("COMPLETED", "FAILED") and one.start_s is not None:
-                k = number[one.job_id]
+            k = number.get(one.job_id)
+            if k in outcome.cpus and one.state in ("COMPLETED", "FAILED") and one.start_s is not None:
                 slowest = min(self._kind_of(name) for name in outcome.cpus[k])
                 found.append(one.end_s - one.start_s - self._submissions[k].run_s[slowest])
         return found
@@ -193,7 +198,7 @@ class SlurmSimulator:
     def _kind_of(self, name: str) -> int:
         return next(node.kind for node in self._machine.nodes if node.name == name)
 
-    def _record(self, cluster: Cluster, outcome: Outcome, folder: Path) -> None:
+    def _record(self, cluster: Cluster, outcome: Outcome, mean_overhead_s: float, folder: Path) -> None:
         """Write what was asked and what happened, as `hdrl.slurm.recording` reads it."""
         folder.mkdir(exist_ok=True)
         try:
@@ -211,6 +216,7 @@ class SlurmSimulator:
             "node_cores": [len(node.cores) for node in self._machine.nodes],
             "t0": outcome.epoch_s,
             "late_s": outcome.late_s,
+            "overhead_s": mean_overhead_s,
             "end_s": outcome.end_s,
             "version": outcome.version,
             "jobs": jobs,
@@ -229,6 +235,8 @@ class SlurmSimulator:
             job = int(self._order[number[one.job_id]])
             if one.state not in _STATES or one.start_s is None:
                 raise SimulationError(f"Slurm: job {one.job_id} ended as {one.state}, expected {', '.join(_STATES)}")
+            if number[one.job_id] not in outcome.cpus:
+                raise SimulationError(f"Slurm: job {one.job_id} ended as {one.state} without running its script")
             row = records[job]
             row["state"] = _STATES[one.state]
             # Slurm's dates are whole seconds, so that a job could seem to start before its submission.
@@ -303,6 +311,10 @@ def _kills(workload: Workload) -> bool:
             "takes workload.walltime null, or 'requested' with walltime_factor 1"
         )
     return True
+
+
+def _span_text(seconds: float) -> str:
+    return f"{math.ceil(seconds)} s" if seconds < 100 else f"{math.ceil(seconds / 60)} min"
 
 
 def _limit_min(limit_s: float) -> int | None:

@@ -1,22 +1,29 @@
 """The standing benchmark: a whole small cycle, and results that are not true."""
 
 import json
+import math
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 from click.testing import CliRunner
 
 pytest.importorskip("scipy", reason="needs scipy (the extra report)")
 
+from hdrl.base.commitments import commitment_of, revealed_seed
 from hdrl.base.csvfiles import read_records
 from hdrl.base.errors import OptionsError, ReadError, UnknownName
 from hdrl.base.hashing import sha256_of_file
+from hdrl.bench import board
 from hdrl.bench import check as checking
 from hdrl.bench.cell import ask_cell
 from hdrl.bench.check import check_result
-from hdrl.bench.difficulty import classic_names, measure, read_classics, read_facts, write_measured
+from hdrl.bench.difficulty import classic_names, measure, read_classics, read_facts, read_shipped, write_measured
 from hdrl.bench.divisions import Known, forbidden, strictest
 from hdrl.bench.results import read_result
 from hdrl.bench.tasks import all_tasks, chosen_tasks, read_task
@@ -24,7 +31,10 @@ from hdrl.experiment import run_experiment
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.launcher.main import cli
+from hdrl.metrics.statistics import ladder
+from hdrl.metrics.statistics.student import student_quantile
 
+ROOT = Path(__file__).parents[2]
 TASK = "pipelines-overload-130"
 
 
@@ -116,7 +126,7 @@ def test_a_whole_cycle(made: Path, tmp_path: Path):
     assert table(made).read_bytes() == before, "what is finished is not made again"
     hdrl("board", made, "-o", tmp_path / "site")
     pages = {path.name for path in (tmp_path / "site").iterdir()}
-    assert pages == {"index.html", *(f"{name}.html" for name in all_tasks())}
+    assert pages == {"index.html", "result-1.html", *(f"{name}.html" for name in all_tasks())}
     page = (tmp_path / "site" / f"{TASK}.html").read_text()
     assert read_result(made).card.command in page
     assert "edf+fusion" in page
@@ -366,3 +376,158 @@ def test_a_model_that_knows_the_judged_jobs_enters_none(models: Path, tmp_path: 
     edit(provenance, sha256_of_file(models / "early" / "model.pt"), sha256_of_file(late))
     write_manifest(folder)
     assert "knowledge: batch-gaia: model.pt was trained on" in hdrl("check", folder, code=1)
+
+
+# Rounds with hidden windows, and the Ladder
+
+
+@pytest.fixture
+def rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "rounds"
+    monkeypatch.setenv("HDRL_ROUNDS", str(folder))
+    hdrl("round", "new", "first", "--tasks", TASK, "--public", "the first commit of 2027", "-o", folder)
+    return folder
+
+
+PUBLIC = "5117330b3b2c1a2776d70d7b577871127f3f7544"
+
+
+def test_a_round_from_its_secret_to_the_board(made: Path, rounds: Path, tmp_path: Path):
+    path, secret = rounds / "first.json", rounds / "first.secret"
+    assert secret.stat().st_mode & 0o077 == 0
+    assert secret.read_text().strip() not in path.read_text()
+    assert "is not revealed yet" in hdrl("run", "edf+fusion", "--tasks", "@first", "-o", tmp_path / "early", code=2)
+    assert "1 entry" in hdrl("round", "commit", path, made)
+    assert f"{TASK}@first" in hdrl("round", "reveal", path, "--secret", secret, "--public", PUBLIC)
+    assert "is revealed" in hdrl("round", "commit", path, made, code=2)
+    assert "is revealed already" in hdrl("round", "reveal", path, "--secret", secret, "--public", PUBLIC, code=2)
+    judged, late = tmp_path / "judged", tmp_path / "late"
+    hdrl("run", "edf+fusion", "--tasks", "@first", "-o", judged, "-j", 1)
+    hdrl("run", "llf", "--tasks", f"{TASK}@first", "-o", late, "-j", 1)
+    assert "is true" in hdrl("check", judged, "--windows", 1)
+    assert read_task(f"{TASK}@first").task.sweep["seed"] != read_task(TASK).task.sweep["seed"]
+    assert table(made).read_text() != (judged / "tasks" / f"{TASK}@first" / "results.csv").read_text()
+    hdrl("board", made, judged, late, "-o", tmp_path / "site")
+    page = (tmp_path / "site" / f"{TASK}@first.html").read_text()
+    assert "edf+fusion" in page
+    assert "llf" not in page
+    assert "was not committed before round first was revealed" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_seeds_follow_from_the_secret_and_the_public_value_alone():
+    assert commitment_of("a") != commitment_of("b")
+    seeds = {revealed_seed(*words) for words in (("a", "1", "t"), ("b", "1", "t"), ("a", "2", "t"), ("a", "1", "u"))}
+    assert len(seeds) == 4
+    assert revealed_seed("a", "1", "t") == 6753552
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_mistakes_in_rounds_are_one_line(rounds: Path, tmp_path: Path):
+    path = rounds / "first.json"
+    other = tmp_path / "other.secret"
+    other.write_text("ab" * 32)
+    for words, said in (
+        (("round", "reveal", path, "--secret", other, "--public", PUBLIC), "holds another secret"),
+        (("round", "reveal", path, "--secret", rounds / "first.secret", "--public", "soon"), "public"),
+        (("round", "new", "first", "--tasks", TASK, "--public", "x", "-o", rounds), "exists already"),
+        (
+            ("round", "new", "logs", "--tasks", "batch-gaia", "--public", "x", "-o", rounds),
+            "no seed changes the windows",
+        ),
+        (("round", "new", "a@b", "--tasks", TASK, "--public", "x", "-o", rounds), "is no name of a round"),
+        (("show", f"{TASK}@secnd"), "no round (in the folders of HDRL_ROUNDS) 'secnd'; known: first"),
+    ):
+        output = hdrl(*words, code=2)
+        assert said in output
+        assert output.count("\n") == 1
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps(data | {"secret": "ab" * 32, "public": PUBLIC}))
+    assert "another secret than the one that it committed to" in hdrl("show", f"{TASK}@first", code=2)
+
+
+def test_the_ladder_by_hand():
+    windows = np.array([0.1, -0.1] * 8)
+    attempts = np.array([np.zeros(16), windows, np.full(16, -0.01), windows - 0.05, windows - 1, np.full(16, -0.02)])
+    rungs = ladder(attempts)
+    # The first; the same on average; a little better everywhere; worse than the step; much better; worse than that.
+    assert [rung.is_published for rung in rungs] == [True, False, True, False, True, False]
+    n = 16
+    sd = 0.1 * math.sqrt(n / (n - 1))
+    step = student_quantile(1 - 6 * 0.05 / math.pi**2, n - 1) * sd / math.sqrt(n)
+    assert rungs[1].step == pytest.approx(step)
+    assert [rung.change for rung in rungs[1:5]] == pytest.approx([0, -0.01, -0.04, -0.99])
+
+
+def test_the_ladder_publishes_no_lucky_attempt():
+    rng = np.random.default_rng(3)
+    published = lucky = 0
+    for _ in range(100):
+        attempts = rng.normal(0, 0.2, (200, 24))
+        attempts[0] = rng.normal(0, 0.2, 24)
+        published += sum(rung.is_published for rung in ladder(attempts)) > 1
+        lucky += attempts.mean(axis=1).min() < attempts[0].mean() - 0.05
+    assert published <= 5
+    assert lucky > 80  # the best of them looks 5 % better nearly always
+
+
+def test_a_second_attempt_that_is_no_better_does_not_replace_the_first(made: Path, tmp_path: Path):
+    better = tmp_path / "better"
+    hdrl("run", "edf+fusion=rm+fusion", "--tasks", TASK, "-o", better, "-j", 1)
+    numbers = board._read([better])[0][0].objective[TASK]
+    for order, said in (((made, better), "attempt 2 has replaced it"), ((better, made), "(the Ladder)")):
+        (player,), (behind,) = board._read(order)
+        assert player.name == "edf+fusion"
+        assert player.objective[TASK].tolist() == numbers.tolist()
+        assert said in behind.reason
+
+
+def test_the_workflow_checks_what_a_pull_request_changes(made: Path, tmp_path: Path):
+    workflow = yaml.safe_load((ROOT / "examples" / "bench-check.yml").read_text())
+    steps = {step["name"]: step["run"] for step in workflow["jobs"]["check"]["steps"] if "name" in step}
+    assert workflow["permissions"] == {"contents": "read"}
+    assert not any("${{" in script for script in steps.values()), "names of others must not become commands"
+    program = "from hdrl.launcher.main import cli; cli(prog_name='hdrl')"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "hdrl").write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}" "$@"\n')
+    (tmp_path / "bin" / "hdrl").chmod(0o755)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+
+    def run(script: str, code: int = 0) -> str:
+        done = subprocess.run(
+            ["bash", "-e", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout.strip()
+
+    folder = tmp_path / "repository"
+    shutil.copytree(made, folder / "results" / "old")
+    commit = "git add -A; git -c user.name=a -c user.email=a@b commit -qm all; git rev-parse HEAD"
+    environment["BASE"] = run(f"git init -q; {commit}")
+    shutil.copytree(made, folder / "results" / "a new; one")
+    edit(folder / "results" / "a new; one" / "tasks" / TASK / "results.csv", ",0,", ",1,")
+    run(commit)
+    run(steps["List"])
+    assert (folder / "changed").read_text() == "results/a new; one\0"
+    assert "is not true" in run(steps["Check"], code=123)
+    shutil.rmtree(folder / "results" / "a new; one")
+    shutil.copytree(made, folder / "results" / "a new; one")
+    assert "is true" in run(steps["Check"])
+    assert "hdrl bench board -o site --" in steps["Board"]
+
+
+def test_shipped_policies_stand_on_the_board_as_they_are_measured(tmp_path: Path):
+    kept = read_shipped()
+    assert {one.policy for one in kept} == {"es-generalist", "es-unguarded", "evolved+fusion"}
+    assert all(one.sha256 == read_task(one.task).task.sha256() for one in kept)
+    hdrl("run", "evolved+fusion", "--tasks", TASK, "--core-minutes", 8, "-o", tmp_path / "result", "-j", 1)
+    assert "1 pairs" in hdrl("keep", tmp_path / "result", "-o", tmp_path / "kept")
+    (measured,) = read_shipped(tmp_path / "kept")
+    (same,) = [one for one in kept if (one.task, one.policy) == (TASK, "evolved+fusion")]
+    assert (measured.division, measured.core_minutes) == (same.division, same.core_minutes) == ("untrained", 8)
+    assert measured.objective.tolist() == same.objective.tolist()
+    assert measured.tail.tolist() == same.tail.tolist()
+    tasks = {TASK: read_task(TASK)}
+    players = [*board._classic_players(tasks), *board._shipped_players(tasks)]
+    parts = list(board._tables([read_task(TASK)], players, TASK))
+    assert any("quality against training" in part.title for part in parts if hasattr(part, "title"))

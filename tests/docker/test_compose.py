@@ -24,7 +24,7 @@ import hdrl
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
-NAMES = ("demo", "batsim", "experiment", "test")
+NAMES = ("demo", "batsim", "experiment", "bench", "test")
 COMPOSED = {name: yaml.safe_load((DOCKER / f"compose.{name}.yml").read_text()) for name in NAMES}
 SERVICES = [
     pytest.param(composed, service, id=f"{name}-{service}")
@@ -94,7 +94,7 @@ def test_what_is_mounted_is_there():
     for composed in COMPOSED.values():
         for service in composed["services"].values():
             for volume in service.get("volumes", []):
-                if volume["type"] == "bind" and volume.get("read_only"):
+                if volume["type"] == "bind" and volume.get("read_only") and "bind" not in volume:
                     assert (DOCKER / defaults(volume["source"])).is_dir()
 
 
@@ -218,6 +218,26 @@ def test_experiments_of_ones_own_run(tmp_path: Path):
         assert services[name]["build"]["target"] == target
     named = [defaults(word, here.chosen) for word in services["compare"]["command"]]
     assert "mine=/results/mine/model.pt" in named
+
+
+def test_a_result_of_the_benchmark_is_checked(tmp_path: Path):
+    here = Here("bench", tmp_path, HDRL_WINDOWS="1")
+    (tmp_path / "results").rmdir()
+    hdrl_here = [sys.executable, "-c", ENTRY_POINTS["hdrl"]]
+    made = [
+        *hdrl_here,
+        "bench",
+        "run",
+        "edf+fusion",
+        "--tasks",
+        "pipelines-overload-130",
+        "-o",
+        str(tmp_path / "results"),
+    ]
+    assert subprocess.run(made, capture_output=True, timeout=300).returncode == 0
+    done = subprocess.run(here.command("check"), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "edf+fusion is true; 2 simulations repeated" in done.stdout
 
 
 def test_the_comparison_takes_as_many_windows_as_fit():

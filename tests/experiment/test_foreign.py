@@ -28,6 +28,7 @@ from hdrl.learn import load_checkpoint  # noqa: E402
 from hdrl.options.learning import LearningOptions  # noqa: E402
 from hdrl.setting import find_setting  # noqa: E402
 
+ROOT = Path(__file__).parents[2]
 N_ROWS, N_FEATURES = 6, 8
 N_NUMBERS = N_ROWS * N_FEATURES
 OBSERVATIONS = torch.rand(20, N_ROWS, N_FEATURES, generator=torch.Generator().manual_seed(1))
@@ -125,6 +126,133 @@ def test_models_of_stable_baselines3_decide_as_there(
     assert chosen.tolist() == model.predict(OBSERVATIONS.numpy(), deterministic=True)[0].tolist()
 
 
+def test_networks_over_rows_decide_as_there(tmp_path: Path, options: Path) -> None:
+    actor, critic = layers(N_FEATURES, 9, 7, 1), layers(N_FEATURES, 5, 1)
+    torch.save(named(actor=actor, critic=critic), tmp_path / "cleanrl.pt")
+    result = run(tmp_path / "cleanrl.pt", options, "-o", tmp_path / "m.pt")
+    assert result.output == f"{tmp_path / 'm.pt'}: PPO of CleanRL, 6 rows of 8-9-7-1, tanh\n", result.stderr
+    logits = actor(OBSERVATIONS).squeeze(-1)
+    mask = torch.ones(20, N_ROWS, dtype=torch.bool).scatter_(1, logits.argmax(-1, keepdim=True), value=False)
+    agent = load_agent(tmp_path / "m.pt")
+    assert torch.equal(agent.act(OBSERVATIONS, None, explore=False).actions, logits.argmax(-1))
+    assert torch.equal(agent.act(OBSERVATIONS, mask, explore=False).actions, logits.topk(2).indices[:, 1])
+
+
+@pytest.mark.parametrize("may_hold", [False, True])
+def test_the_policy_for_tables_of_stable_baselines3_decides_as_there(
+    tmp_path: Path, options: Path, monkeypatch: pytest.MonkeyPatch, *, may_hold: bool
+) -> None:
+    contrib = pytest.importorskip("sb3_contrib", reason="needs sb3-contrib (the extra sb3)")
+    from hdrl.envs.sb3 import as_vec_env
+    from hdrl.learn.sb3 import RowPolicy
+
+    monkeypatch.setenv("SB3_LOGDIR", str(tmp_path / "logs"))
+    arguments = {"n_procs": 64, "n_jobs": 20, "max_jobs": N_ROWS, "may_hold": may_hold}
+    batch = gymnasium.make_vec("hdrl/JobPick-v0", num_envs=4, autoreset_mode="SameStep", **arguments)
+    model = contrib.MaskablePPO(
+        RowPolicy, as_vec_env(batch), n_steps=32, batch_size=64, n_epochs=2, learning_rate=0.03, seed=1, device="cpu"
+    )
+    before = {name: weight.clone() for name, weight in model.policy.state_dict().items()}
+    model.learn(256)
+    assert all(not weight.equal(before[name]) for name, weight in model.policy.state_dict().items())
+    model.save(tmp_path / "sb3.zip")
+    words = ["--set", f"learning.arguments.may_hold={str(may_hold).lower()}"]
+    result = run(tmp_path / "sb3.zip", options, "-o", tmp_path / "m.pt", *words)
+    assert result.output.endswith(f"6 rows of 8-32-16-8-{1 + may_hold}, relu\n"), result.stderr
+    masks = np.random.default_rng(1).random((20, N_ROWS * (1 + may_hold))) < 0.5
+    masks[:, 2] = True
+    chosen = load_agent(tmp_path / "m.pt").act(OBSERVATIONS, torch.from_numpy(masks), explore=False).actions
+    there = model.predict(OBSERVATIONS.numpy(), action_masks=masks, deterministic=True)[0]
+    assert chosen.tolist() == there.tolist()
+
+
+def test_a_policy_for_tables_refuses_what_is_none(tmp_path: Path) -> None:
+    contrib = pytest.importorskip("sb3_contrib", reason="needs sb3-contrib (the extra sb3)")
+    from hdrl.envs.sb3 import as_vec_env
+    from hdrl.learn.sb3 import RowPolicy
+
+    batch = gymnasium.make_vec("hdrl/JobPick-v0", num_envs=2, n_procs=64, skip=True, autoreset_mode="SameStep")
+    with pytest.raises(OptionsError, match=r"shape \(128, 8\) and there are 129 actions, expected a table"):
+        contrib.MaskablePPO(RowPolicy, as_vec_env(batch), device="cpu")
+
+
+# ------------------------------------------------------------------ statistics of observations
+
+
+@pytest.mark.parametrize("n_in", [N_NUMBERS, N_FEATURES])
+def test_models_behind_statistics_decide_as_there(tmp_path: Path, options: Path, n_in: int) -> None:
+    """As `VecNormalize` computes: in double precision, clipped, then rounded to single."""
+    rng = np.random.default_rng(3)
+    mean, var = rng.random((N_ROWS, N_FEATURES)), rng.random((N_ROWS, N_FEATURES)) ** 8
+    assert (np.abs((OBSERVATIONS.numpy() - mean) / np.sqrt(var)) > 3).any(), "some are clipped"
+    actor = layers(n_in, 9, N_ROWS if n_in == N_NUMBERS else 1)
+    torch.save(named(actor=actor), tmp_path / "cleanrl.pt")
+    np.savez(tmp_path / "statistics.npz", mean=mean, var=var, clip_obs=3.0)
+    words = [tmp_path / "cleanrl.pt", options, "-o", tmp_path / "m.pt", "--statistics", tmp_path / "statistics.npz"]
+    result = run(*words)
+    assert result.output.endswith("tanh, observations normalized\n"), result.stderr
+    seen = np.clip((OBSERVATIONS.numpy() - mean) / np.sqrt(var + 1e-8), -3, 3).astype(np.float32)
+    table = torch.from_numpy(seen)
+    logits = actor(table.flatten(1)) if n_in == N_NUMBERS else actor(table).squeeze(-1)
+    agent = load_agent(tmp_path / "m.pt")
+    assert torch.equal(agent.act(OBSERVATIONS, None, explore=False).actions, logits.argmax(-1))
+    assert not torch.equal(actor_of(actor, OBSERVATIONS, n_in), logits.argmax(-1)), "statistics matter"
+    machine = read_platform("homogeneous:4096")
+    trace = Model(tmp_path / "m.pt").play(machine, read_workload("lublin_gaia_1000", machine, n_jobs=30))
+    assert np.isfinite(trace.records["start_s"]).all()
+
+
+def actor_of(actor: nn.Module, table: Any, n_in: int) -> Any:
+    return (actor(table.flatten(1)) if n_in == N_NUMBERS else actor(table).squeeze(-1)).argmax(-1)
+
+
+def test_the_statistics_of_vec_normalize_are_what_is_documented(tmp_path: Path, options: Path) -> None:
+    pytest.importorskip("stable_baselines3", reason="needs stable-baselines3 (the extra sb3)")
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    from hdrl.envs.sb3 import as_vec_env
+
+    arguments = {"n_procs": 64, "n_jobs": 20, "max_jobs": N_ROWS}
+    batch = gymnasium.make_vec("hdrl/JobPick-v0", num_envs=4, autoreset_mode="SameStep", **arguments)
+    env = VecNormalize(as_vec_env(batch, illegal="nearest"), clip_obs=2.0)
+    model = PPO("MlpPolicy", env, n_steps=32, batch_size=64, n_epochs=1, seed=1, device="cpu")
+    model.learn(128)
+    model.save(tmp_path / "sb3.zip")
+    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^numpy\.savez\(.*\)$", page, flags=re.MULTILINE)
+    exec(line.replace('"statistics.npz"', "out"), {"numpy": np, "env": env, "out": tmp_path / "s.npz"})
+    result = run(tmp_path / "sb3.zip", options, "-o", tmp_path / "m.pt", "--statistics", tmp_path / "s.npz")
+    assert result.exit_code == 0, result.stderr
+    chosen = load_agent(tmp_path / "m.pt").act(OBSERVATIONS, None, explore=False).actions
+    there = model.predict(env.normalize_obs(OBSERVATIONS.numpy()), deterministic=True)[0]
+    assert chosen.tolist() == there.tolist()
+
+
+def test_other_statistics_are_one_line(tmp_path: Path, options: Path) -> None:
+    torch.save(named(actor=layers(N_NUMBERS, 9, N_ROWS)), tmp_path / "cleanrl.pt")
+    one = np.ones((N_ROWS, N_FEATURES))
+    (tmp_path / "text.npz").write_text("mean")
+    np.savez(tmp_path / "half.npz", mean=one)
+    np.savez(tmp_path / "wide.npz", mean=np.ones((2, 3)), var=np.ones((2, 3)))
+    np.savez(tmp_path / "zero.npz", mean=one, var=0 * one, epsilon=0.0)
+    np.savez(tmp_path / "nan.npz", mean=one * np.nan, var=one)
+    np.savez(tmp_path / "object.npz", mean=np.array([{}], dtype=object), var=one)
+    for name, says in {
+        "none.npz": "no such file, expected what numpy.savez",
+        "text.npz": "cannot be read",
+        "half.npz": "has no var; expected what numpy.savez",
+        "wide.npz": "the statistics are of 2 x 3 numbers, but observations are 6 x 8",
+        "zero.npz": "var + epsilon is not above 0 everywhere",
+        "nan.npz": "holds no finite mean and var",
+        "object.npz": "cannot be read",
+    }.items():
+        words = ["-o", tmp_path / "m.pt", "--statistics", tmp_path / name]
+        result = run(tmp_path / "cleanrl.pt", options, *words)
+        assert (result.exit_code, says in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
+    assert not (tmp_path / "m.pt").exists()
+
+
 def test_what_is_no_such_model_is_one_line(tmp_path: Path, options: Path) -> None:
     actor = layers(N_NUMBERS, 9, N_ROWS)
     files: dict[str, Any] = {
@@ -146,7 +274,7 @@ def test_what_is_no_such_model_is_one_line(tmp_path: Path, options: Path) -> Non
         "odd.pt": "begins with policy.0.weight",
         "list.pt": "holds no state dict",
         "deep.pt": "holds no state dict",
-        "wide.pt": "takes 49 numbers and chooses among 6 actions, but hdrl/JobPick-v0 gives 48 and has 6",
+        "wide.pt": "takes 49 numbers and chooses among 6 actions, but hdrl/JobPick-v0 gives 48 and has 6, or 8 and 1",
         "image.pt": "actor.0.weight is no fully connected layer",
         "more.pt": "looks like PPO of CleanRL, but has lstm.weight",
         "broken.pt": "actor.2.weight is no fully connected layer that follows",
@@ -161,7 +289,6 @@ def test_what_is_no_such_model_is_one_line(tmp_path: Path, options: Path) -> Non
 
 # ------------------------------------------------------------------ the recipe of docs/agents.md
 
-ROOT = Path(__file__).parents[2]
 JOB_PICK = ROOT / "examples" / "job_pick.json"
 
 
@@ -182,6 +309,19 @@ def test_the_options_of_the_recipe_describe_its_environment(tmp_path: Path) -> N
         assert f'{key}="{example[key]}"' in call[0] or f"{key}={example[key]}" in call[0], key
     assert trained.environment["arguments"]["max_jobs"] == example["max_jobs"]
     assert trained.notes["trained_on"]["last_job"] == 599, "the part 'train'"
+
+
+@pytest.mark.parametrize("name", ["sb3", "cleanrl"])
+def test_the_options_of_a_recipe_describe_its_environment(name: str) -> None:
+    pytest.importorskip("sb3_contrib" if name == "sb3" else "torch", reason="needs the extra sb3")
+    example = runpy.run_path(str(ROOT / "examples" / f"{name}_job_pick.py"), run_name="example")["ARGUMENTS"]
+    options = json.loads((ROOT / "examples" / "loaded_job_pick.json").read_text(encoding="utf-8"))
+    said = {
+        "platform": options["platform_file_path"],
+        "n_jobs": options["learning"]["episodes"]["n_jobs"],
+        **options["learning"]["arguments"],
+    }
+    assert said | {"features": tuple(said["features"])} == example
 
 
 def test_what_was_not_imported_is_told_how(tmp_path: Path, options: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hdrl.options import LearningOptions
-from hdrl.settings.batch.options import Options, RealBatsimOptions, WorkloadOptions
+from hdrl.settings.batch.options import Options, RealBatsimOptions, RealSlurmOptions, WorkloadOptions
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -111,6 +111,7 @@ def test_the_table_of_options_is_complete():
     for block, fields in (
         ("workload", WorkloadOptions.model_fields),
         ("batsim", RealBatsimOptions.model_fields),
+        ("slurm", RealSlurmOptions.model_fields),
         ("learning", LearningOptions.model_fields),
     ):
         row = next(line for line in table.splitlines() if line.startswith(f"| `{block}` |"))
@@ -120,7 +121,7 @@ def test_the_table_of_options_is_complete():
 def test_continuous_integration_runs_what_the_readme_says():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     said = re.findall(r"\bmake \w+", script)
-    assert said == ["make browser", "make emulator", "make test"]
+    assert said == ["make slurm", "make browser", "make emulator", "make test"]
     assert all(f"{command}`" in README or f"\n{command} " in README for command in said)
 
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from hdrl.base.errors import HdrlError
 from hdrl.batch import read_platform, read_swf, read_workload
 from hdrl.launcher.main import cli
+from hdrl.metrics.orders import discordant_share
 from hdrl.settings.batch.site_rules.conf import joined, read_qos
 from hdrl.site import ImportChoices, import_site, read_conf, read_report
 from hdrl.site.importing import OTHER_CLUSTERS, TOO_WIDE
 from hdrl.site.joining import CANCELLED, PENDING
 from hdrl.site.log import UNLIMITED_S
-from hdrl.site.replay import discordant_share
 
 RECORDED = Path(__file__).parents[3] / "shared" / "slurm"
 
@@ -33,7 +33,7 @@ NodeSet=all Nodes=a[1-2],g1
 PartitionName=DEFAULT State=UP
 PartitionName=main Nodes=a[1-2] Default=YES MaxTime=1-00:00:00
 PartitionName=gpu Nodes=g1 MaxTime=UNLIMITED PriorityTier=3
-PartitionName=any Nodes=all MaxNodes=2
+PartitionName=any Nodes=all MaxNodes=3
 StoragePass=secret
 """
 HEADER = "JobID|User|Account|JobName|Partition|QOS|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|AllocTRES|State\n"
@@ -108,7 +108,8 @@ def test_commands_take_the_folder_as_it_is(tmp_path: Path):
     assert json.loads(call("site", "show", site, "--json").stdout) == read_report(site / "import.json")
     page = (site / "import.html").read_text()
     assert "How well does hdrl know tiny?" in page
-    assert "Partitions are not enforced in simulations" in page
+    assert read_platform(site / "platform.json").site is not None
+    assert "not enforced" not in page
 
 
 def test_what_slurm_conf_says(tmp_path: Path):
@@ -119,7 +120,7 @@ def test_what_slurm_conf_says(tmp_path: Path):
     assert conf.nodes[1].features == ("fast", "new")
     assert conf.partitions["main"].max_time_s == 86400
     assert conf.partitions["gpu"].max_time_s is None
-    assert (conf.partitions["gpu"].tier, conf.partitions["any"].max_nodes) == (3, 2)
+    assert (conf.partitions["gpu"].tier, conf.partitions["any"].max_nodes) == (3, 3)
     assert conf.nodes_of("any") == {"a1", "a2", "g1"}
     assert not conf.counts_memory
     assert conf.scheduler == {"SelectTypeParameters": "CR_Core", "SchedulerParameters": "bf_interval=30,bf_continue"}
@@ -371,9 +372,9 @@ def test_replays_of_recorded_runs(tmp_path: Path, name: str):
     assert found.jobs.n_jobs == len(asked)
     nearest = found.replays.nearest
     assert nearest is not None
-    assert nearest.policy == "fcfs+conservative"  # Slurm's default is conservative backfilling
-    assert nearest.whole.discordant_share < 0.06
-    assert 0.75 < nearest.whole.wait_ratio < 1
+    assert nearest.policy == "slurm"
+    assert nearest.whole.discordant_share < 0.02
+    assert 0.9 < nearest.whole.wait_ratio < 1.1
 
 
 def test_bad_settings_are_hdrl_errors(tmp_path: Path):

@@ -49,8 +49,8 @@ def write_results(
 
 
 def _simulator_version(trace: Trace) -> dict[str, str]:
-    version = trace.info.get("batsim_version")
-    return {} if version is None else {"batsim": str(version)}
+    found = {name: trace.info.get(f"{name}_version") for name in ("batsim", "slurm")}
+    return {name: str(version) for name, version in found.items() if version is not None}
 
 
 def _provenance(plan: RunPlan, trace: Trace, model: Path | None) -> dict[str, Any]:

@@ -2,22 +2,28 @@
 
 Only tensors are read, and nothing in a file is run: of Stable-Baselines3's archive the member ``policy.pth`` and what
 stands readably in ``data``, of other libraries a state dict that ``torch.save`` wrote. Fully connected networks alone
-are known, by the names that the libraries give to their layers.
+are known, by the names that the libraries give to their layers: over the whole observation, or over each row of a table
+alike. Statistics by which observations were normalised are read from arrays that ``numpy.savez`` wrote.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hdrl.agents import make_agent
 from hdrl.base.errors import OptionsError, OutputError, ReadError, suggest
 from hdrl.base.files import max_unpacked_bytes
+from hdrl.base.rowspace import n_per_row_of
 from hdrl.experiment.plan import plan_of
 from hdrl.experiment.train.learning import require_torch
 from hdrl.experiment.train.world import World
@@ -93,7 +99,13 @@ LAYOUTS = (
 
 
 def import_model(
-    source: str | Path, options: OptionsFile, out: str | Path, *, activation: str | None = None, force: bool = False
+    source: str | Path,
+    options: OptionsFile,
+    out: str | Path,
+    *,
+    activation: str | None = None,
+    statistics: str | Path | None = None,
+    force: bool = False,
 ) -> str:
     """Write a model file with what another library has learned.
 
@@ -108,13 +120,17 @@ def import_model(
     activation
         What follows each hidden layer: ``"relu"``, ``"tanh"`` or ``"leaky_relu"``; ``None``: what the file says, or
         else the library's default.
+    statistics
+        By what observations were normalised in the training: a file of ``numpy.savez`` with ``mean`` and ``var`` of the
+        shape of observations, and perhaps ``epsilon`` (1e-8) and ``clip_obs`` (10); ``None``: they were not.
     force
         Whether a file that is there already is replaced.
 
     Returns
     -------
     str
-        What it was taken for, for instance ``"PPO of CleanRL, 1024-64-64-128, tanh"``.
+        What it was taken for, for instance ``"PPO of CleanRL, 1024-64-64-128, tanh"``; a network over rows begins
+        with their number: ``"PPO of CleanRL, 128 rows of 8-32-16-8-1, relu"``.
 
     Raises
     ------
@@ -138,10 +154,12 @@ def import_model(
     networks = _networks(weights, layout, source)
     activation = activation or _activation_told(told, source) or _usual_activation(weights, layout, source)
     world = World(plan_of(options))
-    algorithm, agent = _agent(networks, layout, world, str(source), activation)
+    normalizer = None if statistics is None else _read_statistics(Path(statistics))
+    algorithm, agent, shape = _agent(networks, layout, world, str(source), activation, normalizer)
     notes = {"trained_on": world.trained_on(), "imported_from": layout.name}
     save_checkpoint(out, checkpoint_of(agent, algorithm, environment=world.spec.as_json(), notes=notes))
-    return f"{layout.name}, {'-'.join(map(str, networks.sizes))}, {activation}"
+    normalized = "" if normalizer is None else ", observations normalized"
+    return f"{layout.name}, {shape}, {activation}{normalized}"
 
 
 # ------------------------------------------------------------------ what a file holds
@@ -188,7 +206,9 @@ def _activation_told(told: Mapping[str, Any], path: Path) -> str | None:
     chosen = told.get("policy_kwargs")
     text = chosen.get("activation_fn") if isinstance(chosen, dict) else None
     if not isinstance(text, str):
-        return None
+        policy = told.get("policy_class")
+        # The usual one of a policy of ours is another than that of the library.
+        return "relu" if isinstance(policy, dict) and policy.get("__module__") == "hdrl.learn.sb3" else None
     name = text.rstrip("'>").rpartition(".")[2]
     known = {"ReLU": "relu", "Tanh": "tanh", "LeakyReLU": "leaky_relu"}
     if name not in known:
@@ -241,7 +261,7 @@ class _Networks:
         return [int(whole[0][0].shape[1]), *_widths(whole)]
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings of an agent with such networks."""
+        """Return the settings of an agent with such networks, over whole observations."""
         own = _widths(self.actor)[:-1]
         if self.trunk:
             return {"network": "mlp", "hidden": _widths(self.trunk), "heads": own, "is_shared": True}
@@ -250,11 +270,26 @@ class _Networks:
     def state(self) -> dict[str, Tensor]:
         """Return the weights by the names that they have in `MlpActorCritic`, where activations count as layers."""
         return {
-            f"{part}.{2 * place}.{kind}": tensor.float()
+            name: tensor
             for part, layers in (("trunk", self.trunk), ("actor", self.actor), ("critic", self.critic))
-            for place, layer in enumerate(layers)
-            for kind, tensor in zip(("weight", "bias"), layer, strict=True)
+            for name, tensor in _named(part, layers)
         }
+
+    def settings_of_rows(self) -> dict[str, Any]:
+        """Return the settings of an agent whose network is over rows."""
+        # A row of which one action is legal counts, whichever it is.
+        return {"network": "rows", "hidden": _widths(self.trunk + self.actor)[:-1], "visible_rows": "all"}
+
+    def state_of_rows(self) -> dict[str, Tensor]:
+        """Return the weights of the actor by the names that they have in `KernelActorCritic`."""
+        layers = self.trunk + self.actor
+        return dict([*_named("actor_body", layers[:-1]), *_named("actor_head", layers[-1:])])
+
+
+def _named(part: str, layers: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    for place, layer in enumerate(layers):
+        for kind, tensor in zip(("weight", "bias"), layer, strict=True):
+            yield f"{part}.{2 * place}.{kind}", tensor.float()
 
 
 def _networks(weights: Mapping[str, Tensor], layout: Layout, path: Path) -> _Networks:
@@ -286,18 +321,91 @@ def _widths(layers: Sequence[tuple[Tensor, Tensor]]) -> list[int]:
     return [int(weight.shape[0]) for weight, _ in layers]
 
 
-def _agent(networks: _Networks, layout: Layout, world: World, where: str, activation: str) -> tuple[str, Agent]:
-    """Return an algorithm and its agent, which acts in a world as the networks say."""
+def _agent(
+    networks: _Networks,
+    layout: Layout,
+    world: World,
+    where: str,
+    activation: str,
+    normalizer: Mapping[str, NDArray[np.float64]] | None,
+) -> tuple[str, Agent, str]:
+    """Return an algorithm, its agent, which acts in a world as the networks say, and the widths of its layers."""
+    from hdrl.learn.spaces import n_actions_of, observation_shape_of
+
     envs = world.batch("train", 1)
     spaces = envs.single_observation_space, envs.single_action_space
     envs.close()
-    algorithm = "reinforce" if layout.critic and not networks.critic else layout.algorithm
-    agent = make_agent(algorithm, *spaces, **networks.settings(), activation=activation)
-    expected = math.prod(agent.observation_shape), agent.n_actions
-    if (networks.sizes[0], networks.sizes[-1]) != expected:
+    shape, n_actions = observation_shape_of(spaces[0]), n_actions_of(spaces[1])
+    n_per_row = n_per_row_of(spaces[1])
+    found, expected = (networks.sizes[0], networks.sizes[-1]), (math.prod(shape), n_actions)
+    # One row is a whole observation, too.
+    is_table = len(shape) == 2 and shape[0] > 1 and n_actions == shape[0] * n_per_row
+    by_rows = is_table and found == (shape[1], n_per_row) and len(networks.trunk + networks.actor) > 1
+    if found != expected and not by_rows:
+        rows = f", or {shape[1]} and {n_per_row} for each row" if is_table else ""
         raise OptionsError(
-            f"{where}: takes {networks.sizes[0]} numbers and chooses among {networks.sizes[-1]} actions, "
-            f"but {world.spec.id} gives {expected[0]} and has {expected[1]}: other options than those of its training?"
+            f"{where}: takes {found[0]} numbers and chooses among {found[1]} actions, but {world.spec.id} gives"
+            f" {expected[0]} and has {expected[1]}{rows}: other options than those of its training?"
         )
-    agent.load_weights({"modules": dict.fromkeys(agent.modules, networks.state())})
-    return algorithm, agent
+    settings, state = networks.settings(), networks.state()
+    sizes = "-".join(map(str, networks.sizes))
+    algorithm = layout.algorithm
+    if by_rows:
+        # Playing needs no critic, and here it would have other layers.
+        settings, state, sizes = networks.settings_of_rows(), networks.state_of_rows(), f"{shape[0]} rows of {sizes}"
+    if layout.critic and (by_rows or not networks.critic):
+        algorithm = "reinforce"
+    if normalizer is not None:
+        settings["network"] = f"normalized_{settings['network']}"
+        state = {f"network.{name}": tensor for name, tensor in state.items()} | _buffers(normalizer, shape)
+    agent = make_agent(algorithm, *spaces, **settings, activation=activation)
+    agent.load_weights({"modules": dict.fromkeys(agent.modules, state)})
+    return algorithm, agent, sizes
+
+
+# ------------------------------------------------------------------ statistics of observations
+
+_ABSENT = {"epsilon": 1e-8, "clip_obs": 10.0}
+"""What `VecNormalize` and Gymnasium's wrappers take unless they are told otherwise."""
+
+
+def _read_statistics(path: Path) -> dict[str, NDArray[np.float64]]:
+    """Return the arrays ``mean``, ``var``, ``epsilon`` and ``clip_obs`` of a file."""
+    expected = "expected what numpy.savez(FILE, mean=..., var=..., epsilon=..., clip_obs=...) writes"
+    found: dict[str, NDArray[np.float64]] = {name: np.array(value) for name, value in _ABSENT.items()}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                key = name.removesuffix(".npy")
+                if key in ("mean", "var", *_ABSENT):
+                    array = np.load(io.BytesIO(_member(archive, name, path)), allow_pickle=False)
+                    found[key] = np.asarray(array, dtype=np.float64)
+    except FileNotFoundError:
+        raise ReadError(path, f"no such file, {expected}") from None
+    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError, TypeError, EOFError) as error:
+        told = getattr(error, "strerror", None) or " ".join(str(error).split())[:80]
+        raise ReadError(path, f"cannot be read ({told}); {expected}") from None
+    absent = [name for name in ("mean", "var") if name not in found]
+    if absent:
+        raise ReadError(path, f"has no {absent[0]}; {expected}")
+    bounds = all(np.isfinite(one).all() for one in found.values()) and all(found[name].size == 1 for name in _ABSENT)
+    if not bounds or found["mean"].shape != found["var"].shape or found["clip_obs"] <= 0:
+        raise ReadError(path, "holds no finite mean and var of one shape, with one epsilon and one clip_obs above 0")
+    if (found["var"] + found["epsilon"] <= 0).any():
+        raise ReadError(path, "var + epsilon is not above 0 everywhere")
+    return found
+
+
+def _buffers(normalizer: Mapping[str, NDArray[np.float64]], shape: tuple[int, ...]) -> dict[str, Tensor]:
+    """Return the statistics by the names that they have in `NormalizedActorCritic`."""
+    import torch
+
+    if normalizer["mean"].size != math.prod(shape):
+        found = " x ".join(map(str, normalizer["mean"].shape))
+        raise OptionsError(f"the statistics are of {found} numbers, but observations are {' x '.join(map(str, shape))}")
+    deviation = np.sqrt(normalizer["var"] + normalizer["epsilon"])
+    return {
+        "mean": torch.from_numpy(normalizer["mean"].reshape(shape).copy()),
+        "deviation": torch.from_numpy(deviation.reshape(shape)),
+        "bound": torch.tensor(float(normalizer["clip_obs"]), dtype=torch.float64),
+    }

@@ -1,9 +1,10 @@
 """Networks by name: what maps an observation to a number for each action, and to one for the observation.
 
-``mlp`` takes any observation; ``kernel`` and ``attention`` take tables with a row for each job; ``sequence`` takes a
-share of time and ids of layers; ``hdeeprm_reinforce`` and ``hdeeprm_actor_critic`` are the networks of HDeepRM's
-example agents; ``dissertation_small``, ``..._deep`` and ``..._large`` those of a dissertation, by their critics, and
-``dissertation_attention`` the one with attention.
+``mlp`` takes any observation; ``kernel``, ``rows`` and ``attention`` take tables with a row for each job; ``sequence``
+takes a share of time and ids of layers; ``hdeeprm_reinforce`` and ``hdeeprm_actor_critic`` are the networks of
+HDeepRM's example agents; ``dissertation_small``, ``..._deep`` and ``..._large`` those of a dissertation, by their
+critics, and ``dissertation_attention`` the one with attention; ``normalized_mlp`` and ``normalized_rows`` are imported
+with the statistics of another library.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from hdrl.learn.networks.base import ActorCritic
 from hdrl.learn.networks.dissertation import CRITICS, DissertationActorCritic
 from hdrl.learn.networks.kernel import KernelActorCritic
 from hdrl.learn.networks.mlp import MlpActorCritic
+from hdrl.learn.networks.normalized import NormalizedActorCritic
 from hdrl.learn.networks.sequence import SequenceActorCritic
 
 __all__ = ["NETWORKS", "ActorCritic", "build_network"]
@@ -83,10 +85,10 @@ def build_network(
     more: dict[str, Any] = {}
     if n_per_row > 1 and config.network == "attention":
         raise LearningError(
-            f"network 'attention' knows one action for each row, but here each has {n_per_row}; expected 'kernel' or"
-            " 'mlp'"
+            f"network 'attention' knows one action for each row, but here each has {n_per_row}; expected 'kernel',"
+            " 'rows' or 'mlp'"
         )
-    if n_per_row > 1 and config.network == "kernel":
+    if n_per_row > 1 and config.network in ("kernel", "rows", "normalized_rows"):
         more["n_per_row"] = n_per_row
     if n_atoms != 1:  # networks of users need not know of atoms
         if "n_atoms" not in inspect.signature(builder).parameters:
@@ -101,8 +103,7 @@ def build_network(
 # Below, ``sizes`` are what all networks are made of: the shape of observations, the number of actions, the generator.
 
 
-@NETWORKS.register("mlp")
-def _mlp(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
+def _mlp_of(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> MlpActorCritic:
     return MlpActorCritic(
         *sizes,
         hidden=config.hidden,
@@ -120,6 +121,45 @@ def _kernel(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int =
     return KernelActorCritic(
         *sizes, has_critic=has_critic, sees_all_rows=sees_all_rows, n_atoms=n_atoms, n_per_row=n_per_row
     )
+
+
+def _rows_of(
+    config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1, n_per_row: int = 1
+) -> KernelActorCritic:
+    if not config.hidden:
+        raise LearningError("network 'rows' needs at least one layer in 'hidden'")
+    return KernelActorCritic(
+        *sizes,
+        has_critic=has_critic,
+        sees_all_rows=config.visible_rows == "all",
+        n_atoms=n_atoms,
+        n_per_row=n_per_row,
+        hidden=config.hidden,
+        activation=config.activation,
+    )
+
+
+@NETWORKS.register("mlp")
+def _mlp(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
+    return _mlp_of(config, *sizes, has_critic=has_critic, n_atoms=n_atoms)
+
+
+@NETWORKS.register("rows")
+def _rows(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1, n_per_row: int = 1) -> ActorCritic:
+    return _rows_of(config, *sizes, has_critic=has_critic, n_atoms=n_atoms, n_per_row=n_per_row)
+
+
+@NETWORKS.register("normalized_mlp")
+def _normalized_mlp(config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
+    return NormalizedActorCritic(_mlp_of(config, *sizes, has_critic=has_critic, n_atoms=n_atoms), sizes[0])
+
+
+@NETWORKS.register("normalized_rows")
+def _normalized_rows(
+    config: NetworkConfig, *sizes: Any, has_critic: bool, n_atoms: int = 1, n_per_row: int = 1
+) -> ActorCritic:
+    rows = _rows_of(config, *sizes, has_critic=has_critic, n_atoms=n_atoms, n_per_row=n_per_row)
+    return NormalizedActorCritic(rows, sizes[0])
 
 
 @NETWORKS.register("attention")

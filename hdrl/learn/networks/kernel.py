@@ -1,4 +1,4 @@
-"""The per-job kernel of RLScheduler: one small network, applied to each job alike.
+"""The per-job kernel of RLScheduler: one small network, applied to each job alike; or one with other layers.
 
 Zhang et al., "RLScheduler: an automated HPC batch job scheduler using reinforcement learning", SC 2020.
 """
@@ -13,17 +13,20 @@ from torch import Tensor, nn
 
 from hdrl.base.plainnet import PlainActor
 from hdrl.learn import portable
+from hdrl.learn.config import Activation
 from hdrl.learn.masking import ILLEGAL, mask_logits
 from hdrl.learn.networks.base import ActorCritic
 from hdrl.learn.networks.layers import POLICY_GAIN, VALUE_GAIN, mlp, plain_layers
 from hdrl.learn.networks.rows import Rows, rows_at, rows_of, table_shape
 
-ROW_LAYERS = (32, 16, 8, 1)
+ROW_LAYERS = (32, 16, 8)
 CRITIC_LAYERS = (64, 32, 8, 1)
 
 
 class KernelActorCritic(ActorCritic):
-    """A network of four layers gives each job a logit; another gives each job a number, from which the value comes.
+    """One network gives each job a logit; another gives each job a number, from which the value comes.
+
+    With the layers of RLScheduler:
 
     ========  =========================  =============================================  ==========
     part      input                      layers                                         output
@@ -51,6 +54,10 @@ class KernelActorCritic(ActorCritic):
         Whether rows whose actions are illegal are looked at as well.
     n_per_row
         How many actions each row has; a row's last hidden layer gives the logits of all of them.
+    hidden
+        Units of the hidden layers that each row passes, at least one.
+    activation
+        What follows them.
     """
 
     is_portable = True
@@ -66,22 +73,23 @@ class KernelActorCritic(ActorCritic):
         sees_all_rows: bool = False,
         n_atoms: int = 1,
         n_per_row: int = 1,
+        hidden: tuple[int, ...] = ROW_LAYERS,
+        activation: Activation = "relu",
     ) -> None:
         super().__init__()
         n_rows, n_features, n_extra = table_shape(observation_shape, n_actions, "kernel", n_per_row)
+        sizes = (n_features, *hidden)
         self.n_per_row = n_per_row
         self.has_critic, self.n_atoms = has_critic, n_atoms
         self.sees_all_rows = sees_all_rows
         self.n_extra = n_extra
-        self.actor_body = mlp((n_features, *ROW_LAYERS[:-1]), generator, is_open=True)
-        self.actor_head = mlp((ROW_LAYERS[-2], n_per_row * n_atoms), generator, last_gain=POLICY_GAIN)
-        self.actor_extra = (
-            mlp((ROW_LAYERS[-2], n_extra * n_atoms), generator, last_gain=POLICY_GAIN) if n_extra else None
-        )
+        self.actor_body = mlp(sizes, generator, activation, is_open=True)
+        self.actor_head = mlp((sizes[-1], n_per_row * n_atoms), generator, activation, last_gain=POLICY_GAIN)
+        self.actor_extra = mlp((sizes[-1], n_extra * n_atoms), generator, last_gain=POLICY_GAIN) if n_extra else None
         self.critic_rows = mlp((n_features,), generator)
         self.critic_head = mlp((n_rows,), generator)
         if has_critic:
-            self.critic_rows = mlp((n_features, *ROW_LAYERS), generator, last_gain=VALUE_GAIN)
+            self.critic_rows = mlp((*sizes, 1), generator, activation, last_gain=VALUE_GAIN)
             self.critic_head = mlp((n_rows, *CRITIC_LAYERS[:-1], n_atoms), generator, last_gain=VALUE_GAIN)
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:

@@ -8,6 +8,7 @@ from hdrl.metrics.statistics.anytime import anytime_interval, anytime_p, fewest_
 from hdrl.metrics.statistics.blocks import FEWEST_BLOCKS, block_ratio, lag_one, suspicious_lag
 from hdrl.metrics.statistics.bootstrap import CONFIDENCE, N_RESAMPLES, Bootstrap, Interval
 from hdrl.metrics.statistics.groups import GroupInterval, across_groups, without_each_group
+from hdrl.metrics.statistics.ladder import LADDER_LEVEL, Rung, ladder
 from hdrl.metrics.statistics.ranks import (
     cliques,
     improvement_probability,
@@ -23,10 +24,12 @@ from hdrl.metrics.statistics.signedranks import holm, rank_direction, wilcoxon_p
 __all__ = [
     "CONFIDENCE",
     "FEWEST_BLOCKS",
+    "LADDER_LEVEL",
     "N_RESAMPLES",
     "Bootstrap",
     "GroupInterval",
     "Interval",
+    "Rung",
     "across_groups",
     "anytime_interval",
     "anytime_p",
@@ -37,6 +40,7 @@ __all__ = [
     "holm",
     "improvement_probability",
     "kendall_tau",
+    "ladder",
     "lag_one",
     "log_ratios",
     "log_sd",

@@ -10,14 +10,14 @@ from hdrl.base.errors import OutputError, ReadError, UnknownName
 from hdrl.base.files import atomic_write
 from hdrl.experiment.compare.held_out import PROTOCOLS
 from hdrl.experiment.compare.held_out import RESULT_FILE as HELD_OUT_FILE
-from hdrl.figures.figure import Run
+from hdrl.figures.figure import SUMMARY, Run
 from hdrl.report.comparison import Compared, is_comparison, read_compared
 from hdrl.report.drawing import figures_of
 from hdrl.report.page import comparison
 from hdrl.report.page.charts import chart_of
 from hdrl.report.page.findings import Findings, findings_of_runs
 from hdrl.report.page.page import render
-from hdrl.report.page.parts import Chart, Panel, Part, Verdicts
+from hdrl.report.page.parts import Panel, Part, Verdicts
 from hdrl.report.page.schedule import Packed, part_of
 from hdrl.report.page.sources import read_report_runs
 from hdrl.report.page.tables import headline_table, metrics_table, options_files, origin_tables
@@ -102,11 +102,12 @@ def report_of_runs(runs: Sequence[Run], metric: str, setting: Setting, question:
         If a library that it needs is not installed.
     """
     schedules, packed = _schedules(runs)
+    charts = _charts(runs, setting)
     panels = [
-        Panel("Summary", [headline_table(runs, metric, setting)]),
+        Panel(SUMMARY, [headline_table(runs, metric, setting), *charts.pop(SUMMARY, ())]),
         Panel("All metrics", [metrics_table(runs, setting)], "metrics"),
         *schedules,
-        *_charts(runs, setting),
+        *(Panel(title, parts) for title, parts in charts.items()),
         Panel("Reproduce", [*origin_tables(runs), *options_files(runs)]),
     ]
     findings = _asked(findings_of_runs(runs, metric, setting), question)
@@ -124,10 +125,12 @@ def _report_of_comparison(compared: Compared, runs: Sequence[Run], question: str
     again: list[Part] = [files, origin]
     if runs:
         tables = [headline_table(runs, compared.metric, setting), metrics_table(runs, setting)]
-        examples = [Panel("Runs", tables), *schedules, *_charts(runs, setting)]
+        charts = _charts(runs, setting)
+        examples = [Panel("Runs", [*tables, *charts.pop(SUMMARY, ())]), *schedules]
+        examples += [Panel(title, parts) for title, parts in charts.items()]
         again += [*origin_tables(runs), *options_files(runs)]
     panels = [
-        Panel("Summary", [*summary, *([Verdicts(verdicts)] if len(verdicts) > 1 else [])]),
+        Panel(SUMMARY, [*summary, *([Verdicts(verdicts)] if len(verdicts) > 1 else [])]),
         Panel("Other metrics", others, "metrics"),
         Panel("Windows", comparison.windows_of_comparison(compared)),
         *examples,
@@ -148,15 +151,15 @@ def _schedules(runs: Sequence[Run]) -> tuple[list[Panel], Packed]:
     return [Panel("Schedule", [part_of(found)])] if found else [], Packed(found)
 
 
-def _charts(runs: Sequence[Run], setting: Setting) -> list[Panel]:
-    """Return the tabs of the figures that can be drawn of the runs."""
-    tabs: dict[str, list[Chart]] = {}
+def _charts(runs: Sequence[Run], setting: Setting) -> dict[str, list[Part]]:
+    """Return the figures that can be drawn of the runs, by the title of their tab."""
+    tabs: dict[str, list[Part]] = {}
     for figure in figures_of(setting).values():
         for on_page in figure.on_page:
             drawn = chart_of(figure, on_page, list(enumerate(runs)))
             if drawn is not None:
                 tabs.setdefault(on_page.tab, []).append(drawn)
-    return [Panel(title, charts) for title, charts in tabs.items()]
+    return tabs
 
 
 def _facts(runs: Sequence[Run]) -> list[tuple[str, str]]:

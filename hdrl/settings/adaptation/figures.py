@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hdrl.base.errors import OptionsError
-from hdrl.figures.figure import Figure, OnPage, by_name
+from hdrl.figures.figure import SUMMARY, Figure, OnPage, by_name
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
 from hdrl.figures.style import WIDTH_IN, canvas, colour, legend, run_label
@@ -144,9 +144,7 @@ def _mark_choices(ax: Any, name: str, found: Sequences, runs: Sequence[Adaptatio
 
 
 FIGURES = by_name(
-    Figure(
-        "anytime", "mean regret of the jobs so far over time", anytime, on_page=(OnPage("Regret", "Regret so far"),)
-    ),
+    Figure("anytime", "mean regret of the jobs so far over time", anytime, on_page=(OnPage(SUMMARY, "Regret so far"),)),
     Figure("accuracies", "accuracy on each table", accuracies, on_page=(OnPage("Accuracy", "Accuracy on each table"),)),
     Figure("ranks", "ranks among all sequences", ranks, on_page=(OnPage("Accuracy", "Ranks"),)),
     Figure(

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hdrl.figures.figure import Figure, OnPage, Run
+from hdrl.figures.figure import SUMMARY, Figure, OnPage, Run
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object, told
 from hdrl.figures.logs import PROBABILITIES_FILE
 from hdrl.settings.batch.report import over_time
@@ -24,6 +24,7 @@ from hdrl.settings.batch.report.schedule import schedule_of
 from hdrl.settings.batch.report.shortages import core_bubbles, mem_bubbles
 from hdrl.settings.batch.report.side_by_side import run_metrics
 from hdrl.settings.batch.report.slowdown_cdf import medians, slowdown_cdf
+from hdrl.settings.batch.simulators import floor_of
 from hdrl.settings.batch.workload.statistics import offered_load_of_jobs
 
 LOAD_LIMIT = 1.0
@@ -87,6 +88,11 @@ _FIGURES = (
         groups,
         max_runs=6,
         choices={"by": GROUPINGS, "of": tuple(JOB_VALUES), "workload": ()},
+        on_page=tuple(
+            OnPage(SUMMARY, f"Waiting time by {by} (boxes: half of the jobs; whiskers: 5 % and 95 %)", None, choices)
+            for by in ("size", "user")
+            for choices in [{"by": by, "of": "wait_s"}]
+        ),
     ),
     Figure(
         "makespans",
@@ -171,6 +177,9 @@ def _cautions(options: Mapping[str, Any], load: float | None) -> dict[str, str]:
         )
     if told(options, "workload", "estimates") == "exact":
         cautions["estimates"] = "requested times are the true run times, which no real scheduler has."
+    floor = floor_of(options.get("simulator"))
+    if floor:
+        cautions["floor"] = floor
     return cautions
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ def platform_of(options: Options | BatchSweep) -> Platform:
     """
     if isinstance(options, BatchSweep):
         rules = pstate_rules(options.contention, node_power=_node_power(options))
-        return read_platform(options.file_or_name(options.platform), rules=rules)
+        platform = _ruled(read_platform(options.file_or_name(options.platform), rules=rules), options)
+        return _with_plain_rules(platform) if _asks_for_site(options) and platform.site is None else platform
     rules = pstate_rules(options.contention, compatibility=options.compatibility, node_power=_node_power(options))
     platform = read_platform(options.file_or_name(options.platform_file_path), rules=rules)
     if options.nb_resources is not None and options.nb_resources != platform.n_cores:
@@ -38,7 +40,26 @@ def platform_of(options: Options | BatchSweep) -> Platform:
             f"{options.where}: nb_resources is {options.nb_resources}, but platform {platform.name!r} has "
             f"{platform.n_cores} cores"
         )
-    return platform
+    return _ruled(platform, options)
+
+
+def _ruled(platform: Platform, options: Options | BatchSweep) -> Platform:
+    """Return the platform with the rules of its site, unless they are not to count."""
+    return platform if options.site_rules else replace(platform, site=None)
+
+
+def _asks_for_site(sweep: BatchSweep) -> bool:
+    """Tell whether a candidate needs the simulator of sites: then all are played there, so that they compare."""
+    from hdrl.settings.batch.policies.on_sites import SITE_POLICIES
+
+    return any(text.rpartition("=")[2] in SITE_POLICIES for text in (*sweep.candidates, sweep.baseline))
+
+
+def _with_plain_rules(platform: Platform) -> Platform:
+    """Return a machine with the rules of a site that has none: one partition of all nodes, Slurm's defaults."""
+    from hdrl.settings.batch.site_rules.simulator import plain_rules
+
+    return replace(platform, site=plain_rules(platform))
 
 
 def _node_power(options: Options | BatchSweep) -> NodePower | None:

@@ -267,6 +267,9 @@ class Options(OptionsFile):
     node_power: NodePowerOptions | None = Field(
         default=None, description="What it takes to switch nodes off; null: they are always on."
     )
+    site_rules: bool = Field(
+        default=True, description="Whether the rules of a site count, which a platform may have beside it."
+    )
     workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="How jobs are made.")
     learning: BatchLearningOptions = Field(default_factory=BatchLearningOptions, description="How to learn.")
     runs: Few = Field(

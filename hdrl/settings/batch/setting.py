@@ -185,7 +185,7 @@ class BatchView(View):
 
 
 def _of_logs(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
-    """Return which logs are of a machine with another number of processors, or name jobs that others wait for."""
+    """Return which logs are of another machine, name jobs that others wait for, or ask for what the machine lacks."""
     from hdrl.settings.batch.workload import file_format, find_workload, read_swf
 
     for text in sweep.workloads:
@@ -193,6 +193,12 @@ def _of_logs(sweep: BatchSweep, machine: Platform) -> Iterator[tuple[str, str]]:
         if file_format(path) != "swf":
             continue
         log = read_swf(path)
+        if log.columns is not None and machine.site is None:
+            yield (
+                "site-rules",
+                f"{path.name} says what its jobs ask of a site ({log.columns.path.name}), but {machine.name} has no "
+                "site rules, or they do not count: any job may start on any node",
+            )
         words = log.header.get("MaxProcs", "").split()
         n_procs = int(words[0]) if words and words[0].isdecimal() else 0
         if n_procs not in (0, machine.n_cores):

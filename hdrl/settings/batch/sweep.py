@@ -25,7 +25,7 @@ DEFAULT_BASELINE = "fcfs+easy"
 class BatchSweep(Sweep):
     """A comparison of batch schedulers: candidates x windows x seeds."""
 
-    newer_keys: ClassVar[tuple[str, ...]] = (*Sweep.newer_keys, "node_power")
+    newer_keys: ClassVar[tuple[str, ...]] = (*Sweep.newer_keys, "node_power", "site_rules")
     last_keys: ClassVar[tuple[str, ...]] = ()  # the keys of all settings have always come first
 
     baseline: Annotated[PathText, Field(min_length=1)] = Field(
@@ -41,6 +41,9 @@ class BatchSweep(Sweep):
     )
     node_power: NodePowerOptions | None = Field(
         default=None, description="What it takes to switch nodes off; null: they are always on."
+    )
+    site_rules: bool = Field(
+        default=True, description="Whether the rules of a site count, which a platform may have beside it."
     )
     energy: bool | None = Field(
         default=None, description="Whether energy is accounted for; by default if the platform says what it draws."
@@ -66,12 +69,14 @@ class BatchSweep(Sweep):
         OptionsError
             If a metric of energy is asked for where energy is not accounted for.
         """
-        has_power = bool(getattr(machine, "has_power", False))
+        has_power = bool(getattr(machine, "has_power", False)) and getattr(machine, "site", None) is None
         found = self.model_copy(update={"energy": has_power if self.energy is None else self.energy})
         usual = [name for name in metrics if found.energy or name not in ENERGY_METRICS]
         if not found.energy:
             wanted = [name for name in self.metrics or () if name in ENERGY_METRICS]
             if wanted:
-                why = "energy is false" if has_power else f"{self.platform} does not say what it draws"
+                why = (
+                    "energy is false" if has_power else f"{self.platform} does not say what it draws, or has site rules"
+                )
                 raise OptionsError(f"{self.where}: metrics names {wanted[0]}, but there is no energy: {why}")
         return super(BatchSweep, found).completed(machine, baseline=baseline, metrics=usual)

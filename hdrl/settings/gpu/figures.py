@@ -15,7 +15,7 @@ from hdrl.base.errors import ReadError
 from hdrl.base.textnumbers import float_of
 from hdrl.figures.boxes import boxes
 from hdrl.figures.distribution import distribution
-from hdrl.figures.figure import Figure, OnPage, Run, by_name
+from hdrl.figures.figure import SUMMARY, Figure, OnPage, Run, by_name
 from hdrl.figures.over_time import over_time
 from hdrl.figures.rectangles import draw_rectangles
 from hdrl.figures.steps import Steps
@@ -295,7 +295,7 @@ def _wait_s(run: TableRun) -> NDArray[np.float64]:
 FIGURES = by_name(
     *TABLE_FIGURES.values(),
     Figure("gantt", "which job had which GPUs when", gantt, max_runs=6),
-    Figure("jct_cdf", "completion times of jobs, cumulated", jct_cdf, on_page=(OnPage("Jobs", "Completion times"),)),
+    Figure("jct_cdf", "completion times of jobs, cumulated", jct_cdf, on_page=(OnPage(SUMMARY, "Completion times"),)),
     Figure("wait_cdf", "times of jobs without GPUs, cumulated", wait_cdf, on_page=(OnPage("Jobs", "Waiting times"),)),
     Figure(
         "groups",

@@ -97,7 +97,12 @@ def _source(options: Any, text: str) -> GpuLoad:
         )
     throughputs = None if load.throughputs is None else read_throughputs(options.path_of(load.throughputs))
     found = read_trace(
-        path, form=load.form, speeds=load.speeds, gpus_per_machine=load.gpus_per_machine, throughputs=throughputs
+        path,
+        form=load.form,
+        speeds=load.speeds,
+        gpus_per_machine=load.gpus_per_machine,
+        throughputs=throughputs,
+        columns=load.columns,
     )
     form, usual = found.origin["format"], AnyLoadOptions().gpus_per_machine
     if throughputs is not None and form != GAVEL_STEPS:

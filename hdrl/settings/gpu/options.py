@@ -90,9 +90,14 @@ class AdaptingOptions(Block):
 class AnyLoadOptions(Block):
     """How workloads become jobs, but for how many of them arrive when."""
 
-    newer_keys: ClassVar[tuple[str, ...]] = ("adapting",)
+    newer_keys: ClassVar[tuple[str, ...]] = ("adapting", "columns")
 
     form: str = Field(default="auto", description="Format of a trace; auto: by its first line.")
+    columns: dict[str, str] = Field(
+        default_factory=dict,
+        description="What columns are called in a table of one's own, by the names of its format: "
+        '{"gpus": "alloc_gpu"}.',
+    )
     throughputs: PathText | None = Field(
         default=None,
         description="Throughputs in the form of Gavel's simulation_throughputs.json; gavel and its traces need them.",

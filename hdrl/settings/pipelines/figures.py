@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.figures.figure import Figure, OnPage, by_name
+from hdrl.figures.figure import SUMMARY, Figure, OnPage, by_name
 from hdrl.figures.style import PALETTE, Axes, canvas
 from hdrl.figures.style import Figure as Canvas
 from hdrl.settings.pipelines.metrics import wilson
@@ -142,7 +142,7 @@ FIGURES = by_name(
         "misses",
         "share of deadlines that each pipeline misses",
         misses,
-        on_page=(OnPage("Deadlines", "Missed by pipeline"),),
+        on_page=(OnPage(SUMMARY, "Deadlines missed by pipeline"),),
     ),
 )
 """What can be drawn of runs, by name."""

@@ -19,7 +19,6 @@ from hdrl.site.ab.blocks import FEWEST_JOBS
 from hdrl.site.ab.plan import DAY_S, METRICS, PAIRINGS, Pairing, PlanChoices, days_of_round, wash_out_of
 from hdrl.site.importing import LOG
 from hdrl.site.joining import SHORTEST_S
-from hdrl.site.readers.swf import first_date_s
 
 FloatArray = NDArray[np.float64]
 
@@ -134,7 +133,7 @@ def history_of(site: Path | None, seed: int) -> History:
     if site is not None:
         log = read_swf(site / LOG)
         known = log.rows[log.rows["wait_s"] >= 0]
-        eligible_s = first_date_s(log) + known["submit_s"]
+        eligible_s = log.first_date_s + known["submit_s"]
         return History(eligible_s, known["wait_s"], np.maximum(known["run_s"], SHORTEST_S), str(site))
     platform = read_platform(f"homogeneous:{GENERATED_CORES}")
     log = lublin_log(GENERATED_JOBS, GENERATED_CORES, seed=seed, load=GENERATED_LOAD, estimates="tsafrir")

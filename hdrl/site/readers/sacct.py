@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from collections import Counter
@@ -17,6 +18,7 @@ from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch.site_rules.hostlist import n_of_ranges
 from hdrl.settings.batch.site_rules.values import ABSENT, duration_s, gres_gpus, memory_of, minutes_s, resource
 from hdrl.site.records import UNKNOWN, Dump, Parsed, State, integers, new_names, unknown_records
+from hdrl.site.submitline import ask_text, read_submit_line
 from hdrl.site.values import Clock
 
 FloatArray = NDArray[np.float64]
@@ -60,7 +62,14 @@ STEPS, BROKEN, NO_ID = "steps of jobs", "rows with more or fewer fields than col
 
 _CHUNK_CHARACTERS = 2**23
 _ID = re.compile(r"(\d{1,15})(?:_(?:(\d{1,15})|\[([^\]]*)\]?))?(?:\+(\d{1,6}))?")
-_DEPENDENCY = re.compile(r"(?:--dependency[= ]|-d ?)\S*?(?:after\w*|aftercorr):(\d{1,15})(?:_(\d{1,15}))?")
+_FIRST_JOB = re.compile(r"(?:^|\t)dependencies=.*?after\w*:(\d{1,15})(?:_(\d{1,15}))?")
+
+
+@functools.lru_cache(maxsize=2**16)
+def _asks_in(line: str) -> tuple[str, list[str]]:
+    """Return what a line asks for as one text, and what of it is not understood; users submit the same again."""
+    asks, problems = read_submit_line(line)
+    return ask_text(asks), problems
 
 
 def is_sacct(first_line: str) -> bool:
@@ -129,6 +138,7 @@ class _Table:
         self._n_rows = 0
         self._skipped: Counter[str] = Counter()
         self._unreadable: Counter[str] = Counter()
+        self._not_understood: Counter[str] = Counter()
         self._notes = [f"columns not used: {', '.join(others)}"] if others else []
         self._check(path, line)
 
@@ -202,7 +212,7 @@ class _Table:
         records["run_s"] = self._first(columns, {"ElapsedRaw": duration_s, "Elapsed": duration_s})
         self._sizes(records, columns)
         if "SubmitLine" in columns:
-            self._dependencies(records, columns["SubmitLine"])
+            self._asks(records, columns["SubmitLine"])
         return records
 
     def _sizes(self, records: NDArray[np.void], columns: Mapping[str, list[str]]) -> None:
@@ -243,12 +253,20 @@ class _Table:
             per_node = amount * np.where(nodes > 0, nodes, 1.0) / counts
             records["memory_kb"] = np.where(kind == "c", amount, np.where(kind == "n", per_node, amount / counts))
 
-    def _dependencies(self, records: NDArray[np.void], lines: Sequence[str]) -> None:
+    def _asks(self, records: NDArray[np.void], lines: Sequence[str]) -> None:
+        """Note what jobs asked for beyond what the other columns say."""
+        numbers, asks_column = self._names["asks"], np.full(len(lines), UNKNOWN, dtype=np.int32)
         for place, line in enumerate(lines):
-            if "-d" in line:
-                found = _DEPENDENCY.search(line)
-                if found is not None:
-                    records["after"][place], records["after_task"][place] = int(found[1]), int(found[2] or UNKNOWN)
+            text, problems = _asks_in(line)
+            if problems:
+                self._not_understood.update(problems)
+            if not text:
+                continue
+            asks_column[place] = numbers[text]
+            found = _FIRST_JOB.search(text)
+            if found is not None:
+                records["after"][place], records["after_task"][place] = int(found[1]), int(found[2] or UNKNOWN)
+        records["asks"] = asks_column
 
     def _first(self, columns: Mapping[str, list[str]], parsers: Mapping[str, Callable[[str], float]]) -> FloatArray:
         """Return the numbers of the first column of several that says one."""
@@ -275,6 +293,7 @@ class _Table:
         records = np.concatenate(self._pieces) if self._pieces else unknown_records(0)
         notes = list(self._notes)
         notes += [f"{n:,} unreadable values of {column} count as unknown" for column, n in self._unreadable.items()]
+        notes += [f"SubmitLine: {n:,} {what}, left out" for what, n in self._not_understood.items()]
         for key, parsed in self._parsed.items():
             if parsed.faulty:
                 shown = ", ".join(map(quoted, sorted(parsed.faulty)[:3]))

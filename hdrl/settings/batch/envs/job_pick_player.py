@@ -175,6 +175,16 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         info["results"] = {"r": reward, "l": self._n_decisions, "objective": value}
         return observation, reward, True, False, info
 
+    @property
+    def rules(self) -> PickRules:
+        """The queue, and what is free now."""
+        return self._rules
+
+    @property
+    def shown(self) -> list[int]:
+        """The jobs of the rows of the observation, indices into the workload."""
+        return list(self._shown)
+
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which actions are legal now, shape ``(n_actions,)``."""
         return np.not_equal(self._mask, 0)

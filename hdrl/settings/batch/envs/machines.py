@@ -258,6 +258,8 @@ def why_not_pool(platform: Platform, workload: Workload) -> str | None:
     A pool knows processors of one speed, and walltimes. Whether memory and bandwidth matter depends on what is decided;
     what could matter counts.
     """
+    if platform.site is not None:
+        return f"{platform.name} has the rules of a site (site_rules=false leaves them out)"
     if len(np.unique(platform.peak_flops)) > 1:
         return f"the cores of {platform.name} differ in speed"
     most_mib, most_gbps = (float(workload.jobs[name].max(initial=0.0)) for name in ("memory_mib", "bandwidth_gbps"))

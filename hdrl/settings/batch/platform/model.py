@@ -401,8 +401,9 @@ class Platform:
         return sha256_of(arrays, rest)
 
     def facts(self) -> dict[str, Any]:
-        """Return its name and size, for the provenance of a run."""
-        return {"name": self.name, "n_cores": self.n_cores}
+        """Return its name and size, for the provenance of a run, and partitions where the rules of a site count."""
+        rules = {} if self.site is None else {"n_partitions": len(self.site.partitions)}
+        return {"name": self.name, "n_cores": self.n_cores, **rules}
 
     def __eq__(self, other: object) -> bool:
         """Tell whether all fields are equal, arrays element by element (and NaN equal to NaN)."""

@@ -7,11 +7,12 @@ from hdrl.settings.batch.policies.clairvoyance import is_clairvoyant
 from hdrl.settings.batch.policies.completion import MAPPINGS, Duplex, MaxMin, MinMin
 from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.indexed import shipped_indices
+from hdrl.settings.batch.policies.on_sites import SITE_POLICIES
 from hdrl.settings.batch.policies.pairs import VOID, action_table, pair_names, priority_names, read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority, WaitingJob
 from hdrl.settings.batch.policies.pyfile import load_policy
-from hdrl.settings.batch.policies.simulation import PolicyFunction, is_conservative, simulate
+from hdrl.settings.batch.policies.simulation import PolicyFunction, is_conservative, needs_site, simulate
 from hdrl.settings.batch.simulators import own_policies
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "is_conservative",
     "is_policy_file",
     "load_policy",
+    "needs_site",
     "normalise_policy_name",
     "pair_names",
     "policy_names",
@@ -43,7 +45,7 @@ __all__ = [
 
 def policy_names() -> list[str]:
     """Return the names of all policies."""
-    return [*pair_names(), VOID, *priority_names(), *MAPPINGS, *shipped_indices()]
+    return [*pair_names(), VOID, *priority_names(), *MAPPINGS, *shipped_indices(), *SITE_POLICIES]
 
 
 def normalise_policy_name(name: str) -> str:

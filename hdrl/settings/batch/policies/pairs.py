@@ -86,6 +86,7 @@ from hdrl.settings.batch.policies.choices import (
     PolicyPair,
 )
 from hdrl.settings.batch.policies.indexed import logs_of, shipped_index, shipped_indices
+from hdrl.settings.batch.policies.on_sites import SITE_POLICIES, site_policy
 from hdrl.settings.batch.predict.network import read_network, shipped_network
 from hdrl.settings.batch.predict.predictors import LEARNED, PREDICTORS
 
@@ -191,6 +192,8 @@ def read_pair(name: str) -> PolicyPair:
     ReadError
         If a network that is named cannot be read.
     """
+    if name in SITE_POLICIES:
+        return site_policy(name)
     if name in shipped_indices():
         return shipped_index(name)
     if name.removesuffix(_TRUE) in shipped_indices():
@@ -219,7 +222,7 @@ def read_pair(name: str) -> PolicyPair:
     known = core in CORE_SELECTIONS and (not plus or kind in BACKFILLINGS)
     # A bare job selection of HDeepRM's names no pair; a priority stands alone.
     if not known or not (job in PRIORITIES or (job in JOB_SELECTIONS and (dash or plus))):
-        raise UnknownName("policy", name, [*pair_names(), *priority_names(), *shipped_indices()])
+        raise UnknownName("policy", name, [*pair_names(), *priority_names(), *shipped_indices(), *SITE_POLICIES])
     key = PRIORITIES[job] if job in PRIORITIES else JOB_SELECTIONS[job]
     backfilling = BACKFILLINGS[kind] if plus else codes.NO_BACKFILLING
     today = f"{choice}-{core}" if dash else choice

@@ -12,12 +12,13 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.base.errors import DecisionError, readable
+from hdrl.base.errors import DecisionError, OptionsError, readable
 from hdrl.base.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
 from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
+from hdrl.settings.batch.policies.on_sites import SITE_POLICIES
 from hdrl.settings.batch.policies.pairs import VOID, parts_of_name
 from hdrl.settings.batch.policies.predicted import Asking, OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
@@ -92,7 +93,8 @@ def simulate(
     progress
         Called with the numbers of finished and of all jobs, a few times a second.
     simulator
-        One of `hdrl.settings.batch.simulators.SIMULATORS`.
+        One of `hdrl.settings.batch.simulators.SIMULATORS`; ``"site"`` takes the place of ``"embedded"`` where the
+        platform has the rules of a site (`dataclasses.replace` it with ``site=None`` to simulate without them).
     batsim
         How Batsim is run, if it is.
     slurm
@@ -121,8 +123,11 @@ def simulate(
         If jobs are waiting and nothing will ever happen again.
     BatsimError
         If Batsim cannot be run, or says something wrong.
+    OptionsError
+        If the platform has the rules of a site, and the simulator or the policy cannot follow them.
     """
     check_fits(workload, platform)
+    simulator = simulator_for(simulator, platform, policy)
     if SIMULATORS[simulator].own_policies:
         return _simulate_by_itself(simulator, platform, workload, policy, progress, slurm=slurm, folder=folder)
     chosen_policy = _policy(policy, seed, compatibility)
@@ -137,6 +142,11 @@ def simulate(
     ):
         if isinstance(chosen_policy, PolicyPair):
             chosen.run_pair(*chosen_policy.numbers, progress=progress)
+        elif simulator == "site":
+            raise OptionsError(
+                f"{_called(policy)} decides job by job, but platform {platform.name!r} has the rules of a site, under "
+                "which named policies are simulated only; --set site_rules=false simulates without them"
+            )
         elif isinstance(chosen_policy, OwnPriority):
             _run_priority(chosen, chosen_policy, progress)
         elif isinstance(chosen_policy, OwnPrediction):
@@ -145,6 +155,42 @@ def simulate(
             _run_function(chosen, chosen_policy, progress)
         trace: Trace = chosen.trace
         return trace
+
+
+def needs_site(policy: object, platform: Platform) -> bool:
+    """Tell whether only the simulator `site` follows a policy, or the rules that a machine has.
+
+    Parameters
+    ----------
+    policy
+        In any form that `simulate` takes.
+    """
+    return platform.site is not None or (isinstance(policy, str) and policy in SITE_POLICIES)
+
+
+def simulator_for(name: str, platform: Platform, policy: object) -> str:
+    """Return the simulator that plays a policy on a machine: ``"site"`` instead of ``"embedded"`` where it is needed.
+
+    Parameters
+    ----------
+    name
+        The simulator that was asked for.
+
+    Raises
+    ------
+    OptionsError
+        If that one does not follow the rules that the machine has, or does not know the policy.
+    """
+    if not needs_site(policy, platform) or SIMULATORS[name].follows_site_rules or SIMULATORS[name].own_policies:
+        return name
+    if name == "embedded":
+        return "site"
+    if platform.site is None:
+        raise OptionsError(f"policy {policy!r} is simulated by 'site' or 'embedded' only, found simulator {name!r}")
+    raise OptionsError(
+        f"platform {platform.name!r} has the rules of a site, which simulator {name!r} does not follow; "
+        "--set site_rules=false simulates without them"
+    )
 
 
 def _simulate_by_itself(
@@ -164,15 +210,18 @@ def _simulate_by_itself(
     """
     kind = SIMULATORS[name]
     if policy not in kind.own_policies:
-        called = repr(policy) if isinstance(policy, str) else "a policy in Python"
         raise DecisionError(
             f"simulator {name!r} schedules by its own policy {' or '.join(map(repr, kind.own_policies))}, found "
-            f"{readable(called)}; other policies need a simulator that carries out decisions, such as 'embedded'"
+            f"{_called(policy)}; other policies need a simulator that carries out decisions, such as 'embedded'"
         )
     with contextlib.closing(kind.make(platform, workload, **choices)) as chosen:
         chosen.run(policy, progress)
         trace: Trace = chosen.trace
         return trace
+
+
+def _called(policy: str | Policy) -> str:
+    return readable(repr(policy)) if isinstance(policy, str) else "a policy in Python"
 
 
 def _file(policy: str | Policy) -> Path | None:

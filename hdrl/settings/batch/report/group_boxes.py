@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hdrl.base.errors import UnknownName
+from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.figures.boxes import boxes
 from hdrl.figures.style import Axes, Figure, entitle
 from hdrl.settings.batch.report.data import JOB_VALUES, job_values
-from hdrl.settings.batch.report.groups import OTHERS, groups_of, labelled
+from hdrl.settings.batch.report.groups import OTHERS, UNKNOWN_LABEL, groups_of, labelled
 from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
 
 LOGARITHMIC = frozenset({"bounded_slowdown", "slowdown", "energy_j"})
@@ -24,6 +25,7 @@ def groups(
     by: str = "size",
     of: str = "bounded_slowdown",
     workload: str | Path | None = None,
+    places: Sequence[int] | None = None,
 ) -> Figure:
     """Draw a box per group of jobs: quarter, median and three quarters; whiskers at 5 % and 95 %, a cross at the mean.
 
@@ -39,18 +41,25 @@ def groups(
         Which number of the jobs: a key of `hdrl.settings.batch.report.data.JOB_VALUES`.
     workload
         The workload of the runs, if only it knows the groups and the runs do not find it.
+    places
+        Positions of the runs among all, for their colours.
 
     Raises
     ------
     UnknownName
         If one of the two is unknown.
+    OptionsError
+        If no job is in a group that is known, and ``places`` are given.
     """
     if of not in JOB_VALUES:
         raise UnknownName("number of a job", of, JOB_VALUES)
     shown = as_runs(runs)
     by_run = [_values_by_group(run, by, of) for run in labelled(shown, by, workload)]
     names = _ordered({name for groups_of_run in by_run for name in groups_of_run})
-    figure, axes = boxes(shown, by_run, names, items="jobs", is_logarithmic=of in LOGARITHMIC, ax=ax)
+    if places is not None and names == [UNKNOWN_LABEL]:  # a page needs no box of all jobs
+        raise OptionsError(f"{shown[0].name}: no job of the workload names its {by}")
+    logarithmic = of in LOGARITHMIC
+    figure, axes = boxes(shown, by_run, names, items="jobs", is_logarithmic=logarithmic, places=places, ax=ax)
     axes.set_xlabel({"size": "requested cores"}.get(by, by))
     axes.set_ylabel(JOB_VALUES[of])
     entitle(axes, f"{JOB_VALUES[of].partition(' (')[0].capitalize()} by {by}", shown, in_common(shown))

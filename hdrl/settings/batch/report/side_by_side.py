@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.figures.folders import OPTIONS_FILE, read_object
 from hdrl.figures.metrics_bars import MOST_BARS
 from hdrl.metrics import energy_delay_product, ratio, summary
 from hdrl.metrics.side_by_side import SideBySide, check_metrics
@@ -17,6 +18,7 @@ from hdrl.settings.batch.report.data import job_values
 from hdrl.settings.batch.report.runs import JOBS_FILE, RunData, read_run, runs_in, unique_names
 from hdrl.settings.batch.report.schedule_file import ScheduleFile, read_schedule_file
 from hdrl.settings.batch.simulation.readers import read_out_schedule
+from hdrl.settings.batch.simulators import floor_of
 
 ALWAYS = ("n_jobs", "n_finished", "n_rejected", "n_unfinished", "n_not_started")
 """Without these no mean can be compared."""
@@ -149,4 +151,6 @@ def _differences(runs: Sequence[RunData | ScheduleFile], values: dict[str, list[
         unrun = sum(values[name][place] for name in ALWAYS[2:] if math.isfinite(values[name][place]))
         if unrun:
             said.append(f"{run.name} left {int(unrun):,} jobs unrun: its means are those of the others")
-    return said
+    folders = [run.folder for run in runs if isinstance(run, RunData) and run.folder is not None]
+    floors = [floor_of(read_object(folder / OPTIONS_FILE).get("simulator")) for folder in folders]
+    return said + list(dict.fromkeys(filter(None, floors if len(runs) > 1 else [])))

@@ -81,6 +81,11 @@ def check_platform(platform: Platform, *, energy: bool) -> None:
     SimulationError
         If the platform has what only the exact simulator knows, or does not say what its hosts draw.
     """
+    if platform.site is not None:
+        raise SimulationError(
+            f"platform {platform.name!r} has the rules of a site, which 'site' simulates alone; --set site_rules=false "
+            "leaves them out"
+        )
     if platform.message_latency_s.any() or platform.loopback_latency_s:
         raise SimulationError(
             f"platform {platform.name!r} has links with latencies, which the embedded simulator does not know"

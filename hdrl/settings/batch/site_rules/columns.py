@@ -6,8 +6,8 @@ only the columns that some job needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +64,26 @@ class SiteColumns:
 
     path: Path
     rows: tuple[tuple[int, Mapping[str, str]], ...]
+
+    def of_jobs(self, numbers: Container[str]) -> SiteColumns:
+        """Return the columns of some jobs, without their dependencies on others.
+
+        Parameters
+        ----------
+        numbers
+            Their numbers in the log.
+        """
+        rows = []
+        for line, cells in self.rows:
+            if cells.get("job") not in numbers:
+                continue
+            known = []
+            for part in filter(None, cells.get("dependencies", "").split(",")):
+                kind, *others = part.split(":")
+                kept = [other for other in others if other.partition("+")[0] in numbers]
+                known += [":".join((kind, *kept))] if kept else []
+            rows.append((line, {**cells, "dependencies": ",".join(known)}))
+        return replace(self, rows=tuple(rows))
 
 
 def read_columns(path: Path) -> SiteColumns:

@@ -21,7 +21,15 @@ from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
 from hdrl.settings.batch.site_rules.values import gres_gpus, memory_kb, minutes_s
 
 SCHEDULER_KEYS = (
-    *("SchedulerType", "SchedulerParameters", "SelectType", "SelectTypeParameters", "PriorityType", "PriorityFlags"),
+    *(
+        "AccountingStorageType",
+        "SchedulerType",
+        "SchedulerParameters",
+        "SelectType",
+        "SelectTypeParameters",
+        "PriorityType",
+        "PriorityFlags",
+    ),
     *(
         "PriorityCalcPeriod",
         "PriorityDecayHalfLife",
@@ -180,19 +188,36 @@ def read_qos(path: Path) -> dict[str, dict[str, str]]:
     ReadError
         If it is no such table.
     """
+    return {row.pop("Name"): row for row in _sacctmgr_rows(path, "Name", "qos")}
+
+
+def read_accounts(path: Path) -> dict[str, dict[str, str]]:
+    """Read what ``sacctmgr show assoc -P`` prints: what is set for each account, whatever for its users.
+
+    Raises
+    ------
+    ReadError
+        If it is no such table.
+    """
+    rows = _sacctmgr_rows(path, "Account", "assoc format=Account,ParentName,User,Share,GrpJobs,GrpTRES,MaxJobs,MaxTRES")
+    return {row.pop("Account"): row for row in rows if "User" not in row}
+
+
+def _sacctmgr_rows(path: Path, key: str, what: str) -> list[dict[str, str]]:
+    """Return the cells that are set in each row that has a key."""
     lines = [line for line in read_text(path).splitlines() if line.strip()]
     header = lines[0].split("|") if lines else []
-    if "Name" not in header:
-        raise ReadError(path, "has no column Name, expected what 'sacctmgr show qos -P' prints", line=1)
-    found = {}
+    if key not in header:
+        raise ReadError(path, f"has no column {key}, expected what 'sacctmgr show {what} -P' prints", line=1)
+    rows = []
     for number, line in enumerate(lines[1:], start=2):
         cells = line.split("|")
         if len(cells) != len(header):
             raise ReadError(path, f"has {len(cells)} fields, expected {len(header)}", line=number)
-        row = dict(zip(header, cells, strict=True))
-        name = row.pop("Name")
-        found[name] = {key: text for key, text in row.items() if key and text}
-    return found
+        row = {name: text for name, text in zip(header, cells, strict=True) if name and text}
+        if key in row:
+            rows.append(row)
+    return rows
 
 
 class _Line:

@@ -221,10 +221,12 @@ def priority_weights(scheduler: Mapping[str, str]) -> PriorityWeights:
         except ValueError:
             raise PlatformError(f"PriorityWeight{key} is {text[:40]!r}, expected a whole number") from None
 
+    # Without accounting, jobs belong to no association, and no age accrues to them.
+    has_accounting = not scheduler.get("AccountingStorageType", "").lower().endswith("/none")
     return PriorityWeights(
-        age=weight("Age"),
+        age=weight("Age") if has_accounting else 0,
         max_age_s=_minutes(scheduler, "PriorityMaxAge", 7 * 86400.0),
-        fairshare=weight("Fairshare"),
+        fairshare=weight("Fairshare") if has_accounting else 0,
         is_fair_tree="NO_FAIR_TREE" not in flags,
         half_life_s=_minutes(scheduler, "PriorityDecayHalfLife", 7 * 86400.0),
         calc_period_s=_minutes(scheduler, "PriorityCalcPeriod", 300.0),

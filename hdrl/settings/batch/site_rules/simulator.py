@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base import elementary
 from hdrl.base.errors import SimulationError, WorkloadError
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.fields import grown, new_arrays
 from hdrl.compiled.lend import Lent
 from hdrl.settings.batch.kernel import codes as kernel_codes
+from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import (
     ENERGY_DTYPE,
@@ -54,15 +57,26 @@ _DISCIPLINES = {
 }
 """Discipline of each kind of backfilling."""
 
+_CORE_KEYS = (kernel_codes.CORE_HIGH_GFLOPS, kernel_codes.CORE_FIRST)
+_KNOWN = (
+    "'site' simulates 'slurm', 'multifactor' and the priorities of the literature, without predictions, gates, indices "
+    "or core selections; expected for instance 'sjf+easy'"
+)
+
 _KEYS = frozenset({*range(kernel_codes.JOB_FIRST, kernel_codes.JOB_GIVEN), codes.MULTIFACTOR})
 """The job keys that this simulator has: no random ones, and no indices."""
 
 
 def plain_rules(platform: Platform) -> SiteRules:
-    """Return the rules of a machine that has none: one partition of all nodes, Slurm's defaults."""
-    n_nodes = platform.n_nodes
+    """Return the rules of a machine that has none: one partition of all nodes, Slurm's defaults.
+
+    The processors of a machine that is one node are its nodes, as Slurm reserves whole nodes.
+    """
+    cores = _cores_of_nodes(platform)
+    n_nodes = len(cores)
     nodes = np.zeros(n_nodes, NODE_DTYPE)
-    nodes["cores"], nodes["memory_mib"], nodes["weight"] = _cores_of_nodes(platform), platform.memory_mib, 1
+    memory_mib = platform.memory_mib if platform.n_nodes > 1 else platform.memory_mib / n_nodes
+    nodes["cores"], nodes["memory_mib"], nodes["weight"] = cores, memory_mib, 1
     partitions = np.zeros(1, PARTITION_DTYPE)
     partitions["tier"], partitions["job_factor"], partitions["max_nodes"] = 1, 1, UNLIMITED
     partitions["max_time_s"], partitions["default_time_s"] = np.inf, np.inf
@@ -86,8 +100,10 @@ def plain_jobs(workload: Workload) -> SiteJobs:
 
 
 def _cores_of_nodes(platform: Platform) -> NDArray[np.int32]:
-    first = platform.first_core_of_processor[platform.first_processor_of_node]
-    return np.diff(first)
+    of_processors: NDArray[np.int32] = np.diff(platform.first_core_of_processor)
+    if platform.n_nodes == 1:
+        return of_processors
+    return np.add.reduceat(of_processors, platform.first_processor_of_node[:-1])
 
 
 def _as_bits(rows: NDArray[np.bool_], n_nodes: int) -> NDArray[np.uint64]:
@@ -111,25 +127,33 @@ def run_times_s(platform: Platform, workload: Workload) -> tuple[NDArray[np.floa
     speed = platform.speed_flops[:, 0]
     if computes.any() and len(speed) and np.any(speed != speed[0]):
         raise SimulationError(f"platform {platform.name!r}: 'site' simulates jobs that compute on equal cores only")
-    if computes.any() and np.any(jobs["bandwidth_gbps"] > 0) and platform.rules is not None:
+    most_gbps = float(jobs["bandwidth_gbps"].max(initial=0.0)) * float(np.diff(platform.first_core_of_processor).max())
+    if computes.any() and most_gbps > platform.bandwidth_gbps.min() and platform.rules is not None:
         raise SimulationError(f"workload {workload.name!r}: 'site' does not simulate contention for memory bandwidth")
-    run_s, return_code = np.zeros(len(jobs)), np.zeros(len(jobs), np.int32)
     flops = float(speed[0]) if len(speed) else 1.0
-    for profile in np.unique(jobs["profile"]):
-        mine = jobs["profile"] == profile
-        fixed_s, total_flop = 0.0, 0.0
-        for step in steps[workload.first_step[profile] : workload.first_step[profile + 1]]:
-            if step["kind"] == StepKind.DELAY:
-                fixed_s += float(step["amount"])
-            elif step["kind"] == StepKind.COMPUTE:
-                fixed_s += float(step["amount"]) / flops
-            elif step["kind"] == StepKind.COMPUTE_TOTAL:
-                total_flop += float(step["amount"])
-            if step["return_code"] != 0:
-                return_code[mine] = step["return_code"]
-                break
-        run_s[mine] = fixed_s + total_flop / flops / jobs["cores"][mine]
-    return run_s, return_code
+    fixed_s = np.where(steps["kind"] == StepKind.DELAY, steps["amount"], 0.0)
+    fixed_s += np.where(steps["kind"] == StepKind.COMPUTE, steps["amount"] / flops, 0.0)
+    shared_s = np.where(steps["kind"] == StepKind.COMPUTE_TOTAL, steps["amount"] / flops, 0.0)
+    first, n_steps = workload.first_step[:-1], len(steps)
+    # A step with a return code ends its profile.
+    fails = np.flatnonzero(steps["return_code"])
+    place = np.searchsorted(fails, first)
+    failed = np.append(fails, n_steps)[place]
+    has_failed = failed < workload.first_step[1:]
+    last = np.where(has_failed, failed + 1, workload.first_step[1:])
+    codes_of = np.where(has_failed, np.append(steps["return_code"], 0)[failed], 0).astype(np.int32)
+    profile = jobs["profile"]
+    run_s = _sums(fixed_s, first, last)[profile] + _sums(shared_s, first, last)[profile] / jobs["cores"]
+    return run_s, codes_of[profile]
+
+
+def _sums(values: NDArray[np.float64], first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the sum of each of some spans of values, in their order."""
+    total = np.zeros(len(first))
+    for step in range(int((last - first).max(initial=0))):
+        inside = first + step < last
+        total[inside] += values[(first + step)[inside]]
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +171,20 @@ def _inputs(platform: Platform, workload: Workload) -> _Inputs:
     return _Inputs(platform, workload, rules, plain_jobs(workload) if workload.site is None else workload.site)
 
 
+def check_rules(rules: SiteRules) -> None:
+    """Refuse rules that are not simulated.
+
+    Raises
+    ------
+    SimulationError
+        If the site has such a one; the message names it.
+    """
+    if np.any(rules.partitions["preempt_mode"] != PreemptMode.OFF) or np.any(rules.qos["preempts"] != 0):
+        raise SimulationError("'site' does not simulate preemption yet")
+    if np.any(rules.outages["is_drain"] == 0):
+        raise SimulationError("'site' does not simulate failures of nodes yet, only drains")
+
+
 def _check(inputs: _Inputs) -> None:
     """Refuse what is not simulated.
 
@@ -156,14 +194,12 @@ def _check(inputs: _Inputs) -> None:
         If a site or a job has something that this simulator does not know.
     """
     rules, asked = inputs.rules, inputs.asked
-    if not np.array_equal(rules.nodes["cores"], _cores_of_nodes(inputs.platform)):
-        raise SimulationError(f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores")
-    if np.any(rules.partitions["preempt_mode"] != PreemptMode.OFF) or np.any(rules.qos["preempts"] != 0):
-        raise SimulationError("'site' does not simulate preemption yet")
-    if np.any(rules.outages["is_drain"] == 0):
-        raise SimulationError("'site' does not simulate failures of nodes yet, only drains")
-    if rules.weights.fairshare:
-        raise SimulationError("'site' does not compute fair share yet (PriorityWeightFairshare)")
+    known = _cores_of_nodes(inputs.platform)
+    if not np.array_equal(rules.nodes["cores"], known) and rules.nodes["cores"].tolist() != [known.sum()]:
+        raise SimulationError(
+            f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores"
+        )
+    check_rules(rules)
     if np.any(asked.jobs["het_group"] >= 0):
         raise SimulationError("'site' does not simulate heterogeneous jobs yet")
 
@@ -177,7 +213,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     given["nodes"] = nodes = np.zeros(n_nodes, arrays.NODE_DTYPE)
     for name in ("cores", "gpus", "memory_mib", "weight"):
         nodes[name] = rules.nodes[name]
-    nodes["first_core"] = inputs.platform.first_core_of_processor[inputs.platform.first_processor_of_node[:-1]]
+    nodes["first_core"] = np.cumsum(rules.nodes["cores"]) - rules.nodes["cores"]
     for partition, of_nodes in enumerate(rules.partition_nodes):
         nodes["partitions"] |= of_nodes.astype(np.uint64) << np.uint64(partition)
     for name, column in (("free", "cores"), ("free_mib", "memory_mib"), ("free_gpus", "gpus")):
@@ -200,6 +236,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
         sizes[size] = len(given[name])
     for name in ("reservations", "outages", "dependencies", "qos", "accounts", "qos_users", "account_users"):
         sizes[f"n_{name}"] = len(given[name])
+    sizes["n_ordered"], sizes["n_levels"] = len(rules.accounts), given["paths"].shape[1]
     n_planned = sizes["n_entries"]
     if settings[0]["discipline"] == codes.SLURM and settings[0]["bf_max_job_test"] > 0:
         n_planned = min(n_planned, int(settings[0]["bf_max_job_test"]))
@@ -208,11 +245,14 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     sizes["n_segments"] = 2 * n_planned + 2
     sizes["n_users"] = int(max(given["jobs"]["user"].max(initial=-1) + 1, 1))
     margin = inputs.platform.n_cores + 64
-    sizes["n_dates"] = 3 * n_jobs + 2 * (len(rules.reservations) + len(rules.outages) + len(asked.dependencies)) + margin
+    sizes["n_dates"] = (
+        3 * n_jobs + 2 * (len(rules.reservations) + len(rules.outages) + len(asked.dependencies)) + margin
+    )
     sizes["n_pair_log"] = sizes["n_core_log"] = 2 * n_jobs + margin
     sizes["n_log"] = 2 * n_jobs + 2 * margin
     scalars = np.zeros(1, arrays.SCALARS_DTYPE)
-    scalars["first_submit_s"] = jobs["submit_s"].min() if n_jobs else 0.0
+    scalars["first_submit_s"] = first_s = float(jobs["submit_s"].min()) if n_jobs else 0.0
+    scalars["decayed_s"] = math.floor(first_s / rules.weights.calc_period_s) * rules.weights.calc_period_s
     return new_arrays(SiteState, sizes, given | {"scalars": scalars})
 
 
@@ -226,12 +266,16 @@ def _settings(inputs: _Inputs, key: int, backfilling: int) -> NDArray[np.void]:
         s["key"] = kernel_codes.JOB_FIRST
     s["n_nodes"], s["n_partitions"] = len(rules.nodes), len(rules.partitions)
     s["n_words"], s["n_cores"] = max(1, -(-len(rules.nodes) // 64)), inputs.platform.n_cores
+    s["most_cores"] = rules.nodes["cores"].max(initial=1)
     s["counts_memory"] = rules.counts_memory and bool(np.any(inputs.workload.jobs["memory_mib"] > 0))
     names = arrays.SETTINGS_DTYPE.names or ()
     for one in (rules.scheduler, rules.weights):
         for name in one.__dataclass_fields__:
             if name in names:
                 s[name] = getattr(one, name)
+    # A quantity that halves in half a life, after one period
+    halves = rules.weights.calc_period_s / rules.weights.half_life_s if rules.weights.half_life_s > 0 else 0.0
+    s["decay"] = float(elementary.exp(np.array([-math.log(2.0) * halves]))[0])
     s["kill_wait_s"], s["over_time_limit_s"] = rules.kill_wait_s, rules.over_time_limit_s
     if discipline != codes.SLURM:  # they plan exactly
         s["bf_resolution_s"], s["bf_window_s"], s["bf_max_job_test"] = 0.0, np.inf, 0
@@ -259,11 +303,42 @@ def _limits(rules: SiteRules) -> dict[str, NDArray[Any]]:
     largest = rules.qos["priority"].max(initial=0)
     qos["factor"] = rules.qos["priority"] / largest if largest > 0 else 0.0
     qos["parent"], accounts["parent"] = UNLIMITED, rules.accounts["parent"]
-    return {"qos": qos, "accounts": accounts}
+    accounts["shares"] = rules.accounts["shares"]
+    order = sorted(range(len(accounts)), key=lambda account: len(_accounts_above(rules, account)))
+    return {"qos": qos, "accounts": accounts, "account_order": np.array(order, np.int32)}
+
+
+def _accounts_above(rules: SiteRules, account: int) -> list[int]:
+    """Return an account and those above it, the highest one first.
+
+    Raises
+    ------
+    SimulationError
+        If it is its own ancestor.
+    """
+    above: list[int] = []
+    while account >= 0:
+        if account in above:
+            raise SimulationError(f"account {rules.account_names[account]!r} is its own ancestor")
+        above.insert(0, account)
+        account = int(rules.accounts["parent"][account])
+    return above
+
+
+def _users_of_accounts(rules: SiteRules, asked: NDArray[np.void], number: NDArray[np.int32], n: int) -> dict[str, Any]:
+    """Return users with their accounts, and the path from the root to each: accounts, then the user behind them all."""
+    users = np.zeros(n, arrays.USE_DTYPE)
+    users["account"][number] = asked["account"]
+    above = [_accounts_above(rules, int(account)) for account in users["account"]]
+    paths = np.full((n, max(map(len, above), default=0) + 1), UNLIMITED, np.int32)
+    for user, path in enumerate(above):
+        paths[user, : len(path)] = path
+        paths[user, len(path)] = len(rules.accounts) + user
+    return {"account_users": users, "paths": paths}
 
 
 def _numbered(first: NDArray[np.int32], second: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
-    """Number pairs of numbers; return the number of each row, and how many there are."""
+    """Return the number of each pair of numbers, and how many pairs there are."""
     if not len(first):
         return np.zeros(0, np.int32), 0
     pairs, number = np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)
@@ -313,7 +388,7 @@ def _jobs(inputs: _Inputs, settings: np.void) -> dict[str, NDArray[Any]]:
         "dependents": dependencies["job"][by_other].astype(np.int32),
         "arrays": _arrays_of_jobs(rows, asked),
         "qos_users": np.zeros(n_qos_users, arrays.USE_DTYPE),
-        "account_users": np.zeros(n_account_users, arrays.USE_DTYPE),
+        **_users_of_accounts(rules, asked, account_user, n_account_users),
     }
 
 
@@ -392,7 +467,12 @@ class SiteSimulator:
         self._state: SiteState | None = None
 
     def run_pair(
-        self, job_key: int, core_key: int, backfilling: int = kernel_codes.NO_BACKFILLING, *, progress: Progress | None = None
+        self,
+        job_key: int,
+        core_key: int,
+        backfilling: int = kernel_codes.NO_BACKFILLING,
+        *,
+        progress: Progress | None = None,
     ) -> None:
         """Simulate from date 0 to the end under a priority.
 
@@ -401,7 +481,7 @@ class SiteSimulator:
         job_key
             Its number in `kernel.codes`, or ``MULTIFACTOR`` of `site_rules.codes`.
         core_key
-            Without meaning: nodes are chosen as Slurm does.
+            The default one, as nodes are chosen as Slurm does.
         backfilling
             Its number in `kernel.codes`, or ``SLURM_CYCLE`` of `site_rules.codes`.
         progress
@@ -412,9 +492,8 @@ class SiteSimulator:
         SimulationError
             If the simulator does not know the priority, or if jobs wait and nothing will ever happen again.
         """
-        del core_key
-        if job_key not in _KEYS or backfilling not in _DISCIPLINES:
-            raise SimulationError("'site' simulates 'slurm', 'multifactor' and the priorities of the literature only")
+        if job_key not in _KEYS or backfilling not in _DISCIPLINES or core_key not in _CORE_KEYS:
+            raise SimulationError(_KNOWN)
         state = new_site_state(self._inputs, job_key, backfilling)
         margin = int(state.settings["n_cores"][0]) + 64 + len(state.dependencies)
         status = codes.PAUSED
@@ -428,7 +507,9 @@ class SiteSimulator:
         stuck = np.flatnonzero(state.jobs["state"] == codes.WAITING)
         if len(stuck):
             name = self.workload.job_ids[stuck[0]]
-            raise SimulationError(f"deadlock: {len(stuck)} jobs wait and none can ever start, for instance job {name!r}")
+            raise SimulationError(
+                f"deadlock: {len(stuck)} jobs wait and none can ever start, for instance job {name!r}"
+            )
 
     @property
     def trace(self) -> Trace:
@@ -494,16 +575,18 @@ def _trace(inputs: _Inputs, state: SiteState) -> Trace:
 
 
 def site_simulator(
-    platform: Platform, workload: Workload, *, compatibility: str | None = None, **others: Any
+    platform: Platform, workload: Workload, *, compatibility: str | None = None, rule: Rule = NO_RULE, **others: Any
 ) -> SiteSimulator:
     """Return the simulator `site`; it needs no files, and accounts for no energy.
 
     Raises
     ------
     SimulationError
-        If it is to behave like another system.
+        If it is to behave like another system, or if a policy has predictions, an index or a gate.
     """
     del others
+    if rule != NO_RULE:
+        raise SimulationError(_KNOWN)
     if compatibility is not None:
         raise SimulationError(f"'site' has no compatibility mode {compatibility!r}")
     return SiteSimulator(platform, workload)

@@ -11,13 +11,13 @@ from hdrl.base.errors import ReadError, UnknownName, WorkloadError
 from hdrl.base.files import open_bytes
 from hdrl.base.hashing import sha256_of_file
 from hdrl.settings.gpu.cluster.throughputs import Throughputs
-from hdrl.settings.gpu.loads import alibaba, gavel_trace, google, philly
+from hdrl.settings.gpu.loads import alibaba, gavel_trace, google, philly, table
 from hdrl.settings.gpu.loads.gavel_trace import GAVEL_STEPS
 from hdrl.settings.gpu.loads.load import GpuLoad, Speeds
 from hdrl.settings.gpu.loads.source import TOO_LARGE, Format, Row, Source, cells_of, load_of, told
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
-    {**philly.FORMATS, **alibaba.FORMATS, **google.FORMATS, **gavel_trace.FORMATS}
+    {**philly.FORMATS, **alibaba.FORMATS, **google.FORMATS, **gavel_trace.FORMATS, **table.FORMATS}
 )
 """All formats by name."""
 
@@ -30,6 +30,7 @@ def read_trace(
     gpus_per_machine: int = 8,
     scale_time: float = 1.0,
     throughputs: Throughputs | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> GpuLoad:
     """Read a trace, packed by gzip or not.
 
@@ -45,6 +46,8 @@ def read_trace(
         Factor of all arrival dates.
     throughputs
         Steps per second of kinds of jobs, which Gavel's traces need; others have no use for it.
+    columns
+        What columns are called in the file, by the names of the format: a table of one's own.
 
     Raises
     ------
@@ -60,6 +63,8 @@ def read_trace(
             text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ReadError(path, "is no text in UTF-8") from None
+    if columns:
+        text = table.renamed(text, columns, str(path))
     source = Source(path, text, gpus_per_machine=gpus_per_machine)
     if form == "auto":
         found = [name for name, one in FORMATS.items() if one.matches(source.first_line)]

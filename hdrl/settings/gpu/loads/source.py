@@ -239,8 +239,8 @@ def name_prefix(name: str) -> str:
 
 TOO_LARGE = "jobs whose numbers are beyond all bounds"
 
-DATED = frozenset({"philly-sia", "philly", "helios"})
-"""Formats whose dates are those of the calendar."""
+DATED = frozenset({"philly-sia", "philly", "helios", "table"})
+"""Formats whose dates may be those of the calendar."""
 
 
 def told(dropped: Mapping[str, int]) -> str:

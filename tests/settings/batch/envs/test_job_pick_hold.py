@@ -130,5 +130,5 @@ def test_mistakes_are_one_line(arguments: dict[str, Any], told: str) -> None:
 
 def test_attention_knows_one_action_for_each_row() -> None:
     envs = JobPickVectorEnv.of(1, n_procs=16, n_jobs=8, may_hold=True)
-    with pytest.raises(HdrlError, match="expected 'kernel' or 'mlp'"):
+    with pytest.raises(HdrlError, match="expected 'kernel', 'rows' or 'mlp'"):
         make_agent("ppo", envs.single_observation_space, envs.single_action_space, seed=1, network="attention")

@@ -23,6 +23,7 @@ from hdrl.settings.batch.policies import (
     read_pair,
     simulate,
 )
+from hdrl.settings.batch.policies.choices import BACKFILLINGS
 from hdrl.settings.batch.simulation import Decision, EmbeddedSimulator, Reject, SetPState, Start, Trace, View
 from hdrl.testing import (
     Job,
@@ -47,7 +48,9 @@ WORLDS = check_worlds()
 def test_names():
     assert len(pair_names()) == 36
     shipped = ["es-generalist", "es-unguarded"]
-    assert policy_names() == [*pair_names(), VOID, *priority_names(), "min_min", "max_min", "duplex", *shipped]
+    of_sites = ["slurm", "multifactor", *(f"multifactor+{kind}" for kind in BACKFILLINGS)]
+    named = ["min_min", "max_min", "duplex", *shipped, *of_sites]
+    assert policy_names() == [*pair_names(), VOID, *priority_names(), *named]
     assert pair_names()[13] == "shortest-high_gflops"
     assert normalise_policy_name("shortest-high_flops") == "shortest-high_gflops"
     assert normalise_policy_name("longest-low_cores") == "ljf-low_cores"

@@ -243,7 +243,10 @@ class Oracle:
     def _choose(
         self, job: Job, partition: int, usable: set[int], free: dict[int, int], free_gpus: dict[int, int]
     ) -> dict[int, int] | None:
-        """Return the cores of a job on each node: best fit on sets of consecutive nodes of one weight."""
+        """Return the cores of a job on each node: best fit on sets of consecutive nodes of one weight.
+
+        One node that is enough is the one with the fewest free cores.
+        """
         row = self.rules.partitions[partition]
         is_whole = bool(job.asked["is_exclusive"] or row["is_exclusive"])
         offers = {}
@@ -294,7 +297,8 @@ class Oracle:
             size = {one[0]: sum(offers[node] for node in one) for one in light}
             enough = [one for one in light if size[one[0]] >= missing and len(one) >= nodes_missing]
             best = min(enough, key=lambda one: size[one[0]]) if enough else max(light, key=lambda one: size[one[0]])
-            for node in best:
+            alone = [node for node in best if offers[node] >= missing] if nodes_missing <= 1 else []
+            for node in [min(alone, key=offers.__getitem__)] if alone else best:
                 nodes_missing = least_nodes - len(found)
                 if len(found) == most_nodes or (missing <= 0 and nodes_missing <= 0):
                     break
@@ -340,16 +344,16 @@ class Oracle:
             if depth and tested == depth:
                 return True
             tested += 1
-            usable = self._nodes_for(job, partition)
-            reserved = self._reserved(self.now_s, self.now_s + self._limit_in(job, partition))
-            chosen = self._choose(job, partition, usable - blocked - reserved, self.free, self.free_gpus)
+            every = self._nodes_for(job, partition)
+            left = every - blocked - self._reserved(self.now_s, self.now_s + self._limit_in(job, partition))
+            chosen = self._choose(job, partition, left, self.free, self.free_gpus)
             if chosen is not None:
                 self._starts(job, partition, chosen)
                 continue
             whole = {node: int(row["cores"]) for node, row in enumerate(self.rules.nodes)}
             gpus = {node: int(row["gpus"]) for node, row in enumerate(self.rules.nodes)}
-            if usable & reserved and self._choose(job, partition, usable - reserved, whole, gpus) is None:
-                continue  # reservations alone keep it from starting: others may go on
+            if left != every and self._choose(job, partition, left, whole, gpus) is None:
+                continue  # idle nodes would not do either: those that are left to it are not what it waits for
             stopped.add(partition)
             blocked |= set(np.flatnonzero(self.rules.partition_nodes[partition]).tolist())
         return False

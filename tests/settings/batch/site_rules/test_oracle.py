@@ -77,7 +77,7 @@ def random_jobs(rng: np.random.Generator, platform: Platform, n_jobs: int, *, ha
 
 def starts_of(platform: Platform, workload: Workload, policy: str) -> list[float]:
     simulator = SiteSimulator(platform, workload)
-    simulator.run_pair(codes.JOB_FIRST, 0, BACKFILLING[policy])
+    simulator.run_pair(codes.JOB_FIRST, codes.CORE_FIRST, BACKFILLING[policy])
     return [float(one) if one >= 0 else np.inf for one in simulator.trace.records["start_s"]]
 
 

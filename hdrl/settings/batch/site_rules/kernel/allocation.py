@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hdrl.compiled.bits import number, without_lowest
 from hdrl.compiled.jit import jit
 
 _ONE = np.uint64(1)
@@ -35,6 +36,18 @@ def drop_node(words, node):
 
 
 @jit
+def n_cores_of(state, usable, free):
+    """Return how many cores some nodes have free."""
+    total = np.int64(0)
+    for word in range(state.settings[0].n_words):
+        bits = usable[word]
+        while bits != _NONE:
+            total += free[number(word, bits)]
+            bits = without_lowest(bits)
+    return total
+
+
+@jit
 def _offer(state, job, is_whole, usable, free, free_mib, free_gpus):
     """Write how many cores each usable node can give to a job; return how many all of them can."""
     row = state.jobs[job]
@@ -42,12 +55,9 @@ def _offer(state, job, is_whole, usable, free, free_mib, free_gpus):
     total = 0
     for word in range(state.settings[0].n_words):
         bits = usable[word]
-        if bits == _NONE:
-            continue
-        first = word << 6
-        for node in range(first, min(first + 64, state.settings[0].n_nodes)):
-            if (bits >> np.uint64(node & _MASK)) & _ONE == _NONE:
-                continue
+        while bits != _NONE:
+            node = number(word, bits)
+            bits = without_lowest(bits)
             n = free[node]
             if n > 0 and is_whole and n < state.nodes[node].cores:
                 n = 0
@@ -69,11 +79,10 @@ def _form_sets(state, usable, least):
     before = -2
     for word in range(state.settings[0].n_words):
         bits = usable[word]
-        if bits == _NONE:
-            continue
-        first = word << 6
-        for node in range(first, min(first + 64, state.settings[0].n_nodes)):
-            if (bits >> np.uint64(node & _MASK)) & _ONE == _NONE or state.offered[node] < least:
+        while bits != _NONE:
+            node = number(word, bits)
+            bits = without_lowest(bits)
+            if state.offered[node] < least:
                 continue
             weight = state.nodes[node].weight
             if before == node - 1 and state.sets[n_sets - 1].weight == weight:
@@ -132,6 +141,7 @@ def _take(state, n_sets, row, is_whole, n_nodes, max_nodes, least):
     """Take nodes from the sets until a job has what it needs; return whether it has."""
     s = state.scalars[0]
     s.n_selected = 0
+    none, one_more = np.int64(0), np.int64(1)
     n_cores = row.n_requested
     while max_nodes > 0:
         best = _best_set(state, n_sets, n_cores, n_nodes)
@@ -150,7 +160,8 @@ def _take(state, n_sets, row, is_whole, n_nodes, max_nodes, least):
             if offered < least:
                 continue
             if not is_whole:  # the other nodes that it must have need a core each
-                offered = min(offered, max(n_cores - max(n_nodes - 1, 0), 1))
+                n_others = max(n_nodes - one_more, none)
+                offered = min(offered, max(n_cores - n_others, one_more))
             state.selected[s.n_selected].node = node
             state.selected[s.n_selected].cores = offered
             s.n_selected += 1
@@ -193,7 +204,7 @@ def choose_nodes(state, job, partition, usable, free, free_mib, free_gpus):
     max_nodes = np.int64(state.partitions[partition].max_nodes)
     if max_nodes < 0:
         max_nodes = state.settings[0].n_nodes
-    least = 1
+    least = np.int32(1)
     while True:
         n_sets = _form_sets(state, usable, least)
         if n_sets == 0:
@@ -207,7 +218,7 @@ def choose_nodes(state, job, partition, usable, free, free_mib, free_gpus):
         for i in range(n_sets):
             for node in range(state.sets[i].first, state.sets[i].last + 1):
                 smallest = min(smallest, state.offered[node])
-        least = smallest + 1
+        least = np.int32(smallest + 1)
 
 
 @jit

@@ -11,10 +11,11 @@ import math
 
 import numpy as np
 
+from hdrl.compiled.bits import n_of
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes as kernel_codes
 from hdrl.settings.batch.site_rules import codes
-from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes, has_node, release_later
+from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes, has_node, n_cores_of, release_later
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
 from hdrl.settings.batch.site_rules.kernel.priority import comes_before
@@ -116,32 +117,37 @@ def _gains(state, segment, following):
 
 
 @jit
-def _leave_out_planned(state, start_s, end_s):
-    """Take the nodes that are reserved within a time out of the usable ones.
+def _leave_out_planned(state, start_s, end_s, n_needed):
+    """Take the nodes that are reserved within a time out of the usable ones, as long as enough nodes are left.
 
     Returns
     -------
     float
         The next date at which there may be others, infinity if there is none.
     """
-    n_words = state.settings[0].n_words
+    s, n_words = state.scalars[0], state.settings[0].n_words
     for word in range(n_words):
         state.tried[word] = state.usable[word]
+    while state.segments[s.segment].end_s <= start_s and state.segments[s.segment].next >= 0:
+        s.segment = state.segments[s.segment].next
     later_s = NEVER
-    segment = np.int64(0)
+    segment = s.segment
     while segment >= 0:
         one = state.segments[segment]
         following = np.int64(one.next)
-        if one.end_s > start_s and following >= 0 and later_s == NEVER and _gains(state, segment, following):
+        if following >= 0 and later_s == NEVER and _gains(state, segment, following):
             later_s = one.end_s
-        if one.end_s > start_s:
-            # A job that ends when a span begins meets it in Slurm.
-            if one.begin_s > end_s or (one.begin_s == end_s and state.settings[0].discipline != codes.SLURM):
-                if later_s == NEVER and following >= 0 and state.segments[following].next >= 0:
-                    later_s = state.segments[following].end_s
-                return later_s
-            for word in range(n_words):
-                state.usable[word] &= state.segment_nodes[segment, word]
+        # A job that ends when a span begins meets it in Slurm.
+        if one.begin_s > end_s or (one.begin_s == end_s and state.settings[0].discipline != codes.SLURM):
+            if later_s == NEVER and following >= 0 and state.segments[following].next >= 0:
+                later_s = state.segments[following].end_s
+            return later_s
+        n_left = np.int64(0)
+        for word in range(n_words):
+            state.usable[word] &= state.segment_nodes[segment, word]
+            n_left += n_of(state.usable[word])
+        if n_left < n_needed and later_s < NEVER:
+            return later_s
         segment = following
     return later_s
 
@@ -170,6 +176,30 @@ def _expected_end_s(state, job):
 
 
 @jit
+def _release_next(state, place, window_s):
+    """Give back what running jobs hold on the usable nodes that end next, and within a window after the first of them.
+
+    Returns
+    -------
+    tuple of int
+        The place of the next running job, the last job that was released (-1: none), and how many cores were.
+    """
+    n_running, jobs = state.scalars[0].n_running, state.jobs
+    until_s, last, n_released = NEVER, np.int64(-1), np.int64(0)
+    while place < n_running and jobs[state.running[place]].limit_end_s <= until_s:
+        job = np.int64(state.running[place])
+        place += 1
+        n = _n_on_usable(state, job)
+        if n > 0:
+            release_later(state, job)
+            n_released += n
+            if last < 0:
+                until_s = jobs[job].limit_end_s + window_s
+            last = job
+    return place, last, n_released
+
+
+@jit
 def _earliest_s(state, job, partition, may_wait):
     """Choose nodes for a job among the usable ones, as running jobs reach their limits.
 
@@ -178,43 +208,29 @@ def _earliest_s(state, job, partition, may_wait):
     float
         The first date at which it fits, infinity if it never does.
     """
-    s, settings = state.scalars[0], state.settings[0]
-    n_needed, n_free = state.jobs[job].n_requested, np.int64(0)
-    for node in range(settings.n_nodes):
-        if state.free[node] > 0 and has_node(state.usable, node):
-            n_free += state.free[node]
-    if n_free >= n_needed and choose_nodes(
-        state, job, partition, state.usable, state.free, state.free_mib, state.free_gpus
-    ):
+    s, usable = state.scalars[0], state.usable
+    n_needed = state.jobs[job].n_requested
+    if n_cores_of(state, usable, state.all_free) < n_needed:
+        return NEVER
+    n_free = n_cores_of(state, usable, state.free)
+    if n_free >= n_needed and choose_nodes(state, job, partition, usable, state.free, state.free_mib, state.free_gpus):
         return s.message_s
     if not may_wait:
         return NEVER
-    for node in range(settings.n_nodes):
+    for node in range(state.settings[0].n_nodes):
         state.later[node] = state.free[node]
         state.later_mib[node] = state.free_mib[node]
         state.later_gpus[node] = state.free_gpus[node]
-    window_s = FIRST_WINDOW_S if settings.discipline == codes.SLURM else 0.0
+    window_s = FIRST_WINDOW_S if state.settings[0].discipline == codes.SLURM else 0.0
     place = np.int64(0)
     while place < s.n_running:
-        first, last = np.int64(-1), np.int64(-1)
-        while place < s.n_running:
-            other = np.int64(state.running[place])
-            place += 1
-            n = _n_on_usable(state, other)
-            if n > 0:
-                release_later(state, other)
-                n_free += n
-                first = other if first < 0 else first
-                last = other
-            if last >= 0 and place < s.n_running:
-                end_s = state.jobs[state.running[place]].limit_end_s
-                if end_s > state.jobs[first].limit_end_s + window_s:
-                    break
+        place, last, n_released = _release_next(state, place, window_s)
         if last < 0:
             return NEVER
         window_s *= 2.0
+        n_free += n_released
         if n_free >= n_needed and choose_nodes(
-            state, job, partition, state.usable, state.later, state.later_mib, state.later_gpus
+            state, job, partition, usable, state.later, state.later_mib, state.later_gpus
         ):
             return _expected_end_s(state, last)
     return NEVER
@@ -231,10 +247,12 @@ def _plan(state, entry, may_wait):
     now, limit_s = s.message_s, limit_in(state, job, partition)
     window_end_s = _round_down(state, now + settings.bf_window_s)
     start_s = now
-    while start_s <= window_end_s:
+    n_nodes = -(-state.jobs[job].n_requested // settings.most_cores)  # at least
+    s.segment = 0
+    while start_s <= window_end_s and start_s < NEVER:
         put_nodes_of(state, state.usable, job, partition)
         over_s = leave_out_reserved(state, state.usable, start_s, start_s + limit_s)
-        later_s = min(_leave_out_planned(state, start_s, start_s + limit_s), over_s)
+        later_s = min(_leave_out_planned(state, start_s, start_s + limit_s, n_nodes), over_s)
         found_s = max(_earliest_s(state, job, partition, may_wait), start_s)
         if found_s <= now:
             start_job(state, entry, 0)
@@ -273,13 +291,16 @@ def _meets_reservation(state, start_s, end_s):
 
 
 @jit
-def _fits_now(state, entry):
-    """Tell whether a job would fit now if nothing were planned."""
-    now, job, partition = state.scalars[0].message_s, state.entries[entry].job, state.entries[entry].partition
-    if state.partitions[partition].free_cores < state.jobs[job].n_requested:
+def _may_start(state, entry):
+    """Tell whether a job could start now, if nothing more than what is in the map were planned."""
+    s, job, partition = state.scalars[0], state.entries[entry].job, state.entries[entry].partition
+    if state.partitions[partition].free_cores < state.jobs[job].n_requested or not may_run(state, job):
         return False
+    end_s = s.message_s + limit_in(state, job, partition)
     put_nodes_of(state, state.usable, job, partition)
-    leave_out_reserved(state, state.usable, now, now + limit_in(state, job, partition))
+    leave_out_reserved(state, state.usable, s.message_s, end_s)
+    s.segment = 0
+    _leave_out_planned(state, s.message_s, end_s, 0)
     return choose_nodes(state, job, partition, state.usable, state.free, state.free_mib, state.free_gpus)
 
 
@@ -364,22 +385,18 @@ def run_cycle(state):
         for user in range(len(state.user_tests)):
             state.user_tests[user] = 0
     _arrange(state)
-    # What comes after the last job that fits at all needs no plan, as nothing will start there.
-    n = s.n_queue
-    while n > 0 and not (may_run(state, state.entries[state.ordered[n - 1]].job) and _fits_now(state, state.ordered[n - 1])):
-        n -= 1
-    if n == 0:
-        return
     _begin_map(state)
-    n_tested = np.int64(0)
-    for i in range(n):
-        entry = state.ordered[i]
-        job, partition = state.entries[entry].job, state.entries[entry].partition
-        if state.jobs[job].is_queued == 0 or not may_run(state, job):
-            continue
-        if settings.bf_max_job_test > 0 and n_tested == settings.bf_max_job_test:
+    n, place, n_tested = s.n_queue, np.int64(0), np.int64(0)
+    while True:
+        # What comes after the last job that may start needs no plan, as nothing will start there.
+        while n > place and not _may_start(state, state.ordered[n - 1]):
+            n -= 1
+        if place == n or (settings.bf_max_job_test > 0 and n_tested == settings.bf_max_job_test):
             return
-        if _is_tested_enough(state, job, partition):
+        entry = state.ordered[place]
+        job, partition = state.entries[entry].job, state.entries[entry].partition
+        place += 1
+        if state.jobs[job].is_queued == 0 or not may_run(state, job) or _is_tested_enough(state, job, partition):
             continue
         n_tested += 1
         if _plan(state, entry, _may_reserve(state, entry)) == _PLANNED:

@@ -145,35 +145,49 @@ def _start_all(state):
 
 
 @jit
-def _schedule(state):
-    """Start what starts at this date."""
-    s, settings = state.scalars[0], state.settings[0]
-    is_main_due, is_backfill_due = s.main_due_s == s.message_s, s.backfill_due_s == s.message_s
-    if is_main_due:
-        s.main_due_s = NEVER
-    is_changed = s.is_changed != 0
-    if not (is_changed or is_main_due or is_backfill_due):
+def _run_main(state, is_full):
+    """Run Slurm's main scheduler, over the whole queue or to its usual depth."""
+    if state.scalars[0].n_queue == 0:
         return
+    refresh(state)
+    if run_main(state, np.int64(0) if is_full else state.settings[0].default_queue_depth):
+        _expect_main(state)
+
+
+@jit
+def _run_backfill(state):
+    """Run a backfill cycle."""
+    s = state.scalars[0]
     s.is_changed = 0
-    if settings.discipline != codes.SLURM:
-        _start_all(state)
-        return
-    s.has_new = 0
     if s.n_queue > 0:
         refresh(state)
-    if (is_changed or is_main_due) and s.n_queue > 0:
-        if run_main(state, np.int64(0) if is_main_due else settings.default_queue_depth):
-            _expect_main(state)
+        run_cycle(state)
+    s.last_backfill_s, s.backfill_due_s = s.message_s, NEVER
+    s.is_cycling = s.n_queue > 0
+    if s.is_changed != 0:
+        _expect_main(state)
+
+
+@jit
+def _schedule(state):
+    """Start what starts at this date."""
+    s, now = state.scalars[0], state.scalars[0].message_s
+    is_main_due, is_backfill_due = s.main_due_s == now, s.backfill_due_s == now
+    if not (s.is_changed != 0 or is_main_due or is_backfill_due):
+        return
+    if state.settings[0].discipline != codes.SLURM:
+        _start_all(state)
+        return
+    is_changed = s.is_changed
+    s.is_changed = s.has_new = 0
+    if is_main_due:
+        s.main_due_s = NEVER
+    if is_changed != 0 or is_main_due:
+        _run_main(state, is_main_due)
     if is_backfill_due:
-        s.is_changed = 0
-        if s.n_queue > 0:
-            run_cycle(state)
-        s.last_backfill_s, s.backfill_due_s = s.message_s, NEVER
-        s.is_cycling = s.n_queue > 0
-        if s.is_changed != 0:
-            _expect_backfill(state)
-            _expect_main(state)
-    elif is_changed or s.is_changed != 0:
+        _run_backfill(state)
+        is_changed = 0
+    if is_changed != 0 or s.is_changed != 0:
         _expect_backfill(state)
     if s.has_new != 0:  # a job that waited for the start of another one
         _expect_main(state)

@@ -9,6 +9,7 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel.keys import changes_with_time, job_key
 from hdrl.settings.batch.site_rules.codes import MULTIFACTOR
+from hdrl.settings.batch.site_rules.kernel.fairshare import compute_factors
 
 _MINUTE_S = 60.0
 
@@ -45,6 +46,8 @@ def multifactor(state, entry):
         total += s.partition * state.partitions[state.entries[entry].partition].factor
     if s.qos > 0 and row.qos >= 0:
         total += s.qos * state.qos[row.qos].factor
+    if s.fairshare > 0 and row.account >= 0:
+        total += s.fairshare * state.account_users[row.account_user].factor
     return math.floor(max(total + row.site_factor - row.nice, 1.0))
 
 
@@ -127,6 +130,8 @@ def refresh(state):
             return
         n_periods = math.floor(s.message_s / settings.calc_period_s) + 1.0
         s.priority_date = n_periods * settings.calc_period_s
+        if settings.fairshare > 0:
+            compute_factors(state)
     elif not changes_with_time(settings.key):
         return
     for i in range(s.n_queue):

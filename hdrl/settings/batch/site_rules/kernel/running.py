@@ -8,6 +8,7 @@ from hdrl.compiled.heap import add_date
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import free_cores, hold_nodes, note_allocation
+from hdrl.settings.batch.site_rules.kernel.fairshare import charge_at_end
 from hdrl.settings.batch.site_rules.kernel.limits import count_leaving, count_running, may_submit
 from hdrl.settings.batch.site_rules.kernel.priority import dequeue, enqueue
 
@@ -178,9 +179,11 @@ def start_job(state, entry, place):
     row.state, row.entry, row.start_s = codes.RUNNING, entry, s.message_s
     allowed_s = row.walltime_s + settings.over_time_limit_s
     row.length_s = settings.launch_s + row.run_s
-    if row.length_s > allowed_s:
+    row.overruns = row.length_s > allowed_s
+    if row.overruns != 0:
         row.length_s = min(row.length_s, allowed_s + settings.kill_wait_s)
-    row.due_s, row.limit_end_s = s.message_s + row.length_s, s.message_s + row.limit_s
+    limit_s = min(row.limit_s, state.partitions[state.entries[entry].partition].max_time_s)
+    row.due_s, row.limit_end_s = s.message_s + row.length_s, s.message_s + limit_s
     place = s.n_running
     while place > 0 and state.jobs[state.running[place - 1]].limit_end_s > row.limit_end_s:
         state.running[place] = state.running[place - 1]
@@ -198,6 +201,7 @@ def start_job(state, entry, place):
 def end_job(state, job, job_state):
     """End a running job."""
     s, row = state.scalars[0], state.jobs[job]
+    charge_at_end(state, job)
     hold_nodes(state, job, 1)
     free_cores(state, job)
     place = 0
@@ -224,7 +228,7 @@ def end_by_itself(state, job):
     row = state.jobs[job]
     if row.state != codes.RUNNING or row.due_s != state.scalars[0].message_s:
         return
-    if row.length_s > row.walltime_s + state.settings[0].over_time_limit_s:
+    if row.overruns != 0:
         end_job(state, job, codes.TIMED_OUT)
     else:
         end_job(state, job, codes.SUCCEEDED if row.return_code == 0 else codes.FAILED)

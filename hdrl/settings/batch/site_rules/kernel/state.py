@@ -44,6 +44,7 @@ SCALARS_DTYPE = record_dtype(
         ("n_computing", np.int64),
         ("n_passes", np.int64),
         ("n_cycles", np.int64),
+        ("segment", np.int64),
         ("priority_date", np.float64),
         ("decayed_s", np.float64),
         ("time_computing_s", np.float64),
@@ -53,7 +54,8 @@ SCALARS_DTYPE = record_dtype(
 )
 """What there is one of. ``message_s`` is the date now; the names of the first two are those that job keys read.
 ``is_cycling``: the last backfill cycle left jobs waiting, so that the next ones follow at the interval;
-``n_selected`` how many nodes `allocation.choose_nodes` has chosen; ``n_segments`` of the time map; ``priority_date``
+``n_selected`` how many nodes `allocation.choose_nodes` has chosen; ``n_segments`` of the time map, and in which one the
+plan of a job has come; ``priority_date``
 when priorities are computed next, ``decayed_s`` when usage was last brought up to date."""
 
 SETTINGS_DTYPE = record_dtype(
@@ -65,6 +67,7 @@ SETTINGS_DTYPE = record_dtype(
         ("n_words", np.int64),
         ("n_partitions", np.int64),
         ("n_cores", np.int64),
+        ("most_cores", np.int64),
         ("counts_memory", np.int64),
         ("sched_interval_s", np.float64),
         ("default_queue_depth", np.int64),
@@ -85,7 +88,7 @@ SETTINGS_DTYPE = record_dtype(
         ("max_age_s", np.float64),
         ("fairshare", np.float64),
         ("is_fair_tree", np.int64),
-        ("half_life_s", np.float64),
+        ("decay", np.float64),
         ("calc_period_s", np.float64),
         ("job_size", np.float64),
         ("favor_small", np.int64),
@@ -94,8 +97,9 @@ SETTINGS_DTYPE = record_dtype(
         ("qos", np.float64),
     ]
 )
-"""What does not change: discipline and priority, sizes, `SchedulerParameters`, `PriorityWeights`. ``max_reserve_part``
-is how many jobs of a partition are planned (0: all), ``order_key`` in which order EASY tries jobs that may overtake."""
+"""What does not change: discipline and priority, sizes (``most_cores`` of a node), `SchedulerParameters`,
+`PriorityWeights`. ``max_reserve_part`` is how many jobs of a partition are planned (0: all), ``order_key`` in which
+order EASY tries jobs that may overtake."""
 
 NODE_DTYPE = record_dtype(
     [
@@ -162,6 +166,7 @@ JOB_DTYPE = record_dtype(
         ("n_dependents", np.int32),
         ("state", np.int8),
         ("is_queued", np.int8),
+        ("overruns", np.int8),
         ("entry", np.int32),
         ("eligible_s", np.float64),
         ("start_s", np.float64),
@@ -169,16 +174,20 @@ JOB_DTYPE = record_dtype(
         ("due_s", np.float64),
         ("length_s", np.float64),
         ("limit_end_s", np.float64),
+        ("charged_s", np.float64),
         ("first_pair", np.int64),
         ("n_pairs", np.int32),
         ("first_core", np.int64),
         ("n_cores", np.int32),
     ]
 )
-"""A job, in the order of the workload. The names of the first are those that job keys read. Plans expect that it
-ends ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never). ``entry`` in which of its
-partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends, ``length_s`` after its start; ``limit_end_s`` when it
-would end at its limit; its nodes are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones."""
+"""A job, in the order of the workload. The names of the first are those that job keys read.
+
+Plans expect that it ends ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
+``entry`` in which of its partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends,
+``length_s`` after its start, and whether it ``overruns`` its time; ``limit_end_s`` when it would end at its limit;
+until when its use has been ``charged_s``; its nodes are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the
+allocated ones."""
 
 ENTRY_DTYPE = record_dtype([("job", np.int32), ("partition", np.int32), ("priority", np.float64)])
 """A job in one of its partitions: what the queue holds; the highest priority is served first."""
@@ -186,15 +195,11 @@ ENTRY_DTYPE = record_dtype([("job", np.int32), ("partition", np.int32), ("priori
 PAIR_DTYPE = record_dtype([("node", np.int32), ("cores", np.int32)])
 """A node of a job that runs or ran, and how many cores it has there."""
 
-DEPENDENCY_DTYPE = record_dtype(
-    [("job", np.int32), ("on", np.int32), ("kind", np.int8), ("delay_s", np.float64)]
-)
+DEPENDENCY_DTYPE = record_dtype([("job", np.int32), ("on", np.int32), ("kind", np.int8), ("delay_s", np.float64)])
 """A dependency, as `site_rules.model.DEPENDENCY_DTYPE`, ordered by ``job``."""
 
 RESERVATION_DTYPE = record_dtype([("start_s", np.float64), ("end_s", np.float64)])
-OUTAGE_DTYPE = record_dtype(
-    [("node", np.int32), ("start_s", np.float64), ("end_s", np.float64), ("is_drain", np.int8)]
-)
+OUTAGE_DTYPE = record_dtype([("node", np.int32), ("start_s", np.float64), ("end_s", np.float64), ("is_drain", np.int8)])
 LIMIT_DTYPE = record_dtype(
     [
         ("parent", np.int32),
@@ -206,12 +211,29 @@ LIMIT_DTYPE = record_dtype(
         ("user_submitted", np.int64),
         ("cores", np.int64),
         ("jobs", np.int64),
+        ("shares", np.float64),
+        ("usage", np.float64),
+        ("level_share", np.float64),
+        ("share", np.float64),
+        ("effective", np.float64),
     ]
 )
-"""A QOS or an account: its parent (-1: none), priority as a share of the largest, limits (-1: none), and what runs."""
+"""A QOS or an account: its parent (-1: none), priority as a share of the largest, limits (-1: none), and what runs;
+then shares, core seconds used, and what `kernel.fairshare` makes of them."""
 
-USE_DTYPE = record_dtype([("cores", np.int64), ("jobs", np.int64), ("submitted", np.int64)])
-"""What a user has in a QOS or an account: cores and jobs that run, and jobs that wait or run."""
+USE_DTYPE = record_dtype(
+    [
+        ("cores", np.int64),
+        ("jobs", np.int64),
+        ("submitted", np.int64),
+        ("account", np.int32),
+        ("usage", np.float64),
+        ("level_share", np.float64),
+        ("factor", np.float64),
+    ]
+)
+"""What a user has in a QOS or an account: cores and jobs that run, and jobs that wait or run; in an account also its
+number (-1: none), core seconds used, and the factor of fair share."""
 
 ARRAY_DTYPE = record_dtype([("first_task", np.int32), ("limit", np.int32), ("n_active", np.int32)])
 """An array: its first task, how many may be queued or run at one time (-1: all), and how many are."""
@@ -261,6 +283,9 @@ class SiteState(NamedTuple):
     accounts: Annotated[Rows, own(LIMIT_DTYPE, "n_accounts")]
     qos_users: Annotated[Rows, own(USE_DTYPE, "n_qos_users")]
     account_users: Annotated[Rows, own(USE_DTYPE, "n_account_users")]
+    account_order: Annotated[Ints, shared(np.int32, "n_ordered")]  # parents before their children
+    paths: Annotated[Ints, shared(np.int32, "n_account_users", "n_levels")]  # accounts above users, and these
+    ranking: Annotated[Ints, own(np.int32, "n_account_users")]
     # Events: a heap of dates, and what happens then: kind * n_things + thing
     dates_s: Annotated[Floats, log(np.float64, "n_dates", counted_by="n_events")]
     events: Annotated[NDArray[np.int64], log(np.int64, "n_dates", counted_by="n_events")]
@@ -289,11 +314,22 @@ class SiteState(NamedTuple):
 
 def smallest_state() -> SiteState:
     """Return the state of a machine of one core without jobs."""
-    names = ("one", "n_nodes", "n_words", "n_cores", "n_partitions", "n_features", "n_users", "n_segments", "n_dropped")
+    names = (
+        "one",
+        "n_nodes",
+        "n_words",
+        "n_cores",
+        "n_partitions",
+        "n_features",
+        "n_users",
+        "n_segments",
+        "n_dropped",
+        "n_levels",
+    )
     sizes = dict.fromkeys(names, 1)
-    none = ("n_reservations", "n_outages", "n_jobs", "n_entries", "n_dependencies", "n_arrays")
-    none += ("n_qos", "n_accounts", "n_qos_users", "n_account_users")
-    sizes |= dict.fromkeys(none, 0) | dict.fromkeys(("n_pair_log", "n_core_log", "n_log", "n_dates"), 1)
+    none = ("reservations", "outages", "jobs", "entries", "dependencies", "arrays", "qos", "accounts", "ordered")
+    sizes |= dict.fromkeys([f"n_{name}" for name in (*none, "qos_users", "account_users")], 0)
+    sizes |= dict.fromkeys(("n_pair_log", "n_core_log", "n_log", "n_dates"), 1)
     settings = np.zeros(1, dtype=SETTINGS_DTYPE)
     settings["discipline"] = NOTHING
     return new_arrays(SiteState, sizes, {"settings": settings})

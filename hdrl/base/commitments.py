@@ -1,0 +1,33 @@
+"""Seeds that nobody knows before a date: a secret whose hash is public first, and a public value of later."""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def commitment_of(secret: str) -> str:
+    """Return what may be published of a secret before it is revealed: its SHA-256.
+
+    Parameters
+    ----------
+    secret
+        Text that nobody can guess, such as 64 random hexadecimal digits.
+    """
+    return hashlib.sha256(f"hdrl commitment {secret}".encode()).hexdigest()
+
+
+def revealed_seed(secret: str, public: str, name: str) -> int:
+    """Return the seed (31 bits) that follows from a revealed secret.
+
+    Parameters
+    ----------
+    secret
+        The secret.
+    public
+        A value that was not known when the secret was committed to, such as the hash of a later public commit: then
+        not even the owner of the secret knew the seed.
+    name
+        What the seed is for: each thing has its own.
+    """
+    digest = hashlib.sha256(f"hdrl reveal {secret} {public} {name}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1

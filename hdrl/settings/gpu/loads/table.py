@@ -1,0 +1,115 @@
+"""A table of an operator's own: a line for each job, whose columns ``load.columns`` names."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hdrl.base.errors import OptionsError, ReadError, suggest
+from hdrl.base.textnumbers import float_of
+from hdrl.settings.gpu.loads.philly import date_s
+from hdrl.settings.gpu.loads.source import (
+    Faulty,
+    Format,
+    Row,
+    cells_of,
+    delimiter_of,
+    gpus,
+    kept,
+    name_prefix,
+    number,
+)
+
+TABLE = "table"
+NEEDED = ("submit_time", "gpus")
+COLUMNS = (*NEEDED, "duration", "start_time", "end_time", "time_limit", "user", "group", "name", "priority")
+"""All columns of the format; ``duration``, or ``start_time`` and ``end_time``, must be there, too."""
+
+
+def _date_s(text: str) -> float:
+    """Return a date in seconds: a number as it is, or one of the calendar."""
+    try:
+        return float_of(text)
+    except ValueError:
+        return date_s(text)
+
+
+def _job(line: dict[str, str]) -> Row:
+    submit_s = _date_s(line["submit_time"])
+    start_s = _date_s(line["start_time"]) if line.get("start_time") else None
+    if line.get("duration"):
+        duration_s = number(line["duration"], "a duration")
+    elif start_s is not None and line.get("end_time"):
+        duration_s = _date_s(line["end_time"]) - start_s
+    else:
+        raise Faulty("jobs without a duration")
+    row: Row = {
+        "arrival_s": submit_s,
+        "duration_s": duration_s,
+        **gpus(line["gpus"]),
+        "user": line.get("user", ""),
+        "group": line.get("group", ""),
+        "name": name_prefix(line.get("name", "")),
+    }
+    if start_s is not None:
+        row["wait_s"] = max(0.0, start_s - submit_s)
+    for key, column in (("requested_s", "time_limit"), ("priority", "priority")):
+        if line.get(column):
+            row[key] = number(line[column], f"a {column.replace('_', ' ')} that is a number")
+    return row
+
+
+def _is_table(line: str) -> bool:
+    names = set(cells_of(line))
+    return names >= {*NEEDED} and ("duration" in names or names >= {"start_time", "end_time"})
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        TABLE: Format(
+            "a table of one's own, by load.columns",
+            lambda source: kept(source, source.table(NEEDED), _job),
+            "equal",
+            _is_table,
+            NEEDED,
+        )
+    }
+)
+
+
+def renamed(text: str, columns: Mapping[str, str], where: str) -> str:
+    """Return a table whose columns have the names that a format gives them.
+
+    Parameters
+    ----------
+    text
+        The table, with a first line that names its columns.
+    columns
+        The name that each column has in the table, by the one that the format gives it.
+    where
+        The file, for messages.
+
+    Raises
+    ------
+    ReadError
+        If the table lacks a column.
+    OptionsError
+        If one column has two names.
+    """
+    lines = text.splitlines(keepends=True)
+    place = next((i for i, line in enumerate(lines) if line.strip()), None)
+    names = [] if place is None else cells_of(lines[place].strip())
+    for theirs in columns.values():
+        if theirs not in names:
+            raise ReadError(where, f"has no column {theirs!r} of load.columns; {suggest(theirs, names)}", line=1)
+    ours = {theirs: name for name, theirs in columns.items()}
+    if len(ours) < len(columns):
+        raise OptionsError(f"{where}: load.columns gives one column two names, expected another column for each")
+    # What has one of these names already, and is not meant, steps aside.
+    found = [ours.get(name, f"{name} (unmapped)" if name in columns else name) for name in names]
+    first = io.StringIO()
+    csv.writer(first, delimiter=delimiter_of(lines[place or 0]), lineterminator="\n").writerow(found)
+    lines[place or 0] = first.getvalue()
+    return "".join(lines)

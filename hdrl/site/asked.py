@@ -1,0 +1,170 @@
+"""What the jobs of a site asked for, as the columns beside their log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.settings.batch.site_rules.conf import SiteConf
+from hdrl.site.joining import Jobs
+from hdrl.site.records import Dump
+from hdrl.site.submitline import asks_of
+
+NOT_THERE = "dependencies on jobs that the accounting does not have: they are fulfilled"
+NO_SINGLETON = "dependencies of the kind singleton without an earlier job of that name: they are fulfilled"
+UNKNOWN_FEATURES = "jobs that ask for features that no node has, which they get nevertheless"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The columns of a log.
+
+    Attributes
+    ----------
+    rows
+        Cells by column of each job that asks for anything, see `site_rules.columns`.
+    left_out
+        What is not in them, by reason.
+    """
+
+    rows: list[dict[str, str]]
+    left_out: Counter[str]
+
+
+def asked_of(
+    dump: Dump,
+    jobs: Jobs,
+    conf: SiteConf,
+    numbers: NDArray[np.float64],
+    first_s: float,
+    accounts: Sequence[str],
+    *,
+    by_dependencies: bool,
+) -> Asked:
+    """Return what the jobs of a log ask of their site.
+
+    Parameters
+    ----------
+    numbers
+        Their numbers in the log, in the order of the records.
+    first_s
+        Date 0 of the log in seconds since 1970.
+    accounts
+        Names of accounts by their number in the records, as the log is to have them.
+    by_dependencies
+        Whether jobs wait for others, for dates and throttles of arrays themselves; else the dates at which they could
+        start stand for all of these.
+    """
+    return _Asking(dump, jobs, conf, numbers, first_s, accounts).asked(by_dependencies=by_dependencies)
+
+
+class _Asking:
+    """Makes the cells of all jobs."""
+
+    def __init__(
+        self,
+        dump: Dump,
+        jobs: Jobs,
+        conf: SiteConf,
+        numbers: NDArray[np.float64],
+        first_s: float,
+        accounts: Sequence[str],
+    ) -> None:
+        self._records = jobs.records
+        self._numbers = [str(int(number)) for number in numbers.tolist()]
+        self._conf = conf
+        self._first_s = first_s
+        self._accounts = accounts
+        self._texts = [asks_of(text) for text in dump.names["asks"].texts()]
+        self._features = {word for one in conf.nodes for word in one.features}
+        self._has_gpus = any(one.gpus for one in conf.nodes)
+        self._left_out: Counter[str] = Counter()
+        self._tasks: dict[int, list[tuple[int, str]]] = {}
+
+    def asked(self, *, by_dependencies: bool) -> Asked:
+        """Return the cells of all jobs."""
+        records = self._records
+        chosen = records["asks"] >= 0
+        if self._conf.accounts:
+            chosen |= records["account"] >= 0
+        if self._has_gpus:
+            chosen |= records["gpus"] > 0
+        if by_dependencies:
+            chosen |= records["task"] >= 0
+            for place, (job, task) in enumerate(zip(records["job"].tolist(), records["task"].tolist(), strict=True)):
+                self._tasks.setdefault(job, []).append((task, self._numbers[place]))
+        rows = []
+        for place in np.flatnonzero(chosen).tolist():
+            number = int(records["asks"][place])
+            asks = self._texts[number] if number >= 0 else {}
+            cells = {"job": self._numbers[place], **self._cells(records[place], asks)}
+            if by_dependencies:
+                cells |= self._waiting(records[place], asks, cells["job"])
+            if len(cells) > 1:
+                rows.append(cells)
+        return Asked(rows, self._left_out)
+
+    def _cells(self, record: np.void, asks: dict[str, str]) -> dict[str, str]:
+        cells = {name: asks[name] for name in ("nodes", "exclusive", "nice") if name in asks}
+        if cells.get("nice") == "0":
+            del cells["nice"]
+        features = asks.get("features", "")
+        if features and set(features.split(",")) <= self._features:
+            cells["features"] = features
+        elif features:
+            self._left_out[UNKNOWN_FEATURES] += 1
+        partitions = [one for one in asks.get("partitions", "").split(",") if one in self._conf.partitions]
+        if len(partitions) > 1:
+            cells["partitions"] = ",".join(partitions)
+        if self._has_gpus and record["gpus"] > 0:
+            cells["gpus"] = str(-(-int(record["gpus"]) // max(int(record["nodes"]), 1)))
+        account = int(record["account"])
+        if self._conf.accounts and account >= 0 and self._accounts[account] in self._conf.accounts:
+            cells["account"] = self._accounts[account]
+        return cells
+
+    def _waiting(self, record: np.void, asks: dict[str, str], number: str) -> dict[str, str]:
+        """Return what a job waits for: dates, other jobs, the throttle of its array."""
+        cells = {}
+        if record["task"] >= 0 and "throttle" in asks:
+            cells |= {"array": str(int(record["job"]) % 2**31), "array_limit": asks["throttle"]}
+        if "hold" in asks or "begin" in asks:
+            cells["begin_s"] = repr(float(record["eligible_s"] - self._first_s))
+        dependencies = ",".join(self._dependencies(record, asks.get("dependencies", ""), number))
+        if dependencies:
+            cells["dependencies"] = dependencies
+        return cells
+
+    def _dependencies(self, record: np.void, text: str, number: str) -> Iterator[str]:
+        for part in filter(None, text.split(",")):
+            if part == "singleton":
+                earlier = self._earlier_of_name(record)
+                if earlier is None:
+                    self._left_out[NO_SINGLETON] += 1
+                else:
+                    yield f"singleton:{earlier}"
+                continue
+            kind, *others = part.split(":")
+            for other in others:
+                name, plus, minutes = other.partition("+")
+                job, _, task = name.partition("_")
+                wanted = int(task) if task else int(record["task"]) if kind == "aftercorr" else None
+                found = [
+                    one
+                    for at, one in self._tasks.get(int(job), [])
+                    if wanted is None or at == wanted or (at < 0 and kind == "aftercorr")
+                ]
+                if not found:
+                    self._left_out[NOT_THERE] += 1
+                yield from (f"{kind}:{one}{plus}{minutes}" for one in found if one != number)
+
+    def _earlier_of_name(self, record: np.void) -> str | None:
+        records = self._records
+        same = (records["user"] == record["user"]) & (records["name"] == record["name"])
+        same &= records["submit_s"] < record["submit_s"]
+        places = np.flatnonzero(same)
+        return self._numbers[int(places[np.argmax(records["submit_s"][places])])] if len(places) else None

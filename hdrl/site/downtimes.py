@@ -1,0 +1,102 @@
+"""When nodes of a site took no jobs: ``scontrol show res``, or a table in CSV."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from hdrl.base.csvfiles import csv_rows
+from hdrl.base.errors import ReadError, quoted, suggest
+from hdrl.base.files import read_text
+from hdrl.settings.batch.site_rules.conf import Downtime, SiteConf
+from hdrl.settings.batch.site_rules.hostlist import node_names
+from hdrl.site.values import Clock
+
+COLUMNS = ("start", "end", "nodes", "kind")
+KINDS = ("reservation", "failure", "drain")
+
+
+def with_downtimes(conf: SiteConf, path: Path, clock: Clock) -> SiteConf:
+    """Return a site with what a file says of maintenance, failures and drains of its nodes.
+
+    Parameters
+    ----------
+    path
+        What ``scontrol show res`` prints, of which the reservations for maintenance count; or a table with the columns
+        ``start``, ``end``, ``nodes`` and ``kind`` (`KINDS`; a reservation if there is none).
+    clock
+        Reads dates.
+
+    Raises
+    ------
+    ReadError
+        If it is neither, or makes no sense.
+    """
+    text = read_text(path)
+    if text.lstrip().startswith("ReservationName="):
+        found, n_others = _reservations(path, text, clock)
+        note = f"{path.name}: {n_others:,} reservations are for users, not for maintenance, and left out"
+        notes = (note,) if n_others else ()
+    else:
+        found, notes = _table(path, text, clock), ()
+    return replace(conf, downtimes=(*conf.downtimes, *found), notes=(*conf.notes, *notes))
+
+
+def _reservations(path: Path, text: str, clock: Clock) -> tuple[list[Downtime], int]:
+    found, n_others = [], 0
+    line = 1
+    for part in re.split(r"(?=ReservationName=)", text):
+        values = dict(re.findall(r"(\w+)=(\S*)", part))
+        if "ReservationName" in values:
+            if "MAINT" in values.get("Flags", "").split(","):
+                nodes = values.get("Nodes", "").replace("(null)", "")
+                found.append(_downtime(path, line, values.get("StartTime"), values.get("EndTime"), nodes, clock=clock))
+            else:
+                n_others += 1
+        line += part.count("\n")
+    return found, n_others
+
+
+def _table(path: Path, text: str, clock: Clock) -> list[Downtime]:
+    lines = csv_rows(path, text)
+    _, header = next(lines, (1, []))
+    for name in header:
+        if name not in COLUMNS:
+            raise ReadError(path, f"has the column {quoted(name)}; {suggest(name, COLUMNS)}", line=1)
+    if not {"start", "end"} <= set(header):
+        raise ReadError(path, f"has no columns start and end, expected columns among {', '.join(COLUMNS)}", line=1)
+    found = []
+    for line, cells in lines:
+        if len(cells) != len(header):
+            raise ReadError(path, f"has {len(cells)} cells, expected {len(header)}", line=line)
+        row = dict(zip(header, cells, strict=True))
+        kind = row.get("kind", "") or KINDS[0]
+        if kind not in KINDS:
+            raise ReadError(path, f"has the kind {quoted(kind)}; {suggest(kind, KINDS)}", line=line)
+        one = _downtime(path, line, row["start"], row["end"], row.get("nodes", ""), clock=clock)
+        found.append(replace(one, kind=kind))
+    return found
+
+
+def _downtime(path: Path, line: int, start: str | None, end: str | None, nodes: str, *, clock: Clock) -> Downtime:
+    seconds = []
+    for text in (start, end):
+        try:
+            seconds.append(clock.second(text or ""))
+        except ValueError:
+            seconds.append(np.nan)
+        if not np.isfinite(seconds[-1]):
+            raise ReadError(
+                path, f"has {quoted(text or '')} for a date, expected such as 2026-01-01T12:00:00", line=line
+            )
+    if seconds[1] <= seconds[0]:
+        raise ReadError(path, f"ends at {end}, expected a date after {start}", line=line)
+    try:
+        node_names(nodes)
+    except ValueError as error:
+        raise ReadError(path, f"nodes {error}", line=line) from None
+    return Downtime(*(datetime.fromtimestamp(one, UTC).isoformat() for one in seconds), nodes)

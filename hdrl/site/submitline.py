@@ -1,0 +1,129 @@
+"""What a job asked for in the line that submitted it (sacct's SubmitLine): the options of sbatch, srun and salloc."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hdrl.base.textnumbers import int_of
+
+OPTIONS = {
+    "-N": "nodes",
+    "--nodes": "nodes",
+    "-C": "features",
+    "--constraint": "features",
+    "-p": "partitions",
+    "--partition": "partitions",
+    "--nice": "nice",
+    "-d": "dependencies",
+    "--dependency": "dependencies",
+    "-b": "begin",
+    "--begin": "begin",
+    "-a": "array",
+    "--array": "array",
+    "-H": "hold",
+    "--hold": "hold",
+    "--exclusive": "exclusive",
+}
+"""Options that say something that accounting has no column for."""
+
+_WITHOUT_VALUE = ("exclusive", "hold")
+_NICE = 100  # what --nice without a number adds
+_JOB = r":\d{1,15}(?:_\d{1,15})?(?:\+\d{1,6})?"
+_DEPENDENCY = re.compile(rf"(?:after|afterok|afterany|afternotok|aftercorr)(?:{_JOB})+")
+_MAY_ASK = re.compile(r"\s(?:-[NCpdbaH]|--(?:nodes|constraint|partition|nice|dependency|begin|array|hold|exclusive))")
+
+
+def read_submit_line(line: str) -> tuple[dict[str, str], list[str]]:
+    """Return what a line asks for, by name, and what of it is not understood.
+
+    Parameters
+    ----------
+    line
+        The command with its options; those in the script itself are not in it.
+
+    Returns
+    -------
+    tuple[dict[str, str], list[str]]
+        ``nodes`` at least so many, ``features`` and ``partitions`` separated by commas, ``nice``, ``exclusive`` and
+        ``hold`` ``"1"``, ``begin`` as written, ``throttle`` of an array, ``dependencies`` as sbatch takes them; and a
+        reason for each option that asks for something else.
+    """
+    if _MAY_ASK.search(line) is None:
+        return {}, []
+    found: dict[str, str] = {}
+    problems: list[str] = []
+    for name, text in _options(line.split()):
+        value = _understood(name, text)
+        if value is None:
+            problems.append(f"{name} that is not understood")
+        elif value:
+            found["throttle" if name == "array" else name] = value
+    return found, problems
+
+
+def ask_text(asks: dict[str, str]) -> str:
+    """Return what a line asks for as one text, empty if nothing."""
+    return "\t".join(f"{name}={value}" for name, value in asks.items())
+
+
+def asks_of(text: str) -> dict[str, str]:
+    """Return what a text of `ask_text` says."""
+    return dict(part.partition("=")[::2] for part in text.split("\t") if part)
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Return the options before the script, with their values."""
+    place = 1  # the command
+    while place < len(words):
+        word = words[place]
+        place += 1
+        if not word.startswith("-") or word == "-" or word.startswith("--wrap"):
+            return  # the script: what follows are its own arguments
+        key, has_value, value = word.partition("=")
+        if not word.startswith("--"):
+            key, value = word[:2], word[2:]
+            has_value = value
+        name = OPTIONS.get(key)
+        if not has_value and name not in _WITHOUT_VALUE and key not in _FLAGS:
+            is_value = place < len(words) and (key not in ("--nice",)) and not words[place].startswith("-")
+            value = words[place] if is_value else ""
+            place += is_value
+        if name is not None:
+            yield name, value.strip("\"'")
+
+
+_FLAGS = frozenset(
+    (
+        *("--parsable", "--requeue", "--no-requeue", "--wait", "-W", "--test-only", "--quiet", "-Q", "--verbose", "-v"),
+        *("--overcommit", "-O", "--oversubscribe", "-s", "--contiguous", "--spread-job", "--reboot", "--pty", "-k"),
+        *("--use-min-nodes", "--get-user-env", "--ignore-pbs", "--kill-on-invalid-dep", "--no-kill", "-h", "-I"),
+    )
+)
+"""Options of sbatch that take no value."""
+
+
+def _understood(name: str, text: str) -> str | None:
+    """Return the value of an option as it is kept, empty if it asks for nothing, ``None`` if it is not understood."""
+    if name in _WITHOUT_VALUE:
+        return "1" if text in ("", "exclusive", "user") else None
+    if name == "nodes":
+        found = re.fullmatch(r"(\d{1,6})(?:-\d{1,6})?(?::\d{1,6})?", text)
+        return found[1] if found else None
+    if name == "features":
+        return text.replace("&", ",") if re.fullmatch(r"[\w.+-]+(?:[&,][\w.+-]+)*", text) else None
+    if name == "partitions":
+        return text if "," in text else ""
+    if name == "nice":
+        try:
+            return str(int_of(text)) if text else str(_NICE)
+        except ValueError:
+            return None
+    if name == "array":
+        _, _, limit = text.partition("%")
+        return limit if not limit or limit.isdigit() else None
+    if name == "dependencies":
+        parts = text.split(",")
+        is_known = all(part == "singleton" or _DEPENDENCY.fullmatch(part) for part in parts)
+        return text if is_known and "?" not in text else None
+    return text  # --begin: the accounting has its date

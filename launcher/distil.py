@@ -1,0 +1,41 @@
+"""``hdrl distil``: an index of few terms that stands for a learned network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hdrl.launcher.completion import files_or
+from hdrl.launcher.errors import CleanErrors
+from hdrl.launcher.tune import log_and_machine
+
+
+@click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("model", type=click.Path(path_type=Path), shell_complete=files_or())
+@click.argument("log", shell_complete=files_or("workloads"))
+@click.option(
+    "-p", "--platform", metavar="FILE", help="The machine; by default as many cores as the log's header says."
+)
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to make.")
+@click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Seed of simulations.")
+@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+def distil(model: Path, log: str, platform: str | None, out: Path, seed: int, n_workers: int | None) -> None:
+    """Make an index of at most 15 terms of MODEL, a network that picks jobs, and say how near it is.
+
+    LOG is a log (SWF), or the folder of a site that was imported: its first 70 % show what the network picks, its last
+    30 % judge the index.
+    """
+    from hdrl.deploy.distil import INDEX, distil
+    from hdrl.experiment.compare.comparison import CompareProgress
+
+    file, machine = log_and_machine(log, platform)
+    progress = CompareProgress(message=lambda text: click.echo(text, err=True))
+    found = distil(model, file, machine, out, seed=seed, n_workers=n_workers, progress=progress)
+    for name, weight in sorted(found.terms.items(), key=lambda one: -abs(one[1])):
+        click.echo(f"{weight:8.3f}  {name}")
+    click.echo(
+        f"It picks the same job in {found.agreement:.1%} of {found.n_choices:,} choices, half of them for each fit."
+    )
+    click.echo(found.verdict)
+    click.echo(f"index in {out / INDEX}")

@@ -1,0 +1,48 @@
+"""docs/bench-entries.md: each section is typed, where its library is installed."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("scipy", reason="needs scipy (the extra report)")
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "bench-entries.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NEEDS = {"Stable-Baselines3": "sb3_contrib", "CleanRL": "torch", "RLlib": "ray.rllib", "A priority in Python": "scipy"}
+
+
+def test_every_section_is_typed_or_has_nothing_to_type() -> None:
+    assert {name for name, text in SECTIONS.items() if BLOCK.search(text)} == set(NEEDS)
+
+
+@pytest.mark.parametrize("section", NEEDS)
+def test_what_a_section_says_is_what_happens(section: str, tmp_path: Path) -> None:
+    try:
+        importlib.import_module(NEEDS[section])
+    except ImportError as error:
+        pytest.skip(f"needs {NEEDS[section]} ({error})")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    environment = os.environ | {"PATH": path, "COLUMNS": "80", "SB3_LOGDIR": str(tmp_path / "logs")}
+    for kind, text in BLOCK.findall(SECTIONS[section]):
+        if kind == "python":
+            (tmp_path / "train.py").write_text(text, encoding="utf-8")
+            continue
+        parts = re.split(r"^\$ (.*)\n", text, flags=re.MULTILINE)
+        for command, expected in zip(parts[1::2], parts[2::2], strict=True):
+            done = subprocess.run(
+                command, shell=True, cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=300
+            )
+            found = done.stderr + done.stdout
+            assert done.returncode == 0, f"$ {command}\n{found}"
+            assert doctest.OutputChecker().check_output(expected, found, doctest.ELLIPSIS), f"$ {command}\n{found}"

@@ -1,0 +1,363 @@
+"""The simulator of sites: each rule in a world that is solved by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hdrl.base.errors import OptionsError, SimulationError, WorkloadError
+from hdrl.batch import read_platform
+from hdrl.settings.batch.policies import simulate
+from hdrl.settings.batch.simulation.trace import JobState
+from hdrl.settings.batch.site_rules.conf import Nodes, Partition
+from hdrl.settings.batch.site_rules.model import (
+    ACCOUNT_DTYPE,
+    OUTAGE_DTYPE,
+    QOS_DTYPE,
+    RESERVATION_DTYPE,
+    UNLIMITED,
+    DependencyKind,
+    PreemptMode,
+    PriorityWeights,
+    SchedulerParameters,
+)
+from tests.settings.batch.site_rules.recorded import RECORDED, recorded_run
+from tests.settings.batch.site_rules.worlds import machine, nodes_of, play, rules_with, starts, workload
+
+BLOCKED = (
+    {"at": 0, "run": 100},
+    {"at": 10, "cores": 2, "run": 50},
+    {"at": 11, "run": 60},
+    {"at": 12, "run": 200},
+)
+"""On two cores: one is free, the second job needs both, and of the last two only the first delays nothing."""
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("fcfs", [0, 100, 150, 150]),
+        ("fcfs+easy", [0, 100, 11, 150]),
+        ("fcfs+conservative", [0, 100, 11, 150]),
+        # The cycle at 30 s counts in minutes: the second job is planned for 120 s.
+        ("slurm", [0, 100, 30, 150]),
+    ],
+)
+def test_jobs_overtake_only_where_they_delay_nothing(policy: str, expected: list[float]):
+    assert starts(machine(), workload(*BLOCKED), policy) == expected
+
+
+def test_cycles_follow_at_the_interval_while_jobs_wait():
+    jobs = workload({"run": 1000}, {"at": 10, "cores": 2}, {"at": 95, "run": 60}, {"at": 96, "run": 10})
+    # Cycles at 0, 30, 60, ... as the second job waits; the third one starts at 120 s, the fourth finds no core then.
+    assert starts(machine(), jobs, "slurm")[2:] == [120, 180]
+
+
+def test_easy_protects_the_first_job_and_conservative_backfilling_all():
+    jobs = workload(
+        {"cores": 2, "run": 100},
+        {"at": 1, "cores": 3, "run": 100},
+        {"at": 2, "cores": 4, "run": 100},
+        {"at": 3, "cores": 1, "run": 300},
+    )
+    four = machine(Nodes("n[1-4]", 4, 1))
+    assert starts(four, jobs, "fcfs+easy") == [0, 100, 303, 3]
+    assert starts(four, jobs, "fcfs+conservative") == [0, 100, 200, 300]
+
+
+def test_the_main_scheduler_looks_so_deep_only():
+    site = machine(Nodes("n1", 1, 2), scheduler=SchedulerParameters(default_queue_depth=1, bf_interval_s=1e6))
+    jobs = workload({"run": 10, "cores": 2}, {"at": 1, "run": 5}, {"at": 1, "run": 5})
+    # At 10 s the first of the two alone is tried, at the next minute all are.
+    assert starts(site, jobs, "slurm") == [0, 10, 15]
+
+
+def test_a_blocked_partition_keeps_its_nodes_from_others():
+    partitions = {"main": Partition(nodes="n[1-2]", is_default=True, priority=9), "wide": Partition(nodes="n[2-3]")}
+    site = machine(
+        Nodes("n[1-3]", 3, 1), partitions=partitions, weights=PriorityWeights(partition=100), kill_wait_s=0.0
+    )
+    jobs = workload(
+        {"run": 600, "partitions": 1},
+        {"at": 1, "cores": 2, "run": 60, "partitions": 1},
+        {"at": 2, "run": 900, "partitions": 2},
+        {"at": 3, "run": 900, "partitions": 2},
+    )
+    # n2 is the blocked job's; n3 goes to the third job, and the fourth waits for it.
+    assert starts(site, jobs, "slurm") == [0, 600, 2, 660]
+
+
+def test_jobs_that_are_shut_out_stop_no_partition():
+    partitions = {"main": Partition(nodes="n[1-2]", is_default=True, priority=9), "wide": Partition(nodes="n[2-3]")}
+    site = machine(Nodes("n[1-3]", 3, 1), partitions=partitions, weights=PriorityWeights(partition=100))
+    jobs = workload(
+        {"run": 6000, "partitions": 1},
+        {"at": 1, "cores": 2, "run": 60, "partitions": 1},
+        {"at": 2, "cores": 2, "run": 60, "partitions": 2},
+        {"at": 3, "run": 60, "partitions": 2},
+    )
+    # The third job needs n2, which the second one keeps: it is no reason to keep the fourth one from n3.
+    assert starts(site, jobs, "slurm")[3] == 3
+
+
+def test_higher_tiers_are_served_first():
+    partitions = {"low": Partition(is_default=True), "high": Partition(tier=5)}
+    site = machine(Nodes("n1", 1, 1), partitions=partitions)
+    jobs = workload({"run": 100}, {"at": 1, "partitions": 1}, {"at": 2, "partitions": 2})
+    assert starts(site, jobs, "slurm") == [0, 160, 100]
+
+
+def test_jobs_of_several_partitions_take_the_first_that_fits():
+    partitions = {"a": Partition(nodes="n1", is_default=True), "b": Partition(nodes="n2")}
+    jobs = workload({"partitions": 3}, {"partitions": 3}, {"at": 1, "partitions": 1})
+    assert nodes_of(machine(partitions=partitions), jobs, "fcfs")[:2] == [{0: 1}, {1: 1}]
+    assert starts(machine(partitions=partitions), jobs, "fcfs") == [0, 0, 60]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    [
+        # One node is enough: the one with the fewest free cores.
+        ([{"cores": 5}, {"cores": 2}, {"cores": 3}], [{0: 5}, {0: 2}, {1: 3}]),
+        # No node is enough: from the lowest one on, each filled before the next.
+        ([{"cores": 2}, {"cores": 12}], [{0: 2}, {0: 6, 1: 6}]),
+        # The smallest set of adjacent nodes that suffices.
+        (
+            [{"cores": 8}, {"cores": 8}, {"cores": 8, "run": 300}, {"at": 70, "cores": 8}],
+            [{0: 8}, {1: 8}, {2: 8}, {3: 8}],
+        ),
+        # Two nodes at least.
+        ([{"cores": 3, "nodes": 2}], [{0: 2, 1: 1}]),
+        # Whole nodes.
+        ([{"cores": 1}, {"cores": 3, "is_exclusive": 1}], [{0: 1}, {1: 8}]),
+    ],
+)
+def test_nodes_are_chosen_as_by_cons_tres(jobs: list[dict[str, float]], expected: list[dict[int, int]]):
+    assert nodes_of(machine(Nodes("n[1-4]", 4, 8)), workload(*jobs), "fcfs") == expected
+
+
+def test_light_nodes_and_features_come_first():
+    site = machine(Nodes("a", 1, 2, weight=9, features=("big",)), Nodes("b", 1, 2, weight=1))
+    jobs = workload({"cores": 1}, {"cores": 1, "features": 1}, {"cores": 2})
+    assert nodes_of(site, jobs, "fcfs")[:2] == [{1: 1}, {0: 1}]
+
+
+def test_jobs_start_once_what_they_wait_for_has_happened():
+    kinds = (DependencyKind.AFTER, DependencyKind.AFTER_OK, DependencyKind.AFTER_ANY, DependencyKind.AFTER_NOT_OK)
+    after = tuple((job, 0, int(kind), 60.0 * (job == 1)) for job, kind in enumerate(kinds, start=1))
+    jobs = workload(
+        {"run": 100, "limit": 50},
+        *({"at": 1, "run": 10} for _ in range(4)),
+        {"at": 1, "run": 10, "begin_s": 500.0},
+        {"at": 1, "run": 10, "held_until_s": 600.0},
+        after=after,
+    )
+    trace = play(machine(Nodes("n1", 1, 8)), jobs, "fcfs").trace
+    # The first job reaches its limit at 50 s, so that afterok is never fulfilled.
+    assert trace.records["start_s"].tolist() == [0, 60, -1, 50, 50, 500, 600]
+    assert trace.records["state"][0] == JobState.COMPLETED_WALLTIME_REACHED
+    assert trace.records["state"][2] == JobState.REJECTED
+
+
+def test_arrays_run_so_many_tasks_at_a_time():
+    jobs = workload(*({"array": 0, "array_limit": 2} for _ in range(5)), {"at": 1})
+    assert starts(machine(Nodes("n1", 1, 8)), jobs, "fcfs") == [0, 0, 60, 60, 120, 1]
+
+
+def test_users_cancel_jobs_that_wait_and_jobs_that_run():
+    jobs = workload(
+        {"run": 100, "cancelled_s": 40.0}, {"at": 1, "cores": 2, "cancelled_s": 20.0}, {"at": 2, "cores": 2}
+    )
+    trace = play(machine(), jobs, "fcfs").trace
+    assert trace.records["start_s"].tolist() == [0, -1, 40]
+    assert trace.records["run_s"].tolist() == [40, -1, 60]
+    assert [JobState(one).name for one in trace.records["state"][:2]] == ["COMPLETED_KILLED", "REJECTED"]
+
+
+def test_limits_have_a_grace():
+    jobs = workload({"run": 500, "limit": 60}, {"run": 100, "limit": 60})
+    site = machine(over_time_limit_s=30.0, kill_wait_s=20.0)
+    trace = play(site, jobs, "fcfs").trace
+    assert trace.records["run_s"].tolist() == [110, 100]
+    assert {JobState(one).name for one in trace.records["state"]} == {"COMPLETED_WALLTIME_REACHED"}
+    assert play(rules_with(site, over_time_limit_s=40.0), jobs, "fcfs").trace.records["state"][1] == 3
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs+easy", "fcfs+conservative", "slurm"])
+def test_jobs_that_would_reach_into_a_reservation_wait(policy: str):
+    reservation = np.array([(1000.0, 2000.0)], RESERVATION_DTYPE)
+    site = machine(reservations=reservation, reservation_nodes=np.array([[True, True]]))
+    jobs = workload({"at": 700, "run": 300, "limit": 300}, {"at": 700, "run": 10, "limit": 360}, {"at": 800, "run": 60})
+    assert starts(site, jobs, policy) == [700, 2000, 800]
+
+
+def qos(**limits: int) -> np.ndarray:
+    rows = np.zeros(1, QOS_DTYPE)
+    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs", "user_submitted"):
+        rows[name] = UNLIMITED
+    rows["max_time_s"] = np.inf
+    for name, value in limits.items():
+        rows[name] = value
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({}, [0, 0, 0, 0]),
+        ({"group_jobs": 3}, [0, 0, 0, 60]),
+        ({"group_cores": 2}, [0, 0, 60, 60]),
+        ({"user_jobs": 1}, [0, 60, 0, 60]),
+        ({"user_cores": 1}, [0, 60, 0, 60]),
+        ({"user_submitted": 1}, [0, -1, 0, -1]),
+    ],
+)
+def test_limits_of_a_qos_count(limits: dict[str, int], expected: list[float]):
+    site = machine(Nodes("n1", 1, 8), qos=qos(**limits), qos_names=("normal",))
+    jobs = workload(*({"qos": 0, "user": user} for user in (1, 1, 2, 2)))
+    assert starts(site, jobs, "slurm") == expected
+
+
+def accounts(*rows: tuple[int, int], **limits: int) -> np.ndarray:
+    found = np.zeros(len(rows), ACCOUNT_DTYPE)
+    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs"):
+        found[name] = UNLIMITED
+    for account, (parent, shares) in enumerate(rows):
+        found["parent"][account], found["shares"][account] = parent, shares
+    for name, value in limits.items():
+        found[name][0] = value
+    return found
+
+
+def test_limits_of_an_account_hold_for_those_below_it():
+    site = machine(Nodes("n1", 1, 8), accounts=accounts((-1, 1), (0, 1), group_cores=2), account_names=("all", "part"))
+    jobs = workload({"account": 1, "user": 1}, {"account": 0, "user": 2}, {"account": 1, "user": 3}, {"user": 4})
+    assert starts(site, jobs, "slurm") == [0, 0, 60, 0]
+
+
+def test_the_multifactor_priority_adds_its_factors():
+    partitions = {"main": Partition(is_default=True, priority=5), "best": Partition(priority=10)}
+    weights = PriorityWeights(age=1000, max_age_s=1000.0, job_size=1000, partition=100, calc_period_s=60.0)
+    site = machine(Nodes("n[1-2]", 2, 4), partitions=partitions, weights=weights)
+    jobs = workload(
+        {"cores": 8, "run": 600},
+        {"at": 400, "cores": 8, "nice": 7},
+        {"at": 401, "cores": 8, "partitions": 2},
+        {"at": 402, "cores": 8, "site_factor": 9},
+        {"at": 1, "cores": 1, "run": 10},
+    )
+    state = play(site, jobs, "multifactor")._state
+    assert state is not None
+    assert state.jobs["start_s"].tolist() == [0, 720, 600, 660, 780]
+    # When each started: age, size (a share of the nodes and of the cores), partition, site factor and nice
+    expected = [320 + 750 + 50 - 7, 199 + 750 + 100, 258 + 750 + 50 + 9, 779 + 312 + 50]
+    assert state.entries["priority"][1:].tolist() == expected
+
+
+FAIR = (
+    {"run": 100, "account": 0, "user": 1},
+    {"run": 300, "account": 0, "user": 2},
+    {"run": 500, "account": 1, "user": 3},
+)
+"""On one core, one after the other until 900 s: account A (40 shares) uses 400 core seconds, B (60) uses 500."""
+
+
+@pytest.mark.parametrize(
+    ("is_fair_tree", "expected"),
+    [
+        # A has a level share of 0.4 / (400/900) = 0.9, B of 0.6 / (500/900) = 1.08; of A's users one has 2, one 0.67.
+        (True, [2 / 3, 1 / 3, 1.0]),
+        # Effective usage: of B 5/9; of A's users 1/9 + (4/9 - 1/9)/2 = 5/18 and 3/9 + (4/9 - 3/9)/2 = 7/18.
+        (False, [2 ** (-(5 / 18) / 0.2), 2 ** (-(7 / 18) / 0.2), 2 ** (-(5 / 9) / 0.6)]),
+    ],
+)
+def test_users_who_have_used_less_than_their_share_come_first(*, is_fair_tree: bool, expected: list[float]):
+    weights = PriorityWeights(fairshare=1000, is_fair_tree=is_fair_tree, half_life_s=0.0, calc_period_s=300.0)
+    site = machine(Nodes("n1", 1, 1), accounts=accounts((-1, 40), (-1, 60)), account_names=("A", "B"), weights=weights)
+    later = [
+        {"at": 850, "run": 1, "account": one["account"], "user": one["user"]} for one in (FAIR[1], FAIR[0], FAIR[2])
+    ]
+    simulator = play(site, workload(*FAIR, *later), "multifactor")
+    assert simulator.trace.records["start_s"].tolist() == [0, 100, 400, 902, 901, 900]
+    assert simulator._state is not None
+    assert simulator._state.account_users["factor"] == pytest.approx(expected)
+
+
+def test_usage_halves_in_half_a_life():
+    weights = PriorityWeights(fairshare=1000, half_life_s=300.0, calc_period_s=300.0)
+    site = machine(Nodes("n1", 1, 1), accounts=accounts((-1, 1)), account_names=("A",), weights=weights)
+    jobs = workload({"run": 300, "account": 0, "user": 1}, {"at": 899, "account": 0, "user": 1}, {"at": 901})
+    state = play(site, jobs, "multifactor")._state
+    assert state is not None
+    # 300 core seconds at 300 s, a quarter of them at 900 s; of the second job one second before that, the rest after it
+    assert state.accounts["usage"].tolist() == [75 + 1 + 59]
+
+
+def test_what_is_not_simulated_is_refused_by_name():
+    partitions = machine().site.partitions.copy()
+    partitions["preempt_mode"] = PreemptMode.REQUEUE
+    for change in ({"qos": qos(preempts=1)}, {"partitions": partitions}):
+        with pytest.raises(SimulationError, match="preemption"):
+            starts(rules_with(machine(), **change), workload({}), "slurm")
+    with pytest.raises(SimulationError, match="failures"):
+        starts(machine(outages=np.array([(0, 1.0, 2.0, 0)], OUTAGE_DTYPE)), workload({}), "slurm")
+    with pytest.raises(SimulationError, match="heterogeneous"):
+        starts(machine(), workload({"het_group": 1}), "slurm")
+    with pytest.raises(WorkloadError, match="job '0' needs 3 cores; partition 'all' has 2"):
+        starts(machine(), workload({"cores": 3}), "slurm")
+
+
+@pytest.mark.parametrize("policy", ["fcfs+easy@geo", "es-generalist", "shortest-random"])
+def test_policies_that_it_does_not_know_are_refused(policy: str):
+    with pytest.raises(SimulationError, match="expected for instance 'sjf\\+easy'"):
+        simulate(machine(), workload({}), policy, energy=False)
+
+
+def test_drained_nodes_start_nothing():
+    site = machine(Nodes("n1", 1, 1), outages=np.array([(0, 10.0, 200.0, 1)], OUTAGE_DTYPE))
+    assert starts(site, workload({"run": 100}, {"at": 1}), "slurm") == [0, 200]
+
+
+def test_a_machine_without_rules_is_one_partition_with_slurms_defaults():
+    plain, jobs = replace(machine(), site=None), replace(workload(*BLOCKED), site=None)
+    trace = simulate(plain, jobs, "slurm", energy=False)
+    assert trace.records["start_s"].tolist() == [0, 100, 30, 150]
+    assert trace.info["simulator"] == "site"
+    with pytest.raises(OptionsError, match="exact"):
+        simulate(plain, jobs, "slurm", simulator="exact")
+
+
+RECORDED_RUNS = [("plain-101", 0.6, 0.04), ("partitions-201", 0.6, 0.04), ("mixed-301", 1.5, 0.05)]
+"""Recorded runs of a real Slurm: how many percent of the pairs may start in another order, and how far mean waits may
+differ. Where nobody knows when backfill cycles fell, that is as near as two equal runs of Slurm come."""
+
+
+@pytest.mark.skipif(not RECORDED.exists(), reason="there are no recorded runs")
+@pytest.mark.parametrize(("name", "most_pairs", "most_wait"), RECORDED_RUNS)
+def test_slurm_starts_jobs_as_a_real_slurm_did(name: str, most_pairs: float, most_wait: float):
+    run = recorded_run(name)
+    differs, waits = {}, {}
+    for policy in ("slurm", "fcfs+easy", "fcfs+conservative"):
+        start_s = simulate(run.platform, run.workload, policy, energy=False).records["start_s"]
+        both = (start_s >= 0) & np.isfinite(run.start_s)
+        order = np.sign(np.subtract.outer(start_s[both], start_s[both]))
+        true_order = np.sign(np.subtract.outer(run.start_s[both], run.start_s[both]))
+        pairs = np.triu_indices(np.count_nonzero(both), 1)
+        differs[policy] = 100 * float(np.mean((order * true_order)[pairs] < 0))
+        waits[policy] = float(
+            np.mean(start_s[both] - run.start_s[both]) / np.mean((run.start_s - run.workload.jobs["submit_s"])[both])
+        )
+    assert differs["slurm"] <= most_pairs
+    assert abs(waits["slurm"]) <= most_wait
+    assert differs["slurm"] < min(differs["fcfs+easy"], differs["fcfs+conservative"])
+
+
+def test_the_processors_of_a_machine_of_one_node_are_its_nodes():
+    jobs = replace(
+        workload({"run": 600}, {"at": 1, "cores": 4, "run": 60}, {"at": 2, "cores": 2, "run": 60}), site=None
+    )
+    platform = read_platform("homogeneous:4")
+    # The third job leaves the one core that the first one has; on one node it would wait for the second one, too.
+    assert simulate(platform, jobs, "slurm", energy=False).records["start_s"].tolist() == [0, 600, 30]

@@ -1,0 +1,79 @@
+"""A GPU operator's own table: columns by ``load.columns``, and what is wrong with a mapping in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hdrl.base.errors import HdrlError, OptionsError, ReadError
+from hdrl.launcher.main import cli
+from hdrl.settings.gpu.loads.readers import read_trace
+
+TABLE = """queued_at,began,finished,alloc_gpu,account,gpus,limit
+2026-03-01 00:00:00,2026-03-01 00:00:10,2026-03-01 00:10:10,8,ann,node1,3600
+2026-03-01T00:01:00Z,2026-03-01 00:01:00,2026-03-01 00:01:30,0.5,bob,node2,60
+2026-03-01 00:02:00,,,4,ann,node3,60
+"""
+COLUMNS = {
+    **{"submit_time": "queued_at", "start_time": "began", "end_time": "finished"},
+    **{"gpus": "alloc_gpu", "user": "account", "time_limit": "limit"},
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "jobs.csv"
+    path.write_text(TABLE)
+    return path
+
+
+def test_a_table_of_ones_own_becomes_jobs(table: Path) -> None:
+    load = read_trace(table, columns=COLUMNS)
+    assert load.origin["format"] == "table"
+    assert load.jobs["arrival_s"].tolist() == [0.0, 60.0]
+    assert load.jobs["work"].tolist() == [600.0, 30.0]
+    assert load.jobs["n_gpus"].tolist() == [8, 1]
+    assert load.jobs["gpu_milli"].tolist() == [1000, 500]
+    assert load.jobs["wait_s"].tolist() == [10.0, 0.0]
+    assert load.jobs["requested_s"].tolist() == [3600.0, 60.0]
+    assert load.users == ("ann", "bob")
+    assert load.n_dropped == {"jobs without a duration": 1}
+
+
+def test_seconds_and_semicolons_do_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("t;n;d\n1767225600;2;30\n1767225610;1;5\n")
+    load = read_trace(path, columns={"submit_time": "t", "gpus": "n", "duration": "d"})
+    assert (load.jobs["arrival_s"].tolist(), load.jobs["work"].tolist()) == ([0.0, 10.0], [30.0, 5.0])
+    assert load.faults == ()
+
+
+def test_columns_of_another_format_are_mapped_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("arrival,runtime,gpus,priority\n0,30,2,1\n")
+    assert read_trace(path, columns={"arrival_time": "arrival"}).origin["format"] == "drl-gpu"
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "says"),
+    [
+        ({"gpus": "aloc_gpu"}, ReadError, "has no column 'aloc_gpu' of load.columns; did you mean 'alloc_gpu'?"),
+        ({"gpus": "alloc_gpu", "user": "alloc_gpu"}, OptionsError, "load.columns gives one column two names"),
+        ({"gpus": "alloc_gpu"}, ReadError, "is like 'table', but has no column 'submit_time'"),
+    ],
+)
+def test_a_wrong_mapping_is_one_line(table: Path, columns: dict[str, str], kind: type[HdrlError], says: str) -> None:
+    with pytest.raises(kind) as caught:
+        read_trace(table, columns=columns)
+    assert says in str(caught.value)
+
+
+def test_a_comparison_takes_the_mapping(table: Path) -> None:
+    words = ["compare", "fifo", "sjf", "--setting", "gpu", "-p", "sia", "-w", str(table), "--baseline", "fifo"]
+    done = CliRunner().invoke(
+        cli, [*words, "--set", f"load.columns={json.dumps(COLUMNS)}", "--out", str(table.parent / "o")]
+    )
+    assert done.exit_code == 0, done.output

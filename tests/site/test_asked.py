@@ -1,0 +1,229 @@
+"""What jobs asked for in the lines that submitted them, and what an import makes of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hdrl.base.errors import ReadError
+from hdrl.batch import read_platform, read_swf, read_workload
+from hdrl.settings.batch.site_rules.conf import SiteConf, read_accounts, read_conf
+from hdrl.settings.batch.site_rules.model import DependencyKind
+from hdrl.site import ImportChoices, WhatIf, import_site, what_if
+from hdrl.site.downtimes import with_downtimes
+from hdrl.site.machine import n_cores, scaled
+from hdrl.site.submitline import ask_text, asks_of, read_submit_line
+from hdrl.site.values import Clock
+from hdrl.site.whatifpage import answer_text
+
+CONF = """\
+ClusterName=asked
+SelectTypeParameters=CR_Core
+SchedulerParameters=bf_interval=30,nohold_on_prolog_fail
+PriorityType=priority/multifactor
+PriorityWeightAge=1000
+NodeName=a[1-4] CPUs=4 Feature=ib,new
+NodeName=b[1-2] CPUs=8 Feature=ib
+PartitionName=main Nodes=a[1-4] Default=YES MaxTime=60
+PartitionName=big Nodes=b[1-2] PriorityTier=2
+"""
+HEADER = (
+    "JobID|JobIDRaw|User|Account|JobName|Partition|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|State|SubmitLine\n"
+)
+
+
+def row(job: str, submit: int, eligible: int, start: int, end: int, line: str, **changes: object) -> str:
+    values = {"raw": job.partition("_")[0], "cores": 4, "partition": "main", "account": "bio", "name": "run"} | changes
+    dates = [f"2026-01-01T00:{second // 60:02d}:{second % 60:02d}" for second in (submit, eligible, start, end)]
+    return (
+        f"{job}|{values['raw']}|ann|{values['account']}|{values['name']}|{values['partition']}|{'|'.join(dates)}|5|"
+        f"{values['cores']}|COMPLETED|{line}\n"
+    )
+
+
+ROWS = (
+    row("1", 0, 0, 0, 60, "sbatch -n 4 j.sh")
+    + row("2", 5, 60, 60, 120, "sbatch --dependency=afterok:1 -C ib&new --nice=50 -n 4 j.sh -N 3")
+    + row("3", 6, 200, 200, 260, "sbatch --begin=now+194 --exclusive -N 1 j.sh")
+    + row("4", 7, 7, 7, 60, "sbatch -p main,big -n 4 --wrap true", partition="big")
+    + row("5_1", 8, 8, 8, 60, "sbatch -a 1-2%1 -n 4 j.sh", raw="5")
+    + row("5_2", 8, 60, 60, 99, "sbatch -a 1-2%1 -n 4 j.sh", raw="6")
+    + row("7", 9, 9, 9, 60, "sbatch -C [rack1|rack2] -d singleton -n 4 j.sh", name="other")
+    + row("8", 300, 300, 300, 360, "sbatch -d singleton,after:99 -n 4 j.sh", name="other")
+)
+
+
+def imported(folder: Path, *, by_dependencies: bool = False, **changes: object) -> Path:
+    (folder / "sacct.txt").write_text(HEADER + ROWS)
+    (folder / "slurm.conf").write_text(CONF)
+    choices = ImportChoices(confs=(folder / "slurm.conf",), by_dependencies=by_dependencies, **changes)  # type: ignore[arg-type]
+    import_site([folder / "sacct.txt"], folder / "site", choices)
+    return folder / "site"
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ("sbatch j.sh", {}),
+        ("sbatch -N2-4 -C gpu j.sh", {"nodes": "2", "features": "gpu"}),
+        ("sbatch --nodes=2 --constraint='gpu&ib' --wrap 'sleep -N 9'", {"nodes": "2", "features": "gpu,ib"}),
+        ("sbatch -n 4 j.sh -N 7 --exclusive", {}),
+        ("sbatch --parsable -o /dev/null -N 1 --exclusive -t 2 j.sh", {"nodes": "1", "exclusive": "1"}),
+        ("srun --nice -n 1 hostname", {"nice": "100"}),
+        ("sbatch --nice=-20 -p a j.sh", {"nice": "-20"}),
+        ("sbatch -p a,b j.sh", {"partitions": "a,b"}),
+        ("sbatch -d afterok:1:2_3+4,singleton j.sh", {"dependencies": "afterok:1:2_3+4,singleton"}),
+        ("sbatch --array=0-9%3 -H j.sh", {"throttle": "3", "hold": "1"}),
+        ("sbatch --begin 16:00 j.sh", {"begin": "16:00"}),
+        ("", {}),
+    ],
+)
+def test_submit_lines(line: str, asks: dict[str, str]):
+    assert read_submit_line(line) == (asks, [])
+    assert asks_of(ask_text(asks)) == asks
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("sbatch -C [rack1|rack2] j.sh", "features that is not understood"),
+        ("sbatch --nice=much j.sh", "nice that is not understood"),
+        ("sbatch -d afterok:1?afterok:2 j.sh", "dependencies that is not understood"),
+        ("sbatch --exclusive=mcs j.sh", "exclusive that is not understood"),
+        ("sbatch -N many j.sh", "nodes that is not understood"),
+    ],
+)
+def test_what_is_not_understood_is_told(line: str, problem: str):
+    assert read_submit_line(line) == ({}, [problem])
+
+
+def test_an_import_writes_rules_and_columns(tmp_path: Path):
+    site = imported(tmp_path)
+    assert json.loads((site / "platform.json").read_text())["site_rules"] == "site.json"
+    platform = read_platform(site / "platform.json")
+    assert platform.site is not None
+    assert platform.site.partition_names == ("main", "big")
+    workload = read_workload(site / "jobs.swf", platform, bandwidth="none")
+    assert workload.site is not None
+    ids = {name: place for place, name in enumerate(workload.job_ids)}
+    jobs = workload.site.jobs
+    assert jobs["features"][ids["2"]] == 3
+    assert jobs["nice"][ids["2"]] == 50
+    assert (jobs["nodes"][ids["3"]], jobs["is_exclusive"][ids["3"]]) == (1, 1)
+    assert jobs["partitions"][ids["4"]] == 3
+    assert jobs["partitions"][ids["1"]] == 1
+    # Dates at which jobs could start stand for dependencies, begin dates and throttles.
+    assert len(workload.site.dependencies) == 0
+    assert np.all(jobs["array"] == -1)
+    assert workload.jobs["submit_s"][ids["2"]] == 60
+    assert workload.site.origin_s == 1767225600
+    notes = " ".join(json.loads((site / "import.json").read_text())["notes"])
+    assert "1 features that is not understood, left out" in notes
+    assert "no simulation follows: nohold_on_prolog_fail" in notes
+
+
+def test_an_import_by_dependencies(tmp_path: Path):
+    site = imported(tmp_path, by_dependencies=True)
+    workload = read_workload(site / "jobs.swf", read_platform(site / "platform.json"), bandwidth="none")
+    assert workload.site is not None
+    ids = {name: place for place, name in enumerate(workload.job_ids)}
+    jobs = workload.site.jobs
+    assert workload.jobs["submit_s"][ids["2"]] == 5
+    assert workload.site.dependencies.tolist() == [
+        (ids["2"], ids["1"], DependencyKind.AFTER_OK, 0),
+        (ids["8"], ids["7"], DependencyKind.SINGLETON, 0),
+    ]
+    assert jobs["begin_s"][ids["3"]] == 200
+    assert jobs["array"][[ids["5"], ids["6"]]].tolist() == [5, 5]
+    assert jobs["array_limit"][[ids["5"], ids["6"]]].tolist() == [1, 1]
+    notes = " ".join(json.loads((site / "import.json").read_text())["notes"])
+    assert "1 dependencies on jobs that the accounting does not have" in notes
+    assert "1 dependencies of the kind singleton without an earlier job" in notes
+
+
+def test_only_the_jobs_that_are_replayed_have_columns(tmp_path: Path):
+    site = imported(tmp_path, by_dependencies=True, n_replayed=3)
+    log = read_swf(site / "jobs.swf")
+    assert log.columns is not None
+    some = log.columns.of_jobs({"2", "8"})
+    assert [cells["job"] for _, cells in some.rows] == ["2", "8"]
+    assert all(not cells["dependencies"] for _, cells in some.rows)
+
+
+def test_downtimes_from_a_table_and_from_slurm(tmp_path: Path):
+    conf = SiteConf()
+    (tmp_path / "down.csv").write_text("start,end,nodes,kind\n2026-01-01T00:00:00,2026-01-02T00:00:00,a[1-2],drain\n")
+    (tmp_path / "res.txt").write_text(
+        "ReservationName=m StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00 Duration=01:00:00\n"
+        "   Nodes=b1 NodeCnt=1 CoreCnt=8 Features=(null) PartitionName=main Flags=MAINT,SPEC_NODES\n\n"
+        "ReservationName=class StartTime=2026-01-01T01:00:00 EndTime=2026-01-01T02:00:00\n   Nodes=b2 Flags=DAILY\n"
+    )
+    clock = Clock(None)
+    table = with_downtimes(conf, tmp_path / "down.csv", clock)
+    assert [(one.nodes, one.kind, one.span_s[1] - one.span_s[0]) for one in table.downtimes] == [
+        ("a[1-2]", "drain", 86400)
+    ]
+    slurm = with_downtimes(conf, tmp_path / "res.txt", clock)
+    assert [(one.nodes, one.kind, one.span_s[1] - one.span_s[0]) for one in slurm.downtimes] == [
+        ("b1", "reservation", 3600)
+    ]
+    assert "1 reservations are for users" in slurm.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("begin,end\n", r"csv:1: has the column 'begin'"),
+        ("start\n", r"csv:1: has no columns start and end"),
+        ("start,end\n2026-01-01T00:00:00,soon\n", r"csv:2: has 'soon' for a date"),
+        ("start,end\n2026-01-02T00:00:00,2026-01-01T00:00:00\n", r"csv:2: ends at 2026-01-01"),
+        ("start,end,kind\n2026-01-01T00:00:00,2026-01-02T00:00:00,rest\n", r"csv:2: has the kind 'rest'"),
+        ("start,end,nodes\n2026-01-01T00:00:00,2026-01-02T00:00:00,a[1\n", r"csv:2: nodes has a bracket"),
+    ],
+)
+def test_downtimes_that_make_no_sense(tmp_path: Path, text: str, message: str):
+    (tmp_path / "down.csv").write_text(text)
+    with pytest.raises(ReadError, match=message):
+        with_downtimes(SiteConf(), tmp_path / "down.csv", Clock(None))
+
+
+def test_accounts_of_sacctmgr(tmp_path: Path):
+    (tmp_path / "assoc.txt").write_text(
+        "Account|ParentName|User|Share|GrpTRES\nroot|||1|\nphysics|root||3|cpu=16\nphysics||ann|1|\n"
+    )
+    assert read_accounts(tmp_path / "assoc.txt") == {
+        "root": {"Share": "1"},
+        "physics": {"ParentName": "root", "Share": "3", "GrpTRES": "cpu=16"},
+    }
+    site = imported(tmp_path, accounts=tmp_path / "assoc.txt")
+    rules = read_platform(site / "platform.json").site
+    assert rules is not None
+    assert rules.account_names == ("root", "physics")
+
+
+def test_a_machine_grows_and_shrinks_with_its_partitions(tmp_path: Path):
+    conf = read_conf(imported(tmp_path) / "site.json")
+    larger, smaller = scaled(conf, 1.5), scaled(conf, 0.5)
+    assert (n_cores(larger), n_cores(smaller)) == (6 * 4 + 3 * 8, 2 * 4 + 8)
+    assert (len(larger.nodes_of("main")), len(larger.nodes_of("big"))) == (6, 3)
+    assert smaller.nodes_of("main") == {"a1", "a2"}
+    assert scaled(conf, 1.0).nodes_of("big") == conf.nodes_of("big")
+
+
+def test_waits_by_partition(tmp_path: Path):
+    site = imported(tmp_path, n_replayed=0)
+    question = WhatIf(("+50%",), ("slurm", "fcfs+easy"), window=6, n_windows=1, warm_up=0)
+    answer = what_if(site, question, n_workers=1)
+    numbers = answer["rows"][0]["numbers"]
+    # Only the job that asks for both may run in big.
+    assert numbers["partition big"][0] == 0
+    assert {"partition main", "partition big"} <= numbers.keys()
+    assert answer["question"]["site_rules"]
+    assert "Mean waits by partition" in answer_text(answer)
+    free = what_if(site, replace(question, site_rules=False, policies=("fcfs+easy",)), n_workers=1)
+    assert "Partitions are not enforced: any job may start on any node." in free["notes"]
+    assert "partition main" not in free["rows"][0]["numbers"]
