@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.batch import Platform, SwfLog, simulate, workload_from_swf
-from hdrl.settings.batch.site_rules.columns import SiteColumns
 from hdrl.metrics.orders import Distance, distance_between
+from hdrl.settings.batch.site_rules.columns import SiteColumns
 from hdrl.site.machine import peak_cores
 
 FloatArray = NDArray[np.float64]
