@@ -46,6 +46,8 @@ HOMES = {
         "gpu-gavel-jct",
         "gpu-gavel-makespan",
     ),
+    "hdrl.experiments.gpu_history": ("gpu-history",),
+    "hdrl.experiments.gpu_index": ("gpu-index",),
     "hdrl.experiments.gpu_learned": ("gpu-seed-agents",),
     "hdrl.experiments.pipelines": ("adas-worlds",),
     "hdrl.experiments.pipelines_index": ("pipelines-index",),

@@ -9,7 +9,6 @@ from typing import Any
 from hdrl.setting import PolicyBook
 from hdrl.settings.gpu.policies.names import HISTORY, ORDERS, PLACEMENTS, policy_names, read_policy
 from hdrl.settings.gpu.policies.shares import SHARES
-from hdrl.settings.gpu.policies.weights import shipped_indices
 
 ALIASES: Mapping[str, str] = MappingProxyType({"fcfs": "fifo", "first-fit": "fifo+first-fit+skip"})
 """Names of the DRL scheduler's baselines; first fit takes the first job, and the first node, that go together."""
@@ -30,17 +29,15 @@ class GpuPolicies(PolicyBook):
         ``heuristics``: every order with the usual placement, by history where it can, and EASY; the opponents that a
         learned policy has to beat.
         ``blind``: those of them that know nothing of how long jobs take. ``placements``: FIFO with every placement.
-        What evolution has found is in none of them.
         ``shares``: Gavel's policies, in its rounds, but for those that need throughputs of pairs.
         """
         plain = [name for name in policy_names() if name.partition("+")[2] in ("", "easy", HISTORY)]
-        plain = [name for name in plain if name not in shipped_indices()]
         return {
             "heuristics": plain,
             "blind": [name for name in plain if not read_policy(name).needs_durations],
             "placements": ["fifo", *(f"fifo+{placement}" for placement in list(PLACEMENTS)[1:])],
             "shares": [name for name, one in SHARES.items() if not one.packs],
-            "preemptive": [name for name, one in ORDERS.items() if one.preempts and name not in shipped_indices()],
+            "preemptive": [name for name, one in ORDERS.items() if one.preempts],
         }
 
     def read(self, text: str) -> str:

@@ -40,7 +40,7 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "philly_sia.csv.gz").write_text(
         "\n".join(["timestamp,duration,num_gpus,gpu_time,cluster", *rows]) + "\n"
     )
-    sweep, options = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL))
+    sweep, options, *_ = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL))
     sweep["windows"], sweep["candidates"] = {"length": 20, "count": 2, "warm_up": 5}, ["sjf", "las-2d"]
     options["nb_jobs"] = 40
     (tmp_path / "sweep.json").write_text(json.dumps(sweep))
@@ -55,6 +55,13 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     told = " ".join((tmp_path / "table.html").read_text().split())
     assert "2 jobs that sia can never run, the widest of 128 GPUs" in told
     assert {"busy.png", "gantt.png"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_the_training_of_an_index_is_the_claimed_one() -> None:
+    shown = json.loads(re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)[-1])
+    claimed = json.loads((Path(__file__).parents[3] / "experiments" / "gpu-index" / "train.json").read_text())
+    assert {name: claimed[name] for name in shown if name != "learning"} | {"learning": shown["learning"]} == shown
+    assert {name: claimed["learning"][name] for name in shown["learning"]} == shown["learning"]
 
 
 def test_schedulers_and_advisors_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,6 @@ from hdrl.settings.gpu.policies.rules import Rules
 from hdrl.settings.gpu.policies.weights import (
     NAMES,
     checked_weights,
-    shipped_indices,
     start_weights,
     weights_of,
 )
@@ -120,6 +119,15 @@ def test_the_future_changes_nothing(seed: int) -> None:
     assert stays[0] == stays[1]
 
 
+def test_jobs_that_gain_by_giving_way_do_not_preempt_each_other_for_ever() -> None:
+    weights = start_weights() + weighed(preempted=-9.0, fits=-3.0, runs=5.0)
+    trace = played(CLUSTER, LOAD, weights)
+    assert (trace.tasks["end_s"] > 0.0).all()
+    for one in np.unique(trace.stays["start_s"]):
+        tasks = trace.stays["task"][trace.stays["start_s"] == one]
+        assert len(np.unique(tasks)) == len(tasks)  # none starts twice at one date
+
+
 def test_each_weight_says_something() -> None:
     """No feature is dead: in some world each changes what happens."""
     plain = play(CLUSTER, WINDOWS, INDEX, np.array([start_weights()]))
@@ -150,13 +158,10 @@ def test_other_weights_are_refused(weights: Any) -> None:
         checked_weights(weights)
 
 
-def test_an_evolved_index_is_a_policy_but_no_opponent() -> None:
-    book = GpuPolicies()
-    assert set(shipped_indices()) <= set(book.names())
-    groups = book.groups()
+def test_the_index_by_hand_is_an_opponent_that_knows_no_durations() -> None:
+    groups = GpuPolicies().groups()
     assert BY_HAND in groups["heuristics"]
     assert BY_HAND in groups["blind"]
-    assert not set(shipped_indices()) & {name for names in groups.values() for name in names}
 
 
 # ---------------------------------------------------------------------- the environment

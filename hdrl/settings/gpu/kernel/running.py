@@ -201,6 +201,8 @@ def start(w, j, node):
     w.held_node[j] = node
     move(w, j, -1)
     w.status[j] = codes.RUNNING
+    if goes_by_history(w):
+        w.key[j] = -math.inf  # it gives way to nobody in this decision: preempted jobs may get other keys, without end
     w.since_s[j] = w.now_s[0]
     w.rate[j] = w.rates[w.profile[j], w.node_type[node], w.is_spread[j]]
     if w.n_starts[j] == 0:

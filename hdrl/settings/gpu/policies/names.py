@@ -11,7 +11,7 @@ from hdrl.settings.gpu.kernel import codes
 from hdrl.settings.gpu.policies.advisors import NAMES as ADVISORS
 from hdrl.settings.gpu.policies.advisors import NEVER, is_advisor
 from hdrl.settings.gpu.policies.shares import SHARES
-from hdrl.settings.gpu.policies.weights import shipped_indices, shipped_weights, start_weights
+from hdrl.settings.gpu.policies.weights import start_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,6 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
             rule="skip",
             weights=tuple(start_weights().tolist()),
         ),
-        **{
-            name: Order(
-                codes.INDEX, "the index with evolved weights", preempts=True, rule="skip", weights=shipped_weights(name)
-            )
-            for name in shipped_indices()
-        },
     }
 )
 """All orders by name. ``gittins`` knows the distribution of GPU times, not those of single jobs."""

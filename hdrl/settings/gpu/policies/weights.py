@@ -1,14 +1,11 @@
-"""Weights of the index of GPU clusters: what each weighs, those by hand, and those that evolution has found.
+"""Weights of the index of GPU clusters: what each weighs, and those by hand.
 
 The features are worked out in `hdrl.settings.gpu.kernel.index`; here they have their names.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -90,21 +87,3 @@ def checked_weights(weights: ArrayLike) -> Floats:
     if found.ndim not in (1, 2) or found.shape[-1] != len(NAMES) or not np.isfinite(found).all():
         raise OptionsError(f"weights have shape {found.shape}, expected {len(NAMES)} finite numbers for each index")
     return np.clip(found, -LARGEST_WEIGHT, LARGEST_WEIGHT)
-
-
-_SHIPPED = Path(__file__).parent / "data"
-
-
-@cache
-def shipped_indices() -> tuple[str, ...]:
-    """Return the names of the policies that evolution has found and hdrl ships."""
-    return tuple(sorted(path.stem for path in _SHIPPED.glob("*.json")))
-
-
-@cache
-def shipped_weights(name: str) -> tuple[float, ...]:
-    """Return the weights of a policy that is shipped."""
-    data = json.loads((_SHIPPED / f"{name}.json").read_text(encoding="utf-8"))
-    if list(data["weights"]) != list(NAMES):
-        raise OptionsError(f"{name}: its weights are {', '.join(data['weights'])}, expected {', '.join(NAMES)}")
-    return tuple(checked_weights(list(data["weights"].values())).tolist())
