@@ -70,8 +70,8 @@ emulator:
 		$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y -qq --no-install-recommends qemu-user >/dev/null; }
 
 slurm:
-	@command -v slurmctld slurmd sbatch faketime >/dev/null 2>&1 || { $(if $(filter 0,$(shell id -u)),,sudo )apt-get update -qq && \
-		$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client faketime >/dev/null; }
+	@command -v slurmctld slurmd sbatch faketime lua5.4 >/dev/null 2>&1 || { $(if $(filter 0,$(shell id -u)),,sudo )apt-get update -qq && \
+		$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client faketime lua5.4 >/dev/null; }
 
 docs: $(DOCS) tree
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -216,7 +216,8 @@ def commit_command(path: Path, folders: tuple[Path, ...]) -> None:
     from hdrl.bench.results import read_result
     from hdrl.bench.rounds import commit_entries
 
-    n = len(commit_entries(path, [read_result(folder) for folder in folders]).entries)
+    results = [read_result(folder) for folder in folders]
+    n = len(commit_entries(path, {one.entry_sha256(): one.card.name for one in results}).entries)
     click.echo(f"{path}: {n} {'entry' if n == 1 else 'entries'}")
 
 

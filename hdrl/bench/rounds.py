@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -19,9 +19,6 @@ from hdrl.base.errors import OptionsError, OutputError, ReadError, UnknownName
 from hdrl.base.files import expanded, read_json, read_text, write_json
 from hdrl.options.block import Block
 from hdrl.options.reading import validated
-
-if TYPE_CHECKING:
-    from hdrl.bench.results import Result
 
 ROUNDS = Path(__file__).parent / "rounds"
 """Rounds that come with hdrl."""
@@ -111,8 +108,8 @@ def read_round(path: Path) -> Round:
     return found
 
 
-def commit_entries(path: Path, results: Sequence[Result]) -> Round:
-    """Add entries to a round that is not revealed yet.
+def commit_entries(path: Path, entries: Mapping[str, str]) -> Round:
+    """Add entries, a name by the hash of each, to a round that is not revealed yet.
 
     Raises
     ------
@@ -122,8 +119,7 @@ def commit_entries(path: Path, results: Sequence[Result]) -> Round:
     found = read_round(path)
     if found.is_revealed:
         raise OptionsError(f"{path}: is revealed; entries must be committed before")
-    entries = found.entries | {one.entry_sha256(): one.card.name for one in results}
-    found = found.model_copy(update={"entries": entries})
+    found = found.model_copy(update={"entries": found.entries | dict(entries)})
     write_json(path, found.model_dump(mode="json"))
     return found
 

@@ -240,7 +240,7 @@ _PAIR_WORDS = {"next": "neighbours", "week": "a week apart"}
 
 
 def _needed_cells(one: Mapping[str, Any]) -> list[Cell]:
-    days = "more than ten years" if one["days"] is None else f"{one['days']:,.0f}"
+    days = "more than 1,024 pairs of blocks" if one["days"] is None else f"{one['days']:,.0f}"
     if one["sd"] is None:
         days = "too few pairs"
     return [Cell(f"{one['pairs_of_the_log']:,}"), Cell(_number(one["sd"])), Cell(days)]
