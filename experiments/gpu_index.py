@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hdrl.base import elementary
 from hdrl.base.seeding import stream
 from hdrl.experiments import PROTOCOLS
+from hdrl.experiments.findings import Finding, Place, Playable
 from hdrl.experiments.gpu_history import (
     BASELINE,
     LAST,
@@ -25,7 +26,6 @@ from hdrl.experiments.gpu_history import (
     log_metrics,
     windows_of,
 )
-from hdrl.setting import Finding, Place, Playable
 from hdrl.settings.gpu.cluster.machine import read_cluster
 from hdrl.settings.gpu.loads.load import without_unrunnable
 from hdrl.settings.gpu.loads.readers import read_trace
