@@ -24,8 +24,8 @@ from torch.distributions import Categorical
 import hdrl.envs  # noqa: F401 (registers the environments)
 
 ARGUMENTS: dict[str, Any] = {
-    **{"platform": "homogeneous:256", "n_jobs": 256, "max_jobs": 32, "order": "saf"},
-    **{"backfilling": "easy_sjbf", "reward": "relative", "reference": "saf"},
+    **{"platform": "homogeneous:256", "n_jobs": 256, "max_jobs": 32, "order": "f4"},
+    **{"backfilling": "easy_sjbf", "reward": "relative", "reference": "f4"},
     "features": ("log_wait", "log_requested_time", "log_processors", "free_processors"),
 }
 """What ``loaded_job_pick.json`` says to ``hdrl model import``, in the words of Gymnasium."""
@@ -84,7 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--workload", default="exact.swf.gz")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--total-timesteps", type=int, default=320_000)
+    parser.add_argument("--total-timesteps", type=int, default=400_000)
     parser.add_argument("--num-envs", type=int, default=64)
     parser.add_argument("--num-steps", type=int, default=256)
     parser.add_argument("--learning-rate", type=float, default=3e-3)
@@ -99,6 +99,7 @@ def main() -> None:
     num_iterations = args.total_timesteps // batch_size
 
     torch.manual_seed(args.seed)
+    torch.set_num_threads(1)  # the network is small: more threads wait for each other
 
     # BATCH: one compiled call steps all environments.
     envs, judge = (

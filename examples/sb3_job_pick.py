@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 import gymnasium
+import torch
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
 
@@ -26,8 +27,8 @@ from hdrl.envs.sb3 import as_vec_env
 from hdrl.learn.sb3 import RowPolicy
 
 ARGUMENTS: dict[str, Any] = {
-    **{"platform": "homogeneous:256", "n_jobs": 256, "max_jobs": 32, "order": "saf"},
-    **{"backfilling": "easy_sjbf", "reward": "relative", "reference": "saf"},
+    **{"platform": "homogeneous:256", "n_jobs": 256, "max_jobs": 32, "order": "f4"},
+    **{"backfilling": "easy_sjbf", "reward": "relative", "reference": "f4"},
     "features": ("log_wait", "log_requested_time", "log_processors", "free_processors"),
 }
 """What ``loaded_job_pick.json`` says to ``hdrl model import``, in the words of Gymnasium."""
@@ -51,10 +52,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--workload", default="exact.swf.gz", help="the log; its first 60 %% are learned from")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=320_000, help="decisions of all environments")
+    parser.add_argument("--steps", type=int, default=400_000, help="decisions of all environments")
     parser.add_argument("--n-steps", type=int, default=256, help="decisions of each environment in a batch")
     parser.add_argument("--out", default="sb3", help="folder for best_model.zip")
     given = parser.parse_args()
+    torch.set_num_threads(1)  # the network is small: more threads wait for each other
 
     def environments(part: str) -> Any:
         name, more = "hdrl/JobPick-v0", {"part": part, "workload": given.workload, "autoreset_mode": "SameStep"}

@@ -19,8 +19,8 @@ from hdrl.base.commitments import revealed_seed
 from hdrl.base.cores import usable_cores
 from hdrl.base.seeding import stream_seed
 from hdrl.experiments import PROTOCOLS
+from hdrl.experiments.findings import Finding, Place, Playable
 from hdrl.metrics.statistics import Bootstrap, ladder
-from hdrl.setting import Finding, Place, Playable
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.policies.choices import PolicyPair

@@ -209,7 +209,7 @@ def _is_sweep(text: str) -> bool:
 
 def _changes(asked: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of a sweep that the options set."""
-    changes = _overrides(asked["overrides"])
+    changes = overrides_of(asked["overrides"])
     for key in ("platform", "baseline", "seeds", "seed"):
         if asked[key] is not None:
             changes[key] = asked[key]
@@ -229,7 +229,8 @@ def _changes(asked: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _overrides(texts: Sequence[str]) -> dict[str, Any]:
+def overrides_of(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the keys of a sweep that ``--set`` names, and their values."""
     changes: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")

@@ -12,15 +12,15 @@ from hdrl.launcher.errors import CleanErrors
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), shell_complete=files_or())
-@click.option("--policies", metavar="NAME,NAME", help="Policies to compare; fcfs+easy,fcfs+conservative by default.")
+@click.option("--policies", metavar="NAME,NAME", help="Default: slurm,fcfs+easy,fcfs+conservative.")
 def fidelity(runs: tuple[Path, ...], policies: str | None) -> None:
     """Compare policies with recorded RUNS of a real Slurm: the order of starts, and waits.
 
     RUNS are folders of runs with --simulator slurm. Two of the same jobs also show how far Slurm is from itself.
     """
-    from hdrl.slurm import recording
+    from hdrl.site import fidelity as measured
 
-    names = recording.STAND_INS if policies is None else tuple(filter(None, policies.split(",")))
-    read = [recording.read_run(run) for run in runs]
-    found = recording.fidelity(read, names, lambda text: click.echo(text, err=True))
-    click.echo(recording.fidelity_text(found))
+    names = measured.POLICIES if policies is None else tuple(filter(None, policies.split(",")))
+    read = [measured.read_run(run) for run in runs]
+    found = measured.fidelity(read, names, lambda text: click.echo(text, err=True))
+    click.echo(measured.fidelity_text(found))

@@ -12,6 +12,8 @@ from hdrl.launcher.export import export_swf
 from hdrl.launcher.fetch import fetch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hdrl.settings.batch.platform.model import Platform
     from hdrl.settings.batch.workload import SwfLog, Workload, WorkloadStatistics
 
@@ -121,8 +123,28 @@ def convert(source: str, out: str, platform: str | None, batsim: str, **choices:
 @click.argument("statistic", type=click.Choice(STATISTICS), required=False)
 @platform_option
 @click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
-def stat(file: str, field: str | None, statistic: str | None, platform: str | None, n_jobs: int | None) -> None:
-    """Describe the workload FILE. With FIELD and STATISTIC, print that number alone, as hdeeprm-jobstat does."""
+@click.option("--setting", metavar="NAME", help="Setting whose load FILE is, if not batch jobs; needs --platform.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="How it is read, as compare takes it.")
+def stat(
+    file: str,
+    field: str | None,
+    statistic: str | None,
+    platform: str | None,
+    n_jobs: int | None,
+    setting: str | None,
+    overrides: tuple[str, ...],
+) -> None:
+    """Describe the workload FILE. With FIELD and STATISTIC, print that number alone, as hdeeprm-jobstat does.
+
+    With --setting, FILE is whatever hdrl compare takes as a workload of that setting.
+    """
+    if setting not in (None, "batch"):
+        if field is not None or n_jobs is not None or platform is None:
+            raise OptionsError(f"--setting {setting} needs --platform, and takes neither FIELD nor --jobs")
+        _describe_load(file, setting, platform, overrides)
+        return
+    if overrides:
+        raise OptionsError("--set has no effect on batch jobs here; name another --setting")
     from hdrl.settings.batch.workload import (
         file_format,
         find_workload,
@@ -148,6 +170,29 @@ def stat(file: str, field: str | None, statistic: str | None, platform: str | No
         click.echo(_plain(numbers.number(field, statistic)))
     else:
         _print_table(jobs, numbers, machine)
+
+
+def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[str]) -> None:
+    """Print what a comparison of a setting would be told of a load."""
+    from hdrl.experiment.run.inputs import make_sweep
+    from hdrl.launcher.compare import overrides_of
+    from hdrl.setting import Cautions, find_setting
+
+    found = find_setting(setting)
+    candidate = found.policies.names()[0]
+    asked = {"candidates": [candidate], "platform": platform, "workloads": [file], **overrides_of(overrides)}
+    sweep = make_sweep(asked, where="stat", setting=setting)
+    machine = found.inputs.machine(sweep)
+    loads = found.inputs.loads(sweep, machine)
+    for load in loads:
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in load.n_dropped.items())
+        click.echo(f"{load.name}: {load.n_items:,} items{f'; left out: {left_out}' if left_out else ''}")
+        offered = found.inputs.offered_load(machine, load)
+        if offered is not None:
+            click.echo(f"offered load on {platform}: {offered:.3g}")
+    if isinstance(found.inputs, Cautions):
+        for _, sentence in found.inputs.cautions(sweep, machine, loads):
+            click.echo(sentence)
 
 
 def _platform(name: str | None) -> Platform | None:

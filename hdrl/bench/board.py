@@ -208,8 +208,8 @@ def _baselines_of_rounds(folders: Sequence[str | Path], tasks: Iterable[str]) ->
         rules = read_task(task).task
         values = read_points(read_result(folder).points(task), [rules.objective, rules.tail])[rules.baseline]
         command = f"hdrl bench run {rules.baseline} --tasks {task} -o again"
-        numbers = ({task: _rounded(values[name])} for name in (rules.objective, rules.tail))
-        found.append(Player(rules.baseline, CLASSIC, "untrained", 0.0, command, *numbers))
+        objective, tail = ({task: _rounded(values[name])} for name in (rules.objective, rules.tail))
+        found.append(Player(rules.baseline, CLASSIC, "untrained", 0.0, command, objective, tail))
     return found
 
 

@@ -29,7 +29,7 @@ from hdrl.deploy.groups import Groups, read_groups
 from hdrl.deploy.guide import LEASE_INTERVALS
 from hdrl.deploy.promise import log_error, log_slowdown
 from hdrl.deploy.ranking import ranked, waiting_rows
-from hdrl.deploy.slurm import ENDED, PENDING, RUNNING, QueuedJob, Slurm, SlurmError, Update, total_weight
+from hdrl.deploy.slurm import CHUNK, ENDED, PENDING, RUNNING, QueuedJob, Slurm, SlurmError, Update, total_weight
 from hdrl.experiment.locks import lock
 from hdrl.experiment.run.progress import quiet
 from hdrl.settings.batch.kernel.groups import ROOM_DECAY
@@ -42,7 +42,6 @@ TOLERANCE = STEP // 1000
 MOST_MS = 10.0
 """If Slurm takes longer than that for a job, the rest has to wait for the next look."""
 
-CHUNK = 250
 MOST_LOG_BYTES = 64 * 2**20
 LONGEST_PAUSE_S = 600.0
 MOST_PROBLEMS = 20
@@ -364,7 +363,8 @@ class Daemon:
         for at in range(0, len(updates), CHUNK):
             _check_not_undone(self.folder)
             chunk = updates[at : at + CHUNK]
-            refused = self._send(chunk, look)
+            refused = self.slurm.update(chunk)
+            look.problems += list(refused.values())[: max(0, MOST_PROBLEMS - len(look.problems))]
             for one in chunk:
                 if one.job in refused:
                     continue
@@ -378,12 +378,6 @@ class Daemon:
                 rest = len(updates) - look.n_written
                 look.problems.append(f"Slurm takes {look.spent_ms / look.n_written:.1f} ms a job: {rest:,} wait")
                 break
-
-    def _send(self, updates: Sequence[Update], look: Look) -> set[int]:
-        """Send updates; return the jobs that Slurm refused to change."""
-        problems = self.slurm.update(updates)
-        look.problems += problems[: max(0, MOST_PROBLEMS - len(look.problems))]
-        return refused_jobs(problems)
 
     def _forget(self, jobs: Sequence[QueuedJob]) -> None:
         """Forget jobs that are no longer there."""
@@ -445,23 +439,6 @@ def _check_not_undone(folder: Path) -> None:
     path = folder / UNDONE
     if path.exists():
         raise OutputError(f"{path}: is there, so nothing is written to Slurm; delete it to act again")
-
-
-def refused_jobs(problems: Sequence[str]) -> set[int]:
-    """Return the jobs that scontrol names in what it says.
-
-    Raises
-    ------
-    SlurmError
-        If it says something that is about no job.
-    """
-    found = set()
-    for line in problems:
-        words = line.rpartition(" for job ")[2].strip()
-        if not words.isascii() or not words.isdigit():
-            raise SlurmError(f"scontrol: {line}")
-        found.add(int(words))
-    return found
 
 
 def date_text(now_s: float) -> str:
@@ -590,9 +567,8 @@ def undo(folder: Path, *, say: Callable[[str], None] = quiet) -> int:
     slurm = Slurm(may_act=True)
     waiting = [job.id for job in slurm.jobs() if job.state == PENDING]
     updates = [Update(job, 0, "now" if job in held else None) for job in waiting]
-    problems = slurm.update(updates)
-    refused = refused_jobs(problems)
-    for line in problems[:MOST_PROBLEMS]:
+    refused = slurm.update(updates)
+    for line in list(refused.values())[:MOST_PROBLEMS]:
         say(line)
     (folder / STATE).unlink(missing_ok=True)
-    return len(waiting) - len(refused.intersection(waiting))
+    return len(waiting) - len(refused.keys() & set(waiting))

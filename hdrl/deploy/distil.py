@@ -177,6 +177,7 @@ def _distilled(
         "baseline": NETWORK_NAME,
         "metrics": [METRIC],
         "seed": seed,
+        "site_rules": False,  # networks are not played under them
         "workload": {"memory": "none", "bandwidth": "none"},
     }
     plan = plan_of(

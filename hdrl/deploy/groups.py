@@ -122,6 +122,8 @@ def read_groups(path: Path) -> Groups:
     lines = read_text(path).split("\n")
     if lines[0].partition("\t")[0] != HEADER:
         raise ReadError(path, f"begins with {lines[0][:40]!r}, expected {HEADER}", line=1)
+    if len(lines) > MOST_GROUPS + 2:
+        raise ReadError(path, f"holds more than {MOST_GROUPS:,} groups")
     for number, key, values in _lines(path, lines):
         place = groups._place(key)  # noqa: SLF001 (a way to make one)
         if groups.sums[place]["n_ended"]:
@@ -143,6 +145,4 @@ def _lines(path: Path, lines: list[str]) -> Iterator[tuple[int, str, list[float]
         is_key = key[:1].isdigit() and int(key[0]) < len(LEVELS)
         if len(values) != len(COLUMNS) or not all(map(math.isfinite, values)) or not is_key:
             raise ReadError(path, f"expected {len(COLUMNS)} numbers and a group", line=number)
-        if len(lines) > MOST_GROUPS + 2:
-            raise ReadError(path, f"holds more than {MOST_GROUPS:,} groups")
         yield number, key, values

@@ -56,8 +56,8 @@ Made by {made_by}. Nothing here has been installed, and nothing acts before you 
 
 {verdict}
 
-{ratios}`hdrl report {promised} -o promised.html` shows the comparison in full. It is a simulation: the import of the
-site says how far simulations are from what happens there.
+{ratios}`hdrl report {promised} -o promised.html` shows the comparison in full. It is a simulation without partitions,
+limits and other rules of the site: the import says how far simulations are from what happens there.
 
 ## What the numbers mean
 
@@ -90,8 +90,9 @@ No file holds a secret. The tables hold names of users and their run times.
 1. Watch: `hdrl deploy run {place}` notes in `{log}` what it would do. It calls `squeue`, `sinfo` and
    `scontrol show config`, and changes nothing.
 2. Let the Lua set numbers: put `JobSubmitPlugins=lua` into `slurm.conf` and `{lua}` beside it, then
-   `scontrol reconfigure`. If the site has such a file already, load this one there by `dofile`, and set
-   `job_desc.site_factor = hdrl_site_factor(job_desc)`. slurmctld must be able to read this folder.
+   `scontrol reconfigure`. If the site has such a file already, begin it with `dofile` of this one, and let its own
+   `slurm_job_submit` set `job_desc.site_factor` to `hdrl_site_factor(job_desc)` unless that is nil. slurmctld must be
+   able to read this folder.
 3. Let the daemon act: `hdrl deploy run {place} --act`, by an account with operator rights
    (`sacctmgr modify user NAME set adminlevel=operator`). It needs no root.
 

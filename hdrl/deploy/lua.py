@@ -256,6 +256,8 @@ def _index(policy: DeployedPolicy, short: str) -> Iterator[str]:
 
 _TAIL = """\
 function hdrl_site_factor(job_desc)
+   local undone = io.open(UNDONE, "r")
+   if undone then undone:close() return nil end
    local minutes, cores, limit = job_desc.time_limit, job_desc.min_cpus or 1, LIMITS[job_desc.partition or ""]
    local request = (minutes and minutes < 4294967294 and minutes > 0) and minutes * 60 or limit or YEAR
    local nodes = job_desc.min_nodes
@@ -271,8 +273,6 @@ function hdrl_site_factor(job_desc)
 end
 
 function slurm_job_submit(job_desc, part_list, submit_uid)
-   local undone = io.open(UNDONE, "r")
-   if undone then undone:close() return slurm.SUCCESS end
    local is_fine, number = pcall(hdrl_site_factor, job_desc)
    if is_fine and number then job_desc.site_factor = number end
    if not is_fine then slurm.log_info("hdrl: no number for a job: %s", tostring(number)) end

@@ -41,8 +41,15 @@ COLUMNS = {
 }
 """Fields of ``squeue -O`` and the widths that are asked for."""
 
-_CHUNK = 250
+CHUNK = 250
 """Updates that one ``scontrol`` gets."""
+
+_OF_ARRAY = re.compile(r"\d+_\S+: (No error|Job is no longer pending execution|Job/step already complet.*)")
+"""What is said of the tasks of an array one by one: those that wait have changed."""
+
+_OF_JOB = re.compile(r".* for job (\d{1,10})")
+_NOT_OF_JOBS = ("denied", "contact", "timed out", "connection", "load")
+"""Words of what concerns no single job: rights, and a slurmctld that does not answer."""
 
 
 class SlurmError(HdrlError):
@@ -127,7 +134,7 @@ class Slurm:
             If squeue fails.
         """
         form = ",".join(f"{name}:{width}" for name, width in COLUMNS.items())
-        text = _printed(["squeue", "--noheader", "--states=all", f"--Format={form}"])
+        text = _printed(["squeue", "--noheader", "--all", "--states=all", f"--Format={form}"])
         found = []
         for line in text.split(b"\n"):
             if not line.strip():
@@ -169,23 +176,35 @@ class Slurm:
         pairs = (line.partition("=") for line in text.split("\n") if "=" in line)
         return {name.strip(): value.strip() for name, _, value in pairs}
 
-    def update(self, updates: Sequence[Update]) -> list[str]:
-        """Change jobs; return what Slurm said against it, a line each.
+    def update(self, updates: Sequence[Update]) -> dict[int, str]:
+        """Change jobs; return what Slurm said against it, by job.
 
         Raises
         ------
         SlurmError
-            If scontrol cannot be run, or may not change anything.
+            If scontrol cannot be run, may not change anything, or gets no answer.
         """
         if not self.may_act:
             raise SlurmError("scontrol: changes nothing in shadow mode")
-        problems: list[str] = []
-        for first in range(0, len(updates), _CHUNK):
-            lines = [one.line() for one in updates[first : first + _CHUNK]]
+        refused: dict[int, str] = {}
+        for first in range(0, len(updates), CHUNK):
+            lines = [one.line() for one in updates[first : first + CHUNK]]
             done = _run(["scontrol"], "\n".join(lines) + "\n")
-            said = done.stderr.decode("utf-8", "replace").split("\n")
-            problems += [readable(line.strip(), 200) for line in said if line.strip()]
-        return problems
+            refused |= _refused(done.stderr.decode("utf-8", "replace"))
+        return refused
+
+
+def _refused(text: str) -> dict[int, str]:
+    """Return what scontrol says against changes, by job."""
+    refused = {}
+    for line in filter(None, map(str.strip, text.split("\n"))):
+        if _OF_ARRAY.fullmatch(line):
+            continue
+        found = _OF_JOB.fullmatch(line)
+        if found is None or any(word in line.lower() for word in _NOT_OF_JOBS):
+            raise SlurmError(f"scontrol: {readable(line, 200)}")
+        refused[int(found[1])] = readable(line, 200)
+    return refused
 
 
 def _job(line: bytes) -> QueuedJob | None:

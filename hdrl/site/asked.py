@@ -109,7 +109,7 @@ class _Asking:
         return Asked(rows, self._left_out)
 
     def _cells(self, record: np.void, asks: dict[str, str]) -> dict[str, str]:
-        cells = {name: asks[name] for name in ("nodes", "exclusive", "nice") if name in asks}
+        cells: dict[str, str] = {name: asks[name] for name in ("nodes", "exclusive", "nice") if name in asks}
         if cells.get("nice") == "0":
             del cells["nice"]
         features = asks.get("features", "")
@@ -129,7 +129,7 @@ class _Asking:
 
     def _waiting(self, record: np.void, asks: dict[str, str], number: str) -> dict[str, str]:
         """Return what a job waits for: dates, other jobs, the throttle of its array."""
-        cells = {}
+        cells: dict[str, str] = {}
         if record["task"] >= 0 and "throttle" in asks:
             cells |= {"array": str(int(record["job"]) % 2**31), "array_limit": asks["throttle"]}
         if "hold" in asks or "begin" in asks:

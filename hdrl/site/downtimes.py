@@ -99,4 +99,5 @@ def _downtime(path: Path, line: int, start: str | None, end: str | None, nodes: 
         node_names(nodes)
     except ValueError as error:
         raise ReadError(path, f"nodes {error}", line=line) from None
-    return Downtime(*(datetime.fromtimestamp(one, UTC).isoformat() for one in seconds), nodes)
+    first, last = (datetime.fromtimestamp(one, UTC).isoformat() for one in seconds)
+    return Downtime(first, last, nodes)

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.metrics.orders import Distance
 from hdrl.site.found import SiteImport
 from hdrl.site.machine import n_cores, peak_cores
 from hdrl.site.records import State
-from hdrl.site.replay import Distance, Replay, Replays
+from hdrl.site.replay import Replay, Replays
 from hdrl.version import VERSION
 
 FAR_SHARE, FAR_RATIO = 0.05, 1.25

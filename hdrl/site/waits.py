@@ -56,6 +56,8 @@ CALIBRATION_SHARE = 0.7
 CALIBRATION = "waits.npz"
 """What is remembered in the folder of a site: past waits as they were and as simulations predict them."""
 
+_MOST_BYTES = 2**29
+
 N_DATES = 600
 """Dates of the log whose queues are simulated."""
 
@@ -437,22 +439,29 @@ def _remembered(
     titles = {name: header.get(name, "") for name in ("Partition", "Queue")}
     facts = [VERSION, policy, platform.sha256(), N_DATES, titles]
     key = sha256_of([*columns(known), ("run_s", run_s)], facts)
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            if str(stored["key"]) == key:
-                return PastWaits(
-                    stored["predicted_s"],
-                    stored["true_s"],
-                    stored["date_s"],
-                    stored["is_late"],
-                    int(stored["n_dates"]),
-                )
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        pass  # none yet, or damaged
+    remembered = _stored(path, key)
+    if remembered is not None:
+        return remembered
     past = past_waits(known, run_s, platform, policy, header=header)
     with contextlib.suppress(OutputError), atomic_write_bytes(path) as file:  # a folder that cannot be written to
         np.savez(file, key=np.array(key), **asdict(past))
     return past
+
+
+def _stored(path: Path, key: str) -> PastWaits | None:
+    """Return the past waits in a file, ``None`` if it holds those of something else, or is damaged or not there."""
+    try:
+        with path.open("rb") as file, zipfile.ZipFile(file) as packed:
+            n_bytes = sum(one.file_size for one in packed.infolist())
+        if n_bytes > _MOST_BYTES:
+            return None
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
+            if str(found["key"]) != key:
+                return None
+            n_dates = int(found["n_dates"])
+            return PastWaits(found["predicted_s"], found["true_s"], found["date_s"], found["is_late"], n_dates)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
 
 
 def _known_jobs(rows: Rows) -> Rows:

@@ -1,5 +1,1 @@
-"""A real Slurm as a simulator, recorded runs of it, and how far policies are from these."""
-
-from hdrl.slurm.recording import Fidelity, RecordedRun, fidelity, fidelity_text, read_run
-
-__all__ = ["Fidelity", "RecordedRun", "fidelity", "fidelity_text", "read_run"]
+"""A real Slurm as a simulator: its own daemons on this host, under an accelerated clock."""

@@ -77,6 +77,10 @@ class Submission:
         What it ends with.
     memory_mib
         Memory for each core; ``None`` where memory does not count.
+    partitions
+        Names of the partitions that it may run in; none: the default one.
+    nice
+        What lowers its priority.
     """
 
     at_s: float
@@ -85,6 +89,8 @@ class Submission:
     run_s: tuple[float, ...]
     exit_code: int = 0
     memory_mib: int | None = None
+    partitions: tuple[str, ...] = ()
+    nice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +178,8 @@ class Cluster:
     ----------
     machine
         The nodes.
-    scheduling
-        Lines about scheduling for ``slurm.conf``.
+    scheduling, partitions
+        Lines about scheduling and about partitions for ``slurm.conf``.
     kills
         Whether jobs end at their limit.
 
@@ -184,12 +190,19 @@ class Cluster:
     """
 
     def __init__(
-        self, machine: SlurmMachine, settings: SlurmSettings, *, scheduling: Sequence[str], kills: bool
+        self,
+        machine: SlurmMachine,
+        settings: SlurmSettings,
+        *,
+        scheduling: Sequence[str],
+        partitions: Sequence[str],
+        kills: bool,
     ) -> None:
         self._commands = find_commands()
         self._version = version_of(self._commands, timeout_s=settings.timeout_s)
         self._machine, self._settings = machine, settings
-        self._scheduling, self._kills = scheduling, kills
+        self._lines = {"scheduling": scheduling, "partitions": partitions}
+        self._kills = kills
         self._process: Process | None = None
         self._folder = _new_folder()
         self._read_to = 0
@@ -268,7 +281,7 @@ class Cluster:
             self._machine,
             folder=folder,
             ports=ports,
-            scheduling=self._scheduling,
+            **self._lines,
             n_jobs=len(jobs),
             kills=self._kills,
             speed=settings.speed,
@@ -355,10 +368,12 @@ def _new_folder() -> Path:
 
 def _arguments(number: int, job: Submission, script: Path) -> list[str]:
     limit = "UNLIMITED" if job.limit_min is None else str(job.limit_min)
-    memory = [] if job.memory_mib is None else [f"--mem-per-cpu={job.memory_mib}M"]
+    more = [] if job.memory_mib is None else [f"--mem-per-cpu={job.memory_mib}M"]
+    more += ["-p", ",".join(job.partitions)] if job.partitions else []
+    more += [f"--nice={job.nice}"] if job.nice else []
     return [
         *("--parsable", "-n", str(job.cores), "-t", limit, "-o", "/dev/null", "-D", "/", "--job-name", f"j{number}"),
-        *memory,
+        *more,
         *(str(script), str(number), str(job.exit_code), *(f"{seconds:.3f}" for seconds in job.run_s)),
     ]
 

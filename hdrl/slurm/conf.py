@@ -66,6 +66,10 @@ UnkillableStepTimeout=3600
 """
 
 
+ONE_PARTITION = ("PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO",)
+"""The partition of a machine without the rules of a site."""
+
+
 def scheduling_lines(path: Path) -> list[str]:
     """Return the lines of an administrator's ``slurm.conf`` that are about scheduling.
 
@@ -100,6 +104,7 @@ def slurm_conf(
     ports: Sequence[int],
     scheduling: Sequence[str],
     n_jobs: int,
+    partitions: Sequence[str] = ONE_PARTITION,
     kills: bool,
     speed: float,
 ) -> str:
@@ -113,6 +118,8 @@ def slurm_conf(
         A port of the loopback interface for slurmctld, and one for each node.
     scheduling
         Lines about scheduling.
+    partitions
+        Lines about partitions.
     kills
         Whether jobs end at their time limit.
     speed
@@ -136,8 +143,7 @@ def slurm_conf(
         f"RealMemory={node.memory_mib} State=UNKNOWN"
         for node, port in zip(machine.nodes, ports[1:], strict=True)
     ]
-    partition = "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO"
-    return head + "\n".join([*scheduling, *nodes, partition]) + "\n"
+    return head + "\n".join([*scheduling, *nodes, *partitions]) + "\n"
 
 
 def without_paths(text: str, folder: Path) -> str:

@@ -116,8 +116,9 @@ class Driver:
         return True
 
     def _has_nodes(self) -> bool:
-        states = self._said("sinfo", "-h", "-N", "-o", "%t").split()
-        return len(states) == len(self._plan["nodes"]) and set(states) == {"idle"}
+        # A node stands there once for each partition that it is in.
+        states = set(self._said("sinfo", "-h", "-N", "-o", "%N=%t").split())
+        return states == {f"{name}=idle" for name in self._plan["nodes"]}
 
     def _said(self, command: str, *arguments: str) -> str:
         done = subprocess.run(

@@ -31,12 +31,15 @@ class SlurmNode:
         Ids of the cores of the platform that it stands for, ascending.
     memory_mib
         Its memory in MiB.
+    partitions
+        For each partition of the site, whether it is in it; empty without a site.
     """
 
     name: str
     kind: int
     cores: NDArray[np.int64]
     memory_mib: int
+    partitions: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,17 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
     PlatformError
         If Slurm cannot simulate it.
     """
-    node_of_core = platform.node_of_processor[platform.processor_of_core]
-    speed_of_core = platform.speed_flops[:, 0]
     _check_bandwidth(platform, workload)
-    cores_of_node = [np.flatnonzero(node_of_core == node) for node in range(platform.n_nodes)]
+    node_of_core = platform.node_of_processor[platform.processor_of_core]
+    cores_of_node = _cores_by(node_of_core)
+    rules = platform.site
+    counts_memory = _can_lack_memory(platform, workload, cores_of_node) and (rules is None or rules.counts_memory)
+    memory_mib = platform.memory_mib
+    if platform.n_nodes == 1 and not counts_memory and rules is None:
+        # A machine that does not say its nodes: Slurm plans by nodes, so that one for all would be no machine to plan.
+        cores_of_node = _cores_by(platform.processor_of_core)
+        memory_mib = np.full(len(cores_of_node), platform.memory_mib[0] / len(cores_of_node))
+    speed_of_core = platform.speed_flops[:, 0]
     for node, cores in enumerate(cores_of_node):
         if np.ptp(speed_of_core[cores]) > 0:
             raise PlatformError(
@@ -85,24 +95,27 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
             )
     speeds = np.unique(speed_of_core)
     kinds = [int(np.searchsorted(speeds, speed_of_core[cores[0]])) for cores in cores_of_node]
-    counts_memory = _can_lack_memory(platform, workload, cores_of_node)
     if len(cores_of_node) > max_nodes and counts_memory:
         raise PlatformError(
             f"{platform.name}: jobs can run short of memory on its {len(cores_of_node):,} nodes, and slurm.daemons "
             f"allows {max_nodes:,}; raise it, or take no memory into account (workload.memory 'none')"
         )
-    if len(speeds) > max_nodes:
+    shared = [() if rules is None else tuple(rules.partition_nodes[:, node].tolist()) for node in range(len(kinds))]
+    alike = sorted(set(zip(kinds, shared, strict=True)))
+    if len(alike) > max_nodes:
         raise PlatformError(
-            f"{platform.name} has {len(speeds):,} kinds of nodes, and each needs a daemon; raise "
+            f"{platform.name} has {len(alike):,} kinds of nodes, and each needs a daemon; raise "
             f"slurm.daemons from {max_nodes:,}"
         )
-    groups = [[node for node, kind in enumerate(kinds) if kind == number] for number in range(len(speeds))]
-    nodes = []
-    for kind, (group, n_parts) in enumerate(zip(groups, _shares([len(one) for one in groups], max_nodes), strict=True)):
-        for number, part in enumerate(np.array_split(np.array(group), n_parts), start=1):
-            cores = np.concatenate([cores_of_node[node] for node in part.tolist()])
-            memory_mib = int(min(float(np.sum(platform.memory_mib[part])), _MAX_MEMORY_MIB))
-            nodes.append(SlurmNode(f"k{kind}n{number}", kind, cores.astype(np.int64), max(memory_mib, 1)))
+    groups = [[node for node, own in enumerate(zip(kinds, shared, strict=True)) if own == one] for one in alike]
+    nodes: list[SlurmNode] = []
+    shares = _shares([len(one) for one in groups], max_nodes)
+    for (kind, partitions), group, n_parts in zip(alike, groups, shares, strict=True):
+        for part in np.array_split(np.array(group), n_parts):
+            cores = np.concatenate([cores_of_node[node] for node in part.tolist()]).astype(np.int64)
+            whole_mib = max(int(min(float(np.sum(memory_mib[part])), _MAX_MEMORY_MIB)), 1)
+            number = 1 + sum(one.kind == kind for one in nodes)
+            nodes.append(SlurmNode(f"k{kind}n{number}", kind, cores, whole_mib, partitions))
     largest = max(len(node.cores) for node in nodes)
     if largest > MAX_NODE_CORES:
         raise PlatformError(
@@ -110,6 +123,11 @@ def machine_of(platform: Platform, workload: Workload, *, max_nodes: int) -> Slu
             "slurm.daemons, or take a smaller machine"
         )
     return SlurmMachine(tuple(nodes), tuple(speeds.tolist()), counts_memory)
+
+
+def _cores_by(unit_of_core: NDArray[np.int32]) -> list[NDArray[np.int64]]:
+    """Return the cores of each unit; those of one unit have ids side by side."""
+    return np.split(np.arange(len(unit_of_core)), np.flatnonzero(np.diff(unit_of_core)) + 1)
 
 
 def _shares(sizes: list[int], total: int) -> list[int]:

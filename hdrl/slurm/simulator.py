@@ -28,8 +28,9 @@ from hdrl.settings.batch.simulation.trace import (
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.settings.batch.workload.model import NO_WALLTIME, StepKind, Workload
 from hdrl.slurm.cluster import Cluster, Outcome, Submission
-from hdrl.slurm.conf import scheduling_lines, without_paths
+from hdrl.slurm.conf import ONE_PARTITION, scheduling_lines, without_paths
 from hdrl.slurm.machine import machine_of
+from hdrl.slurm.rules import check_rules, partition_lines, partitions_of, scheduling_of
 
 FOLDER = "slurm"
 """The folder within a run folder with what was recorded."""
@@ -86,16 +87,18 @@ class SlurmSimulator:
 
     def __init__(self, platform: Platform, workload: Workload, *, folder: Path | None, settings: SlurmSettings) -> None:
         workload.check_simulated()
-        if platform.site is not None or workload.site is not None:
-            raise SimulationError(
-                "simulator 'slurm' makes one partition without the rules of a site; take a platform and jobs without "
-                "them, and give lines about scheduling by slurm.conf"
-            )
+        check_rules(platform.site, workload.site)
         self.platform, self.workload = platform, workload
         self._folder, self._settings = folder, settings
         self._order = workload.submission_order()
         self._machine = machine_of(platform, workload, max_nodes=settings.daemons)
-        self._scheduling = [] if settings.conf is None else scheduling_lines(settings.conf)
+        rules = platform.site
+        self._scheduling = [] if rules is None else scheduling_of(rules)
+        if settings.conf is not None:
+            self._scheduling = scheduling_lines(settings.conf)
+        self._partitions: Sequence[str] = ONE_PARTITION
+        if rules is not None:
+            self._partitions = partition_lines(rules, {one.name: one.partitions for one in self._machine.nodes})
         self._kills = _kills(workload)
         self._submissions = self._submitted()
         self._trace: Trace | None = None
@@ -117,7 +120,8 @@ class SlurmSimulator:
         """
         settings, n_jobs = self._settings, self.workload.n_jobs
         self._announce()
-        with Cluster(self._machine, settings, scheduling=self._scheduling, kills=self._kills) as cluster:
+        lines = {"scheduling": self._scheduling, "partitions": self._partitions}
+        with Cluster(self._machine, settings, **lines, kills=self._kills) as cluster:
             outcome = cluster.run(self._submissions, _watching(n_jobs, progress))
             overhead_s = self._overhead_s(outcome)
             mean_s = statistics.fmean(overhead_s) if overhead_s else 0.0
@@ -172,6 +176,11 @@ class SlurmSimulator:
     def _submitted(self) -> list[Submission]:
         jobs = self.workload.jobs[self._order]
         run_s, codes = run_times_s(self.workload, self._machine.speeds_flops)
+        rules, site = self.platform.site, self.workload.site
+        wanted: list[tuple[tuple[str, ...], int]] = [((), 0)] * len(jobs)
+        if rules is not None and site is not None:
+            asked = site.jobs[self._order]
+            wanted = [(partitions_of(rules, int(one["partitions"])), int(one["nice"])) for one in asked]
         return [
             Submission(
                 at_s=float(job["submit_s"]),
@@ -180,8 +189,12 @@ class SlurmSimulator:
                 run_s=tuple(times_s.tolist()),
                 exit_code=int(code) & 255 or int(code != 0),
                 memory_mib=math.ceil(job["memory_mib"]) if self._machine.counts_memory else None,
+                partitions=partitions,
+                nice=nice,
             )
-            for job, times_s, code in zip(jobs, run_s[self._order], codes[self._order], strict=True)
+            for job, times_s, code, (partitions, nice) in zip(
+                jobs, run_s[self._order], codes[self._order], wanted, strict=True
+            )
         ]
 
     def _overhead_s(self, outcome: Outcome) -> list[float]:
@@ -199,7 +212,7 @@ class SlurmSimulator:
         return next(node.kind for node in self._machine.nodes if node.name == name)
 
     def _record(self, cluster: Cluster, outcome: Outcome, mean_overhead_s: float, folder: Path) -> None:
-        """Write what was asked and what happened, as `hdrl.slurm.recording` reads it."""
+        """Write what was asked and what happened, as `hdrl.site.fidelity` reads it."""
         folder.mkdir(exist_ok=True)
         try:
             cluster.copy_jobcomp(folder / "jobcomp.txt")
@@ -209,6 +222,8 @@ class SlurmSimulator:
             out.write(without_paths(outcome.conf, cluster.folder))
         jobs = [
             {"at": job.at_s, "cores": job.cores, "run_s": job.run_s[-1], "limit_min": job.limit_min, "id": job_id}
+            | ({"partition": ",".join(job.partitions)} if job.partitions else {})
+            | ({"nice": job.nice} if job.nice else {})
             for job, job_id in zip(self._submissions, outcome.job_ids, strict=True)
         ]
         recorded = {

@@ -1,6 +1,7 @@
 """The daemon and the way back, on a Slurm of three scripts whose queues are solved by hand."""
 
 import json
+import random  # noqa: TID251 (what damages files)
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from hdrl.deploy.groups import Groups, keys_of, read_groups
 from hdrl.deploy.slurm import SlurmError
 from hdrl.launcher.main import cli
 from tests.deploy.fake_slurm import FakeSlurm, job_line
+from tests.fuzz.mutations import mutations_of
 
 NOW_S = 1_000_100.0
 LEASE = "now+30"
@@ -196,6 +198,16 @@ def test_the_way_back(slurm: FakeSlurm, tmp_path: Path):
     assert call("deploy", "run", folder, "--once").exit_code == 0
 
 
+def test_what_is_said_of_arrays_is_no_error(slurm: FakeSlurm, tmp_path: Path):
+    folder = deployed(tmp_path, "sjf")
+    slurm.queue(job_line(1), job_line(2))
+    said = "1_0-1: Job is no longer pending execution\n1_2-9: No error\nInvalid job id specified for job 2\n"
+    slurm.write("said", said)
+    daemon = Daemon(folder, acts=True)
+    assert daemon.look(NOW_S).problems == ["Invalid job id specified for job 2"]
+    assert list(daemon.state.written) == [1]
+
+
 def test_a_daemon_that_acts_stops_when_it_is_undone(slurm: FakeSlurm, tmp_path: Path):
     folder = deployed(tmp_path, "sjf")
     slurm.queue(job_line(1))
@@ -290,6 +302,8 @@ def test_slurm_that_does_not_answer(slurm: FakeSlurm, tmp_path: Path):
         ("code", "3", "squeue: ended with 3"),
         ("sinfo", "slurm_load_partitions: Unable to contact slurm controller\n", "sinfo: no cores in"),
         ("said", "slurm_update error: Access/permission denied\n", "scontrol: slurm_update error: Access"),
+        ("said", "Access/permission denied for job 1\n", "scontrol: Access/permission denied for job 1"),
+        ("said", "slurm_update error: Unable to contact slurm controller (connect failure)\n", "Unable to contact"),
     ],
 )
 def test_a_slurm_that_is_refused(name: str, text: str, words: str, slurm: FakeSlurm, tmp_path: Path):
@@ -400,3 +414,23 @@ def test_numbers_of_a_look_stay_in_the_middle(slurm: FakeSlurm, tmp_path: Path):
     assert keys_of("ann", 3600.0, 4)[2] == "2\tann"
     with pytest.raises(SlurmError, match="shadow"):
         Daemon(folder).slurm.update([])
+
+
+@pytest.mark.parametrize("name", ["deployment.json", "groups.tsv", "state.json"])
+def test_damaged_files_end_with_one_line(name: str, slurm: FakeSlurm, tmp_path: Path):
+    folder = deployed(tmp_path, "es-generalist", blocks={"results": [0.0, 1.0]})
+    slurm.queue(job_line(1), job_line(2, StateCompact="CD", StartTime=1_000_000, EndTime=1_000_036))
+    assert call("deploy", "run", folder, "--once").exit_code == 0
+    good = {path.name: path.read_bytes() for path in folder.iterdir()}
+    draw = random.Random(f"damaged {name}")
+    codes = set()
+    for _ in range(40):
+        for other, content in good.items():
+            (folder / other).write_bytes(content)
+        (folder / name).write_bytes(draw.choice(mutations_of(name))(good[name], draw))
+        done = call("deploy", "run", folder, "--once")
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        assert done.exit_code in (0, 2)
+        assert done.stderr.count("\n") == (1 if done.exit_code else 0)
+        codes.add(done.exit_code)
+    assert 2 in codes

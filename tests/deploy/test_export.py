@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from hdrl.deploy.folder import index_of, read_deployment, write_deployment
 from hdrl.deploy.groups import read_groups
 from hdrl.deploy.policy import deployed_policy
+from hdrl.deploy.promise import stand_in
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 
@@ -73,6 +74,18 @@ def test_a_short_log_promises_nothing(sites: Path, tmp_path: Path):
     assert "too few jobs, not watched" in (tmp_path / "d" / "README.md").read_text()
 
 
+def test_what_stands_for_the_scheduler_of_the_site(sites: Path, tmp_path: Path):
+    assert stand_in(sites / "small") == "fcfs+conservative"
+    report = json.loads((sites / "small" / "import.json").read_text())
+    for nearest, expected in (("fcfs+easy", "fcfs+easy"), ("slurm", "fcfs+conservative"), (None, "fcfs+conservative")):
+        (tmp_path / "import.json").write_text(
+            json.dumps({**report, "replay": {**report["replay"], "nearest": nearest}})
+        )
+        assert stand_in(tmp_path) == expected
+    (tmp_path / "import.json").unlink()
+    assert stand_in(tmp_path) == "fcfs+conservative"
+
+
 def test_an_index_needs_no_model_file_later(sites: Path, tmp_path: Path):
     done = call("deploy", "slurm", "es-generalist", "--site", sites / "small", "-o", tmp_path / "d")
     assert done.exit_code == 0, done.output
@@ -91,6 +104,7 @@ def test_a_model_that_evolved_is_an_index(sites: Path, tmp_path: Path):
         "platform_file_path": str(sites / "small" / "platform.json"),
         "workload_file_path": str(sites / "small" / "jobs.swf"),
         "energy": False,
+        "site_rules": False,
         "workload": {"bandwidth": "none", "memory": "none"},
         "learning": {
             "algorithm": "cma_es",

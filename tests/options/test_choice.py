@@ -76,5 +76,5 @@ def test_a_contention_model_of_a_user_is_an_option_of_runs_and_comparisons(regis
 
 @pytest.mark.parametrize("value", [5, None, ["exact"]])
 def test_a_choice_is_a_text(value: object):
-    with pytest.raises(OptionsError, match=r"simulator is .*; known: embedded, exact, batsim"):
+    with pytest.raises(OptionsError, match=r"simulator is .*; known: embedded, site, exact, batsim"):
         parse_options(LEAST | {"simulator": value})

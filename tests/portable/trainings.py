@@ -136,6 +136,7 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "ppo-tanh": _with(_PAIR, "ppo", activation="tanh", is_shared=True, target_kl=0.01),
     "ppo-job-pick-kernel": _with(_PICK, "ppo", network="kernel"),
     "ppo-job-pick-mlp": _with(_PICK, "ppo", network="mlp"),
+    "ppo-job-pick-rows": _with(_PICK, "ppo", network="rows", hidden=[16, 8], activation="tanh"),
     "a2c-job-pick": _with(_PICK, "a2c", network="kernel", n_epochs=None, minibatch_size=None, entropy_coef=0.01),
     "reinforce-policy-pair": _with(_PAIR, "reinforce", **_EPISODES, has_baseline=True, network="hdeeprm_actor_critic"),
     "dqn-job-pick": _with(_PICK, "dqn", **_REPLAY, network="kernel"),

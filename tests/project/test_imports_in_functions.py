@@ -21,7 +21,6 @@ OF_COMMANDS = (
         "hdrl.compiled",
         "hdrl.deploy",
         "hdrl.site",
-        "hdrl.slurm",
         "hdrl.bench",
         "hdrl.launcher",
         "hdrl.adaptation",

@@ -59,6 +59,18 @@ def test_starts_are_those_by_hand(site: Path):
     assert answer["jobs"][0]["start"] == answer["jobs"][0]["latest"] == "2026-01-02T10:40:00Z"
 
 
+def test_past_waits_are_remembered_and_made_anew_when_damaged(site: Path):
+    words = ("wait", site, "--now", site.parent / "queue.txt", "--json")
+    first = call(*words).stdout
+    stored = (site / "waits.npz").read_bytes()
+    assert call(*words).stdout == first
+    (site / "waits.npz").write_bytes(stored[:100])
+    assert call(*words).stdout == first
+    assert (site / "waits.npz").read_bytes() == stored
+    call(*words, "--policy", "sjf+easy")
+    assert (site / "waits.npz").read_bytes() != stored
+
+
 def test_the_same_question_gives_the_same_bytes(site: Path):
     words = ("wait", site, "--now", site.parent / "queue.txt", "--json")
     assert call(*words).stdout_bytes == call(*words).stdout_bytes

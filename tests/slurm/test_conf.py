@@ -40,6 +40,11 @@ def test_large_machines_keep_every_core_on_few_daemons(name: str, daemons: int) 
         assert set(platform.speed_flops[one.cores, 0]) == {machine.speeds_flops[one.kind]}
 
 
+def test_a_machine_that_does_not_say_its_nodes_gets_some() -> None:
+    machine = machine_of(read_platform("homogeneous:20"), PLAIN, max_nodes=8)
+    assert [len(one.cores) for one in machine.nodes] == [3, 3, 3, 3, 2, 2, 2, 2]
+
+
 def test_memory_counts_where_it_can_run_short() -> None:
     platform = small_platform(*[node(4, 1.0, memory_gb=4.0)] * 3)
     hungry = small_workload(Job(0.0, 1, memory_mib=2000.0))
@@ -51,7 +56,7 @@ def test_memory_counts_where_it_can_run_short() -> None:
 
 
 def test_machines_that_slurm_cannot_simulate() -> None:
-    mixed = small_platform(Node((Processor(2, 1.0), Processor(2, 3.0))))
+    mixed = small_platform(Node((Processor(2, 1.0), Processor(2, 3.0))), node(1, 1.0))
     with pytest.raises(PlatformError, match="node 0 has cores of different speeds"):
         machine_of(mixed, PLAIN, max_nodes=8)
     two_kinds = small_platform(node(4, 3.0), node(8, 2.0))
@@ -63,7 +68,7 @@ def test_machines_that_slurm_cannot_simulate() -> None:
     with pytest.raises(PlatformError, match=r"--set workload\.bandwidth=none"):
         machine_of(two_kinds, busy, max_nodes=8)
     with pytest.raises(PlatformError, match="would have 100,000 cores, more than 65,533"):
-        machine_of(read_platform("homogeneous:100000"), PLAIN, max_nodes=8)
+        machine_of(read_platform("homogeneous:100000"), PLAIN, max_nodes=1)
 
 
 def test_configuration(tmp_path: Path) -> None:

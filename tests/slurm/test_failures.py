@@ -29,7 +29,7 @@ time.sleep(60)
 GOOD = {
     "slurmctld": LISTENING,
     "slurmd": "import time; time.sleep(60)",
-    "sinfo": "print('idle')",
+    "sinfo": "print('k0n1=idle')",
     "sbatch": "print(1)",
     "squeue": "print('1:Resources')",
     "faketime": "import os; os.execv(sys.argv[3], sys.argv[3:])",
@@ -80,7 +80,7 @@ def fails(*, timeout_s: float = 20.0) -> str:
             small_workload(Job(0.0, 2)),
             "slurm",
             simulator="slurm",
-            slurm=SlurmSettings(speed=1.0, timeout_s=timeout_s),
+            slurm=SlurmSettings(speed=1.0, timeout_s=timeout_s, daemons=1),
         )
     assert time.monotonic() - began_s < timeout_s + 20.0
     assert len(str(caught.value).splitlines()) == 1
@@ -109,8 +109,8 @@ def test_parts_of_different_versions(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ({"slurmctld": "import os; os.abort()"}, 20.0, "Slurm: slurmctld ended with signal 6"),
         ({"slurmctld": "sys.exit('slurmctld: fatal: no port is free')"}, 20.0, "slurmctld says no port is free"),
         ({"slurmctld": "import time; time.sleep(60)"}, 1.0, "Slurm: slurmctld does not listen after 1 s"),
-        ({"slurmd": "sys.exit(1)", "sinfo": "print('down')"}, 20.0, "Slurm: slurmd of k0n1 ended with code 1"),
-        ({"sinfo": "print('down')"}, 1.0, "Slurm: not all nodes are idle after 1 s"),
+        ({"slurmd": "sys.exit(1)", "sinfo": "print('k0n1=down')"}, 20.0, "Slurm: slurmd of k0n1 ended with code 1"),
+        ({"sinfo": "print('k0n1=down')"}, 1.0, "Slurm: not all nodes are idle after 1 s"),
         ({"sinfo": "import time; time.sleep(60)"}, 2.0, "Slurm has not answered for 2 s (slurm.timeout_s)"),
         (
             {"sbatch": "sys.exit('sbatch: error: no way')"},

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from hdrl.base.errors import SimulationError
 from hdrl.batch import Trace, read_platform, simulate
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.simulators import SlurmSettings
+from hdrl.settings.batch.site_rules.model import SiteJobs, undemanding_jobs
 from hdrl.slurm import cluster
 from hdrl.testing import Job, Node, Processor, small_platform, small_workload
 
 from .test_failures import command_lines
+from .test_rules import site_platform
 
 SPEED = 100.0
 """Faster than measurements go: what is looked at here does not depend on a few seconds."""
@@ -82,6 +85,18 @@ def test_no_core_has_two_jobs(trace: Trace) -> None:
         for other in range(one):
             overlap_s = min(end_s[one], end_s[other]) - max(records["start_s"][one], records["start_s"][other])
             assert overlap_s <= 0 or not set(trace.cores_of(one)) & set(trace.cores_of(other))
+
+
+def test_jobs_stay_in_their_partitions() -> None:
+    asked = undemanding_jobs(3)
+    asked["partitions"] = 2, 0, 2
+    jobs = [Job(float(at), 4, gflop=100.0, requested_time_s=300.0) for at in range(3)]
+    workload = replace(small_workload(*jobs), site=SiteJobs(jobs=asked))
+    found = simulate(site_platform(), workload, "slurm", simulator="slurm", slurm=settings())
+    # Those in 'short' share the first node, one after the other; the default partition has the others, too.
+    assert [found.cores_of(job).tolist() for job in (0, 2)] == [list(range(4))] * 2
+    assert found.records["start_s"][2] >= found.records["start_s"][0] + found.records["run_s"][0]
+    assert min(found.cores_of(1)) >= 4
 
 
 def test_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:

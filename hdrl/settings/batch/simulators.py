@@ -139,8 +139,3 @@ SIMULATORS.register("slurm")(
 def floor_of(simulator: object) -> str:
     """Return how far two equal runs of a simulator are from each other; empty if they are the same."""
     return SIMULATORS[simulator].floor if isinstance(simulator, str) and simulator in SIMULATORS else ""
-
-
-def own_policies() -> frozenset[str]:
-    """Return the names of the policies by which simulators schedule themselves."""
-    return frozenset(name for one in SIMULATORS for name in SIMULATORS[one].own_policies)

@@ -13,7 +13,6 @@ from hdrl.settings.batch.policies.predicted import OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority, WaitingJob
 from hdrl.settings.batch.policies.pyfile import load_policy
 from hdrl.settings.batch.policies.simulation import PolicyFunction, is_conservative, needs_site, simulate
-from hdrl.settings.batch.simulators import own_policies
 
 __all__ = [
     "VOID",
@@ -63,6 +62,4 @@ def normalise_policy_name(name: str) -> str:
     """
     if is_in_python(name):
         return policy_in_python(name).name
-    if name == VOID or is_policy_file(name) or name in own_policies():
-        return name
-    return read_pair(name).name
+    return name if name == VOID or is_policy_file(name) else read_pair(name).name

@@ -15,7 +15,6 @@ from hdrl.settings.batch.policies.pairs import VOID, read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import load_policy
-from hdrl.settings.batch.simulators import own_policies
 from hdrl.settings.batch.workload.model import Workload
 
 EXACT_ESTIMATES = "exact"
@@ -49,7 +48,7 @@ def looks_at_times(policy: Any) -> bool:
         return True
     if policy == VOID:
         return False
-    if is_policy_file(policy) or policy in own_policies():
+    if is_policy_file(policy):
         return True
     if is_in_python(policy):
         return policy_in_python(policy).looks_at_times
@@ -90,8 +89,7 @@ def is_clairvoyant(policy: Any, workload: Workload | None = None) -> bool:
         return True
     if isinstance(policy, str):
         if not is_policy_file(policy):
-            is_blind = policy == VOID or is_in_python(policy) or policy in own_policies()
-            return not is_blind and read_pair(policy).is_clairvoyant
+            return policy != VOID and not is_in_python(policy) and read_pair(policy).is_clairvoyant
         policy = load_policy(policy)
     if isinstance(policy, (OwnPriority, OwnPrediction)):
         return policy.clairvoyant

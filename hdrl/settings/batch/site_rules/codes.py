@@ -1,8 +1,6 @@
-"""Small integers that the simulator `site` uses, in tables: a number that is in no table is an error."""
+"""Small integers by which the simulator `site` knows things."""
 
 from __future__ import annotations
-
-from hdrl.compiled.codes import CodeTable
 
 # What `kernel.events.advance` stopped for.
 ENDED = 0  # every job has ended, or nothing will happen any more
@@ -14,7 +12,6 @@ NOTHING = 0  # the main scheduler alone
 SLURM = 1  # the main scheduler and Slurm's backfill cycle
 EASY = 2  # the first job that cannot start has a reservation in each partition
 CONSERVATIVE = 3  # every job has a reservation, planned anew at each event
-DISCIPLINES = CodeTable("discipline", range(NOTHING, CONSERVATIVE + 1))
 
 # Priorities beyond the job keys of `hdrl.settings.batch.kernel.codes`.
 MULTIFACTOR = 200
@@ -31,8 +28,7 @@ JOB_IS_ELIGIBLE = 5  # its begin date, the end of its hold, or the delay of a de
 RESERVATION_CHANGES = 6
 MAIN_IS_DUE = 7
 BACKFILL_IS_DUE = 8
-EVENTS = CodeTable("event", range(JOB_ENDS, BACKFILL_IS_DUE + 1))
-N_EVENTS = len(EVENTS)
+N_EVENTS = BACKFILL_IS_DUE + 1
 
 # States of a job: the values of `simulation.trace.JobState`.
 NOT_SUBMITTED = 0
@@ -50,11 +46,3 @@ AFTER_OK = 1
 AFTER_ANY = 2
 AFTER_NOT_OK = 3
 SINGLETON = 4
-DEPENDENCIES = CodeTable("dependency", range(AFTER, SINGLETON + 1))
-
-# What becomes of preempted jobs: the values of `site_rules.model.PreemptMode`.
-KEEP = 0
-REQUEUE = 1
-CANCEL = 2
-SUSPEND = 3
-PREEMPT_MODES = CodeTable("preempt mode", range(KEEP, SUSPEND + 1))

@@ -129,7 +129,7 @@ class Downtime:
     start: str
     end: str
     nodes: str = ""
-    kind: Literal["reservation", "failure", "drain"] = "reservation"
+    kind: str = "reservation"
 
     @property
     def span_s(self) -> tuple[float, float]:

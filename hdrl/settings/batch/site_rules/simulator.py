@@ -181,8 +181,6 @@ def check_rules(rules: SiteRules) -> None:
     """
     if np.any(rules.partitions["preempt_mode"] != PreemptMode.OFF) or np.any(rules.qos["preempts"] != 0):
         raise SimulationError("'site' does not simulate preemption yet")
-    if np.any(rules.outages["is_drain"] == 0):
-        raise SimulationError("'site' does not simulate failures of nodes yet, only drains")
 
 
 def _check(inputs: _Inputs) -> None:
@@ -570,7 +568,13 @@ def _trace(inputs: _Inputs, state: SiteState) -> Trace:
         n_grouped_switches=0,
         n_machine_switches=0,
         time_in_state_s={"computing": float(s["time_computing_s"]), "idle": float(s["time_idle_s"])},
-        info={"simulator": "site", "n_passes": int(s["n_passes"]), "n_cycles": int(s["n_cycles"])},
+        info={
+            "simulator": "site",
+            "n_passes": int(s["n_passes"]),
+            "n_cycles": int(s["n_cycles"]),
+            "n_requeued": int(s["n_requeued"]),
+            "lost_core_s": float(s["lost_core_s"]),
+        },
     )
 
 

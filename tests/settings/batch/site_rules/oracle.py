@@ -17,7 +17,7 @@ from hdrl.settings.batch.site_rules.model import DependencyKind, SiteJobs, SiteR
 
 NEVER = math.inf
 YEAR_S = 365 * 86400.0
-OF_A_DATE = ("end", "back", "gone", "cancel", "submit", "eligible", "reservation", "main", "backfill")
+OF_A_DATE = ("end", "back", "gone", "cancel", "submit", "eligible", "reservation")
 """The events of one date, in the order in which they happen."""
 
 
@@ -51,7 +51,7 @@ class Oracle:
     Parameters
     ----------
     policy
-        ``"fcfs"``, ``"fcfs+easy"``, ``"fcfs+conservative"`` or ``"slurm"``.
+        ``"fcfs"``, ``"fcfs+easy"`` or ``"fcfs+conservative"``.
     """
 
     def __init__(self, platform: Platform, workload: Workload, policy: str) -> None:
@@ -73,16 +73,11 @@ class Oracle:
         self.gone: dict[int, int] = dict.fromkeys(self.free, 0)
         self.queue: list[Job] = []
         self.events: list[tuple[float, int, int]] = []
-        self.last_backfill_s = -self.rules.scheduler.bf_interval_s
-        self.backfill_due_s = self.main_due_s = NEVER
-        self.is_cycling = False
         self.is_changed = False
         self.has_new = False
 
     def _job(self, number: int, row: Any, run_s: float, asked: Any) -> Job:
         limit_s = min(float(row["requested_time_s"]), YEAR_S) if row["requested_time_s"] > 0 else YEAR_S
-        if self.policy == "slurm":  # Slurm counts limits in minutes
-            limit_s = math.ceil(limit_s / 60) * 60.0
         bits = int(asked["partitions"]) or 1 << self.rules.default_partition
         partitions = [place for place in range(len(self.rules.partitions)) if bits >> place & 1]
         return Job(number, float(row["submit_s"]), run_s, limit_s, int(row["cores"]), asked, partitions)
@@ -333,17 +328,13 @@ class Oracle:
             key=lambda one: (-int(self.rules.partitions[one[1]]["tier"]), one[0].submit_s, one[0].number, one[1]),
         )
 
-    def _main(self, depth: int) -> bool:
-        """Go down the queue; return whether it stopped at the depth."""
+    def _main(self) -> None:
+        """Go down the queue; a job that has to wait stops its partition and all its nodes."""
         stopped: set[int] = set()
         blocked: set[int] = set()
-        tested = 0
         for job, partition in self._order():
             if job not in self.queue or partition in stopped:
                 continue
-            if depth and tested == depth:
-                return True
-            tested += 1
             every = self._nodes_for(job, partition)
             left = every - blocked - self._reserved(self.now_s, self.now_s + self._limit_in(job, partition))
             chosen = self._choose(job, partition, left, self.free, self.free_gpus)
@@ -356,23 +347,16 @@ class Oracle:
                 continue  # idle nodes would not do either: those that are left to it are not what it waits for
             stopped.add(partition)
             blocked |= set(np.flatnonzero(self.rules.partition_nodes[partition]).tolist())
-        return False
 
     def _schedule(self) -> None:
-        if self.policy != "slurm":
-            has_new = self.is_changed
-            while has_new:
-                self.has_new = False
-                self._main(0)
-                if self.policy != "fcfs":
-                    self._plan_all()
-                has_new = self.has_new  # a job that waited for the start of another one
-            self.is_changed = False
-            return
-        self._schedule_as_slurm()
-
-    def _schedule_as_slurm(self) -> None:
-        raise NotImplementedError
+        has_new = self.is_changed
+        while has_new:
+            self.has_new = False
+            self._main()
+            if self.policy != "fcfs":
+                self._plan_all()
+            has_new = self.has_new  # a job that waited for the start of another one
+        self.is_changed = False
 
     def _plan_all(self) -> None:
         """Plan anew: EASY the first job of each partition, conservative all; start what delays none of them."""

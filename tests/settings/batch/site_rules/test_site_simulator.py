@@ -301,8 +301,6 @@ def test_what_is_not_simulated_is_refused_by_name():
     for change in ({"qos": qos(preempts=1)}, {"partitions": partitions}):
         with pytest.raises(SimulationError, match="preemption"):
             starts(rules_with(machine(), **change), workload({}), "slurm")
-    with pytest.raises(SimulationError, match="failures"):
-        starts(machine(outages=np.array([(0, 1.0, 2.0, 0)], OUTAGE_DTYPE)), workload({}), "slurm")
     with pytest.raises(SimulationError, match="heterogeneous"):
         starts(machine(), workload({"het_group": 1}), "slurm")
     with pytest.raises(WorkloadError, match="job '0' needs 3 cores; partition 'all' has 2"):
@@ -313,6 +311,16 @@ def test_what_is_not_simulated_is_refused_by_name():
 def test_policies_that_it_does_not_know_are_refused(policy: str):
     with pytest.raises(SimulationError, match="expected for instance 'sjf\\+easy'"):
         simulate(machine(), workload({}), policy, energy=False)
+
+
+def test_jobs_on_a_node_that_fails_begin_anew():
+    site = machine(outages=np.array([(0, 10.0, 500.0, 0)], OUTAGE_DTYPE))
+    jobs = workload({"run": 100}, {"run": 100}, {"at": 1, "run": 50})
+    trace = play(site, jobs, "fcfs").trace
+    # The first job has been submitted before the third one, and takes the other node first.
+    assert trace.records["start_s"].tolist() == [100, 0, 200]
+    assert (trace.info["n_requeued"], trace.info["lost_core_s"]) == (1, 10.0)
+    assert [trace.cores_of(job).tolist() for job in range(3)] == [[1], [1], [1]]
 
 
 def test_drained_nodes_start_nothing():

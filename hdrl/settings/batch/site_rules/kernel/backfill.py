@@ -156,23 +156,22 @@ def _leave_out_planned(state, start_s, end_s, n_needed):
 
 
 @jit
-def _n_on_usable(state, job):
+def _n_on_usable(state, one):
     """Return how many cores a running job has on the usable nodes."""
-    row, n = state.jobs[job], np.int64(0)
-    for i in range(row.first_pair, row.first_pair + row.n_pairs):
+    n = np.int64(0)
+    for i in range(one.first_pair, one.first_pair + one.n_pairs):
         if has_node(state.usable, state.pairs[i].node):
             n += state.pairs[i].cores
     return n
 
 
 @jit
-def _expected_end_s(state, job):
+def _expected_end_s(state, one):
     """Return when a running job ends at the latest."""
     now, settings = state.scalars[0].message_s, state.settings[0]
-    end_s = state.jobs[job].limit_end_s
-    if end_s <= now:
-        end_s = max(end_s + settings.over_time_limit_s + settings.kill_wait_s, now + 1.0)
-    return end_s
+    if one.limit_end_s > now:
+        return one.limit_end_s
+    return max(one.limit_end_s + settings.over_time_limit_s + settings.kill_wait_s, now + 1.0)
 
 
 @jit
@@ -182,20 +181,20 @@ def _release_next(state, place, window_s):
     Returns
     -------
     tuple of int
-        The place of the next running job, the last job that was released (-1: none), and how many cores were.
+        The place of the next running job, that of the last one that was released (-1: none), and how many cores were.
     """
-    n_running, jobs = state.scalars[0].n_running, state.jobs
+    n_running = state.scalars[0].n_running
     until_s, last, n_released = NEVER, np.int64(-1), np.int64(0)
-    while place < n_running and jobs[state.running[place]].limit_end_s <= until_s:
-        job = np.int64(state.running[place])
-        place += 1
-        n = _n_on_usable(state, job)
+    while place < n_running and state.running[place].limit_end_s <= until_s:
+        one = state.running[place]
+        n = _n_on_usable(state, one)
         if n > 0:
-            release_later(state, job)
+            release_later(state, one.job)
             n_released += n
             if last < 0:
-                until_s = jobs[job].limit_end_s + window_s
-            last = job
+                until_s = one.limit_end_s + window_s
+            last = place
+        place += 1
     return place, last, n_released
 
 
@@ -232,7 +231,7 @@ def _earliest_s(state, job, partition, may_wait):
         if n_free >= n_needed and choose_nodes(
             state, job, partition, usable, state.later, state.later_mib, state.later_gpus
         ):
-            return _expected_end_s(state, last)
+            return _expected_end_s(state, state.running[last])
     return NEVER
 
 

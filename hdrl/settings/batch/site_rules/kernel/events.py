@@ -22,6 +22,7 @@ from hdrl.settings.batch.site_rules.kernel.running import (
     cancel_job,
     consider,
     end_by_itself,
+    requeue_jobs,
     submit_job,
 )
 from hdrl.settings.batch.site_rules.kernel.state import SiteState, smallest_state
@@ -52,6 +53,8 @@ def _begin(state):
 def _open_or_close(state, outage, change):
     """Let a node leave (1) or return (-1)."""
     node = state.outages[outage].node
+    if change > 0 and state.outages[outage].is_drain == 0:
+        requeue_jobs(state, node)
     state.nodes[node].n_closed += change
     if state.nodes[node].n_closed == 0:
         put_node(state.open_nodes, node)

@@ -161,7 +161,7 @@ def _pass_periods(state, until_s):
         s.decayed_s += period_s
         _decay(state)
         for i in range(s.n_running):
-            _charge(state, state.running[i], s.decayed_s)
+            _charge(state, state.running[i].job, s.decayed_s)
 
 
 @jit

@@ -169,6 +169,36 @@ def cancel_job(state, job):
 
 
 @jit
+def _move_running(state, source, target):
+    one, other = state.running[source], state.running[target]
+    other.job, other.n_pairs = one.job, one.n_pairs
+    other.first_pair, other.limit_end_s = one.first_pair, one.limit_end_s
+
+
+@jit
+def _insert_running(state, job, limit_end_s):
+    """Put a job among those that run, by the ends of their limits."""
+    s, row = state.scalars[0], state.jobs[job]
+    place = s.n_running
+    while place > 0 and state.running[place - 1].limit_end_s > limit_end_s:
+        _move_running(state, place - 1, place)
+        place -= 1
+    one = state.running[place]
+    one.job, one.n_pairs, one.first_pair, one.limit_end_s = job, row.n_pairs, row.first_pair, limit_end_s
+    s.n_running += 1
+
+
+@jit
+def _remove_running(state, job):
+    s, place = state.scalars[0], 0
+    while state.running[place].job != job:
+        place += 1
+    s.n_running -= 1
+    for i in range(place, s.n_running):
+        _move_running(state, i + 1, i)
+
+
+@jit
 def start_job(state, entry, place):
     """Start a job on the selected nodes; return how many of its entries stood before a place in the queue."""
     s, settings, job = state.scalars[0], state.settings[0], state.entries[entry].job
@@ -183,13 +213,8 @@ def start_job(state, entry, place):
     if row.overruns != 0:
         row.length_s = min(row.length_s, allowed_s + settings.kill_wait_s)
     limit_s = min(row.limit_s, state.partitions[state.entries[entry].partition].max_time_s)
-    row.due_s, row.limit_end_s = s.message_s + row.length_s, s.message_s + limit_s
-    place = s.n_running
-    while place > 0 and state.jobs[state.running[place - 1]].limit_end_s > row.limit_end_s:
-        state.running[place] = state.running[place - 1]
-        place -= 1
-    state.running[place] = job
-    s.n_running += 1
+    row.due_s = s.message_s + row.length_s
+    _insert_running(state, job, s.message_s + limit_s)
     count_running(state, job, 1)
     add_event(state, row.due_s, codes.JOB_ENDS, job)
     log_machine(state)
@@ -198,26 +223,48 @@ def start_job(state, entry, place):
 
 
 @jit
-def end_job(state, job, job_state):
-    """End a running job."""
-    s, row = state.scalars[0], state.jobs[job]
+def _release(state, job):
+    """Take a running job off its nodes."""
     charge_at_end(state, job)
     hold_nodes(state, job, 1)
     free_cores(state, job)
-    place = 0
-    while state.running[place] != job:
-        place += 1
-    s.n_running -= 1
-    for i in range(place, s.n_running):
-        state.running[i] = state.running[i + 1]
+    _remove_running(state, job)
     count_running(state, job, -1)
+    log_machine(state)
+
+
+@jit
+def requeue_jobs(state, node):
+    """Put the jobs that run on a node back into the queue; they begin anew, and what they have done is lost."""
+    s = state.scalars[0]
+    place = np.int64(0)
+    while place < s.n_running:
+        job = state.running[place].job
+        row, is_there = state.jobs[job], False
+        for i in range(row.first_pair, row.first_pair + row.n_pairs):
+            is_there = is_there or state.pairs[i].node == node
+        if not is_there:
+            place += 1
+            continue
+        s.lost_core_s += row.n_cores * (s.message_s - row.start_s)
+        s.n_requeued += 1
+        _release(state, job)
+        row.state, row.start_s, row.n_cores, row.eligible_s = codes.WAITING, -1.0, 0, s.message_s
+        enqueue(state, job)
+        s.is_changed = s.has_new = 1
+
+
+@jit
+def end_job(state, job, job_state):
+    """End a running job."""
+    s, row = state.scalars[0], state.jobs[job]
+    _release(state, job)
     count_leaving(state, job)
     row.state, row.ended_s = job_state, s.message_s
     if s.message_s < row.due_s:
         row.length_s = s.message_s - row.start_s
     state.completed[s.n_completed] = job
     s.n_completed += 1
-    log_machine(state)
     _leave_array(state, job)
     _consider_dependents(state, job)
 

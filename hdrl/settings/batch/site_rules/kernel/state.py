@@ -47,6 +47,8 @@ SCALARS_DTYPE = record_dtype(
         ("segment", np.int64),
         ("priority_date", np.float64),
         ("decayed_s", np.float64),
+        ("lost_core_s", np.float64),
+        ("n_requeued", np.int64),
         ("time_computing_s", np.float64),
         ("time_idle_s", np.float64),
         ("changed_s", np.float64),
@@ -173,7 +175,6 @@ JOB_DTYPE = record_dtype(
         ("ended_s", np.float64),
         ("due_s", np.float64),
         ("length_s", np.float64),
-        ("limit_end_s", np.float64),
         ("charged_s", np.float64),
         ("first_pair", np.int64),
         ("n_pairs", np.int32),
@@ -185,15 +186,19 @@ JOB_DTYPE = record_dtype(
 
 Plans expect that it ends ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
 ``entry`` in which of its partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends,
-``length_s`` after its start, and whether it ``overruns`` its time; ``limit_end_s`` when it would end at its limit;
-until when its use has been ``charged_s``; its nodes are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the
-allocated ones."""
+``length_s`` after its start, and whether it ``overruns`` its time; until when its use has been ``charged_s``; its nodes
+are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones."""
 
 ENTRY_DTYPE = record_dtype([("job", np.int32), ("partition", np.int32), ("priority", np.float64)])
 """A job in one of its partitions: what the queue holds; the highest priority is served first."""
 
 PAIR_DTYPE = record_dtype([("node", np.int32), ("cores", np.int32)])
 """A node of a job that runs or ran, and how many cores it has there."""
+
+RUNNING_DTYPE = record_dtype(
+    [("job", np.int32), ("n_pairs", np.int32), ("first_pair", np.int64), ("limit_end_s", np.float64)]
+)
+"""A job that runs: what plans look at again and again, close together."""
 
 DEPENDENCY_DTYPE = record_dtype([("job", np.int32), ("on", np.int32), ("kind", np.int8), ("delay_s", np.float64)])
 """A dependency, as `site_rules.model.DEPENDENCY_DTYPE`, ordered by ``job``."""
@@ -292,7 +297,7 @@ class SiteState(NamedTuple):
     batch: Annotated[NDArray[np.int64], log(np.int64, "n_dates", counted_by="n_events")]  # those of one date
     queue: Annotated[Ints, own(np.int32, "n_entries")]
     ordered: Annotated[Ints, own(np.int32, "n_entries")]
-    running: Annotated[Ints, own(np.int32, "n_jobs")]  # by the ends of their limits
+    running: Annotated[Rows, own(RUNNING_DTYPE, "n_jobs")]  # by the ends of their limits
     # Scratch: nodes that may be used, what they have, the sets of them, what is chosen
     usable: Annotated[Bits, own(np.uint64, "n_words")]
     tried: Annotated[Bits, own(np.uint64, "n_words")]

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from hdrl.base.errors import ReadError, UnknownName
 from hdrl.launcher.main import cli
-from hdrl.slurm.recording import fidelity, read_run
+from hdrl.site.fidelity import fidelity, read_run
 
 RECORDED = Path(__file__).parents[3] / "shared" / "slurm" / "runs"
 
@@ -90,6 +90,13 @@ def test_runs_that_are_none(tmp_path: Path, changes: dict[str, object], problem:
         read_run(folder)
 
 
+def test_the_configuration_of_another_machine(tmp_path: Path) -> None:
+    folder = record(tmp_path / "run", 0, 600, 1200)
+    (folder / "slurm.conf").write_text("NodeName=k0n1 CPUs=3\n")
+    with pytest.raises(ReadError, match=r"slurm\.conf: names nodes with 3 cores, expected 2 as in jobs\.json"):
+        fidelity([read_run(folder)], ["slurm"], lambda _: None)
+
+
 def test_no_such_policy(tmp_path: Path) -> None:
     run = read_run(record(tmp_path / "run", 0, 600, 1200))
     with pytest.raises(UnknownName):
@@ -101,7 +108,9 @@ def test_a_recorded_run() -> None:
     run = read_run(RECORDED / "plain-101")
     assert (len(run.asked), run.n_cores) == (80, 64)
     assert np.all(run.start_s >= run.asked[:, 0])
-    found = fidelity([run], ["fcfs+conservative", "fcfs"], lambda _: None).distances
-    assert found["fcfs+conservative"][0].discordant_share < 0.03 < found["fcfs"][0].discordant_share
+    found = fidelity([run], ["slurm", "fcfs+conservative", "fcfs"], lambda _: None).distances
+    assert found["slurm"][0].discordant_share < 0.006
+    assert found["slurm"][0].wait_ratio == pytest.approx(1.0, abs=0.04)
+    assert 0.006 < found["fcfs+conservative"][0].discordant_share < 0.03 < found["fcfs"][0].discordant_share
     with pytest.raises(ReadError, match="which needs the rules of a site"):
         read_run(RECORDED / "mixed-301")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +19,22 @@ from hdrl.base.errors import OptionsError, ReadError
 from hdrl.base.files import read_json
 from hdrl.metrics.orders import Distance, distance_between
 from hdrl.options.problems import problem_of
+from hdrl.settings.batch.platform.conversion import build_platform
 from hdrl.settings.batch.platform.homogeneous import PREFIX
+from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.policies import normalise_policy_name, simulate
+from hdrl.settings.batch.policies.on_sites import SITE_POLICIES
+from hdrl.settings.batch.site_rules.conf import read_conf
+from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.workload.build import MAX_VALUE
 from hdrl.settings.batch.workload.swf import SwfLog, unknown_rows
 from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
+from hdrl.site.machine import n_cores, platform_of
 from hdrl.slurm.jobcomp import read_jobcomp
 from hdrl.slurm.simulator import FOLDER
 
-STAND_INS = ("fcfs+easy", "fcfs+conservative")
+POLICIES = ("slurm", "fcfs+easy", "fcfs+conservative")
 """Policies that are compared unless others are named."""
 
 _MOST_JOBS = 1_000_000
@@ -68,8 +74,8 @@ class RecordedRun:
         Cores of the machine.
     asked
         What was asked: submission in seconds, cores, run time in seconds, limit in minutes (0: none); a row per job.
-    start_s
-        When each job started, in seconds after date 0.
+    start_s, ran_s
+        When each job started, in seconds after date 0, and how long it ran, launching and ending included.
     conf
         ``slurm.conf`` without what is different in each run.
     """
@@ -78,6 +84,7 @@ class RecordedRun:
     n_cores: int
     asked: NDArray[np.float64]
     start_s: NDArray[np.float64]
+    ran_s: NDArray[np.float64]
     conf: str
 
     def is_repeated_by(self, other: RecordedRun) -> bool:
@@ -111,18 +118,20 @@ def read_run(folder: Path) -> RecordedRun:
         if job.model_extra:
             asked = ", ".join(job.model_extra)
             raise ReadError(path, f"jobs.{number} asks for {asked}, which needs the rules of a site")
-    n_cores = sum(found.node_cores) if found.node_cores is not None else (found.nodes or 0) * (found.cpus or 0)
+    all_cores = sum(found.node_cores) if found.node_cores is not None else (found.nodes or 0) * (found.cpus or 0)
     ended = {one.job_id: one for one in read_jobcomp(folder / "jobcomp.txt")}
-    starts = []
+    spans = []
     for job in found.jobs:
         start_s = ended[job.id].start_s if job.id in ended else None
         if start_s is None:
             raise ReadError(folder / "jobcomp.txt", f"says nothing of a start of job {job.id}")
-        starts.append(max(start_s - found.t0, job.at))
+        # Slurm's dates are whole seconds, so that a job could seem to start before its submission.
+        spans.append((max(start_s - found.t0, job.at), max(ended[job.id].end_s - start_s, 1.0)))
     asked_rows = [(job.at, job.cores, job.run_s, job.limit_min or 0) for job in found.jobs]
     conf_file = folder / "slurm.conf"
     conf = conf_file.read_text(encoding="utf-8", errors="replace") if conf_file.is_file() else ""
-    return RecordedRun(folder, n_cores, np.array(asked_rows, float), np.array(starts), _lasting(conf))
+    start_s, ran_s = np.array(spans).T
+    return RecordedRun(folder, all_cores, np.array(asked_rows, float), start_s, ran_s, _lasting(conf))
 
 
 def _lasting(conf: str) -> str:
@@ -158,7 +167,8 @@ def fidelity(runs: Sequence[RecordedRun], policies: Iterable[str], message: Call
     Parameters
     ----------
     policies
-        Their names; the jobs run on identical cores.
+        Their names. The jobs run as long as they did; Slurm's own policy follows the run's ``slurm.conf``, all others
+        have identical cores.
     message
         Called with what is done next.
 
@@ -185,17 +195,31 @@ def fidelity(runs: Sequence[RecordedRun], policies: Iterable[str], message: Call
 
 
 def _distance_of(run: RecordedRun, policy: str) -> Distance:
-    at_s, cores, run_s, limit_min = run.asked.T
+    at_s, cores, _, limit_min = run.asked.T
     rows = unknown_rows(len(at_s))
     rows["job_number"], rows["submit_s"] = np.arange(1, len(at_s) + 1), at_s
     rows["processors"] = rows["requested_processors"] = cores
-    rows["requested_s"] = np.where(limit_min > 0, limit_min * 60.0, np.maximum(run_s, 1.0))
-    kills = "OverTimeLimit=UNLIMITED" not in run.conf
-    rows["run_s"] = np.where(kills & (limit_min > 0), np.minimum(run_s, limit_min * 60.0), run_s)
-    platform = read_platform(f"{PREFIX}{run.n_cores}")
+    rows["requested_s"] = np.where(limit_min > 0, limit_min * 60.0, run.ran_s)
+    rows["run_s"] = run.ran_s
+    platform = _site(run) if policy in SITE_POLICIES else read_platform(f"{PREFIX}{run.n_cores}")
     workload = workload_from_swf(SwfLog(run.folder.name, rows, {}), platform, bandwidth="none", shift=False)
     trace = simulate(platform, workload, policy, energy=False)
     return distance_between(at_s, run.start_s, trace.records["start_s"])
+
+
+def _site(run: RecordedRun) -> Platform:
+    """Return the machine of a run with the rules of its ``slurm.conf``.
+
+    Raises
+    ------
+    ReadError
+        If that is of another machine.
+    """
+    path = run.folder / "slurm.conf"
+    conf = read_conf(path)
+    if n_cores(conf) != run.n_cores:
+        raise ReadError(path, f"names nodes with {n_cores(conf):,} cores, expected {run.n_cores:,} as in jobs.json")
+    return replace(build_platform(platform_of(conf), name=run.folder.name), site=rules_of(conf))
 
 
 def fidelity_text(found: Fidelity) -> str:
