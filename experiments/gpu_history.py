@@ -17,7 +17,7 @@ from hdrl.base import elementary
 from hdrl.base.cores import usable_cores
 from hdrl.base.seeding import stream
 from hdrl.experiments import PROTOCOLS
-from hdrl.setting import Finding, Place, without_models
+from hdrl.experiments.findings import Finding, Place, without_models
 from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
 from hdrl.settings.gpu.loads.load import GpuLoad, without_unrunnable
 from hdrl.settings.gpu.loads.readers import read_trace
