@@ -532,7 +532,7 @@ def _pareto(rows: Sequence[BoardRow], where: str) -> Chart | None:
         axes.set_xlabel("core-minutes of training")
         axes.set_ylabel("ratio to the baseline")
         names = ", ".join(row.name for row in front)
-        return chart(figure, title, f"{title}; nobody is better at the same budget than {names}.", [])
+        return chart(figure, title, f"{title}; no entry is better at the same budget than {names}.", [])
 
 
 def _index(tasks: Mapping[str, Named], players: Sequence[Player], refused: Sequence[Refused]) -> str:

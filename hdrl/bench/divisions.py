@@ -87,7 +87,7 @@ def knowledge(world: World, *, runs_python: bool) -> list[Known]:
     if see_too_much(deciders, [candidate], setting) and level < LEVELS.index("truth"):
         found.append(Known("truth", "sees how long jobs take"))
     if level < LEVELS.index("predictions") and rival_groups(deciders, [candidate], setting):
-        found.append(Known("predictions", "goes by predictions of run times"))
+        found.append(Known("predictions", "uses predictions of run times"))
     for _, words in cautions_of_windows(deciders, world.windows(world.cases)):
         found.append(Known("judged", words.removeprefix(f"{candidate.name} ")))
     if not found or all(one.kind != "judged" for one in found):

@@ -167,5 +167,5 @@ def find_round(name: str) -> Round:
         raise UnknownName(f"round (in the folders of {ROUNDS_VARIABLE})", name, known)
     found = read_round(known[name])
     if not found.is_revealed:
-        raise OptionsError(f"round {name} is not revealed yet: nobody knows its windows")
+        raise OptionsError(f"round {name} is not revealed yet: its windows are hidden")
     return found

@@ -62,7 +62,7 @@ class DistributedOptions(Block):
     reliance: Literal["pooled", "none", "carried", "nearest"] = Field(
         default="pooled",
         description="Whose weights the agent of a configuration begins with. pooled: there is one agent for all; none:"
-        " nobody's; carried: those of the configuration before; nearest: those of the nearest that has been learned.",
+        " new ones; carried: those of the configuration before; nearest: those of the nearest that has been learned.",
     )
     visit_iterations: Count = Field(
         default=1,

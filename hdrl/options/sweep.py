@@ -74,7 +74,7 @@ class Windows(Block):
 
     up_to: Few | None = Field(
         default=None,
-        description="Add windows until a difference is shown, up to so many: count is where the first look is taken.",
+        description="Add windows until a difference is shown, up to this number; count: those of the first look.",
     )
 
     @model_validator(mode="after")

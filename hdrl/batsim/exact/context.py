@@ -153,7 +153,7 @@ class Context:
         if job is None:
             if workload.has_met(job_id):
                 raise BatsimError(
-                    f"{where}: job {job_id!r} does not exist any more: its completion has been told "
+                    f"{where}: job {job_id!r} does not exist any more: the scheduler has its completion "
                     "(Batsim would stop here: 'Cannot get job')"
                 )
             raise BatsimError(f"{where}: no job {job_id!r}; {suggest(job_id, workload.jobs)}")

@@ -68,7 +68,7 @@ def history_of(load: GpuLoad, cluster: Cluster) -> History:
 def lacking_users(load: GpuLoad) -> str:
     """Return what a reader of predictions must know of a load whose users are unknown; empty if they are known."""
     if not (load.jobs["user"] >= 0).any():
-        return "names no users: predictions from history go by virtual clusters, names and sizes alone"
+        return "names no users: predictions from history use virtual clusters, names and sizes alone"
     if load.origin.get("format") in USERS_ARE_VIRTUAL_CLUSTERS:
         return "names virtual clusters alone: they stand for users in predictions from history"
     return ""

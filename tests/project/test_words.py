@@ -1,0 +1,51 @@
+"""How hdrl speaks, in its manual and its messages: a thing does not hear, a job is no person, no word is coined."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DEFINES = {"glossary.md"}
+"""Pages that explain names of the code, which may be such words."""
+
+WORDS = re.compile(
+    r"\b(told|lent|heard|hears?|nobody|somebody|whoever|whomever|birth|for ever|so many)\b"
+    r"|\b(is|are|was|were|be) asked\b|\bgo(es)? by\b|\bof no known\b"
+)
+
+MESSAGES_OF = ("hdrl", "agents", "launcher", "experiments")
+KEYS = re.compile(r"[a-z_]+")
+"""Strings of one word are names and keys: they are part of file formats."""
+
+
+def prose(text: str) -> str:
+    """Return a page without its code."""
+    return re.sub(r"`[^`]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in DEFINES], ids=lambda page: page.name)
+def test_the_manual_is_in_plain_words(page: Path):
+    lines = enumerate(prose(page.read_text(encoding="utf-8")).splitlines(), start=1)
+    assert not [(number, match.group()) for number, line in lines for match in WORDS.finditer(line)]
+
+
+def messages(path: Path) -> list[tuple[int, str]]:
+    """Return the strings of a file that are no docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in alone)
+    return [(node.lineno, node.value) for node in constants if isinstance(node.value, str)]
+
+
+@pytest.mark.parametrize("folder", MESSAGES_OF)
+def test_messages_are_in_plain_words(folder: str):
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {match.group()}: {text[:60]}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line, text in messages(path)
+        if not KEYS.fullmatch(text) and (match := WORDS.search(text))
+    ]
+    assert not found, "\n".join(found)
