@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hdrl.base.errors import OptionsError, UnknownName, suggest
+from hdrl.base.errors import HdrlError, OptionsError, UnknownName, suggest
 from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.options import Options, WorkloadOptions
 from hdrl.settings.batch.platform.model import Platform
@@ -32,7 +32,10 @@ def platform_of(options: Options | BatchSweep) -> Platform:
     if isinstance(options, BatchSweep):
         rules = pstate_rules(options.contention, node_power=_node_power(options))
         platform = _ruled(read_platform(options.file_or_name(options.platform), rules=rules), options)
-        return _with_plain_rules(platform) if _asks_for_site(options) and platform.site is None else platform
+        if platform.site is None and not _asks_for_site(options):
+            return platform
+        _check_played_by_site(options, platform)
+        return _with_plain_rules(platform) if platform.site is None else platform
     rules = pstate_rules(options.contention, compatibility=options.compatibility, node_power=_node_power(options))
     platform = read_platform(options.file_or_name(options.platform_file_path), rules=rules)
     if options.nb_resources is not None and options.nb_resources != platform.n_cores:
@@ -53,6 +56,36 @@ def _asks_for_site(sweep: BatchSweep) -> bool:
     from hdrl.settings.batch.policies.on_sites import SITE_POLICIES
 
     return any(text.rpartition("=")[2] in SITE_POLICIES for text in (*sweep.candidates, sweep.baseline))
+
+
+def _check_played_by_site(sweep: BatchSweep, platform: Platform) -> None:
+    """Refuse candidates that the simulator of sites does not play, before anything is simulated.
+
+    Raises
+    ------
+    OptionsError
+        If there is one.
+    """
+    for text in (*sweep.candidates, sweep.baseline):
+        name = text.rpartition("=")[2]
+        if name.endswith((".pt", ".safetensors", ".py")) or _follows_a_rule(name):
+            why = "another candidate needs it" if platform.site is None else f"{platform.name!r} has rules of a site"
+            raise OptionsError(
+                f"{sweep.where}: simulator 'site' does not play {name!r} ({why}): it plays 'slurm', 'multifactor' and "
+                "priorities such as 'sjf+easy', without predictions, gates and indices; --set site_rules=false plays "
+                "policies of all kinds without the rules"
+            )
+
+
+def _follows_a_rule(name: str) -> bool:
+    """Tell whether a policy uses predictions, a gate or an index."""
+    from hdrl.settings.batch.kernel.beginning import NO_RULE
+    from hdrl.settings.batch.policies.pairs import read_pair
+
+    try:
+        return read_pair(name).rule != NO_RULE
+    except HdrlError:  # a group, or no policy: others say so
+        return "@" in name or "~" in name
 
 
 def _with_plain_rules(platform: Platform) -> Platform:

@@ -105,6 +105,16 @@ def test_comparisons_play_all_in_one_world(site: Path):
     assert '"site-rules"' in (site / "c" / "summary.json").read_text()
 
 
+def test_candidates_that_sites_do_not_play_are_refused_at_once(site: Path):
+    common = ("compare", "slurm", "-w", site / "jobs.swf", "--windows", "3:1", "-j", 1, "--out", site / "d")
+    for machine, why in ((site / "platform.json", "'platform' has rules of a site"), ("homogeneous:40", "needs it")):
+        for name in ("es-generalist", "sjf+easy@geo", "heuristics@geo", "model.pt"):
+            refused = call(*common, name, "-p", machine)
+            assert (refused.exit_code, (site / "d").exists()) == (2, False)
+            assert f"does not play '{name}' (" in refused.stderr
+            assert why in refused.stderr
+
+
 def test_slurm_needs_no_site():
     platform = read_platform("homogeneous:8")
     workload = read_workload("lublin_gaia_1000", read_platform("gaia"), n_jobs=30, bandwidth="none", memory="none")
