@@ -108,7 +108,7 @@ def test_comparisons_play_all_in_one_world(site: Path):
 def test_candidates_that_sites_do_not_play_are_refused_at_once(site: Path):
     common = ("compare", "slurm", "-w", site / "jobs.swf", "--windows", "3:1", "-j", 1, "--out", site / "d")
     for machine, why in ((site / "platform.json", "'platform' has rules of a site"), ("homogeneous:40", "needs it")):
-        for name in ("es-generalist", "sjf+easy@geo", "heuristics@geo", "model.pt"):
+        for name in ("es-generalist", "sjf+easy@geo", "heuristics@geo"):
             refused = call(*common, name, "-p", machine)
             assert (refused.exit_code, (site / "d").exists()) == (2, False)
             assert f"does not play '{name}' (" in refused.stderr
