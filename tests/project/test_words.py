@@ -49,3 +49,22 @@ def test_messages_are_in_plain_words(folder: str):
         if not KEYS.fullmatch(text) and (match := WORDS.search(text))
     ]
     assert not found, "\n".join(found)
+
+
+def paragraphs(text: str) -> list[str]:
+    """Return the paragraphs and the items of lists of a page, without tables, headings, pictures and HTML."""
+    kept = "\n".join(line for line in prose(text).splitlines() if not line.lstrip().startswith(("|", "#", "!", "<")))
+    linked = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", kept)
+    return re.split(r"\n\s*\n|\n\s*[-*] |\n\s*\d+\. ", linked)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_sentences_and_lines_are_short(page: Path):
+    text = page.read_text(encoding="utf-8")
+    sentences = [one for part in paragraphs(text) for one in re.split(r"(?<=[.!?])\s+", part) if len(one.split()) > 2]
+    words = sum(len(one.split()) for one in sentences)
+    assert words <= 20 * len(sentences), f"{words / len(sentences):.1f} words a sentence"
+    fence = re.sub(r"^ *```.*?^ *```$", lambda match: "\n" * match.group().count("\n"), text, flags=re.M | re.S)
+    lines = enumerate(fence.splitlines(), start=1)
+    breakable = [number for number, line in lines if len(line) > 120 and not re.match(r" *[|#!<>]|\S*$", line)]
+    assert not breakable, f"lines of more than 120 characters: {breakable}"
