@@ -16,11 +16,13 @@ from hdrl.launcher.errors import CleanErrors
 def fidelity(runs: tuple[Path, ...], policies: str | None) -> None:
     """Compare policies with recorded RUNS of a real Slurm: the order of starts, and waits.
 
-    RUNS are folders of runs with --simulator slurm. Two of the same jobs also show how far Slurm is from itself.
+    RUNS are folders of runs with --simulator slurm, or of other recordings in their format. Two of the same jobs also
+    show how far Slurm is from itself.
     """
-    from hdrl.site import fidelity as measured
+    from hdrl.slurm import fidelity as measured
+    from hdrl.slurm.recorded import read_run
 
     names = measured.POLICIES if policies is None else tuple(filter(None, policies.split(",")))
-    read = [measured.read_run(run) for run in runs]
+    read = [read_run(run) for run in runs]
     found = measured.fidelity(read, names, lambda text: click.echo(text, err=True))
     click.echo(measured.fidelity_text(found))

@@ -13,7 +13,8 @@ from hdrl.base.files import atomic_write
 from hdrl.base.seeding import stream
 from hdrl.batch import build_platform, lublin_log, simulate, workload_from_swf
 from hdrl.settings.batch.site_rules.conf import Nodes, SiteConf
-from hdrl.site.machine import n_cores, platform_of
+from hdrl.settings.batch.site_rules.machine import platform_of
+from hdrl.site.machine import n_cores
 
 ACCOUNTING, CONF, QUEUE = "sacct.txt", "slurm.conf", "queue.txt"
 

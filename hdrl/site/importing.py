@@ -28,13 +28,14 @@ from hdrl.settings.batch.site_rules.conf import (
     read_conf,
     read_qos,
 )
+from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.rules import ignored_parameters
 from hdrl.site.downtimes import with_downtimes
 from hdrl.site.found import SiteImport
 from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
 from hdrl.site.joining import Jobs, jobs_of
 from hdrl.site.log import COLUMNS_FILE, hashed, log_of, read_key
-from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, platform_of, ruled
+from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, ruled
 from hdrl.site.page import page_of, text_of
 from hdrl.site.readers import Choices, read_dump
 from hdrl.site.records import NAME_COLUMNS, Dump, Names

@@ -23,11 +23,14 @@ class Completion:
     Attributes
     ----------
     job_id
-        Slurm's number.
+        Slurm's number; each task of an array has one of its own.
+    name
+        Its name, which all tasks of an array share.
     state
         Slurm's name, for instance ``COMPLETED`` or ``TIMEOUT``.
-    submit_s, start_s, end_s
-        Dates in seconds since 1970; a start is ``None`` for a job that never started.
+    submit_s, eligible_s, start_s, end_s
+        Dates in seconds since 1970; a start is ``None`` for a job that never started, and a job whose line does not say
+        since when it may start has been eligible since its submission.
     cores
         How many cores it had.
     nodes
@@ -35,8 +38,10 @@ class Completion:
     """
 
     job_id: int
+    name: str
     state: str
     submit_s: float
+    eligible_s: float
     start_s: float | None
     end_s: float
     cores: int
@@ -69,12 +74,15 @@ def read_jobcomp(path: Path) -> list[Completion]:
 def _completion(words: dict[str, str]) -> Completion:
     start_s = _date_s(words["StartTime"])
     submit_s, end_s = _date_s(words["SubmitTime"]), _date_s(words["EndTime"])
+    eligible_s = _date_s(words.get("EligibleTime", "Unknown"))
     if submit_s is None or end_s is None:
         raise ValueError("SubmitTime or EndTime is no date")
     return Completion(
         job_id=_count(words["JobId"]),
+        name=words.get("Name", ""),
         state=words["JobState"],
         submit_s=submit_s,
+        eligible_s=submit_s if eligible_s is None else max(eligible_s, submit_s),
         start_s=start_s,
         end_s=end_s,
         cores=_count(words["ProcCnt"]),

@@ -212,7 +212,7 @@ class SlurmSimulator:
         return next(node.kind for node in self._machine.nodes if node.name == name)
 
     def _record(self, cluster: Cluster, outcome: Outcome, mean_overhead_s: float, folder: Path) -> None:
-        """Write what was asked and what happened, as `hdrl.site.fidelity` reads it."""
+        """Write what was asked and what happened, as `hdrl.slurm.recorded` reads it."""
         folder.mkdir(exist_ok=True)
         try:
             cluster.copy_jobcomp(folder / "jobcomp.txt")

@@ -268,6 +268,22 @@ def test_traces_are_looked_for_where_the_environment_says(tmp_path: Path, monkey
         find_traces(experiment, trace_folders())
 
 
+def test_a_trace_may_be_a_folder(tmp_path: Path):
+    need = {"how": "Record it.", "is_folder": True}
+    folder = write_experiment(tmp_path / "mine", kind="protocol", protocol="x", traces={"run": need})
+    experiment = read_experiment(folder)
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces/run").write_text("a file")
+    with pytest.raises(ReadError, match="needs the folder run, which cannot be shipped"):
+        find_traces(experiment, [tmp_path / "traces"])
+    (tmp_path / "others/run").mkdir(parents=True)
+    folders = [tmp_path / "traces", tmp_path / "others"]
+    assert find_traces(experiment, folders) == {"run": tmp_path / "others/run"}
+    write_experiment(folder, kind="protocol", protocol="x", traces={"run": need | {"sha256": "0" * 64}})
+    with pytest.raises(OptionsError, match="sha256 is for a file"):
+        read_experiment(folder)
+
+
 def test_models_of_all_seeds_are_judged_as_one(tmp_path: Path, small_world: Path, monkeypatch: pytest.MonkeyPatch):
     seeds = []
 

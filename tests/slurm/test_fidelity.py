@@ -10,12 +10,15 @@ from click.testing import CliRunner
 
 from hdrl.base.errors import ReadError, UnknownName
 from hdrl.launcher.main import cli
-from hdrl.site.fidelity import fidelity, read_run
+from hdrl.slurm.fidelity import fidelity, simulated_start_s
+from hdrl.slurm.recorded import read_run
 
 RECORDED = Path(__file__).parents[3] / "shared" / "slurm" / "runs"
 
 JOBS = [(0, 2, 600, 10), (10, 2, 600, 20), (20, 1, 300, 5)]
 """When, how many cores, seconds, and limit of each job, on two cores."""
+
+NODE = "NodeName=k0n1 CPUs=2\nPartitionName=main Nodes=ALL Default=YES\n"
 
 
 def record(folder: Path, *starts_s: int, **changes: object) -> Path:
@@ -32,7 +35,7 @@ def record(folder: Path, *starts_s: int, **changes: object) -> Path:
         for number, (job, start_s) in enumerate(zip(JOBS, starts_s, strict=True), start=1)
     ]
     (folder / "jobcomp.txt").write_text("".join(lines))
-    (folder / "slurm.conf").write_text(f"SlurmctldPort={folder.name}\nKillWait=30\n")
+    (folder / "slurm.conf").write_text(f"SlurmctldPort={folder.name}\nKillWait=30\n{NODE}")
     return folder
 
 
@@ -53,7 +56,7 @@ def test_distance_of_policies_and_of_slurm_from_itself(tmp_path: Path) -> None:
 def test_other_jobs_and_other_rules_are_no_repetition(tmp_path: Path) -> None:
     first, second, third = (record(tmp_path / name, 0, 600, 1200) for name in "123")
     shutil.copy(first / "jobcomp.txt", third / "jobcomp.txt")
-    (second / "slurm.conf").write_text("KillWait=60\n")
+    (second / "slurm.conf").write_text(f"KillWait=60\n{NODE}")
     jobs = json.loads((third / "jobs.json").read_text())
     jobs["jobs"][0]["limit_min"] = 11
     (third / "jobs.json").write_text(json.dumps(jobs))
@@ -80,7 +83,14 @@ def test_the_command(tmp_path: Path) -> None:
             {"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 9}, {"at": 0, "cores": 1, "run_s": 1, "id": 8}]},
             "of job 9",
         ),
-        ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "after": 0}] * 2}, "jobs.0 asks for after"),
+        (
+            {"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "after": 0}] * 2},
+            "jobs.0.after is 0, expected the place",
+        ),
+        ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "gpus": 1}] * 2}, "gpus"),
+        ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "partition": "mian"}] * 2}, "did you mean 'main'"),
+        ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "array": 2}] * 2}, "has 3 tasks of array 1, expected 2"),
+        ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "hold_s": 9}] * 2}, "has no release of job 0"),
         ({"t0": "soon"}, "t0"),
     ],
 )
@@ -92,9 +102,9 @@ def test_runs_that_are_none(tmp_path: Path, changes: dict[str, object], problem:
 
 def test_the_configuration_of_another_machine(tmp_path: Path) -> None:
     folder = record(tmp_path / "run", 0, 600, 1200)
-    (folder / "slurm.conf").write_text("NodeName=k0n1 CPUs=3\n")
+    (folder / "slurm.conf").write_text(NODE.replace("CPUs=2", "CPUs=3"))
     with pytest.raises(ReadError, match=r"slurm\.conf: names nodes with 3 cores, expected 2 as in jobs\.json"):
-        fidelity([read_run(folder)], ["slurm"], lambda _: None)
+        read_run(folder)
 
 
 def test_no_such_policy(tmp_path: Path) -> None:
@@ -106,11 +116,58 @@ def test_no_such_policy(tmp_path: Path) -> None:
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="needs the recorded runs in ../shared/slurm")
 def test_a_recorded_run() -> None:
     run = read_run(RECORDED / "plain-101")
-    assert (len(run.asked), run.n_cores) == (80, 64)
-    assert np.all(run.start_s >= run.asked[:, 0])
+    assert (run.workload.n_jobs, run.platform.n_cores) == (80, 64)
+    assert np.all(run.start_s >= run.eligible_s)
     found = fidelity([run], ["slurm", "fcfs+conservative", "fcfs"], lambda _: None).distances
     assert found["slurm"][0].discordant_share < 0.006
     assert found["slurm"][0].wait_ratio == pytest.approx(1.0, abs=0.04)
     assert 0.006 < found["fcfs+conservative"][0].discordant_share < 0.03 < found["fcfs"][0].discordant_share
-    with pytest.raises(ReadError, match="which needs the rules of a site"):
-        read_run(RECORDED / "mixed-301")
+
+
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="needs the recorded runs in ../shared/slurm")
+def test_the_command_on_a_run_with_the_rules_of_a_site() -> None:
+    said = CliRunner().invoke(cli, ["fidelity", str(RECORDED / "mixed-301"), "--policies", "slurm"])
+    assert said.exit_code == 0, said.output
+    assert "1 recorded runs, 87 jobs" in said.output
+
+
+EVENTS = [
+    {"kind": "reservation", "at": 3600, "duration_min": 10, "nodes": "k0n1"},
+    {"kind": "release", "at": 900, "job": 2},
+    {"kind": "cancel", "at": 700, "job": 1},
+]
+
+
+def test_rules_of_a_site_are_played(tmp_path: Path) -> None:
+    asks = ({"cancel_after_s": 690}, {"hold_s": 880, "exclusive": True, "nice": 5, "partition": "main"})
+    jobs = [
+        {"at": at, "cores": cores, "run_s": run_s, "limit_min": limit, "id": number} | ask
+        for number, ((at, cores, run_s, limit), ask) in enumerate(zip(JOBS, ({}, *asks), strict=True), start=1)
+    ]
+    folder = record(tmp_path / "run", 0, 600, 1200, jobs=jobs)
+    (folder / "events.json").write_text(json.dumps(EVENTS))
+    run = read_run(folder)
+    site = run.workload.site
+    assert site is not None
+    assert site.jobs["cancelled_s"].tolist()[1] == 700
+    assert site.jobs["held_until_s"].tolist()[2] == 900
+    assert (site.jobs["nice"].tolist()[2], site.jobs["is_exclusive"].tolist()[2]) == (5, 1)
+    assert run.platform.site is not None
+    assert run.platform.site.reservation_nodes.tolist() == [[True]]
+    # The second job ends at its cancellation, and the third one waits for its release.
+    assert simulated_start_s(run, "fcfs").tolist() == [0, 600, 900]
+
+
+@pytest.mark.parametrize(
+    ("events", "problem"),
+    [
+        ([{"kind": "cancel", "at": 1, "job": 3}], r"\[0\]\.job is 3, expected the place of a job, 0 to 2"),
+        ([{"kind": "reservation", "at": 1}], r"\[0\] has no duration_min"),
+        ([{"kind": "refused", "at": 1, "job": 0}], r"\[0\]\.kind is 'refused'"),
+    ],
+)
+def test_events_that_are_none(tmp_path: Path, events: list[dict[str, object]], problem: str) -> None:
+    folder = record(tmp_path / "run", 0, 600, 1200)
+    (folder / "events.json").write_text(json.dumps(events))
+    with pytest.raises(ReadError, match=problem):
+        read_run(folder)

@@ -40,12 +40,19 @@ FileName = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 
 
 class TraceNeed(Block):
-    """A trace that cannot be shipped."""
+    """A trace that cannot be shipped: a file, or a folder of files."""
 
+    is_folder: bool = Field(default=False, description="Whether it is a folder.")
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         default=None, description="SHA-256 of the file as it is, if only one version will do."
     )
     how: Text = Field(description="How to get it, a sentence.")
+
+    @model_validator(mode="after")
+    def _is_checked_as_a_file(self) -> Self:
+        if self.is_folder and self.sha256 is not None:
+            raise ValueError("sha256 is for a file, not for a folder")
+        return self
 
 
 class Effect(Block):
@@ -252,7 +259,7 @@ def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
 
 def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]:
     """Return the names of the traces that an experiment needs and that are in none of the folders."""
-    return [name for name in experiment.recipe.traces if _find(name, folders) is None]
+    return [name for name, need in experiment.recipe.traces.items() if _find(name, need, folders) is None]
 
 
 def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Path]:
@@ -265,12 +272,12 @@ def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Pa
     """
     found = {}
     for name, need in experiment.recipe.traces.items():
-        path = _find(name, folders)
+        path = _find(name, need, folders)
         if path is None:
-            where = ", ".join(map(str, folders))
+            where, what = ", ".join(map(str, folders)), "folder" if need.is_folder else "trace"
             raise ReadError(
                 experiment.name,
-                f"needs the trace {name}, which cannot be shipped; looked in: {where}. {need.how} Then say where "
+                f"needs the {what} {name}, which cannot be shipped; looked in: {where}. {need.how} Then say where "
                 f"it is: --traces DIR, or {TRACES_VARIABLE}=DIR",
             )
         if need.sha256 is not None:
@@ -279,8 +286,9 @@ def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Pa
     return found
 
 
-def _find(name: str, folders: Sequence[Path]) -> Path | None:
-    return next((folder / name for folder in folders if (folder / name).is_file()), None)
+def _find(name: str, need: TraceNeed, folders: Sequence[Path]) -> Path | None:
+    paths = (folder / name for folder in folders)
+    return next((path for path in paths if (path.is_dir() if need.is_folder else path.is_file())), None)
 
 
 def _check_sha256(path: Path, wanted: str) -> None:

@@ -10,10 +10,10 @@ import pytest
 from hdrl.batch import Platform, SwfLog, Workload, build_platform, unknown_rows, workload_from_swf
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.site_rules.conf import Downtime, Nodes, Partition, SiteConf
+from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.model import DEPENDENCY_DTYPE, SiteJobs, undemanding_jobs
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.site_rules.simulator import SiteSimulator
-from hdrl.site.machine import platform_of
 from tests.settings.batch.site_rules.oracle import Oracle
 
 BACKFILLING = {"fcfs": codes.NO_BACKFILLING, "fcfs+easy": codes.EASY_FCFS, "fcfs+conservative": codes.CONSERVATIVE}

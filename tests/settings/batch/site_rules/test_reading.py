@@ -12,7 +12,9 @@ from hdrl.settings.batch.site_rules.columns import COLUMNS, read_columns, write_
 from hdrl.settings.batch.site_rules.conf import Nodes, SiteConf, read_conf
 from hdrl.settings.batch.site_rules.model import DependencyKind, PreemptMode
 from hdrl.settings.batch.site_rules.rules import ignored_parameters, rules_of
-from tests.settings.batch.site_rules.recorded import RECORDED, recorded_run
+from hdrl.slurm.recorded import read_run
+
+RECORDED = Path(__file__).parents[5] / "shared" / "slurm" / "runs"
 
 SITE = {
     "name": "ours",
@@ -260,7 +262,7 @@ needs_recordings = pytest.mark.skipif(
 @needs_recordings
 @pytest.mark.parametrize(("name", "n_jobs"), [("plain-101", 80), ("partitions-201", 80), ("mixed-301", 87)])
 def test_recorded_runs_are_read(name: str, n_jobs: int):
-    run = recorded_run(name)
+    run = read_run(RECORDED / name)
     assert run.workload.n_jobs == n_jobs
     assert np.count_nonzero(np.isfinite(run.start_s)) == n_jobs
     assert np.all(run.start_s[np.isfinite(run.start_s)] >= run.workload.jobs["submit_s"][np.isfinite(run.start_s)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,8 +24,11 @@ from hdrl.settings.batch.site_rules.model import (
     PriorityWeights,
     SchedulerParameters,
 )
-from tests.settings.batch.site_rules.recorded import RECORDED, recorded_run
+from hdrl.slurm.fidelity import POLICIES, fidelity
+from hdrl.slurm.recorded import read_run
 from tests.settings.batch.site_rules.worlds import machine, nodes_of, play, rules_with, starts, workload
+
+RECORDED = Path(__file__).parents[5] / "shared" / "slurm" / "runs"
 
 BLOCKED = (
     {"at": 0, "run": 100},
@@ -345,21 +349,11 @@ differ. Where nobody knows when backfill cycles fell, that is as near as two equ
 @pytest.mark.skipif(not RECORDED.exists(), reason="there are no recorded runs")
 @pytest.mark.parametrize(("name", "most_pairs", "most_wait"), RECORDED_RUNS)
 def test_slurm_starts_jobs_as_a_real_slurm_did(name: str, most_pairs: float, most_wait: float):
-    run = recorded_run(name)
-    differs, waits = {}, {}
-    for policy in ("slurm", "fcfs+easy", "fcfs+conservative"):
-        start_s = simulate(run.platform, run.workload, policy, energy=False).records["start_s"]
-        both = (start_s >= 0) & np.isfinite(run.start_s)
-        order = np.sign(np.subtract.outer(start_s[both], start_s[both]))
-        true_order = np.sign(np.subtract.outer(run.start_s[both], run.start_s[both]))
-        pairs = np.triu_indices(np.count_nonzero(both), 1)
-        differs[policy] = 100 * float(np.mean((order * true_order)[pairs] < 0))
-        waits[policy] = float(
-            np.mean(start_s[both] - run.start_s[both]) / np.mean((run.start_s - run.workload.jobs["submit_s"])[both])
-        )
-    assert differs["slurm"] <= most_pairs
-    assert abs(waits["slurm"]) <= most_wait
-    assert differs["slurm"] < min(differs["fcfs+easy"], differs["fcfs+conservative"])
+    found = {policy: one for policy, (one,) in fidelity([read_run(RECORDED / name)], POLICIES, print).distances.items()}
+    assert 100 * found["slurm"].discordant_share <= most_pairs
+    assert found["slurm"].wait_ratio == pytest.approx(1, abs=most_wait)
+    others = (found["fcfs+easy"], found["fcfs+conservative"])
+    assert found["slurm"].discordant_share < min(one.discordant_share for one in others)
 
 
 def test_the_processors_of_a_machine_of_one_node_are_its_nodes():

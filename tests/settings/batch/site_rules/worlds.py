@@ -10,11 +10,11 @@ import numpy as np
 from hdrl.batch import Platform, Workload, build_platform
 from hdrl.settings.batch.policies import read_pair
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
+from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.model import DEPENDENCY_DTYPE, SiteJobs, SiteRules, undemanding_jobs
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.site_rules.simulator import SiteSimulator
 from hdrl.settings.batch.workload.model import JOB_DTYPE, NO_WALLTIME, STEP_DTYPE, UNKNOWN
-from hdrl.site.machine import platform_of
 
 
 def machine(*nodes: Nodes, partitions: dict[str, Partition] | None = None, **rules: Any) -> Platform:

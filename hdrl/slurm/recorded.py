@@ -1,0 +1,297 @@
+"""Recorded runs of a real Slurm: what was asked of it on which machine, and when it started what.
+
+A recorded run is a folder with ``jobs.json`` (what was asked), ``jobcomp.txt`` (what happened) and ``slurm.conf``, as
+simulator `slurm` leaves it in a run folder; ``events.json``, if it is there, says what users and administrators did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
+
+from hdrl.base.errors import ReadError, quoted, suggest
+from hdrl.base.files import read_json, read_text
+from hdrl.options.problems import problem_of
+from hdrl.settings.batch.platform.conversion import build_platform
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.site_rules.columns import SiteColumns
+from hdrl.settings.batch.site_rules.conf import Downtime, SiteConf, read_conf
+from hdrl.settings.batch.site_rules.machine import platform_of
+from hdrl.settings.batch.site_rules.rules import rules_of
+from hdrl.settings.batch.workload.build import MAX_VALUE
+from hdrl.settings.batch.workload.model import Workload
+from hdrl.settings.batch.workload.swf import SwfLog, unknown_rows
+from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
+from hdrl.slurm.jobcomp import Completion, read_jobcomp
+from hdrl.slurm.simulator import FOLDER
+
+_MOST_JOBS = 1_000_000
+_DAY_S = 86400.0
+
+Seconds = Annotated[float, Field(ge=0, le=MAX_VALUE)]
+
+
+class _Job(BaseModel):
+    """A submission. Unknown keys are refused, since they change what a run means."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    at: Seconds
+    cores: int = Field(ge=1, le=10**6)
+    run_s: Seconds
+    limit_min: int | None = Field(default=None, ge=1, le=10**8)
+    id: int = Field(ge=1)
+    partition: str | None = None
+    after: int | None = Field(default=None, ge=0)
+    begin_s: Seconds | None = None
+    array: int | None = Field(default=None, ge=1, le=_MOST_JOBS)
+    throttle: int | None = Field(default=None, ge=1)
+    nice: int | None = Field(default=None, ge=-(2**31), lt=2**31)
+    exclusive: bool = False
+    cancel_after_s: Seconds | None = None
+    hold_s: Seconds | None = None
+
+
+class _Run(BaseModel):
+    """All submissions; what else a recorder says of itself is not needed."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    t0: Seconds
+    node_cores: list[int] | None = None
+    nodes: int | None = Field(default=None, ge=1, le=2**17)
+    cpus: int | None = Field(default=None, ge=1, le=2**16)
+    jobs: list[_Job] = Field(min_length=2, max_length=_MOST_JOBS)
+
+
+class _Event(BaseModel):
+    """What somebody did while the jobs ran, ``at`` seconds after ``t0``."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    kind: Literal["reservation", "cancel", "release"]
+    at: Seconds
+    job: int | None = Field(default=None, ge=0)
+    duration_min: float | None = Field(default=None, gt=0, le=10**8)
+    nodes: str = ""
+
+
+class _Events(RootModel[list[_Event]]):
+    """The whole of ``events.json``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A recorded run.
+
+    Attributes
+    ----------
+    folder
+        Where it is.
+    platform
+        The machine, with the rules of its ``slurm.conf`` and its reservations.
+    workload
+        What was asked. Jobs run as long as they did, launching and ending included; one that never started as long as
+        it would have. Date 0 is the midnight (UTC) before the run.
+    t0_s
+        When the recorder began to count.
+    eligible_s, start_s
+        Since when each job could start, and when it did, shape ``(n_jobs,)``; NaN of a job that never did. All dates
+        are in the clock of the workload.
+    asked
+        ``jobs.json`` without what is different in each run: a line per submission.
+    conf
+        ``slurm.conf`` without what is different in each run.
+    """
+
+    folder: Path
+    platform: Platform
+    workload: Workload
+    t0_s: float
+    eligible_s: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+    asked: tuple[str, ...]
+    conf: str
+
+    def is_repeated_by(self, other: RecordedRun) -> bool:
+        """Return whether another run is of the same jobs on the same machine with the same configuration."""
+        same = (self.platform.n_cores, self.conf, self.asked) == (other.platform.n_cores, other.conf, other.asked)
+        return same and len(self.start_s) == len(other.start_s)
+
+
+def read_run(folder: Path) -> RecordedRun:
+    """Read a recorded run.
+
+    Parameters
+    ----------
+    folder
+        A folder with the files, or a run folder that holds one.
+
+    Raises
+    ------
+    ReadError
+        If it is none, or what it asked for makes no sense.
+    """
+    folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
+    path = folder / "jobs.json"
+    try:
+        found = _Run.model_validate(read_json(path))
+    except ValidationError as error:
+        raise ReadError(path, str(problem_of(_Run, error))) from None
+    events = _events(folder / "events.json", len(found.jobs))
+    began_s = found.t0 - found.t0 % _DAY_S
+    conf = read_conf(folder / "slurm.conf")
+    platform = _machine(folder, found, conf, events)
+    _check_jobs(path, found.jobs, tuple(conf.partitions), {(one.kind, one.job) for one in events})
+    log, eligible_s, start_s = _log(folder, found, events, began_s)
+    order = np.argsort(log.rows["submit_s"], kind="stable")
+    return RecordedRun(
+        folder=folder,
+        platform=platform,
+        workload=workload_from_swf(log, platform, bandwidth="none", shift=False),
+        t0_s=found.t0 - began_s,
+        eligible_s=eligible_s[order],
+        start_s=start_s[order],
+        asked=tuple(job.model_dump_json(exclude={"id"}) for job in found.jobs),
+        conf=_lasting(read_text(folder / "slurm.conf")),
+    )
+
+
+def _events(path: Path, n_jobs: int) -> list[_Event]:
+    if not path.is_file():
+        return []
+    try:
+        events = _Events.model_validate(read_json(path)).root
+    except ValidationError as error:
+        raise ReadError(path, str(problem_of(_Events, error))) from None
+    for number, one in enumerate(events):
+        if one.kind == "reservation" and one.duration_min is None:
+            raise ReadError(path, f"[{number}] has no duration_min, expected the minutes of the reservation")
+        if one.kind != "reservation" and (one.job is None or one.job >= n_jobs):
+            raise ReadError(path, f"[{number}].job is {one.job}, expected the place of a job, 0 to {n_jobs - 1}")
+    return events
+
+
+def _machine(folder: Path, found: _Run, conf: SiteConf, events: Sequence[_Event]) -> Platform:
+    """Return the machine of a run with the rules of its ``slurm.conf`` and its reservations."""
+    if found.node_cores is None and (found.nodes is None or found.cpus is None):
+        raise ReadError(folder / "jobs.json", "has no node_cores, expected the cores of each node")
+    n_cores = sum(found.node_cores) if found.node_cores is not None else (found.nodes or 0) * (found.cpus or 0)
+    in_conf = sum(one.count * one.cores for one in conf.nodes)
+    if in_conf != n_cores:
+        raise ReadError(
+            folder / "slurm.conf", f"names nodes with {in_conf:,} cores, expected {n_cores:,} as in jobs.json"
+        )
+    closed = [
+        Downtime(_date(found.t0 + one.at), _date(found.t0 + one.at + 60 * (one.duration_min or 0)), one.nodes)
+        for one in events
+        if one.kind == "reservation"
+    ]
+    conf = replace(conf, downtimes=tuple(closed))
+    return replace(build_platform(platform_of(conf), name=folder.name), site=rules_of(conf))
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def _check_jobs(
+    path: Path, jobs: Sequence[_Job], partitions: Sequence[str], happened: Container[tuple[str, int | None]]
+) -> None:
+    for number, job in enumerate(jobs):
+        for kind, delay_s in (("release", job.hold_s), ("cancel", job.cancel_after_s)):
+            if delay_s is not None and (kind, number) not in happened:
+                raise ReadError(path.with_name("events.json"), f"has no {kind} of job {number}, expected one")
+        if job.after is not None and job.after >= number:
+            raise ReadError(path, f"jobs.{number}.after is {job.after}, expected the place of an earlier job")
+        for name in job.partition.split(",") if job.partition is not None else ():
+            if name not in partitions:
+                raise ReadError(path, f"jobs.{number} names the partition {quoted(name)}; {suggest(name, partitions)}")
+    if sum(job.array or 1 for job in jobs) > _MOST_JOBS:
+        raise ReadError(path, f"has more than {_MOST_JOBS:,} jobs and tasks of arrays")
+
+
+def _log(
+    folder: Path, found: _Run, events: Sequence[_Event], began_s: float
+) -> tuple[SwfLog, NDArray[np.float64], NDArray[np.float64]]:
+    """Return the log of the jobs, and since when each could start and when it did, all in the order of the log."""
+    completions = read_jobcomp(folder / "jobcomp.txt")
+    by_id = {one.job_id: one for one in completions}
+    by_name: dict[str, list[Completion]] = {}
+    for one in completions:
+        by_name.setdefault(one.name, []).append(one)
+    when: dict[tuple[str, int | None], float] = {(one.kind, one.job): found.t0 + one.at - began_s for one in events}
+    lines: list[tuple[float, ...]] = []
+    cells: list[tuple[int, dict[str, str]]] = []
+    dates: list[tuple[float, float]] = []
+    first_number: list[int] = []
+    for place, job in enumerate(found.jobs):
+        if job.id not in by_id:
+            raise ReadError(folder / "jobcomp.txt", f"says nothing of job {job.id}")
+        tasks = [by_id[job.id]]
+        if job.array is not None:
+            tasks = sorted(by_name[tasks[0].name], key=lambda one: one.end_s if one.start_s is None else one.start_s)
+            if len(tasks) != job.array:
+                raise ReadError(
+                    folder / "jobcomp.txt", f"has {len(tasks)} tasks of array {job.id}, expected {job.array}"
+                )
+        first_number.append(len(lines) + 1)
+        for task in tasks:
+            number, submit_s = len(lines) + 1, task.submit_s - began_s
+            limit_s = 60.0 * job.limit_min if job.limit_min is not None else None
+            if task.start_s is None:
+                run_s, start_s = min(job.run_s, limit_s or job.run_s), np.nan
+            else:
+                run_s, start_s = task.end_s - task.start_s, task.start_s - began_s
+            run_s = max(run_s, 1.0)
+            lines.append((number, submit_s, run_s, job.cores, job.cores, limit_s or run_s))
+            dates.append((task.eligible_s - began_s, start_s))
+            cell = _cell(job, place, number, submit_s, when, first_number)
+            if len(cell) > 1:
+                cells.append((number, cell))
+    rows = unknown_rows(len(lines))
+    columns = ("job_number", "submit_s", "run_s", "processors", "requested_processors", "requested_s")
+    for column, values in zip(columns, zip(*lines, strict=True), strict=True):
+        rows[column] = values
+    header = {"UnixStartTime": str(int(began_s))}
+    eligible_s, start_s = np.array(dates).T
+    asks = SiteColumns(folder / "jobs.json", tuple(cells))
+    return SwfLog(folder.name, rows, header, columns=asks), eligible_s, start_s
+
+
+def _cell(
+    job: _Job,
+    place: int,
+    number: int,
+    submit_s: float,
+    when: Mapping[tuple[str, int | None], float],
+    first_number: Sequence[int],
+) -> dict[str, str]:
+    """Return what a job asks of a site, by column of `site_rules.columns`."""
+    found: dict[str, Any] = {
+        "partitions": job.partition,
+        "exclusive": 1 if job.exclusive else None,
+        "nice": job.nice,
+        "begin_s": None if job.begin_s is None else repr(submit_s + job.begin_s),
+        "array": None if job.array is None else place,
+        "array_limit": job.throttle,
+        "dependencies": None if job.after is None else f"afterany:{first_number[job.after]}",
+        "held_until_s": when.get(("release", place)),
+        "cancelled_s": when.get(("cancel", place)),
+    }
+    return {"job": str(number)} | {column: str(value) for column, value in found.items() if value is not None}
+
+
+def _lasting(conf: str) -> str:
+    """Return a ``slurm.conf`` without the host and the ports, which are other ones in each run."""
+    own = ("SlurmctldHost=", "SlurmctldPort=", "SlurmUser=", "SlurmdUser=")
+    lines = [line for line in conf.splitlines() if not line.startswith(own)]
+    words = [[word for word in line.split() if not word.startswith(("Port=", "NodeHostname="))] for line in lines]
+    return "\n".join(map(" ".join, words))
