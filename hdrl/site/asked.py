@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.settings.batch.site_rules.conf import SiteConf
+from hdrl.settings.batch.site_rules.hostlist import node_names
 from hdrl.site.joining import Jobs
 from hdrl.site.records import Dump
 from hdrl.site.submitline import asks_of
 
 NOT_THERE = "dependencies on jobs that the accounting does not have: they are fulfilled"
 NO_SINGLETON = "dependencies of the kind singleton without an earlier job of that name: they are fulfilled"
+UNKNOWN_GPUS = "jobs with GPUs that no node of their partition has, such as het jobs over two: they get cores alone"
 UNKNOWN_FEATURES = "jobs that ask for features that no node has, which they get nevertheless"
 
 
@@ -62,6 +64,12 @@ def asked_of(
     return _Asking(dump, jobs, conf, numbers, first_s, accounts).asked(by_dependencies=by_dependencies)
 
 
+def _most_gpus(conf: SiteConf, partition: str) -> int:
+    """Return the GPUs of the node of a partition that has most of them."""
+    names = conf.nodes_of(partition)
+    return max((one.gpus for one in conf.nodes if not names.isdisjoint(node_names(one.names))), default=0)
+
+
 class _Asking:
     """Makes the cells of all jobs."""
 
@@ -82,6 +90,7 @@ class _Asking:
         self._texts = [asks_of(text) for text in dump.names["asks"].texts()]
         self._features = {word for one in conf.nodes for word in one.features}
         self._has_gpus = any(one.gpus for one in conf.nodes)
+        self._gpus = [_most_gpus(conf, name) for name in dump.names["partition"].texts()] if self._has_gpus else []
         self._left_out: Counter[str] = Counter()
         self._tasks: dict[int, list[tuple[int, str]]] = {}
 
@@ -121,7 +130,11 @@ class _Asking:
         if len(partitions) > 1:
             cells["partitions"] = ",".join(partitions)
         if self._has_gpus and record["gpus"] > 0:
-            cells["gpus"] = str(-(-int(record["gpus"]) // max(int(record["nodes"]), 1)))
+            gpus, partition = -(-int(record["gpus"]) // max(int(record["nodes"]), 1)), int(record["partition"])
+            if partition >= 0 and gpus > self._gpus[partition]:
+                self._left_out[UNKNOWN_GPUS] += 1
+            else:
+                cells["gpus"] = str(gpus)
         account = int(record["account"])
         if self._conf.accounts and account >= 0 and self._accounts[account] in self._conf.accounts:
             cells["account"] = self._accounts[account]

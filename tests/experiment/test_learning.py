@@ -261,7 +261,7 @@ def test_a_training_that_somebody_goes_on_with_is_locked(tmp_path: Path):
         longer, out=tmp_path / "out", resumes=True, progress=Progress(told.append, progress.jobs, None)
     )
     assert done.training.n_iterations == 6, "it ends with the run"
-    assert told[0].startswith("nothing is left to train: 6 iterations are done, 6 asked for")
+    assert told[0].startswith("nothing is left to train: 6 iterations are done, 6 requested")
 
 
 def test_the_first_weights_do_not_depend_on_the_number_of_threads():

@@ -378,7 +378,7 @@ def _read_statistics(path: Path) -> dict[str, NDArray[np.float64]]:
             for name in archive.namelist():
                 key = name.removesuffix(".npy")
                 if key in ("mean", "var", *_ABSENT):
-                    array = np.load(io.BytesIO(_member(archive, name, path)), allow_pickle=False)
+                    array = np.load(io.BytesIO(_member(archive, name, path)))
                     found[key] = np.asarray(array, dtype=np.float64)
     except FileNotFoundError:
         raise ReadError(path, f"no such file, {expected}") from None

@@ -75,8 +75,8 @@ class BatchSweep(Sweep):
         if not found.energy:
             wanted = [name for name in self.metrics or () if name in ENERGY_METRICS]
             if wanted:
-                why = (
-                    "energy is false" if has_power else f"{self.platform} does not say what it draws, or has site rules"
-                )
+                has_rules = getattr(machine, "site", None) is not None
+                lacks = "has the rules of a site" if has_rules else "does not say what it draws"
+                why = "energy is false" if has_power else f"{self.platform} {lacks}"
                 raise OptionsError(f"{self.where}: metrics names {wanted[0]}, but there is no energy: {why}")
         return super(BatchSweep, found).completed(machine, baseline=baseline, metrics=usual)

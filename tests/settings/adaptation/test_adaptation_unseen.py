@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import OptionsError
-from hdrl.settings.adaptation import unseen
+from hdrl.experiments import adaptation_unseen as unseen
 from hdrl.settings.adaptation.inputs import FAMILIES, family_of, find_tables, shipped_tables
 from hdrl.settings.adaptation.models import describe
 from hdrl.settings.adaptation.table import Table

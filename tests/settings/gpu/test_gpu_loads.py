@@ -258,7 +258,7 @@ def test_damaged_lists_of_nodes_are_told_in_a_line(tmp_path: Path, line: str) ->
 
 
 def test_wrong_files_are_told_in_a_line(tmp_path: Path) -> None:
-    with pytest.raises(ReadError, match="no known format"):
+    with pytest.raises(ReadError, match="unknown format"):
         read(tmp_path, "a,b\n1,2\n")
     with pytest.raises(ReadError, match=r"trace.csv:1: is like 'philly-sia', but has no column 'duration'"):
         read(tmp_path, "timestamp,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,1,66.0,a\n")

@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[type[HdrlError], str]] = {
     "edge-cases/after_end": (SimulationError, "has ended"),
     "edge-cases/busy_host": (DecisionError, "not free"),
     "edge-cases/call_now": (DecisionError, "in the future"),
-    "edge-cases/kill_gone": (DecisionError, "to have ended"),
+    "edge-cases/kill_gone": (DecisionError, "already got the message of its end"),
     "edge-cases/no_decision": (SimulationError, "jobs are waiting"),
     "edge-cases/unknown_profile_type": (ReadError, "strange"),
     "edge-cases/wrong_size": (DecisionError, "asks for 1 cores"),
