@@ -9,6 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from hdrl.base.errors import ReadError, UnknownName
+from hdrl.experiment.reproduce.recipe import read_experiment
+from hdrl.experiment.reproduce.reproduce import reproduce
+from hdrl.experiments.batch_slurm import PAIRS, WAIT, slurm_fidelity
 from hdrl.launcher.main import cli
 from hdrl.slurm.fidelity import fidelity, simulated_start_s
 from hdrl.slurm.recorded import read_run
@@ -171,3 +174,22 @@ def test_events_that_are_none(tmp_path: Path, events: list[dict[str, object]], p
     (folder / "events.json").write_text(json.dumps(events))
     with pytest.raises(ReadError, match=problem):
         read_run(folder)
+
+
+def test_the_claimed_distances_of_a_run_that_is_solved_by_hand(tmp_path: Path) -> None:
+    # Slurm started the third job before the second one, which every policy starts first: at 600 and 1200 s.
+    found = slurm_fidelity({"run": record(tmp_path / "run", 0, 900, 600)}, [])
+    assert found["run, fcfs+easy", PAIRS].value == pytest.approx(100 / 3)
+    assert found["all runs, fcfs+easy", PAIRS] == found["run, fcfs+easy", PAIRS]
+    assert found["run, fcfs+easy", WAIT].value == pytest.approx((590 + 1180) / (890 + 580))
+    # Three jobs are drawn, by blocks of two: the second and the third make none, one or two of the three pairs.
+    assert found["run, fcfs+easy", PAIRS].low == 0
+    assert found["run, fcfs+easy", PAIRS].high == pytest.approx(100 * 2 / 3)
+    less = found["run, slurm less fcfs+easy", PAIRS]
+    assert (less.value, less.low, less.high) == (0, 0, 0)
+
+
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="needs the recorded runs in ../shared/slurm")
+def test_the_claims_on_recorded_runs(tmp_path: Path) -> None:
+    experiment = read_experiment("slurm-fidelity")
+    assert reproduce(experiment, out=tmp_path / "out", traces=[RECORDED]).is_same
