@@ -48,7 +48,7 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     block = next(text for text in re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL) if "hdrl compare" in text)
     commands = [shlex.split(line.removeprefix("$ ")) for line in block.splitlines()]
-    assert len(commands) == 5
+    assert len(commands) == 6
     for name, *words in commands:
         result = CliRunner().invoke(launch if name == "hdrl-launch" else cli, words)
         assert result.exit_code == 0, result.output
