@@ -1,6 +1,7 @@
 """Recorded runs of a real Slurm, and how far policies and Slurm itself are from them."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -100,6 +101,14 @@ def test_the_command(tmp_path: Path) -> None:
 def test_runs_that_are_none(tmp_path: Path, changes: dict[str, object], problem: str) -> None:
     folder = record(tmp_path / "run", 0, 600, 1200, **changes)
     with pytest.raises(ReadError, match=problem):
+        read_run(folder)
+
+
+def test_a_run_in_which_nothing_started(tmp_path: Path) -> None:
+    folder = record(tmp_path / "run", 0, 600, 1200)
+    text = (folder / "jobcomp.txt").read_text()
+    (folder / "jobcomp.txt").write_text(re.sub(r"StartTime=\S+", "StartTime=Unknown", text))
+    with pytest.raises(ReadError, match="of fewer than two jobs when they started"):
         read_run(folder)
 
 
