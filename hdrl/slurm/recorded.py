@@ -151,6 +151,8 @@ def read_run(folder: Path) -> RecordedRun:
     platform = _machine(folder, found, conf, events)
     _check_jobs(path, found.jobs, tuple(conf.partitions), {(one.kind, one.job) for one in events})
     log, eligible_s, start_s = _log(folder, found, events, began_s)
+    if np.count_nonzero(np.isfinite(start_s)) < 2:
+        raise ReadError(folder / "jobcomp.txt", "says of fewer than two jobs when they started")
     order = np.argsort(log.rows["submit_s"], kind="stable")
     return RecordedRun(
         folder=folder,
@@ -231,7 +233,7 @@ def _log(
     lines: list[tuple[float, ...]] = []
     cells: list[tuple[int, dict[str, str]]] = []
     dates: list[tuple[float, float]] = []
-    first_number: list[int] = []
+    numbers: list[range] = []
     for place, job in enumerate(found.jobs):
         if job.id not in by_id:
             raise ReadError(folder / "jobcomp.txt", f"says nothing of job {job.id}")
@@ -242,7 +244,7 @@ def _log(
                 raise ReadError(
                     folder / "jobcomp.txt", f"has {len(tasks)} tasks of array {job.id}, expected {job.array}"
                 )
-        first_number.append(len(lines) + 1)
+        numbers.append(range(len(lines) + 1, len(lines) + 1 + len(tasks)))
         for task in tasks:
             number, submit_s = len(lines) + 1, task.submit_s - began_s
             limit_s = 60.0 * job.limit_min if job.limit_min is not None else None
@@ -253,7 +255,7 @@ def _log(
             run_s = max(run_s, 1.0)
             lines.append((number, submit_s, run_s, job.cores, job.cores, limit_s or run_s))
             dates.append((task.eligible_s - began_s, start_s))
-            cell = _cell(job, place, number, submit_s, when, first_number)
+            cell = _cell(job, place, number, submit_s, when, numbers)
             if len(cell) > 1:
                 cells.append((number, cell))
     rows = unknown_rows(len(lines))
@@ -272,7 +274,7 @@ def _cell(
     number: int,
     submit_s: float,
     when: Mapping[tuple[str, int | None], float],
-    first_number: Sequence[int],
+    numbers: Sequence[Sequence[int]],
 ) -> dict[str, str]:
     """Return what a job asks of a site, by column of `site_rules.columns`."""
     found: dict[str, Any] = {
@@ -282,7 +284,7 @@ def _cell(
         "begin_s": None if job.begin_s is None else repr(submit_s + job.begin_s),
         "array": None if job.array is None else place,
         "array_limit": job.throttle,
-        "dependencies": None if job.after is None else f"afterany:{first_number[job.after]}",
+        "dependencies": None if job.after is None else ":".join(("afterany", *map(str, numbers[job.after]))),
         "held_until_s": when.get(("release", place)),
         "cancelled_s": when.get(("cancel", place)),
     }

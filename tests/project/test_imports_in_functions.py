@@ -21,6 +21,7 @@ OF_COMMANDS = (
         "hdrl.compiled",
         "hdrl.deploy",
         "hdrl.site",
+        "hdrl.slurm",
         "hdrl.bench",
         "hdrl.launcher",
         "hdrl.adaptation",

@@ -1,6 +1,7 @@
 """Recorded runs of a real Slurm, and how far policies and Slurm itself are from them."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from hdrl.base.errors import ReadError, UnknownName
+from hdrl.experiment.reproduce.recipe import read_experiment
+from hdrl.experiment.reproduce.reproduce import reproduce
+from hdrl.experiments.batch_slurm import PAIRS, WAIT, slurm_fidelity
 from hdrl.launcher.main import cli
 from hdrl.slurm.fidelity import fidelity, simulated_start_s
 from hdrl.slurm.recorded import read_run
@@ -100,6 +104,14 @@ def test_runs_that_are_none(tmp_path: Path, changes: dict[str, object], problem:
         read_run(folder)
 
 
+def test_a_run_in_which_nothing_started(tmp_path: Path) -> None:
+    folder = record(tmp_path / "run", 0, 600, 1200)
+    text = (folder / "jobcomp.txt").read_text()
+    (folder / "jobcomp.txt").write_text(re.sub(r"StartTime=\S+", "StartTime=Unknown", text))
+    with pytest.raises(ReadError, match="of fewer than two jobs when they started"):
+        read_run(folder)
+
+
 def test_the_configuration_of_another_machine(tmp_path: Path) -> None:
     folder = record(tmp_path / "run", 0, 600, 1200)
     (folder / "slurm.conf").write_text(NODE.replace("CPUs=2", "CPUs=3"))
@@ -171,3 +183,22 @@ def test_events_that_are_none(tmp_path: Path, events: list[dict[str, object]], p
     (folder / "events.json").write_text(json.dumps(events))
     with pytest.raises(ReadError, match=problem):
         read_run(folder)
+
+
+def test_the_claimed_distances_of_a_run_that_is_solved_by_hand(tmp_path: Path) -> None:
+    # Slurm started the third job before the second one, which every policy starts first: at 600 and 1200 s.
+    found = slurm_fidelity({"run": record(tmp_path / "run", 0, 900, 600)}, [])
+    assert found["run, fcfs+easy", PAIRS].value == pytest.approx(100 / 3)
+    assert found["all runs, fcfs+easy", PAIRS] == found["run, fcfs+easy", PAIRS]
+    assert found["run, fcfs+easy", WAIT].value == pytest.approx((590 + 1180) / (890 + 580))
+    # Three jobs are drawn, by blocks of two: the second and the third make none, one or two of the three pairs.
+    assert found["run, fcfs+easy", PAIRS].low == 0
+    assert found["run, fcfs+easy", PAIRS].high == pytest.approx(100 * 2 / 3)
+    less = found["run, slurm less fcfs+easy", PAIRS]
+    assert (less.value, less.low, less.high) == (0, 0, 0)
+
+
+@pytest.mark.skipif(not RECORDED.is_dir(), reason="needs the recorded runs in ../shared/slurm")
+def test_the_claims_on_recorded_runs(tmp_path: Path) -> None:
+    experiment = read_experiment("slurm-fidelity")
+    assert reproduce(experiment, out=tmp_path / "out", traces=[RECORDED]).is_same
