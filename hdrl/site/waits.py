@@ -455,7 +455,7 @@ def _stored(path: Path, key: str) -> PastWaits | None:
             n_bytes = sum(one.file_size for one in packed.infolist())
         if n_bytes > _MOST_BYTES:
             return None
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
+        with path.open("rb") as file, np.load(file) as found:
             if str(found["key"]) != key:
                 return None
             n_dates = int(found["n_dates"])
