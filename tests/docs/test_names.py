@@ -45,3 +45,10 @@ def test_files_and_links_lead_somewhere(page: Path):
     places = [ROOT / name.replace("hdrl/agents", "agents") for name in files]
     links = [page.parent / link for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
     assert sorted(str(place) for place in (*places, *links) if not place.exists()) == []
+
+
+def test_the_reference_names_modules():
+    lines = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8").splitlines()
+    named = [line for line in lines if line.startswith(":::")]
+    assert named
+    assert [line for line in named if not re.fullmatch(r"::: hdrl[\w.]*", line)] == []
