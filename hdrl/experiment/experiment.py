@@ -253,7 +253,7 @@ class Training:
             if trained.trace is None:
                 return [], trained
             tell_run(trained.trace)
-            metrics = write_results(out, plan, trained.trace, trained.model, training.told())
+            metrics = write_results(out, plan, trained.trace, trained.model, training.provenance())
             clock.lap("write_s")
             write_json(out / "timing.json", clock.laps)
             training.folder.write_manifest(is_final=True)

@@ -81,13 +81,13 @@ def read_numbers(folder: Path) -> dict[str, float]:
     return {name: math.nan if value is None else float(value) for name, value in data.items()}
 
 
-def told_text(value: Any, *keys: str) -> str | None:
+def get_nested_text(value: Any, *keys: str) -> str | None:
     """Return the text that stands in blocks within blocks under some keys; ``None`` where there is none."""
-    found = told(value, *keys)
+    found = get_nested(value, *keys)
     return found if isinstance(found, str) else None
 
 
-def told(value: Any, *keys: str) -> Any:
+def get_nested(value: Any, *keys: str) -> Any:
     """Return what stands in blocks within blocks under some keys; ``None`` where there is no such block or key."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, Schedule, by_name
-from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_numbers, read_object, told, told_text
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, get_nested, get_nested_text, read_numbers, read_object
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
 from hdrl.trace.files import read_tables
@@ -68,28 +68,28 @@ def read_table_run(folder: Path, name: str | None = None, *, unit_word: str = "u
     """
     tasks, stays, units = read_tables(folder)
     provenance = read_object(folder / PROVENANCE_FILE)
-    platform = told(provenance, "platform")
+    platform = get_nested(provenance, "platform")
     sizes = {
         key.removeprefix("n_"): value
         for key, value in (platform.items() if isinstance(platform, Mapping) else ())
         if key.startswith("n_") and type(value) is int and 0 <= value <= MOST_UNITS
     }
     n_units = max(next(iter(sizes.values()), 0), int(np.max(units, initial=-1)) + 1)
-    policy = told_text(provenance, "agent", "policy") or told_text(provenance, "agent", "name")
+    policy = get_nested_text(provenance, "agent", "policy") or get_nested_text(provenance, "agent", "name")
     data = TableRun(name or folder.name, policy, n_units, tasks, stays, units)
     return Run(
         name=data.name,
         folder=folder,
         policy=policy,
-        workload=told_text(provenance, "workload", "name"),
-        platform=told_text(provenance, "platform", "name"),
+        workload=get_nested_text(provenance, "workload", "name"),
+        platform=get_nested_text(provenance, "platform", "name"),
         metrics=read_numbers(folder),
         n_items=len(tasks),
         options=read_object(folder / OPTIONS_FILE),
         provenance=provenance,
         data=data,
         facts={**sizes, "jobs": len(tasks)},
-        conditions={f"{part}s": told_text(provenance, part, "sha256") for part in ("platform", "workload")},
+        conditions={f"{part}s": get_nested_text(provenance, part, "sha256") for part in ("platform", "workload")},
         schedule=functools.partial(_schedule, data, unit_word),
     )
 

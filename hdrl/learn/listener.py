@@ -27,7 +27,7 @@ def tell(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | No
 
 
 @contextlib.contextmanager
-def unheard(agent: Agent) -> Iterator[None]:
+def silence_listener(agent: Agent) -> Iterator[None]:
     """Silence the listener of an agent for a while.
 
     Yields

@@ -142,7 +142,7 @@ def test_a_crew_passes_on_what_it_does_not_look_into_and_tells_of_deaths(cluster
     parts = [crew.call(member, "add", [1, 2]), crew.keep(4, None)]
     assert crew.content(crew.call(member, "add", parts)) == 7
     with pytest.raises(HdrlError, match=r"^no more$"):
-        crew.told(crew.call(member, "fail"))
+        crew.result_of(crew.call(member, "fail"))
     cluster.kill(member)
     with pytest.raises(RoleDied):
         _call_until_dead(crew, member)
@@ -151,7 +151,7 @@ def test_a_crew_passes_on_what_it_does_not_look_into_and_tells_of_deaths(cluster
 def _call_until_dead(crew, member):
     """Call a member that is being killed: Ray does so in its own time, and calls may be answered until it has."""
     for _ in range(600):
-        crew.told(crew.call(member, "add", [1]))
+        crew.result_of(crew.call(member, "add", [1]))
         time.sleep(0.1)
 
 

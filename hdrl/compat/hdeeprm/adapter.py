@@ -22,7 +22,7 @@ from hdrl.base.pyfiles import AgentError
 from hdrl.learn.agent import Acted, Agent, one_line
 from hdrl.learn.checks import Calls, check_calls
 from hdrl.learn.config import Config
-from hdrl.learn.lentrandom import LentRandomness, kept_randomness
+from hdrl.learn.global_rng import GlobalRng, kept_randomness
 from hdrl.learn.memory import Memory, Outcome
 from hdrl.learn.spaces import n_actions_of
 
@@ -207,7 +207,7 @@ class HDeepRMAgent(Agent):
         self._object: Any = None
         self._test_seed: int | None = None
         self._n_tests = 0
-        self.random = LentRandomness(seed, "agent")
+        self.random = GlobalRng(seed, "agent")
         with self.random.lent():
             made = self._make()
             check_calls(made, _CALLS)
@@ -367,7 +367,7 @@ class HDeepRMAgent(Agent):
     def _begin(self) -> None:
         """Begin an episode with a new object."""
         if self._test_seed is not None:
-            LentRandomness(self._test_seed, f"test/{self._n_tests}").take_over()
+            GlobalRng(self._test_seed, f"test/{self._n_tests}").take_over()
             self._n_tests += 1
         made = self._make()
         made.load_state_dict(self._weights)

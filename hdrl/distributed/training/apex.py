@@ -246,7 +246,7 @@ class ApexCompany(Staff):
         members = [*self.workers, self.learner, self.replay]
         saved = [*state["workers"], state["learner"], state["replay"]]
         for handle in [self.crew.call(one, "load_state_dict", it) for one, it in zip(members, saved, strict=True)]:
-            self.crew.told(handle)
+            self.crew.result_of(handle)
         self.clock.load_state_dict(state["clock"])
         self.lives = [int(n) for n in state["lives"]]
         self.version, self.n_steps = (int(n) for n in state["counts"])
@@ -316,7 +316,7 @@ class Apex(UnderWay):
     def state_dict(self) -> dict[str, Any]:
         """Return the messages that have been written, and have not come yet."""
         state = super().state_dict()
-        learned = None if self._learned is None else told_as_plain(self.company.crew.told(self._learned))
+        learned = None if self._learned is None else told_as_plain(self.company.crew.result_of(self._learned))
         return {"messages": state.pop("messages"), "learned": learned, **state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

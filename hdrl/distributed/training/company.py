@@ -117,7 +117,7 @@ class Staff(abc.ABC):
 
     def take(self, handle: Handle) -> Told:
         """Wait for what a worker tells, and take notice of it."""
-        told: Told = self.crew.told(handle)
+        told: Told = self.crew.result_of(handle)
         self.record.take(told)
         return told
 
@@ -206,7 +206,7 @@ class Company(Staff):
             for member, saved in zip(members, state[name], strict=True)
         ]
         for handle in handles:
-            self.crew.told(handle)
+            self.crew.result_of(handle)
         self.clock.load_state_dict(state["clock"])
         self.lives = [int(n) for n in state["lives"]]
         self.version = int(state["version"])

@@ -52,7 +52,7 @@ class Here:
         content, told = getattr(member, method)(*(_opened(one) for one in arguments), **named)
         return Handle(content, told)
 
-    def told(self, handle: Handle) -> Any:
+    def result_of(self, handle: Handle) -> Any:
         """Return what a call has told."""
         return handle.told
 
@@ -99,7 +99,7 @@ class OnRay:
         content, told = member.__ray_call__.options(num_returns=2).remote(_called, method, shape, named, *flat)
         return Handle(content, told)
 
-    def told(self, handle: Handle) -> Any:
+    def result_of(self, handle: Handle) -> Any:
         """Wait for what a call tells.
 
         Raises

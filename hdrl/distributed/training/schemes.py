@@ -153,7 +153,7 @@ class UnderWay(Scheme):
         """Return the messages that are under way: they have been written, and have not come yet."""
         crew = self.company.crew
         messages = {
-            str(number): {"content": self._as_plain(crew.content(one)), "told": told_as_plain(crew.told(one))}
+            str(number): {"content": self._as_plain(crew.content(one)), "told": told_as_plain(crew.result_of(one))}
             for number, one in sorted(self._under_way.items())
         }
         return {"messages": messages, "fetched": list(self._fetched), self._counted: list(self._n_messages)}

@@ -187,7 +187,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
                 handles = [
                     crew.call(worker, method, *given) for worker, given in zip(self._workers, arguments, strict=True)
                 ]
-                *told, states = zip(*(crew.told(handle) for handle in handles), strict=True)
+                *told, states = zip(*(crew.result_of(handle) for handle in handles), strict=True)
             except RoleDied as error:
                 died = error
                 self._dismiss()
@@ -206,7 +206,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
                 for number in range(self._n_workers)
             ]
             for worker, state in zip(self._workers, self._states, strict=bool(self._states)):
-                self._crew.told(self._crew.call(worker, "load_state_dict", state))
+                self._crew.result_of(self._crew.call(worker, "load_state_dict", state))
         return self._crew
 
     def _dismiss(self) -> None:

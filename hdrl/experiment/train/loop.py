@@ -261,13 +261,13 @@ class Training:
     def _validate(self) -> dict[str, float]:
         from hdrl.learn.checks import check_weights
         from hdrl.learn.evaluate import evaluate
-        from hdrl.learn.listener import unheard
+        from hdrl.learn.listener import silence_listener
 
         check_weights(self.trainer.agent)
         if self.validation_envs is None:
             raise TypeError("there are no environments to validate in")
         plan = self.plan
-        with blamed(self.agent_file), unheard(self.trainer.agent):
+        with blamed(self.agent_file), silence_listener(self.trainer.agent):
             played = evaluate(
                 self.trainer.agent, self.validation_envs, plan.n_validation_episodes, seed=plan.validation_seed
             )

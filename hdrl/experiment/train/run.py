@@ -168,13 +168,13 @@ class TrainingRun:
         if resumes:
             self._resume()
 
-    def device_told(self) -> str | None:
+    def device_name(self) -> str | None:
         """Return what the device of the training is called, ``None`` if it is the CPU by default."""
         return None if self.options.learning.device == "cpu" else self.device
 
-    def told(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, Any]:
         """Return what the provenance says of the training."""
-        device = self.device_told()
+        device = self.device_name()
         told: dict[str, Any] = {} if device is None else {"device": device}
         told["is_portable"] = not self.why_not_portable
         return told | ({"why_not_portable": self.why_not_portable} if self.why_not_portable else {})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hdrl.figures.figure import Run
-from hdrl.figures.folders import told
+from hdrl.figures.folders import get_nested
 from hdrl.figures.numbers import metric_form, metric_words
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.report.page.findings import best_of, is_comparable, n_unrun
@@ -120,7 +120,7 @@ class _Numbers:
 
 def _versions(run: Run) -> Mapping[str, Any]:
     """Return the versions of programs that a run was made with, as far as its provenance says so."""
-    found = told(run.provenance, "versions")
+    found = get_nested(run.provenance, "versions")
     return found if isinstance(found, Mapping) else {}
 
 
@@ -132,14 +132,16 @@ def _origins(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
         ("workload", [run.workload or "unknown" for run in runs]),
     ]
     hashed = list(
-        dict.fromkeys(what for run in runs for what in run.provenance if told(run.provenance, what, "sha256"))
+        dict.fromkeys(what for run in runs for what in run.provenance if get_nested(run.provenance, what, "sha256"))
     )
     rows += [
-        (f"SHA-256 of the {what}", [_text(told(run.provenance, what, "sha256")) for run in runs]) for what in hashed
+        (f"SHA-256 of the {what}", [_text(get_nested(run.provenance, what, "sha256")) for run in runs])
+        for what in hashed
     ]
     programs = sorted({name for run in runs for name in _versions(run)})
     rows += [
-        (f"version of {name}", [_text(told(run.provenance, "versions", name)) for run in runs]) for name in programs
+        (f"version of {name}", [_text(get_nested(run.provenance, "versions", name)) for run in runs])
+        for name in programs
     ]
     return rows
 

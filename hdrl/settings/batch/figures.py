@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hdrl.figures.figure import SUMMARY, Figure, OnPage, Run
-from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object, told
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, get_nested, read_object
 from hdrl.figures.logs import PROBABILITIES_FILE
 from hdrl.settings.batch.report import over_time
 from hdrl.settings.batch.report.data import JOB_VALUES, power, queue_size
@@ -149,7 +149,7 @@ def read(folder: Path, name: str | None = None) -> Run:
 def _conditions(data: RunData, options: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Return what runs must have in common, apart from the policy and the seed."""
     return {
-        "platforms": told(provenance, "platform", "sha256") or data.n_cores,
+        "platforms": get_nested(provenance, "platform", "sha256") or data.n_cores,
         "workloads": _workload(data, provenance),
         "simulators": options.get("simulator"),
         "compatibility modes": options.get("compatibility"),
@@ -159,13 +159,16 @@ def _conditions(data: RunData, options: Mapping[str, Any], provenance: Mapping[s
 
 def _workload(data: RunData, provenance: Mapping[str, Any]) -> Any:
     """Return what tells workloads apart that are the same but for the seed of their draws."""
-    sha256 = told(provenance, "workload", "sha256")
+    sha256 = get_nested(provenance, "workload", "sha256")
     if not sha256:  # a folder of another program: what its jobs tell
         return sorted(zip(data.job_id.tolist(), data.submit_s.tolist(), data.cores.tolist(), strict=True))
-    origin = told(provenance, "workload", "origin")
+    origin = get_nested(provenance, "workload", "origin")
     if not isinstance(origin, dict) or "seed" not in origin:
         return sha256
-    return [told(provenance, "workload", "n_jobs"), {key: value for key, value in origin.items() if key != "seed"}]
+    return [
+        get_nested(provenance, "workload", "n_jobs"),
+        {key: value for key, value in origin.items() if key != "seed"},
+    ]
 
 
 def _cautions(options: Mapping[str, Any], load: float | None) -> dict[str, str]:
@@ -175,7 +178,7 @@ def _cautions(options: Mapping[str, Any], load: float | None) -> dict[str, str]:
             "the offered load is 1 or more: jobs ask for more than the machine has, the queue grows as long as they "
             "arrive, and means depend on how many jobs there are."
         )
-    if told(options, "workload", "estimates") == "exact":
+    if get_nested(options, "workload", "estimates") == "exact":
         cautions["estimates"] = "requested times are the true run times, which no real scheduler has."
     floor = floor_of(options.get("simulator"))
     if floor:

@@ -8,7 +8,7 @@ from typing import Any
 from hdrl.base.errors import OptionsError
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.cluster.throughputs import Throughputs, read_throughputs
-from hdrl.settings.gpu.heard import GAVEL, POISSON
+from hdrl.settings.gpu.ignored_keys import GAVEL, POISSON
 from hdrl.settings.gpu.loads import google
 from hdrl.settings.gpu.loads.gavel_jobs import gavel_load
 from hdrl.settings.gpu.loads.gavel_trace import GAVEL_STEPS

@@ -25,7 +25,7 @@ from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster, shipped_clu
 from hdrl.settings.gpu.environments import GpuClusterSpec, GpuIndexSpec
 from hdrl.settings.gpu.figures import FIGURES, GpuView
 from hdrl.settings.gpu.files import FILES
-from hdrl.settings.gpu.heard import POISSON, check_load_options, check_rules, kind_of
+from hdrl.settings.gpu.ignored_keys import POISSON, check_load_options, check_rules, kind_of
 from hdrl.settings.gpu.inputs import adapting, load_of, poisson_model
 from hdrl.settings.gpu.loads.history import lacking_users
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on

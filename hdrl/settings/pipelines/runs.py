@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hdrl.base.errors import ReadError
 from hdrl.base.textnumbers import int_of
 from hdrl.figures.figure import ItemNumber, Run, Schedule
-from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_numbers, read_object, told_text
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, get_nested_text, read_numbers, read_object
 from hdrl.settings.pipelines.files import INSTANCES_FILE, RUNS_FILE, read_tables
 from hdrl.settings.pipelines.machine import MAX_UNITS
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
@@ -113,7 +113,7 @@ def read_run(folder: Path, name: str | None = None) -> Run:
     """
     instances, runs = read_tables(folder)
     provenance = read_object(folder / PROVENANCE_FILE)
-    policy = told_text(provenance, "agent", "policy")
+    policy = get_nested_text(provenance, "agent", "policy")
     run_instance = _integers(runs, "instance", folder, len(instances))
     run_unit, pipeline = _integers(runs, "unit", folder, MAX_UNITS), _integers(instances, "pipeline", folder, _MOST)
     units = dict(zip(run_unit.tolist(), (row["label"] for row in runs), strict=True))
@@ -138,8 +138,8 @@ def read_run(folder: Path, name: str | None = None) -> Run:
         name=data.name,
         folder=folder,
         policy=policy,
-        workload=told_text(provenance, "workload", "name"),
-        platform=told_text(provenance, "platform", "name"),
+        workload=get_nested_text(provenance, "workload", "name"),
+        platform=get_nested_text(provenance, "platform", "name"),
         metrics=read_numbers(folder),
         options=read_object(folder / OPTIONS_FILE),
         provenance=provenance,

@@ -275,7 +275,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         for row in np.flatnonzero(ended).tolist():
             window = self.window(row)
             self._ended.keep(row, window, self._pool.start_s[row, : window.n_jobs].copy(), int(self._lengths[row]))
-        return self._pay.told(entries.objectives(self._lent, ended), ended)
+        return self._pay.episode_info(entries.objectives(self._lent, ended), ended)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

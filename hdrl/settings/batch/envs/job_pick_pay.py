@@ -60,7 +60,7 @@ class PickPay:
         own[rows] = self._objective.values(rows, named)
         return {"objective": own, **named}
 
-    def told(self, values: FloatArray, ended: BoolArray) -> dict[str, FloatArray]:
+    def episode_info(self, values: FloatArray, ended: BoolArray) -> dict[str, FloatArray]:
         """Return what the info holds at the end of episodes.
 
         Parameters

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, ReadError, UnknownName
 from hdrl.base.hashing import sha256_of_file
-from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object, told
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, get_nested, read_object
 from hdrl.settings.batch.report.runs import LABELS, RunData
 
 if TYPE_CHECKING:
@@ -170,10 +170,10 @@ def _named_workload(run: RunData) -> Path:
 
     folder = run.folder
     options = {} if folder is None else read_object(folder / OPTIONS_FILE)
-    named = told(options, "workload", "custom") or options.get("workload_file_path")
+    named = get_nested(options, "workload", "custom") or options.get("workload_file_path")
     if folder is None or not isinstance(named, str):
         raise ReadError(run.name, "does not name its workload; name it (--workload FILE)")
-    sha256 = told(read_object(folder / PROVENANCE_FILE), "workload", "origin", "sha256")
+    sha256 = get_nested(read_object(folder / PROVENANCE_FILE), "workload", "origin", "sha256")
     shipped = shipped_workloads().get(Path(named).name.split(".")[0])
     for path in filter(None, (folder / named, folder.parent / named, shipped)):
         if path.is_file() and sha256_of_file(path) == sha256:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, ReadError
 from hdrl.base.files import read_json
-from hdrl.figures.folders import distinct_names, read_numbers, run_folders, told
+from hdrl.figures.folders import distinct_names, get_nested, read_numbers, run_folders
 from hdrl.settings.batch.simulation.readers import read_out_jobs, read_out_schedule
 from hdrl.settings.batch.simulation.texts import text_array
 from hdrl.settings.batch.simulation.trace import JobState, Trace
@@ -335,18 +335,18 @@ def _facts(folder: Path) -> dict[str, Any]:
     if (folder / "provenance.json").is_file():
         provenance = read_json(folder / "provenance.json")
         facts = {
-            "policy": told(provenance, "agent", "policy") or told(provenance, "agent", "name"),
-            "workload": told(provenance, "workload", "name"),
-            "platform": told(provenance, "platform", "name"),
-            "n_cores": told(provenance, "platform", "n_cores"),
+            "policy": get_nested(provenance, "agent", "policy") or get_nested(provenance, "agent", "name"),
+            "workload": get_nested(provenance, "workload", "name"),
+            "platform": get_nested(provenance, "platform", "name"),
+            "n_cores": get_nested(provenance, "platform", "n_cores"),
         }
     elif (folder / "options.json").is_file():  # HDeepRM's
         options = read_json(folder / "options.json")
-        agent = told(options, "pybatsim", "agent")
+        agent = get_nested(options, "pybatsim", "agent")
         facts = {
-            "policy": told(agent, "policy_pair") or told(agent, "type"),
-            "workload": _stem(told(options, "workload_file_path")),
-            "platform": _stem(told(options, "platform_file_path")),
+            "policy": get_nested(agent, "policy_pair") or get_nested(agent, "type"),
+            "workload": _stem(get_nested(options, "workload_file_path")),
+            "platform": _stem(get_nested(options, "platform_file_path")),
         }
     return {key: value for key, value in facts.items() if isinstance(value, str | int)}
 

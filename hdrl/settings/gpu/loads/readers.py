@@ -14,7 +14,7 @@ from hdrl.settings.gpu.cluster.throughputs import Throughputs
 from hdrl.settings.gpu.loads import alibaba, gavel_trace, google, philly, table
 from hdrl.settings.gpu.loads.gavel_trace import GAVEL_STEPS
 from hdrl.settings.gpu.loads.load import GpuLoad, Speeds
-from hdrl.settings.gpu.loads.source import TOO_LARGE, Format, Row, Source, cells_of, load_of, told
+from hdrl.settings.gpu.loads.source import TOO_LARGE, Format, Row, Source, cells_of, describe_dropped, load_of
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {**philly.FORMATS, **alibaba.FORMATS, **google.FORMATS, **gavel_trace.FORMATS, **table.FORMATS}
@@ -77,7 +77,9 @@ def read_trace(
         raise WorkloadError(f"{path}: counts the work of jobs in steps, which take load.throughputs to become times")
     rows = [row for row in FORMATS[form].rows(source) if _makes_sense(source, row)]
     if not rows:
-        left_out = f"no job is left; left out: {told(source.dropped)}" if source.dropped else "holds no jobs"
+        left_out = (
+            f"no job is left; left out: {describe_dropped(source.dropped)}" if source.dropped else "holds no jobs"
+        )
         raise WorkloadError(f"{path}: {left_out}")
     sha256 = sha256_of_file(path)
     load = load_of(source, form, rows, speeds=speeds or FORMATS[form].speeds, scale=scale_time, sha256=sha256)

@@ -243,7 +243,7 @@ DATED = frozenset({"philly-sia", "philly", "helios", "table"})
 """Formats whose dates may be those of the calendar."""
 
 
-def told(dropped: Mapping[str, int]) -> str:
+def describe_dropped(dropped: Mapping[str, int]) -> str:
     """Return how many items were left out, in words."""
     return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
 
@@ -280,7 +280,7 @@ def load_of(
             if row.get(key):
                 job[name] = numbers[name].setdefault(row[key], len(numbers[name]))
     if source.dropped:
-        source.faults.insert(0, f"left out: {told(source.dropped)}")
+        source.faults.insert(0, f"left out: {describe_dropped(source.dropped)}")
     name = source.path.name.removesuffix(".gz").rpartition(".")[0]
     return GpuLoad(
         name,

@@ -76,7 +76,7 @@ class ValueTable:
     def _means(self) -> Floats:
         return np.asarray(self.values.mean(axis=1))
 
-    def told(self, share: float, sequences: slice) -> Floats:
+    def visible_value(self, share: float, sequences: slice) -> Floats:
         """Return what advisors know of what sequences are worth at a share of the budget."""
         return self._between(self.known, share, sequences)
 

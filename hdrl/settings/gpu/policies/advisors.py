@@ -84,14 +84,14 @@ class Question:
 
 
 def _best_fixed(ask: Question) -> Floats:
-    return np.asarray(np.sum([table.told(1.0, ask.sequences) for table in ask.values.tables], axis=0))
+    return np.asarray(np.sum([table.visible_value(1.0, ask.sequences) for table in ask.values.tables], axis=0))
 
 
 INFORMED: Mapping[str, Callable[[Question], Floats]] = MappingProxyType(
     {
         "best-fixed": _best_fixed,
-        "exact": lambda ask: ask.table.told(1.0, ask.sequences),
-        "promise": lambda ask: ask.table.told(ask.promised, ask.sequences),
+        "exact": lambda ask: ask.table.visible_value(1.0, ask.sequences),
+        "promise": lambda ask: ask.table.visible_value(ask.promised, ask.sequences),
         "oracle": lambda ask: ask.table.worth(ask.granted, ask.sequences),
     }
 )

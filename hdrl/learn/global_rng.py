@@ -13,7 +13,7 @@ import torch
 from hdrl.base.seeding import stream_seed
 
 
-class LentRandomness:
+class GlobalRng:
     """Global generators that are seeded while they are lent, and afterwards are as they were before."""
 
     def __init__(self, seed: int, name: str) -> None:
