@@ -246,7 +246,7 @@ class Training:
                 )
             else:
                 _tell(plan, f"training {plan.agent.name} on", progress)
-            if training.device_told() is not None:
+            if training.device_name() is not None:
                 progress.message(f"learning on {training.device}")
             trained = training.run()
             train_s = clock.lap("train_s")
