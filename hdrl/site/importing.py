@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hdrl.base.errors import MissingExtra, OptionsError, OutputError, UnknownName, WorkloadError
-from hdrl.base.files import atomic_write, write_json
+from hdrl.base.errors import OptionsError, OutputError, UnknownName, WorkloadError
+from hdrl.base.files import write_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.batch import build_platform, fits, workload_from_swf, write_swf
 from hdrl.settings.batch.site_rules.columns import write_columns
@@ -36,7 +36,7 @@ from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
 from hdrl.site.joining import Jobs, jobs_of
 from hdrl.site.log import COLUMNS_FILE, hashed, log_of, read_key
 from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, ruled
-from hdrl.site.page import page_of, text_of
+from hdrl.site.page import page_of, text_of, write_forms
 from hdrl.site.readers import Choices, read_dump
 from hdrl.site.records import NAME_COLUMNS, Dump, Names
 from hdrl.site.replay import DEFAULT_JOBS, Replays, replay
@@ -406,13 +406,4 @@ def _write_files(found: SiteImport, folder: Path) -> None:
     if has_gpus(found.conf, found.jobs):
         write_gpu_files(folder, found)
     report = report_of(found)
-    write_json(folder / REPORT, report)
-    with atomic_write(folder / TEXT) as file:
-        file.write(text_of(report))
-    try:
-        page = page_of(report)
-    except MissingExtra as error:
-        found.notes.append(f"no page {PAGE}: {error}")
-        return
-    with atomic_write(folder / PAGE) as file:
-        file.write(page)
+    found.notes.extend(write_forms(report, folder, (REPORT, TEXT, PAGE), text_of, page_of))

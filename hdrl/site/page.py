@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hdrl.base.errors import ReadError
-from hdrl.base.files import read_json
+from hdrl.base.errors import MissingExtra, OutputError, ReadError
+from hdrl.base.files import atomic_write, read_json, write_json
 from hdrl.figures.numbers import MISSING, time_unit
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.page import render
@@ -65,6 +65,48 @@ def text_of(report: Mapping[str, Any]) -> str:
     for table in (*_read_tables(report), *_replay_tables(report), *_machine_tables(report)):
         lines += ["", *text_table(table)]
     return "\n".join(lines) + "\n"
+
+
+def new_folder(folder: Path) -> None:
+    """Make the folder of an answer.
+
+    Raises
+    ------
+    OutputError
+        If it is there already, or cannot be made.
+    """
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ({error.strerror}), expected the name of a new folder") from None
+
+
+def write_forms(
+    answer: Mapping[str, Any],
+    folder: Path,
+    names: tuple[str, str, str],
+    text: Callable[[Mapping[str, Any]], str],
+    page: Callable[[Mapping[str, Any]], str],
+) -> list[str]:
+    """Write an answer as JSON, as text and as a page; return what could not be written.
+
+    Parameters
+    ----------
+    names
+        The names of the three files.
+    text, page
+        What makes the text and the page; a page may need an extra.
+    """
+    write_json(folder / names[0], answer)
+    with atomic_write(folder / names[1]) as file:
+        file.write(text(answer))
+    try:
+        html = page(answer)
+    except MissingExtra as error:
+        return [f"no page {names[2]}: {error}"]
+    with atomic_write(folder / names[2]) as file:
+        file.write(html)
+    return []
 
 
 def text_table(table: Table) -> Iterator[str]:

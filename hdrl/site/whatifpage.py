@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hdrl.base.errors import MissingExtra, OutputError
-from hdrl.base.files import atomic_write, write_json
 from hdrl.figures.numbers import MISSING, time_unit
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.page import render
 from hdrl.report.page.parts import Cell, Column, Panel, Row, Table
 from hdrl.report.page.schedule import Packed
-from hdrl.site.page import text_table
+from hdrl.site.page import new_folder, text_table, write_forms
 from hdrl.site.whatif import LENGTH_CLASSES, PARTITION, SIZE_CLASSES
 
 ANSWER, TEXT, PAGE = "whatif.json", "whatif.txt", "whatif.html"
@@ -27,20 +25,8 @@ def write_answer(answer: Mapping[str, Any], folder: Path) -> list[str]:
     OutputError
         If the folder is there already, or cannot be made.
     """
-    try:
-        folder.mkdir()
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made ({error.strerror}), expected the name of a new folder") from None
-    write_json(folder / ANSWER, answer)
-    with atomic_write(folder / TEXT) as file:
-        file.write(answer_text(answer))
-    try:
-        page = answer_page(answer)
-    except MissingExtra as error:
-        return [f"no page {PAGE}: {error}"]
-    with atomic_write(folder / PAGE) as file:
-        file.write(page)
-    return []
+    new_folder(folder)
+    return write_forms(answer, folder, (ANSWER, TEXT, PAGE), answer_text, answer_page)
 
 
 def answer_text(answer: Mapping[str, Any]) -> str:

@@ -26,7 +26,8 @@ from hdrl.settings.batch.simulation.trace import (
     Trace,
 )
 from hdrl.settings.batch.simulators import SlurmSettings
-from hdrl.settings.batch.workload.model import NO_WALLTIME, StepKind, Workload
+from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
+from hdrl.settings.batch.workload.run_times import run_times_at
 from hdrl.slurm.cluster import Cluster, Outcome, Submission
 from hdrl.slurm.conf import ONE_PARTITION, scheduling_lines, without_paths
 from hdrl.slurm.machine import machine_of
@@ -46,25 +47,6 @@ _STATES = {
 _LONGEST_LIMIT_MIN = 2**31 // 60 // 60
 _LEAST_S = 1e-5
 """What a trace says of a run that took no time."""
-
-
-def run_times_s(workload: Workload, speeds_flops: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Return how long each job runs on cores of each speed, shape ``(n_jobs, n_speeds)``, and its return code."""
-    jobs, steps = workload.jobs, workload.steps
-    times_s, codes = np.zeros((len(jobs), len(speeds_flops))), np.zeros(len(jobs), np.int32)
-    for profile in np.unique(jobs["profile"]).tolist():
-        mine = jobs["profile"] == profile
-        delay_s = flop = shared_flop = 0.0
-        for step in steps[workload.first_step[profile] : workload.first_step[profile + 1]]:
-            delay_s += float(step["amount"]) if step["kind"] == StepKind.DELAY else 0.0
-            flop += float(step["amount"]) if step["kind"] == StepKind.COMPUTE else 0.0
-            shared_flop += float(step["amount"]) if step["kind"] == StepKind.COMPUTE_TOTAL else 0.0
-            if step["return_code"] != 0:
-                codes[mine] = step["return_code"]
-                break
-        of_core = flop + shared_flop / jobs["cores"][mine]
-        times_s[mine] = delay_s + of_core[:, None] / np.array(speeds_flops)
-    return times_s, codes
 
 
 class SlurmSimulator:
@@ -175,7 +157,8 @@ class SlurmSimulator:
 
     def _submitted(self) -> list[Submission]:
         jobs = self.workload.jobs[self._order]
-        run_s, codes = run_times_s(self.workload, self._machine.speeds_flops)
+        by_speed, codes_of = zip(*(run_times_at(self.workload, one) for one in self._machine.speeds_flops), strict=True)
+        run_s, codes = np.stack(by_speed, axis=1), codes_of[0]
         rules, site = self.platform.site, self.workload.site
         wanted: list[tuple[tuple[str, ...], int]] = [((), 0)] * len(jobs)
         if rules is not None and site is not None:

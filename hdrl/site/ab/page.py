@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hdrl.base.errors import MissingExtra, OutputError
-from hdrl.base.files import atomic_write, write_json
 from hdrl.figures.numbers import MISSING
 from hdrl.figures.style import below_title, canvas, colour, default_look
 from hdrl.metrics.words import metric_words, number_words
@@ -18,7 +16,7 @@ from hdrl.report.page.forest import Axis, Scale, interval
 from hdrl.report.page.page import render
 from hdrl.report.page.parts import Cell, Chart, Column, Panel, Part, Row, Table
 from hdrl.report.page.schedule import Packed
-from hdrl.site.page import text_table
+from hdrl.site.page import new_folder, text_table, write_forms
 
 ANSWER, TEXT, PAGE = "ab.json", "ab.txt", "ab.html"
 
@@ -31,20 +29,8 @@ def write_analysis(answer: Mapping[str, Any], folder: Path) -> list[str]:
     OutputError
         If the folder is there already, or cannot be made.
     """
-    try:
-        folder.mkdir()
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made ({error.strerror}), expected the name of a new folder") from None
-    write_json(folder / ANSWER, answer)
-    with atomic_write(folder / TEXT) as file:
-        file.write(analysis_text(answer))
-    try:
-        page = analysis_page(answer)
-    except MissingExtra as error:
-        return [f"no page {PAGE}: {error}"]
-    with atomic_write(folder / PAGE) as file:
-        file.write(page)
-    return []
+    new_folder(folder)
+    return write_forms(answer, folder, (ANSWER, TEXT, PAGE), analysis_text, analysis_page)
 
 
 def analysis_text(answer: Mapping[str, Any]) -> str:

@@ -41,6 +41,7 @@ from hdrl.settings.batch.site_rules.model import (
     undemanding_jobs,
 )
 from hdrl.settings.batch.workload.model import NO_WALLTIME, StepKind, Workload
+from hdrl.settings.batch.workload.run_times import run_times_at
 
 DATES_PER_CALL = 50_000
 """Dates between two looks at the world outside (progress, Ctrl-C): some 100 ms."""
@@ -130,30 +131,7 @@ def run_times_s(platform: Platform, workload: Workload) -> tuple[NDArray[np.floa
     most_gbps = float(jobs["bandwidth_gbps"].max(initial=0.0)) * float(np.diff(platform.first_core_of_processor).max())
     if computes.any() and most_gbps > platform.bandwidth_gbps.min() and platform.rules is not None:
         raise SimulationError(f"workload {workload.name!r}: 'site' does not simulate contention for memory bandwidth")
-    flops = float(speed[0]) if len(speed) else 1.0
-    fixed_s = np.where(steps["kind"] == StepKind.DELAY, steps["amount"], 0.0)
-    fixed_s += np.where(steps["kind"] == StepKind.COMPUTE, steps["amount"] / flops, 0.0)
-    shared_s = np.where(steps["kind"] == StepKind.COMPUTE_TOTAL, steps["amount"] / flops, 0.0)
-    first, n_steps = workload.first_step[:-1], len(steps)
-    # A step with a return code ends its profile.
-    fails = np.flatnonzero(steps["return_code"])
-    place = np.searchsorted(fails, first)
-    failed = np.append(fails, n_steps)[place]
-    has_failed = failed < workload.first_step[1:]
-    last = np.where(has_failed, failed + 1, workload.first_step[1:])
-    codes_of = np.where(has_failed, np.append(steps["return_code"], 0)[failed], 0).astype(np.int32)
-    profile = jobs["profile"]
-    run_s = _sums(fixed_s, first, last)[profile] + _sums(shared_s, first, last)[profile] / jobs["cores"]
-    return run_s, codes_of[profile]
-
-
-def _sums(values: NDArray[np.float64], first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the sum of each of some spans of values, in their order."""
-    total = np.zeros(len(first))
-    for step in range(int((last - first).max(initial=0))):
-        inside = first + step < last
-        total[inside] += values[(first + step)[inside]]
-    return total
+    return run_times_at(workload, float(speed[0]) if len(speed) else 1.0)
 
 
 @dataclass(frozen=True, slots=True)

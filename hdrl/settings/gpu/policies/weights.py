@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hdrl.base.errors import OptionsError
+from hdrl.base.weights import bounded_weights, placed_weights
 from hdrl.settings.gpu.kernel import index
 
 Floats = NDArray[np.float64]
@@ -53,10 +53,7 @@ _BY_HAND = {index.GITTINS: 1.0, index.GPUS: 1.0, index.RUNS: -0.5, index.SLOWER:
 
 def start_weights() -> Floats:
     """Return the weights by hand: Gittins' index times GPUs, a lead for running jobs, fast types first."""
-    weights = np.zeros(len(NAMES))
-    for place, value in _BY_HAND.items():
-        weights[place] = value
-    return weights
+    return placed_weights(len(NAMES), _BY_HAND)
 
 
 def weights_of(offsets: ArrayLike) -> Floats:
@@ -83,7 +80,4 @@ def checked_weights(weights: ArrayLike) -> Floats:
     OptionsError
         If they are of another shape, or not finite.
     """
-    found = np.asarray(weights, dtype=np.float64)
-    if found.ndim not in (1, 2) or found.shape[-1] != len(NAMES) or not np.isfinite(found).all():
-        raise OptionsError(f"weights have shape {found.shape}, expected {len(NAMES)} finite numbers for each index")
-    return np.clip(found, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+    return bounded_weights(weights, len(NAMES), LARGEST_WEIGHT)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hdrl.base.errors import OptionsError
+from hdrl.base.weights import bounded_weights, placed_weights
 from hdrl.compiled.lend import Lent
 from hdrl.settings.pipelines.kernel import codes, entries, index
 from hdrl.settings.pipelines.kernel.state import new_state, set_episode
@@ -64,10 +65,7 @@ INDEX_CODES = (codes.BY_INDEX, codes.ON_INDEXED, codes.INDEXED)
 
 def start_weights() -> Floats:
     """Return the weights by hand: small regret and early deadlines first, what is lost last."""
-    weights = np.zeros(len(NAMES))
-    for place, value in _BY_HAND.items():
-        weights[place] = value
-    return weights
+    return placed_weights(len(NAMES), _BY_HAND)
 
 
 _BY_HAND = {
@@ -104,10 +102,7 @@ def checked_weights(weights: ArrayLike) -> Floats:
     OptionsError
         If they are of another shape, or not finite.
     """
-    found = np.asarray(weights, dtype=np.float64)
-    if found.ndim not in (1, 2) or found.shape[-1] != len(NAMES) or not np.isfinite(found).all():
-        raise OptionsError(f"weights have shape {found.shape}, expected {len(NAMES)} finite numbers for each index")
-    return np.clip(found, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+    return bounded_weights(weights, len(NAMES), LARGEST_WEIGHT)
 
 
 class IndexedLoads:

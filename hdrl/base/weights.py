@@ -1,0 +1,41 @@
+"""Weights of an index: those by hand, and the bounds within which a simulator takes any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hdrl.base.errors import OptionsError
+
+Floats = NDArray[np.float64]
+
+
+def placed_weights(n_weights: int, by_place: Mapping[int, float]) -> Floats:
+    """Return weights that are 0 except at some places."""
+    weights = np.zeros(n_weights)
+    for place, value in by_place.items():
+        weights[place] = value
+    return weights
+
+
+def bounded_weights(weights: ArrayLike, n_weights: int, largest: float) -> Floats:
+    """Return weights within bounds.
+
+    Parameters
+    ----------
+    weights
+        Shape ``(n_weights,)``, or ``(n_candidates, n_weights)``.
+    largest
+        Weights beyond it, or below its negative, are moved there.
+
+    Raises
+    ------
+    OptionsError
+        If they are of another shape, or not finite.
+    """
+    found = np.asarray(weights, dtype=np.float64)
+    if found.ndim not in (1, 2) or found.shape[-1] != n_weights or not np.isfinite(found).all():
+        raise OptionsError(f"weights have shape {found.shape}, expected {n_weights} finite numbers for each index")
+    return np.clip(found, -largest, largest)
