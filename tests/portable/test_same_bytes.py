@@ -76,6 +76,9 @@ CODE: dict[str, dict[str, str]] = {
 EMULATED = {"Haswell": "Intel of 2013", "EPYC": "Intel of 2013", "Nehalem": "one without AVX"}
 """Processors that qemu plays, by whose code they run: to compile there would take an hour."""
 
+BY_THE_C_LIBRARY = {"cma_es-job-index"}
+"""Trainings on logarithms of the C library, which has others for processors without FMA: their provenance says so."""
+
 pytestmark = pytest.mark.skipif(
     JIT_DISABLED, reason="without a compiler torch computes, which chooses by the processor"
 )
@@ -123,7 +126,8 @@ def test_code_for_another_processor_changes_no_bit(processor: str) -> None:
     part = EMULATED_PART if processor == "one without AVX" else []  # which multiplies and adds in the C library
     assert updated(processor, *part) == updated(None, *part)
     if ALL:
-        assert wrong(LIBRARIES[processor] | CODE[processor], [*RECORDED]) == {}
+        same = [name for name in RECORDED if processor != "one without AVX" or name not in BY_THE_C_LIBRARY]
+        assert wrong(LIBRARIES[processor] | CODE[processor], same) == {}
 
 
 @pytest.mark.parametrize("processor", EMULATED if ALL else [name for name in EMULATED if name != "Haswell"])
