@@ -38,11 +38,6 @@ def print_table(table: Table) -> None:
 
     Where there is no terminal, lines are as long as the numbers need. On a terminal that is too narrow, columns that do
     not fit follow in a table of their own, which begins with the first column again.
-
-    Parameters
-    ----------
-    table
-        The table; its numbers are the columns on the right.
     """
     console = Console(highlight=False)
     if console.is_terminal:
@@ -88,15 +83,7 @@ class _CountColumn(MofNCompleteColumn):
 
 
 class StageBar:
-    """A bar for one stage after the other; a context manager.
-
-    Parameters
-    ----------
-    console
-        Where it is shown; nowhere, if that is no terminal.
-    *columns
-        What else stands in its line, at the end.
-    """
+    """A bar for one stage after the other; a context manager."""
 
     def __init__(self, console: Console, *columns: ProgressColumn) -> None:
         shown = TextColumn("{task.description}"), BarColumn(), _CountColumn(), TimeElapsedColumn(), *columns
@@ -145,15 +132,7 @@ class StageBar:
             self._mover = None
 
     def show(self, stage: str, done: int, total: int, **fields: Any) -> None:
-        """Show how far a stage is; the clock begins anew with each.
-
-        Parameters
-        ----------
-        stage
-            What is counted: ``"jobs"``.
-        **fields
-            What further columns show.
-        """
+        """Show how far a stage is; the clock begins anew with each."""
         if stage != self._stage:
             self._stage = stage
             self._bar.reset(self._task, description=stage, total=total)

@@ -30,15 +30,7 @@ _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 class OneLine(click.ClickException):
-    """An error that is shown as ``<program>: error: <message>``.
-
-    Parameters
-    ----------
-    message
-        What went wrong.
-    exit_code
-        What the command ends with.
-    """
+    """An error that is shown as ``<program>: error: <message>``."""
 
     def __init__(self, program: str, message: str, exit_code: int = 2) -> None:
         super().__init__(readable(" ".join(message.split()), MAX_LINE))
@@ -51,13 +43,7 @@ class OneLine(click.ClickException):
 
 
 def after_signal(program: str, message: str, number: int) -> OneLine:
-    """Return the end of a command after a signal, with the exit code that shells use for it.
-
-    Parameters
-    ----------
-    number
-        The signal: SIGINT (Ctrl-C), SIGTERM or SIGHUP.
-    """
+    """Return the end of a command after a signal, with the exit code that shells use for it."""
     return OneLine(program, message, exit_code=128 + number)
 
 
@@ -103,13 +89,7 @@ def _give_up_stdout() -> None:
 
 @contextlib.contextmanager
 def one_line(program: str) -> Iterator[None]:
-    """Turn what a user can cause into `OneLine`; errors of our own keep their traceback.
-
-    Raises
-    ------
-    OneLine
-        Instead of an `HdrlError`, an error of click, a file that the system refuses, Ctrl-C, SIGTERM and SIGHUP.
-    """
+    """Turn what a user can cause into `OneLine`; errors of our own keep their traceback."""
     try:
         yield
     except HdrlError as error:

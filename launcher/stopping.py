@@ -121,18 +121,7 @@ class Stop:
 
     @contextlib.contextmanager
     def listening(self, message: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-        """Take notice of the signals meanwhile; give a function that tells whether one has come.
-
-        Parameters
-        ----------
-        message
-            Told what is going to happen.
-
-        Yields
-        ------
-        Callable[[], bool]
-            Tells whether a signal has come.
-        """
+        """Take notice of the signals meanwhile; give a function that tells whether one has come."""
 
         def stop(number: int, frame: object) -> None:
             del frame

@@ -18,13 +18,7 @@ def one_blas_thread() -> None:
 
 
 def check_numba_threads() -> None:
-    """Check the number of threads that the user lets Numba have, which would fail with a traceback when it is loaded.
-
-    Raises
-    ------
-    OptionsError
-        If NUMBA_NUM_THREADS is set to less than 1.
-    """
+    """Refuse a number of threads for Numba with which loading it would fail with a traceback."""
     given = os.environ.get("NUMBA_NUM_THREADS", "")
     if given.strip().lstrip("+-").isdigit() and int(given) < 1:
         raise OptionsError(f"the environment says NUMBA_NUM_THREADS={given}, expected 1 or more")

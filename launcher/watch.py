@@ -73,13 +73,7 @@ class Watcher(BaseHTTPRequestHandler):
 
 
 class PageServer(ThreadingHTTPServer):
-    """A server of the page of one folder, with few connections at a time and short ones.
-
-    Parameters
-    ----------
-    port
-        The port; 0: any that is free.
-    """
+    """A server of the page of one folder, with few connections at a time and short ones."""
 
     daemon_threads = True
     block_on_close = False
@@ -138,20 +132,7 @@ class PageServer(ThreadingHTTPServer):
 
 
 def server_of(folder: Path, port: int) -> PageServer:
-    """Return a server of the page of a folder, for this user on this machine alone.
-
-    Parameters
-    ----------
-    folder
-        Folder of a run, a training or a comparison.
-    port
-        The port; 0: any that is free.
-
-    Raises
-    ------
-    HdrlError
-        If the folder is none of them, or the port is taken.
-    """
+    """Return a server of the page of a folder, for this user on this machine alone."""
     from hdrl.report.live import live_page
 
     live_page(folder)

@@ -6,13 +6,7 @@ import hashlib
 
 
 def commitment_of(secret: str) -> str:
-    """Return what may be published of a secret before it is revealed: its SHA-256.
-
-    Parameters
-    ----------
-    secret
-        Text that nobody can guess, such as 64 random hexadecimal digits.
-    """
+    """Return what may be published of a secret before it is revealed: its SHA-256."""
     return hashlib.sha256(f"hdrl commitment {secret}".encode()).hexdigest()
 
 

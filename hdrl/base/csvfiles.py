@@ -44,13 +44,7 @@ def _plain(cell: Any) -> Any:
 
 
 def no_formula(text: str) -> str:
-    """Return a text as a cell has it: one that a spreadsheet could take for a formula gets an apostrophe.
-
-    Parameters
-    ----------
-    text
-        For instance the name of a job.
-    """
+    """Return a text as a cell has it: one that a spreadsheet could take for a formula gets an apostrophe."""
     return text if _FORMULA.match(text) is None or _is_number(text) else f"'{text}"
 
 
@@ -74,11 +68,6 @@ _FORMULA = re.compile(r"'*[=+\-@\t\n]")
 def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Give the rows of a CSV file.
 
-    Parameters
-    ----------
-    path, text
-        The file, for messages, and what it holds.
-
     Yields
     ------
     tuple
@@ -97,13 +86,7 @@ def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tupl
 
 
 def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
-    """Return the rows below the first one of a CSV file, as text.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or is no such table.
-    """
+    """Return the rows below the first one of a CSV file, as text."""
     header, *rows = [[as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
     if header != list(columns) or any(len(row) != len(columns) for row in rows):
         raise ReadError(path, f"is no table of {', '.join(columns)}")
@@ -111,13 +94,7 @@ def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
 
 
 def read_records(path: str | Path) -> list[dict[str, Any]]:
-    """Return the rows of a CSV file, texts by the names in its first row; where a row is short, ``None``.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or is no CSV.
-    """
+    """Return the rows of a CSV file, texts by the names in its first row; where a row is short, ``None``."""
     names, *rows = [[as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
     return [dict(itertools.zip_longest(names, row[: len(names)])) for row in rows if row]
 

@@ -155,18 +155,7 @@ def _check_untrained(out: Path, *, resumes: bool, on: str, hdeeprm_model: bool) 
 
 
 def check_experiment(options: OptionsFile) -> OptionsFile:
-    """Read everything that an experiment needs, and refuse what `run_experiment` would, but run and write nothing.
-
-    Returns
-    -------
-    OptionsFile
-        The options, resolved.
-
-    Raises
-    ------
-    HdrlError
-        If the options, the platform, the workload or the agent are wrong.
-    """
+    """Read everything that an experiment needs, refuse what `run_experiment` would, and return the resolved options."""
     # A folder that cannot be there: what is set up has touched nothing.
     plan = next(plans_of(options, Path(tempfile.gettempdir()) / uuid.uuid4().hex))
     if plan.trains:
@@ -180,13 +169,7 @@ class Work(Protocol):
     """What is done for a plan."""
 
     def carry_out(self, clock: Clock, progress: Progress) -> tuple[list[SingleRun], Trained | None]:
-        """Do it; return the runs that are finished then, and what a training has come to.
-
-        Parameters
-        ----------
-        clock
-            It is told the stages.
-        """
+        """Do it; return the runs that are finished then, and what a training has come to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,13 +71,7 @@ class FolderLock:
         self._descriptor = -1
 
     def take(self) -> None:
-        """Take the lock, if it is not held already.
-
-        Raises
-        ------
-        OutputError
-            If somebody else has it.
-        """
+        """Take the lock, if it is not held already."""
         if self._descriptor >= 0:
             return
         try:

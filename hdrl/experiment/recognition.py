@@ -43,10 +43,7 @@ _STEP, _MIX_1, _MIX_2 = (np.uint64(one) for one in (0x9E3779B97F4A7C15, 0xBF5847
 def sketch_of(marks: Marks) -> str:
     """Return the sketch of items.
 
-    Returns
-    -------
-    str
-        The `SIZE` smallest hashes of their runs, ascending, `DIGITS` hexadecimal digits each.
+    It is the `SIZE` smallest hashes of their runs, ascending, `DIGITS` hexadecimal digits each.
     """
     return "".join(f"{one:0{DIGITS}x}" for one in runs_of(marks)[:SIZE].tolist())
 

@@ -127,11 +127,6 @@ class Budget:
 def budget_of(request: Request, n_jobs: int) -> Budget:
     """Return the budget of a request.
 
-    Parameters
-    ----------
-    n_jobs
-        Jobs of its log.
-
     Raises
     ------
     OptionsError
@@ -393,13 +388,7 @@ def beats(table: Comparison, name: str) -> bool:
 
 
 def row_of(table: Comparison, name: str, metric: str) -> SummaryRow:
-    """Return the row of a candidate over all windows.
-
-    Parameters
-    ----------
-    name, metric
-        Of which candidate, by which metric.
-    """
+    """Return the row of a candidate over all windows."""
     return next(row for row in deciding_rows(table.rows, metric) if row.candidate == name)
 
 
@@ -493,13 +482,7 @@ def _numbers(table: Comparison, name: str) -> str:
 
 
 def factor_words(row: SummaryRow) -> str:
-    """Return a ratio with its interval, in words.
-
-    Parameters
-    ----------
-    row
-        Of which candidate.
-    """
+    """Return a ratio with its interval, in words."""
     interval = "" if math.isnan(row.ratio_low) else f" [{number_words(row.ratio_low)}, {number_words(row.ratio_high)}]"
     return f"{number_words(row.ratio)}{interval}"
 

@@ -30,17 +30,7 @@ MIN_SMOOTHED = 40
 
 
 def losses(folders: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
-    """Draw the loss of each update.
-
-    Parameters
-    ----------
-    folders
-        Folder of a training, or several.
-    ax
-        Where to draw; a new figure by default.
-    places
-        Positions of the trainings among all, for their colours.
-    """
+    """Draw the loss of each update."""
     return learning_curves(folders, LOSSES, ("Loss", "update", "loss"), ax=ax, places=places)
 
 
@@ -57,13 +47,7 @@ def as_folders(folders: object) -> list[Path]:
 
 
 def running_mean(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """Return the mean of each number and those around it; fewer at either end.
-
-    Parameters
-    ----------
-    width
-        How many belong to a mean, at least 1.
-    """
+    """Return the mean of each number and those around it; fewer at either end."""
     total = np.concatenate(([0.0], np.cumsum(values)))
     place = np.arange(len(values))
     low, high = np.maximum(0, place - (width - 1) // 2), np.minimum(len(values), place + width // 2 + 1)
@@ -81,18 +65,8 @@ def learning_curves(
 ) -> Figure:
     """Draw the numbers of a log of trainings, one after the other; many are smoothed.
 
-    Parameters
-    ----------
-    folders
-        Folder of a training, or several.
-    words
-        Title, and what the two axes show.
-    is_time
-        Whether they are seconds, for which a unit that suits is chosen.
-    ax
-        Where to draw; a new figure by default.
-    places
-        Positions of the trainings among all, for their colours; 0, 1, 2, ... by default.
+    ``words`` are the title and what the two axes show. With ``is_time``, numbers are seconds, shown in a unit that
+    suits.
     """
     paths = as_folders(folders)
     logs = [learning_log(path, log) for path in paths]

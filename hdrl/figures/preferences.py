@@ -21,20 +21,7 @@ MAX_LINES = 8
 def action_preferences(
     folders: object, ax: Axes | None = None, *, names_of: Callable[[Path], Sequence[str]] | None = None
 ) -> Figure:
-    """Draw how probable each action was at the first decision of each run of a training.
-
-    Parameters
-    ----------
-    ax
-        Where to draw; a new figure by default.
-    names_of
-        Returns the names of the actions of a training whose files do not hold them; numbers by default.
-
-    Raises
-    ------
-    OptionsError
-        If there is more than one folder.
-    """
+    """Draw how probable each action was at the first decision of each run of a training."""
     paths = as_folders(folders)
     if len(paths) != 1:
         raise OptionsError(f"action_preferences shows one training, not {len(paths)}")

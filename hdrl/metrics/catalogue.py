@@ -88,11 +88,6 @@ def with_roles(
 ) -> dict[str, MetricInfo]:
     """Return metrics with what they are for.
 
-    Parameters
-    ----------
-    compared, shown, headline
-        Names of metrics in their order, see `MetricInfo`.
-
     Raises
     ------
     UnknownName

@@ -18,13 +18,7 @@ EQUAL = 1e-6
 
 
 def as_table(values: ArrayLike) -> FloatArray:
-    """Return values as an array of shape ``(n_windows, n_seeds)``.
-
-    Raises
-    ------
-    ValueError
-        If there are more axes, or none.
-    """
+    """Return values as an array of shape ``(n_windows, n_seeds)``."""
     table = np.asarray(values, dtype=np.float64)
     if table.ndim == 1:
         return table[:, np.newaxis]

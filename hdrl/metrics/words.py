@@ -15,13 +15,7 @@ def metric_words(metric: str) -> str:
 
 
 def number_words(value: float) -> str:
-    """Return a number for sentences and tables: three digits that count.
-
-    Parameters
-    ----------
-    value
-        The number; NaN becomes ``"-"``.
-    """
+    """Return a number for sentences and tables with three digits that count; ``"-"`` for NaN."""
     if not math.isfinite(value):
         return "-"
     if value != 0 and (abs(value) >= 1e7 or abs(value) < 1e-3):
@@ -31,11 +25,5 @@ def number_words(value: float) -> str:
 
 
 def confidence_words(confidence: float) -> str:
-    """Return the head of a column of intervals: ``"[95 %]"``.
-
-    Parameters
-    ----------
-    confidence
-        Share of intervals that would hold the true value.
-    """
+    """Return the head of a column of intervals: ``"[95 %]"``."""
     return f"[{100 * confidence:.10g} %]"

@@ -55,15 +55,7 @@ class PlacedBlock(Block):
         return self._folder
 
     def placed(self, where: str, folder: Path) -> Self:
-        """Return the same as read from somewhere.
-
-        Parameters
-        ----------
-        where
-            Name of the source for messages.
-        folder
-            Folder that relative paths start from.
-        """
+        """Return the same as read from somewhere."""
         copy = self.model_copy()
         copy._where = where  # noqa: SLF001 (its own class)
         copy._folder = folder  # noqa: SLF001

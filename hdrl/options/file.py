@@ -77,15 +77,8 @@ class OptionsFile(PlacedBlock):
     def translated(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Return what a file holds in the keys of this class, where it may be written for another system.
 
-        Parameters
-        ----------
-        folder
-            Folder that relative paths start from.
-
-        Raises
-        ------
-        HdrlError
-            If it is written for another system and says something that means nothing here.
+        Relative paths start from ``folder``. Refuse a file for another system that says something that means nothing
+        here.
         """
         del folder
         return data
@@ -159,13 +152,7 @@ class OptionsFile(PlacedBlock):
         return self
 
     def policy(self) -> str:
-        """Return the policy of the classic agent, as written.
-
-        Raises
-        ------
-        OptionsError
-            If there is not exactly one.
-        """
+        """Return the policy of the classic agent, as written."""
         raise NotImplementedError
 
     @property
@@ -254,13 +241,7 @@ class ExperimentOptions(OptionsFile):
         return self.agent
 
     def policy(self) -> str:
-        """Return the policy of the classic agent, as written.
-
-        Raises
-        ------
-        OptionsError
-            If it is missing.
-        """
+        """Return the policy of the classic agent, as written."""
         if self.agent.policy is None:
             raise OptionsError(f"{self.where}: agent.policy is missing, expected the name of a policy")
         return self.agent.policy

@@ -55,30 +55,14 @@ class Identity(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison.
-
-    Attributes
-    ----------
-    folder
-        Its folder.
-    result
-        Its tables and verdicts.
-    metric
-        The metric that everything is about.
-    infos
-        What metrics mean.
-    sweep
-        What was compared.
-    identity
-        What makes it what it is: hashes and versions.
-    """
+    """A comparison."""
 
     folder: Path
-    result: Comparison
-    metric: str
-    infos: Mapping[str, MetricInfo]
-    sweep: Mapping[str, Any]
-    identity: Identity
+    result: Comparison  # its tables and verdicts
+    metric: str  # the metric that everything is about
+    infos: Mapping[str, MetricInfo]  # what metrics mean
+    sweep: Mapping[str, Any]  # what was compared
+    identity: Identity  # what makes it what it is: hashes and versions
 
     @property
     def confidence(self) -> float:
@@ -118,13 +102,7 @@ class Compared:
         return entry is not None and any(file.endswith(MODEL_SUFFIXES) for file in entry.files)
 
     def means_of_windows(self) -> dict[str, NDArray[np.float64]]:
-        """Return the mean over seeds of the metric in each window, by candidate; NaN where there is none.
-
-        Raises
-        ------
-        ReadError
-            If the table of all results is damaged.
-        """
+        """Return the mean over seeds of the metric in each window, by candidate; NaN where there is none."""
         path = self.folder / "results.csv"
         if not path.is_file():
             return {}
@@ -151,17 +129,7 @@ def is_comparison(folder: Path) -> bool:
 def read_compared(folder: str | Path, metric: str | None = None) -> Compared:
     """Read the folder of a comparison.
 
-    Parameters
-    ----------
-    metric
-        The metric that everything is about; the one by which the comparison decides by default.
-
-    Raises
-    ------
-    ReadError
-        If the folder holds no comparison, or a file of it is damaged.
-    UnknownName
-        If the comparison has no table of that metric.
+    ``metric`` is what everything is about, by default the one by which the comparison decides.
     """
     folder = Path(folder)
     if not folder.is_dir():

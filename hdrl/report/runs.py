@@ -14,22 +14,8 @@ from hdrl.setting import BATCH, Setting, find_setting
 def setting_of(folder: str | Path, *, trust: bool = False) -> Setting:
     """Return the setting of a folder of a run, a training or a comparison.
 
-    Parameters
-    ----------
-    folder
-        The folder; its options, its sweep or its provenance name its setting. One that names none is of batch jobs,
-        as those of Batsim and of HDeepRM are.
-    trust
-        Whether the Python file of a setting may run that the folder names. Once it has run, it is not asked for again.
-
-    Raises
-    ------
-    ReadError
-        If a file of it is damaged.
-    UntrustedFile
-        If the folder names the Python file of a setting that may not run.
-    HdrlError
-        If there is no such setting.
+    Its options, its sweep or its provenance name it; a folder that names none is of batch jobs, as those of Batsim and
+    of HDeepRM are. ``trust`` lets the Python file run that the folder names, once for all folders.
     """
     folder = Path(folder)
     inside = next((path for path in (folder, folder / "run_0") if (path / OPTIONS_FILE).is_file()), folder)
@@ -51,13 +37,7 @@ def _find(name: str, base: Path, folder: Path, *, trust: bool) -> Setting:
 
 
 def trust_folders(folders: Iterable[str | Path]) -> None:
-    """Let the Python files of settings run that folders of results name, on the word of the user.
-
-    Raises
-    ------
-    HdrlError
-        If a folder cannot be read, or its setting is none.
-    """
+    """Let the Python files of settings run that folders of results name, on the word of the user."""
     for folder in folders:
         setting_of(folder, trust=True)
 
@@ -68,16 +48,5 @@ def main_file(setting: Setting) -> str:
 
 
 def folders_of_runs(folders: Sequence[str | Path]) -> list[Path]:
-    """Return the run folders that folders stand for, in their order.
-
-    Parameters
-    ----------
-    folders
-        Run folders, or folders of experiments with several runs.
-
-    Raises
-    ------
-    ReadError
-        If one is no run.
-    """
+    """Return the run folders that folders stand for, in their order."""
     return [path for folder in folders for path in run_folders(folder, main_file(setting_of(folder)))]

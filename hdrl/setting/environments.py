@@ -159,13 +159,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         return ()
 
     def warm_up(self, message: Message) -> None:
-        """Compile what `player` plays actors with, once, before many processes begin; usually nothing.
-
-        Parameters
-        ----------
-        message
-            Message callback, called before anything takes long.
-        """
+        """Compile what `player` plays actors with, once, before many processes begin; usually nothing."""
         del message
 
 
@@ -185,13 +179,7 @@ class Configured(ABC, Generic[LoadT]):
 
     @abstractmethod
     def configuration_now(self, env: Player, load: LoadT) -> int:
-        """Return which configuration of a load is in force in a single environment that simulates all of it.
-
-        Parameters
-        ----------
-        env
-            The environment, as `EnvironmentSpec.player` returns it, in an episode.
-        """
+        """Return which configuration of a load is in force in a single environment that simulates all of it."""
 
 
 class Fingerprints(ABC, Generic[MachineT, LoadT]):
@@ -217,15 +205,7 @@ class FurtherLoads(ABC):
     def further_parts(self, arguments: Arguments, part: tuple[float, float]) -> Sequence[LoadPart]:
         """Return what is learned from besides the load of the options, each with the items that are learned from.
 
-        Parameters
-        ----------
-        part
-            The shares of items of the load of the options that are learned from.
-
-        Raises
-        ------
-        HdrlError
-            If something cannot be read.
+        The shares ``part`` of the items of the options' own load are learned from.
         """
 
 

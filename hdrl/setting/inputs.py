@@ -27,33 +27,15 @@ class Inputs(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
 
     @abstractmethod
     def machine(self, options: OptionsT | SweepT) -> MachineT:
-        """Read the machine of an experiment or a comparison.
-
-        Raises
-        ------
-        HdrlError
-            If it cannot be read, or is not as the options say.
-        """
+        """Read the machine of an experiment or a comparison."""
 
     @abstractmethod
     def load(self, options: OptionsT, machine: MachineT) -> LoadT:
-        """Read or generate the load of an experiment, and check that the machine can serve it.
-
-        Raises
-        ------
-        HdrlError
-            If it cannot be read, or an item can never run.
-        """
+        """Read or generate the load of an experiment, and check that the machine can serve it."""
 
     @abstractmethod
     def loads(self, sweep: SweepT, machine: MachineT) -> Sequence[LoadT]:
-        """Read the loads of a comparison, each checked as in `load`.
-
-        Raises
-        ------
-        HdrlError
-            As `load`.
-        """
+        """Read the loads of a comparison, each checked as in `load`."""
 
     @abstractmethod
     def offered_load(self, machine: MachineT, load: LoadT) -> float | None:
@@ -92,11 +74,6 @@ class LoadGenerator(ABC, Generic[SweepT, MachineT, LoadT]):
             The sweep that asks for it.
         offered_load
             Work that arrives per time, as a share of what the machine can do.
-
-        Raises
-        ------
-        HdrlError
-            If there is no such load.
         """
 
 
@@ -110,10 +87,4 @@ class Cautions(ABC, Generic[SweepT, MachineT, LoadT]):
 
     @abstractmethod
     def cautions(self, sweep: SweepT, machine: MachineT, loads: Sequence[LoadT]) -> list[tuple[str, str]]:
-        """Return what readers must know: kinds and sentences.
-
-        Parameters
-        ----------
-        sweep, machine, loads
-            The comparison, and what it compares on.
-        """
+        """Return what readers must know: kinds and sentences."""

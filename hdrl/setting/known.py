@@ -41,10 +41,7 @@ class Settings:
     def add(self, setting: Setting) -> None:
         """Make a setting known for as long as the process runs.
 
-        Parameters
-        ----------
-        setting
-            The setting; it takes the place of another one of its name.
+        It takes the place of another one of its name.
         """
         self._found[setting.name] = setting
 
@@ -130,15 +127,7 @@ class SettingPlace(str):
 
 
 def place_of_setting(text: str, folder: Path = Path()) -> SettingPlace:
-    """Return a setting's name, or the absolute path of its file.
-
-    Parameters
-    ----------
-    text
-        A name of `SETTINGS`, or the path of a file.
-    folder
-        Folder that a relative path starts from.
-    """
+    """Return a setting's name, or the absolute path of its file."""
     return SettingPlace((folder / expanded(text)).absolute() if is_policy_file(text) else text)
 
 

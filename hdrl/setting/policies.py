@@ -38,21 +38,10 @@ class PolicyBook(ABC):
 
     @abstractmethod
     def knows_too_much(self, policy: Policy) -> bool:
-        """Tell whether a policy sees what no scheduler sees, true run times for instance.
-
-        Parameters
-        ----------
-        policy
-            Its name, or what `of_module` returned.
-        """
+        """Tell whether a policy sees what no scheduler sees, true run times for instance."""
 
     def read(self, text: str) -> str:
         """Return today's name of a policy; usually `names` are all that there are.
-
-        Parameters
-        ----------
-        text
-            As a user wrote it.
 
         Raises
         ------

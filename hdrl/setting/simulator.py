@@ -46,11 +46,5 @@ class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
         """
 
     def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
-        """Compile what simulations under some policies need, once, before many processes begin; usually nothing.
-
-        Parameters
-        ----------
-        message
-            Message callback, called before anything takes long.
-        """
+        """Compile what simulations under some policies need, once, before many processes begin; usually nothing."""
         del policies, message

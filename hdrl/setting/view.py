@@ -48,18 +48,7 @@ class View:
         return TABLE_FIGURES
 
     def read(self, folder: Path, name: str | None = None) -> Run:
-        """Read a run folder for pictures and reports.
-
-        Parameters
-        ----------
-        name
-            A name for the run; that of the folder by default.
-
-        Raises
-        ------
-        ReadError
-            If files are missing or wrong.
-        """
+        """Read a run folder for pictures and reports."""
         from hdrl.figures.tables import read_table_run
 
         return read_table_run(folder, name, unit_word=self.unit_word)

@@ -55,17 +55,7 @@ class Load(Protocol):
     def window(self, start: int, n_items: int, /) -> Self:
         """Return consecutive items, in the order of release.
 
-        Parameters
-        ----------
-        start
-            How many items come before the window, not negative.
-        n_items
-            How many are in it, at least 1.
-
-        Raises
-        ------
-        HdrlError
-            If the load has no such window.
+        ``start`` items come before the window; it has at least one.
         """
 
     def sha256(self) -> str:
@@ -198,13 +188,7 @@ def never() -> NDArray[np.void]:
 
 @dataclass(frozen=True, slots=True)
 class TaskTrace:
-    """A Trace that is what its arrays say: for settings without formats of their own.
-
-    Attributes
-    ----------
-    machine, load, tasks, stays, stay_units, signals, counts, end_s, n_decisions, info
-        See `Trace`.
-    """
+    """A Trace that is what its arrays say: for settings without formats of their own."""
 
     machine: Machine
     load: Load
@@ -229,10 +213,7 @@ class TaskTrace:
 class OutcomeTrace(TaskTrace):
     """A Trace that knows more of each task than all settings do: what was decided for it, and what came of that.
 
-    Attributes
-    ----------
-    outcomes
-        Of each task, array of a type of the setting.
+    ``outcomes`` is an array of a type of the setting, a row per task.
     """
 
     outcomes: NDArray[np.void] = field(kw_only=True)

@@ -67,20 +67,11 @@ __all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "
 
 @dataclass(frozen=True, slots=True)
 class CompareProgress:
-    """Progress callbacks of a comparison.
+    """Progress callbacks of a comparison."""
 
-    Attributes
-    ----------
-    message
-        Gets a line of text at each new stage.
-    points
-        Gets the finished points and all points of the stage.
-    starting
-        Entered while processes start, see `hdrl.distributed.run_tasks`.
-    """
-
-    message: Callable[[str], None] = quiet
-    points: Callable[[int, int], None] = quiet
+    message: Callable[[str], None] = quiet  # gets a line of text at each new stage
+    points: Callable[[int, int], None] = quiet  # gets the finished points and all points of the stage
+    # entered while processes start, see `hdrl.distributed.run_tasks`
     starting: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
@@ -101,19 +92,9 @@ def run_comparison(
     if the baseline was chosen. All but ``timing.json`` have the same bytes wherever and by however many workers
     they are made. Until it is finished it holds ``points.jsonl`` instead; the same call takes it up again.
 
-    Parameters
-    ----------
-    out
-        The folder: new, empty, or of the same comparison.
-    n_workers, on
-        Who simulates, see `hdrl.distributed.run_tasks`.
-    rivals
-        Policies that another comparison has chosen, by the group in which they are the best with the same predictions.
-
-    Raises
-    ------
-    HdrlError
-        If something in the sweep is wrong, a file cannot be read, or the folder holds something else.
+    The folder is new, empty, or of the same comparison. ``n_workers`` and ``on`` are those of
+    `hdrl.distributed.run_tasks`. ``rivals`` are policies that another comparison has chosen, by the group in which they
+    are the best with the same predictions.
     """
     out = Path(out)
     check_place(on)

@@ -44,78 +44,38 @@ TAIL_METRICS = ("p99_wait_s", "max_wait_s", "user_fairness")
 
 @dataclass(frozen=True, slots=True)
 class HeldOutRow:
-    """A candidate by one protocol, over all workloads.
-
-    Attributes
-    ----------
-    protocol, candidate
-        Of what.
-    n_windows
-        How many windows.
-    ratio, ratio_low, ratio_high
-        Geometric mean of the ratio to the best heuristic, with its interval; NaN where one window gives none.
-    rival
-        The best of the classic policies with the same predictions; empty if it predicts nothing.
-    rival_ratio, rival_low, rival_high
-        The same of the ratio to it.
-    tail
-        Means over windows of `TAIL_METRICS`, by name.
-    confidence
-        Share of intervals that would hold the true value.
-    """
+    """A candidate by one protocol, over all workloads."""
 
     protocol: str
     candidate: str
     n_windows: int
+    # geometric mean of the ratio to the best heuristic, with its interval; NaN where one window gives none
     ratio: float
     ratio_low: float
     ratio_high: float
-    rival: str
+    rival: str  # the best of the classic policies with the same predictions; empty if it predicts nothing
+    # the same of the ratio to it
     rival_ratio: float
     rival_low: float
     rival_high: float
-    tail: Mapping[str, float]
-    confidence: float = CONFIDENCE
+    tail: Mapping[str, float]  # means over windows of `TAIL_METRICS`, by name
+    confidence: float = CONFIDENCE  # share of intervals that would hold the true value
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """What came of all three protocols.
+    """What came of all three protocols."""
 
-    Attributes
-    ----------
-    folder
-        Where the comparisons are, a folder each, and `RESULT_FILE`.
-    baseline
-        The best heuristic.
-    metric
-        The metric that decides.
-    rows
-        The table.
-    cautions
-        What the comparisons warn of, and where a mean wins and a tail loses.
-    confidence
-        Share of intervals that would hold the true value.
-    """
-
-    folder: Path
-    baseline: str
+    folder: Path  # where the comparisons are, a folder each, and `RESULT_FILE`
+    baseline: str  # the best heuristic
     metric: str
     rows: tuple[HeldOutRow, ...]
-    cautions: tuple[str, ...]
-    confidence: float
+    cautions: tuple[str, ...]  # what the comparisons warn of, and where a mean wins and a tail loses
+    confidence: float  # share of intervals that would hold the true value
 
 
 def by_protocol(sweep: Sweep, protocol: str) -> Sweep:
-    """Return a sweep whose windows are simulated by a protocol.
-
-    Raises
-    ------
-    UnknownName
-        If it is none of them.
-    OptionsError
-        If windows say otherwise.
-    """
+    """Return a sweep whose windows are simulated by a protocol."""
     if protocol not in PROTOCOLS:
         raise UnknownName("protocol", protocol, [*PROTOCOLS, HELD_OUT])
     given = sweep.windows
@@ -145,15 +105,7 @@ def run_held_out(
 ) -> HeldOut:
     """Compare candidates by all three protocols.
 
-    Parameters
-    ----------
-    sweep
-        What to compare; its windows say how long they are. Without a range, the last 30 % of each log judges.
-
-    Raises
-    ------
-    HdrlError
-        As `run_comparison` does.
+    Windows say how long they are; without a range, the last 30 % of each log judges.
     """
     out, progress = Path(out), progress or CompareProgress()
     sweep = _with_tail(sweep, setting_for(sweep))
@@ -230,18 +182,7 @@ def _cautions_of(found: Mapping[str, Comparison]) -> Iterator[str]:
 
 
 def tail_cautions(found: Mapping[str, Comparison], *, is_chosen: bool) -> Iterator[str]:
-    """Warn of candidates that are better on the mean and worse in the tail, and of a chosen baseline's bad tail.
-
-    Parameters
-    ----------
-    is_chosen
-        Whether the baseline was chosen by its mean, and not named.
-
-    Yields
-    ------
-    str
-        A sentence.
-    """
+    """Warn of candidates that are better on the mean and worse in the tail, and of a chosen baseline's bad tail."""
     for protocol, comparison in found.items():
         info, criteria = comparison.metrics[comparison.metric], comparison.criteria
         for row in deciding_rows(comparison.rows, comparison.metric):

@@ -22,39 +22,18 @@ PROVENANCE_FILE = "provenance.json"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """How much a comparison simulates.
+    """How much a comparison simulates."""
 
-    Attributes
-    ----------
-    n_cases
-        How many cases candidates are judged by; those with higher numbers choose the baseline.
-    n_points
-        How many points there are.
-    may_grow
-        Whether a baseline that is chosen may come on top.
-    """
-
-    n_cases: int
-    n_points: int
-    may_grow: bool
+    n_cases: int  # how many cases candidates are judged by; those with higher numbers choose the baseline
+    n_points: int  # how many points there are
+    may_grow: bool  # whether a baseline that is chosen may come on top
 
 
 class PointStore:
     """The finished points of a comparison: one line each in ``points.jsonl``, after a line that identifies it.
 
-    Parameters
-    ----------
-    folder
-        Folder of the comparison; it is made if need be.
-    identity
-        What makes the comparison what it is; a folder of another one is refused.
-    scope
-        How much there is to do, for who looks on.
-
-    Raises
-    ------
-    OutputError
-        If the folder cannot be written, holds something else, or another process works in it.
+    It refuses a folder of another comparison, or one in which another process works. ``scope`` is for those that watch
+    it.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], metrics: Iterable[str], scope: Scope) -> None:
@@ -85,13 +64,7 @@ class PointStore:
         return self._results
 
     def add(self, results: Mapping[str, PointResult]) -> None:
-        """Keep finished points.
-
-        Raises
-        ------
-        OutputError
-            If they cannot be written.
-        """
+        """Keep finished points."""
         self._results.update(results)
         for key, result in results.items():
             values = [result.metrics[name] for name in self._metrics]
@@ -177,36 +150,15 @@ def _result_of(line: Mapping[str, Any], metrics: Iterable[str]) -> PointResult:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What there is of a comparison that is not finished.
+    """What there is of a comparison that is not finished."""
 
-    Attributes
-    ----------
-    points
-        The finished points by key, ``case/candidate/seed``.
-    scope
-        How much there is to do; ``None``: not known.
-    is_worked_on
-        Whether a process works on it; ``None``: not known.
-    """
-
-    points: Mapping[str, PointResult]
-    scope: Scope | None
-    is_worked_on: bool | None
+    points: Mapping[str, PointResult]  # the finished points by key, ``case/candidate/seed``
+    scope: Scope | None  # how much there is to do; ``None``: not known
+    is_worked_on: bool | None  # whether a process works on it; ``None``: not known
 
 
 def read_unfinished(folder: Path, metrics: Iterable[str]) -> Unfinished:
-    """Return what a comparison has come to so far, while another process works on it.
-
-    Parameters
-    ----------
-    metrics
-        Names of the metrics of a point.
-
-    Raises
-    ------
-    ReadError
-        If it holds something else.
-    """
+    """Return what a comparison has come to so far, while another process works on it."""
     path = folder / POINTS_FILE
     if not path.is_file():
         return Unfinished({}, None, None)
@@ -222,18 +174,7 @@ def read_unfinished(folder: Path, metrics: Iterable[str]) -> Unfinished:
 
 
 def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Check that a folder holds the comparison that is asked for.
-
-    Parameters
-    ----------
-    found, expected
-        What it holds and what was asked for.
-
-    Raises
-    ------
-    OutputError
-        If they differ.
-    """
+    """Check that a folder holds the comparison that is asked for."""
     for key, value in expected.items():
         if found.get(key) != value:
             raise OutputError(f"{folder}: holds another comparison ({key} differs); expected a new folder")
@@ -253,13 +194,7 @@ Row = dict[str, Any]
 
 
 def write_csv(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows with the same keys as CSV; missing numbers are empty, floats have as many digits as they need.
-
-    Raises
-    ------
-    ValueError
-        If rows have different keys.
-    """
+    """Write rows with the same keys as CSV; missing numbers are empty, floats have as many digits as they need."""
     rows = _alike(rows)
     with atomic_table(path, rows[0]) as write_row:
         for row in rows:
@@ -289,17 +224,7 @@ def load_parquet() -> None:
 
 
 def write_parquet(path: Path, rows: list[Row]) -> None:
-    """Write rows with the same keys as Parquet.
-
-    Raises
-    ------
-    ValueError
-        If rows have different keys.
-    MissingExtra
-        If polars is not installed.
-    OutputError
-        If the file cannot be written.
-    """
+    """Write rows with the same keys as Parquet."""
     try:
         import polars
     except ImportError:

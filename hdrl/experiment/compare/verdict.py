@@ -25,18 +25,10 @@ TAIL_MARGIN = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What counts as equal, and as no worse.
+    """What counts as equal, and as no worse."""
 
-    Attributes
-    ----------
-    equal_within
-        Relative change up to which two are the same in practice.
-    tail_margin
-        Ratio to the baseline up to which a tail is no worse.
-    """
-
-    equal_within: float = EQUAL_WITHIN
-    tail_margin: float = TAIL_MARGIN
+    equal_within: float = EQUAL_WITHIN  # relative change up to which two are the same in practice
+    tail_margin: float = TAIL_MARGIN  # ratio to the baseline up to which a tail is no worse
 
 
 CRITERIA = Criteria()
@@ -75,13 +67,7 @@ def is_equal(row: SummaryRow, criteria: Criteria = CRITERIA) -> bool:
 
 
 def is_no_worse(row: SummaryRow, info: MetricInfo, criteria: Criteria = CRITERIA) -> bool:
-    """Return whether the one-sided bound of the ratio excludes that a tail is worse than the margin.
-
-    Parameters
-    ----------
-    row
-        The candidate's row, of a metric that stands for the tail.
-    """
+    """Return whether the one-sided bound of the ratio excludes that a tail is worse than the margin."""
     if info.lower_is_better is False:
         return row.bound >= 1 / criteria.tail_margin
     return row.bound <= criteria.tail_margin
@@ -101,22 +87,10 @@ def verdict(
 ) -> str:
     """Say in a sentence what a comparison shows of a candidate.
 
-    Parameters
-    ----------
-    row
-        Its row over all workloads, of the metric that decides.
-    among
-        Of how many candidates it is the best.
-    kind
-        Which candidates those are, ``"learned "`` for instance; empty if they are all.
-    n_tests
-        How many candidates are tested against the baseline; ``None``: those among which it is the best.
-    tails
-        The rows of its tail; those of other candidates are passed over.
-    criteria
-        What counts as equal, and as no worse.
-    over
-        What the numbers come from, in words, if not from windows: ``"14 pairs of blocks"``.
+    The row is over all workloads, of the metric that decides, and the best of ``among`` candidates of a ``kind``
+    (``"learned "``; empty: all). ``n_tests`` candidates were tested against the baseline, by default ``among``. Tails
+    of other candidates are ignored. ``over`` says what the numbers come from, if not from windows: ``"14 pairs of
+    blocks"``.
     """
     words = metric_words(row.metric)
     subject = row.candidate if among <= 1 else f"the {_first(info)} of {among} {kind}candidates, {row.candidate},"
@@ -144,13 +118,7 @@ def verdict(
 
 
 def logs_words(row: SummaryRow) -> str:
-    """Say what several logs show of a log that was not there; nothing where there is one.
-
-    Parameters
-    ----------
-    row
-        The candidate's row over all workloads.
-    """
+    """Say what several logs show of a log that was not there; nothing where there is one."""
     if row.n_logs < 2:
         return ""
     return (
@@ -175,12 +143,8 @@ def headline(
     A model is what people compare for, so that it leads even where other candidates do better; how it ranks among them
     follows.
 
-    Parameters
-    ----------
-    rows
-        The rows over all workloads of the metric that decides, the baseline's left out.
-    n_tests
-        How many candidates were tested; ``None``: as many as there are rows.
+    The rows are over all workloads, of the metric that decides, without the baseline's. ``n_tests`` candidates were
+    tested, by default as many as there are rows.
     """
     say = partial(verdict, baseline=baseline, info=info, n_tests=n_tests or len(rows), tails=tails, criteria=criteria)
     best = _best_row(rows, info)

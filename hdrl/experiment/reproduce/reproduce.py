@@ -48,22 +48,10 @@ METRICS_FILE = "metrics.json"
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """What came of an experiment.
+    """What came of an experiment."""
 
-    Attributes
-    ----------
-    folder
-        The folder with the runs, the results and the differences.
-    results
-        The findings by row and column.
-    claims
-        What is claimed.
-    differences
-        Claims that do not hold.
-    """
-
-    folder: Path
-    results: dict[Place, Finding]
+    folder: Path  # the folder with the runs, the results and the differences
+    results: dict[Place, Finding]  # the findings by row and column
     claims: tuple[Claim, ...]
     differences: tuple[Difference, ...]
 
@@ -88,23 +76,9 @@ def reproduce(
     single trainings, ``differences.csv`` and ``reproduction.json``, which says what was run. The same call continues
     what an earlier one left unfinished, and runs nothing again that is finished.
 
-    Parameters
-    ----------
-    out
-        The folder: new, empty, or of the same experiment.
-    traces
-        Folders with traces that cannot be shipped; those of ``HDRL_TRACES`` and that of fetched logs come after.
-    n_workers
-        Processes for trainings and comparisons; by default one per core.
-    message
-        Gets a line of text at each new stage.
-    trust
-        Whether the Python files may run that the experiment names.
-
-    Raises
-    ------
-    HdrlError
-        If a trace is missing, a file is wrong, or the folder holds something else.
+    The folder is new, empty, or of the same experiment. Traces that cannot be shipped are searched for in ``traces``,
+    then in the folders of ``HDRL_TRACES`` and that of fetched logs. ``trust`` lets the Python files run that the
+    experiment names.
     """
     found = find_traces(experiment, trace_folders(traces))
     out = Path(out)
@@ -127,16 +101,6 @@ def record(experiment: Experiment, found: Reproduced) -> Reproduced:
     """Write the reference of an experiment anew from what was found; return what is claimed then.
 
     Published numbers and tolerances of single values stay as they are; all else follows from the findings.
-
-    Parameters
-    ----------
-    experiment
-        The experiment, in a folder of one's own.
-
-    Raises
-    ------
-    OptionsError
-        If the experiment is part of an installed hdrl, or names an effect that is not among the findings.
     """
     check_recording(experiment)
     recipe = experiment.recipe
@@ -151,13 +115,7 @@ def record(experiment: Experiment, found: Reproduced) -> Reproduced:
 
 
 def check_recording(experiment: Experiment) -> None:
-    """Raise an error if the reference of an experiment must not be written.
-
-    Raises
-    ------
-    OptionsError
-        If the experiment is part of an installed hdrl.
-    """
+    """Raise an error if the reference of an experiment must not be written."""
     if experiment.folder.resolve().is_relative_to(INSTALLED_FOLDER):
         raise OptionsError(
             f"{experiment.name}: comes with the installed hdrl; copy its folder {experiment.folder} and name the copy"
@@ -365,13 +323,7 @@ def _run_training(work: _Work) -> _Found:
 
 
 def _last_logged(folders: Sequence[Path], names: Sequence[str]) -> dict[str, Finding]:
-    """Return what trainings have logged last, by column, as means over them; where nothing was logged, NaN.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such column.
-    """
+    """Return what trainings have logged last, by column, as means over them; where nothing was logged, NaN."""
     if not names:
         return {}
     rows = [read_records(folder / TRAINING_FILE)[-1] for folder in folders]
@@ -410,12 +362,7 @@ _KINDS: Mapping[str, Callable[[_Work], _Found]] = {
 def _numbers_of(comparison: Comparison, trained: Sequence[str], *, by_workload: bool) -> _Found:
     """Return mean and ratio of every row of a comparison, and how many jobs were left unrun.
 
-    Parameters
-    ----------
-    trained
-        The candidates that are several trainings of one kind.
-    by_workload
-        Whether to return the rows of single workloads, too.
+    ``trained`` names the candidates that are several trainings of one kind.
     """
     results: _Found = {}
     of_trainings = _Trainings(comparison) if trained else None

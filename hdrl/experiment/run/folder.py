@@ -22,18 +22,7 @@ _ANY_DATED = ".[0-9]*-[0-9]*-*.????????"
 
 
 def check_free(folder: Path) -> None:
-    """Check that a folder does not exist, or is empty.
-
-    Parameters
-    ----------
-    folder
-        The folder that is to be made.
-
-    Raises
-    ------
-    OutputError
-        If it holds something, or is a file.
-    """
+    """Check that a folder does not exist, or is empty."""
     try:
         if folder.is_dir():
             if any(folder.iterdir()):
@@ -49,23 +38,7 @@ def check_free(folder: Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Fill a folder under a temporary name next to it; rename it when all went well, its manifest included.
-
-    Parameters
-    ----------
-    folder
-        The folder to make; it must not exist, or be empty.
-
-    Yields
-    ------
-    Path
-        The folder to write to meanwhile.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be made.
-    """
+    """Fill a folder under a temporary name next to it; rename it when all went well, its manifest included."""
     check_free(folder)
     made: list[Path] = []
     lock = -1
@@ -118,15 +91,7 @@ def _locked_folder(folder: Path, made: list[Path]) -> tuple[Path, int]:
 
 
 def _lock(folder: Path) -> int:
-    """Lock a folder for as long as this process lives; return what holds the lock, -1 in a file system without locks.
-
-    Raises
-    ------
-    BlockingIOError
-        If somebody else has it.
-    FileNotFoundError
-        If it is gone.
-    """
+    """Lock a folder for the life of this process; return the handle, -1 in a file system without locks."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

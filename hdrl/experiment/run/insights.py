@@ -21,20 +21,7 @@ LOGGER = logging.getLogger("hdrl.insights")
 
 @contextlib.contextmanager
 def insights(log_level: str, folder: Path) -> Iterator[None]:
-    """Write insights into a folder for a while, if the level of the log asks for any.
-
-    Parameters
-    ----------
-    log_level
-        Name of the least severity that is logged.
-    folder
-        The folder; it must exist when the first insight comes.
-
-    Yields
-    ------
-    None
-        While they are written.
-    """
+    """Write insights into a folder for a while, if the level of the log asks for any."""
     level = getattr(logging, log_level) or logging.DEBUG  # NOTSET would ask the logger above
     if level > logging.INFO:
         yield

@@ -15,13 +15,7 @@ from hdrl.version import VERSION
 
 
 def versions(*, torch: bool = False) -> dict[str, str]:
-    """Return the versions of hdrl, Python and what the numbers depend on.
-
-    Parameters
-    ----------
-    torch
-        Whether torch is among that.
-    """
+    """Return the versions of hdrl, Python and what the numbers depend on."""
     return ({"torch": metadata.version("torch")} if torch else {}) | {
         "hdrl": VERSION,
         "python": python_platform.python_version(),
@@ -31,13 +25,7 @@ def versions(*, torch: bool = False) -> dict[str, str]:
 
 
 def without_places(value: object) -> Any:
-    """Return a value made of dicts and lists with all absolute paths in it cut to their last part.
-
-    Parameters
-    ----------
-    value
-        What `json.dumps` takes, and paths and NumPy scalars, too.
-    """
+    """Return a value made of dicts and lists with all absolute paths in it cut to their last part."""
     if isinstance(value, Mapping):
         return {str(key): without_places(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

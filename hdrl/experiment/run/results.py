@@ -23,12 +23,7 @@ def write_results(
 ) -> dict[str, float]:
     """Write the files of a run into its folder, and return its metrics.
 
-    Parameters
-    ----------
-    model
-        The model file that decided; ``None``: the one that the options name, if any.
-    told
-        What else the provenance says; ``None``: nothing.
+    ``model`` is the file that decided, by default the one that the options name. ``told`` is added to the provenance.
     """
     options, setting = plan.asked, plan.setting
     repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK_INFO}

@@ -27,18 +27,7 @@ the logarithms of the probabilities that its actions had."""
 
 
 def write_lines(folder: Path, lines: Mapping[str, Sequence[str]]) -> None:
-    """Add lines to files of a folder.
-
-    Parameters
-    ----------
-    lines
-        Lines without their ends, by the name of the file.
-
-    Raises
-    ------
-    OutputError
-        If they cannot be written.
-    """
+    """Add lines to files of a folder."""
     for name, more in lines.items():
         path = folder / name
         try:
@@ -51,15 +40,8 @@ def write_lines(folder: Path, lines: Mapping[str, Sequence[str]]) -> None:
 class DecisionLog:
     """Listens to an agent, see `hdrl.learn.agent.Listener`.
 
-    Parameters
-    ----------
-    actions
-        Names of the actions; empty: they have no lasting meaning.
-
-    Attributes
-    ----------
-    lines
-        What they have got since the last `take`, by name.
+    ``actions`` names the actions; it is empty if they have no lasting meaning. ``lines`` are those since the last
+    `take`, by the name of their file.
     """
 
     def __init__(self, actions: Sequence[str] = (), files: Sequence[str] = ()) -> None:

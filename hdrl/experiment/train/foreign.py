@@ -37,33 +37,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a library names the layers of an algorithm's networks.
+    """How a library names the layers of an algorithm's networks."""
 
-    Attributes
-    ----------
-    name
-        The library and its algorithms, for messages.
-    algorithm
-        The algorithm of hdrl whose agent acts alike.
-    actor, critic, trunk
-        Beginnings of the names of the layers, in their order: of the network that says what to do, of the one that
-        says what is to be expected, and of what both share.
-    ignored
-        Beginnings or ends of names that playing has no use for.
-    head
-        The part of the actor whose hidden layers the library lets other activations follow.
-    activation
-        What follows all hidden layers unless something else is chosen.
-    """
-
-    name: str
-    algorithm: str
+    name: str  # the library and its algorithms, for messages
+    algorithm: str  # the algorithm of hdrl whose agent acts alike
+    # beginnings of the names of the layers, in their order: of the network that says what to do, of the one that says
+    # what is to be expected, and of what both share
     actor: tuple[str, ...]
     critic: tuple[str, ...] = ()
     trunk: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
-    head: str = ""
-    activation: str = "tanh"
+    ignored: tuple[str, ...] = ()  # beginnings or ends of names that playing has no use for
+    head: str = ""  # the part of the actor whose hidden layers the library lets other activations follow
+    activation: str = "tanh"  # what follows all hidden layers unless something else is chosen
 
 
 _CLIPS = ("log_std_clip_param_const",)
@@ -131,17 +116,6 @@ def import_model(
     str
         What it was taken for, for instance ``"PPO of CleanRL, 1024-64-64-128, tanh"``; a network over rows begins
         with their number: ``"PPO of CleanRL, 128 rows of 8-32-16-8-1, relu"``.
-
-    Raises
-    ------
-    ReadError
-        If the file cannot be read, or holds other networks.
-    OptionsError
-        If it does not fit the environment of the options.
-    OutputError
-        If ``out`` is there already, or cannot be written.
-    MissingExtra
-        If torch is not installed.
     """
     require_torch()
     from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint

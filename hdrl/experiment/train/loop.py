@@ -33,57 +33,28 @@ NOT_RESULTS = ("r", "l", "t", "env")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long a training takes, and what happens on the way.
+    """How long a training takes, and what happens on the way."""
 
-    Attributes
-    ----------
-    n_iterations
-        Iterations in all.
-    checkpoint_every
-        Iterations between two checkpoints.
-    validation_every
-        Iterations between two validations; ``None``: there are none.
-    n_validation_episodes
-        Episodes of a validation.
-    patience
-        Validations without a better one after which there is no hope; ``None``: any number.
-    validation_seed
-        Seed of the validations, the same for all.
-    actions
-        Names of the actions whose probabilities are logged; empty: none are.
-    has_events
-        Whether events for TensorBoard are written.
-    """
-
-    n_iterations: int
-    checkpoint_every: int = 10
-    validation_every: int | None = None
-    n_validation_episodes: int = 1
-    patience: int | None = None
-    validation_seed: int = 0
-    actions: tuple[str, ...] = ()
-    has_events: bool = False
+    n_iterations: int  # iterations in all
+    checkpoint_every: int = 10  # iterations between two checkpoints
+    validation_every: int | None = None  # iterations between two validations; ``None``: there are none
+    n_validation_episodes: int = 1  # episodes of a validation
+    patience: int | None = None  # validations without a better one after which there is no hope; ``None``: any number
+    validation_seed: int = 0  # seed of the validations, the same for all
+    actions: tuple[str, ...] = ()  # names of the actions whose probabilities are logged; empty: none are
+    has_events: bool = False  # whether events for TensorBoard are written
 
 
 @dataclass(slots=True)
 class Reached:
-    """How far a training is.
+    """How far a training is."""
 
-    Attributes
-    ----------
-    n_iterations, n_steps, n_episodes
-        Iterations, decisions and finished episodes so far.
-    best_score
-        Best validation, ``None`` before the first.
-    best_iteration
-        After which iteration it was, 0 before the first.
-    """
-
+    # iterations, decisions and finished episodes so far
     n_iterations: int = 0
     n_steps: int = 0
     n_episodes: int = 0
-    best_score: float | None = None
-    best_iteration: int = 0
+    best_score: float | None = None  # best validation, ``None`` before the first
+    best_iteration: int = 0  # after which iteration it was, 0 before the first
 
     def as_json(self) -> dict[str, Any]:
         """Return it by name."""
@@ -92,45 +63,19 @@ class Reached:
 
 @dataclass(slots=True)
 class Training:
-    """A training in a folder.
-
-    Attributes
-    ----------
-    folder
-        Its folder.
-    trainer
-        The agent and the environments that it learns in.
-    plan
-        How long, and what happens on the way.
-    save_checkpoint
-        Writes what resuming needs.
-    save_best
-        Writes the model that has done best so far.
-    score
-        Gives a number to the episodes of a validation, the more the better.
-    validation_envs
-        The environments to validate in, if any.
-    agent_file
-        The file of a user's own agent, for messages.
-    progress
-        Progress callbacks.
-    reached
-        How far it is.
-    decisions
-        What listens to the agent, if anything does.
-    """
+    """A training in a folder."""
 
     folder: Path
-    trainer: Trainer | DistributedTrainer | ConfigurationTrainer
-    plan: Plan
-    save_checkpoint: Callable[[Mapping[str, Any]], None]
-    save_best: Callable[[], None]
-    score: Callable[[list[EpisodeRow]], float]
-    validation_envs: gymnasium.vector.VectorEnv[Any, Any, Any] | None = None
-    agent_file: Path | None = None
+    trainer: Trainer | DistributedTrainer | ConfigurationTrainer  # the agent and the environments that it learns in
+    plan: Plan  # how long, and what happens on the way
+    save_checkpoint: Callable[[Mapping[str, Any]], None]  # writes what resuming needs
+    save_best: Callable[[], None]  # writes the model that has done best so far
+    score: Callable[[list[EpisodeRow]], float]  # gives a number to the episodes of a validation, the more the better
+    validation_envs: gymnasium.vector.VectorEnv[Any, Any, Any] | None = None  # the environments to validate in, if any
+    agent_file: Path | None = None  # the file of a user's own agent, for messages
     progress: Progress = field(default_factory=Progress)
-    reached: Reached = field(default_factory=Reached)
-    decisions: DecisionLog | None = None
+    reached: Reached = field(default_factory=Reached)  # how far it is
+    decisions: DecisionLog | None = None  # what listens to the agent, if anything does
     _log: TrainingLog | None = None
     _first: Any = None
 
@@ -139,27 +84,13 @@ class Training:
             self._first = self._first_seen()
 
     def resume(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint.
-
-        Parameters
-        ----------
-        model
-            The state of the agent then.
-        state
-            What was given to ``save_checkpoint``.
-        """
+        """Go on from a checkpoint."""
         self.reached = Reached(**state["reached"])
         self.trainer.load_state_dict({**self._of_trainer(state["learner"]), "agent": model})
         self._log = self._new_log(state["log"])
 
     def run(self) -> bool:
-        """Iterate until the plan is fulfilled, or the user has had enough; then save.
-
-        Returns
-        -------
-        bool
-            Whether the plan is fulfilled.
-        """
+        """Iterate until the plan is fulfilled or the user stops it, then save; return whether it is fulfilled."""
         log = self._log = self._log or self._new_log()
         saved = self.reached.n_iterations
         with self.progress.stoppable() as is_stopped, self._events() as events:

@@ -29,10 +29,7 @@ _LEAST_FACTOR = 1e-17
 def evidence(differences: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return the e-processes after each pair: the evidence for an effect above 0, and for one below.
 
-    Parameters
-    ----------
-    differences
-        The differences in the order in which they came, shape ``(..., n_pairs)``.
+    The differences are in the order in which they came, shape ``(..., n_pairs)``.
 
     References
     ----------
@@ -51,13 +48,7 @@ def evidence(differences: ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 def anytime_p(differences: ArrayLike) -> FloatArray:
-    """Return the two-sided p-value after each pair: the chance that it is ever below a level is at most that level.
-
-    Parameters
-    ----------
-    differences
-        As of `evidence`.
-    """
+    """Return the two-sided p-value after each pair: the chance that it is ever below a level is at most that level."""
     found: FloatArray = 2 / np.maximum(2.0, np.maximum(*evidence(differences)))
     return found
 
@@ -69,13 +60,6 @@ def anytime_interval(differences: ArrayLike, confidence: float = CONFIDENCE) -> 
     Its value is where both sides have the same evidence: about the mean of even differences, and little moved by few
     that are far out. The ends are infinite after fewer than `fewest_pairs`. That the effect is the same in all pairs
     is assumed; what `anytime_p` says of no effect is not.
-
-    Parameters
-    ----------
-    differences
-        Shape ``(n_pairs,)``.
-    confidence
-        Share of such intervals that hold the effect at all looks.
 
     References
     ----------
@@ -112,12 +96,7 @@ def fewest_pairs(confidence: float = CONFIDENCE) -> int:
 def power_after(differences: ArrayLike, level: float = 1 - CONFIDENCE) -> FloatArray:
     """Return which share of experiments had shown a difference after each number of pairs.
 
-    Parameters
-    ----------
-    differences
-        A row for each experiment, shape ``(n_experiments, n_pairs)``.
-    level
-        What p must fall below.
+    ``differences`` has a row for each experiment, shape ``(n_experiments, n_pairs)``.
     """
     shown = np.logical_or.accumulate(anytime_p(differences) < level, axis=-1)
     share: FloatArray = shown.mean(axis=0)

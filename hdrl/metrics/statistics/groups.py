@@ -30,14 +30,7 @@ def across_groups(
 
     The interval is Student's on the groups' mean logarithms: a bootstrap of three or five groups is far too narrow.
 
-    Parameters
-    ----------
-    values, reference
-        Tables with the same windows.
-    groups
-        The group (the log) of each window, shape ``(n_windows,)``.
-    confidence
-        Share of intervals that shall hold the true value.
+    ``groups`` has the group (the log) of each window, shape ``(n_windows,)``.
     """
     means = _means(log_ratios(values, reference), np.asarray(groups))
     n = len(means)

@@ -15,11 +15,6 @@ def log_ratios(values: ArrayLike, reference: ArrayLike) -> FloatArray:
 
     Two zeros have the ratio 1. NaN where one side alone is zero, where a value is negative, and where one is missing.
 
-    Parameters
-    ----------
-    values, reference
-        One table each, with the same windows; their seeds may differ in number.
-
     Raises
     ------
     ValueError
@@ -35,11 +30,6 @@ def geometric_mean_ratio(values: ArrayLike, reference: ArrayLike) -> float:
 
     It is NaN as well if a window has values but no ratio (one side is zero or negative): leaving those windows out
     would flatter one side.
-
-    Parameters
-    ----------
-    values, reference
-        One table each, with the same windows.
     """
     logs = usable_logarithms(values, reference)
     if logs is None:
@@ -48,13 +38,7 @@ def geometric_mean_ratio(values: ArrayLike, reference: ArrayLike) -> float:
 
 
 def log_sd(values: ArrayLike, reference: ArrayLike) -> float:
-    """Return the standard deviation over windows of the paired log ratio; NaN with fewer than two ratios.
-
-    Parameters
-    ----------
-    values, reference
-        One table each, with the same windows.
-    """
+    """Return the standard deviation over windows of the paired log ratio; NaN with fewer than two ratios."""
     logs = log_ratios(values, reference)
     logs = logs[~np.isnan(logs)]
     return float(np.std(logs, ddof=1)) if len(logs) > 1 else math.nan

@@ -10,13 +10,7 @@ _POWER = 3
 
 
 def look_sizes(first: int, most: int) -> list[int]:
-    """Return after how many windows one looks: about twice as many each time, the last time after all.
-
-    Parameters
-    ----------
-    first
-        Windows of the first look at least.
-    """
+    """Return after how many windows one looks: about twice as many each time, the last time after all."""
     sizes = [most]
     while (half := -(-sizes[0] // 2)) >= first and half < sizes[0]:
         sizes.insert(0, half)
@@ -27,13 +21,6 @@ def look_levels(sizes: Sequence[int], level: float) -> list[float]:
     """Return the level of the test at each look; together they are the level of one test.
 
     Whatever the test and however its looks depend on one another, the chance of any false claim is at most their sum.
-
-    Parameters
-    ----------
-    sizes
-        Windows at each look, growing.
-    level
-        The chance of a false claim over all looks.
 
     References
     ----------

@@ -97,15 +97,7 @@ def tables_of_comparison(compared: Compared) -> tuple[list[Table], list[Table]]:
 
 
 def windows_of_comparison(compared: Compared) -> list[Chart]:
-    """Return the picture of the ratio to the baseline in each window: of the best candidates and those that learned.
-
-    Raises
-    ------
-    ReadError
-        If the table of all results is damaged.
-    MissingExtra
-        If matplotlib is not installed.
-    """
+    """Return the picture of the ratio to the baseline in each window: of the best candidates and those that learned."""
     means = compared.means_of_windows()
     n_windows = len(means.get(compared.result.baseline, ()))
     known = [

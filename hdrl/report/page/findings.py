@@ -16,24 +16,12 @@ from hdrl.setting import Setting
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a report says above everything else.
+    """What a report says above everything else."""
 
-    Attributes
-    ----------
-    question
-        The question, one sentence.
-    verdict
-        The answer in one sentence.
-    certainty
-        How certain it is: the interval, or why there is none.
-    warnings
-        What would mislead a reader, a sentence each.
-    """
-
-    question: str
-    verdict: str
-    certainty: str
-    warnings: tuple[str, ...]
+    question: str  # the question, one sentence
+    verdict: str  # the answer in one sentence
+    certainty: str  # how certain it is: the interval, or why there is none
+    warnings: tuple[str, ...]  # what would mislead a reader, a sentence each
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +60,14 @@ def is_comparable(runs: Sequence[Run]) -> bool:
 
 
 def n_unrun(run: Run, setting: Setting) -> int:
-    """Return how many items a run did not bring to an end.
-
-    Parameters
-    ----------
-    setting
-        Which metrics count them.
-    """
+    """Return how many items a run did not bring to an end."""
     return int(sum(run.metrics.get(name, 0) for name in setting.measures.unrun))
 
 
 def best_of(values: Sequence[float | None], info: MetricInfo | None, *, allowed: Sequence[bool]) -> list[bool]:
     """Tell which of several values are the best; none where all are equal or nothing is better.
 
-    Parameters
-    ----------
-    values
-        The values; ``None`` where there is none.
-    allowed
-        Which of them may be the best: a run that left something unrun may not.
+    A run that left something unrun is not ``allowed`` to be the best.
     """
     usable = [
         value

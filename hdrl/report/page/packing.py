@@ -21,10 +21,7 @@ _STEPS = 2**32 - 1
 class Pack:
     """Arrays that one figure or one run needs, as one compressed piece of text.
 
-    Attributes
-    ----------
-    arrays
-        Where each array is and how to undo its coding: JSON for the page.
+    ``arrays`` says where each array is and how to undo its coding: JSON for the page.
     """
 
     arrays: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -35,11 +32,6 @@ class Pack:
 
         Whole numbers stay exact as long as they span less than 2**32; others are rounded to the span of the array
         divided by 2**32, which no screen shows.
-
-        Raises
-        ------
-        ValueError
-            If a number is not finite, or the name is taken.
         """
         numbers = np.asarray(values, dtype=np.float64)
         if name in self.arrays or not np.all(np.isfinite(numbers)):

@@ -46,16 +46,6 @@ def write_report(
         The question that the report answers; made from the runs by default.
     force
         Whether a file that is there already is replaced.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    HdrlError
-        If a folder is neither, the metric is unknown, a library is missing, or the file cannot be written.
     """
     out = Path(out)
     if out.exists() and not force:
@@ -67,13 +57,7 @@ def write_report(
 
 
 def build_report(folders: Sequence[str | Path], *, metric: str | None = None, question: str | None = None) -> str:
-    """Return the HTML of a report; see `write_report`.
-
-    Raises
-    ------
-    HdrlError
-        If a folder is neither a run nor a comparison, the metric is unknown, or a library is missing.
-    """
+    """Return the HTML of a report; see `write_report`."""
     paths = [Path(folder) for folder in folders]
     if not paths:
         raise ReadError("report", "no folder given, expected at least one of a run or a comparison")
@@ -94,13 +78,7 @@ def build_report(folders: Sequence[str | Path], *, metric: str | None = None, qu
 
 
 def report_of_runs(runs: Sequence[Run], metric: str, setting: Setting, question: str | None = None) -> str:
-    """Return the HTML of a report about runs that were read.
-
-    Raises
-    ------
-    MissingExtra
-        If a library that it needs is not installed.
-    """
+    """Return the HTML of a report about runs that were read."""
     schedules, packed = _schedules(runs)
     charts = _charts(runs, setting)
     panels = [

@@ -67,13 +67,7 @@ class Packed:
 
 
 def part_of(schedules: Sequence[tuple[int, str, Schedule]]) -> Schedules:
-    """Return the part of the page that shows schedules.
-
-    Parameters
-    ----------
-    schedules
-        At least one, each with position and name of its run.
-    """
+    """Return the part of the page that shows schedules."""
     first = schedules[0][2]
     return Schedules(
         title=f"Which {first.item_word} ran when on which {first.unit_word}s",
@@ -84,13 +78,7 @@ def part_of(schedules: Sequence[tuple[int, str, Schedule]]) -> Schedules:
 
 
 def closed_gaps(item: IntArray, first: IntArray, n_held: IntArray) -> tuple[IntArray, IntArray, IntArray, int]:
-    """Return few enough rectangles, and how many free units between two of one item were drawn as its own for that.
-
-    Parameters
-    ----------
-    item, first, n_held
-        Item, first unit and number of units of each rectangle, shape ``(n,)``.
-    """
+    """Return few enough rectangles, and how many free units between two of one item were drawn as its own for that."""
     closed = 0
     most = max(MOST_BARS, 2 * len(np.unique(item)))
     while len(item) > most and closed < 2**30:

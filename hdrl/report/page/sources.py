@@ -19,16 +19,6 @@ def read_report_runs(folders: Iterable[str | Path], setting: Setting) -> list[Ru
     """Read run folders and give the runs names that tell them apart.
 
     A name is the policy, and where that is not enough the workload, the seed or the folder as well.
-
-    Parameters
-    ----------
-    folders
-        Run folders, or folders of experiments with several runs.
-
-    Raises
-    ------
-    ReadError
-        If a folder holds no run, a file in it is damaged, or it is of another setting.
     """
     runs = []
     for folder in folders:

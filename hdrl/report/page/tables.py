@@ -16,15 +16,7 @@ from hdrl.setting import Setting
 
 
 def headline_table(runs: Sequence[Run], metric: str, setting: Setting) -> Table:
-    """Return the first table: a row per run, the metrics that matter most, and what was left unrun.
-
-    Parameters
-    ----------
-    metric
-        The metric that decides; it comes first.
-    setting
-        What the metrics mean, and which are shown.
-    """
+    """Return the first table: a row per run, the metrics that matter most, and what was left unrun."""
     unrun = [name for name in setting.measures.unrun if any(run.metrics.get(name, 0) for run in runs)]
     others = [name for name in setting.measures.headline if name != metric and any(name in run.metrics for run in runs)]
     numbers = [_Numbers(name, runs, setting) for name in (metric, *unrun, *others)]
