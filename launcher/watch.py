@@ -87,11 +87,11 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the page is; nobody can guess it."""
+        """Where the page is; it cannot be guessed."""
         return f"http://{LOOPBACK}:{self.server_address[1]}{self.path}"
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Tell whether there is room for one more connection; note when it came."""
+        """Return whether there is room for one more connection; note when it came."""
         del client_address
         with self._lock:
             if len(self._opened_s) >= MOST_CONNECTIONS:

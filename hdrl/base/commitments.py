@@ -1,4 +1,4 @@
-"""Seeds that nobody knows before a date: a secret whose hash is public first, and a public value of later."""
+"""Seeds that are secret until a date: a secret whose hash is public first, and a public value of later."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def revealed_seed(secret: str, public: str, name: str) -> int:
         The secret.
     public
         A value that was not known when the secret was committed to, such as the hash of a later public commit: then
-        not even the owner of the secret knew the seed.
+        the seed was unknown even to the owner of the secret.
     name
         What the seed is for: each thing has its own.
     """

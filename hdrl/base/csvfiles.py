@@ -6,8 +6,9 @@ import contextlib
 import csv
 import io
 import itertools
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,30 @@ def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[
 
         write_row(columns)
         yield write_row
+
+
+def write_records(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows with the same keys as CSV; missing numbers are empty, floats have as many digits as they need.
+
+    Raises
+    ------
+    ValueError
+        If rows have different keys.
+    """
+    for number, row in enumerate(rows):
+        if row.keys() != rows[0].keys():
+            odd = sorted(row.keys() ^ rows[0].keys())
+            raise ValueError(f"row {number} of the table has other columns than the first one: {', '.join(odd)}")
+    with atomic_table(path, rows[0]) as write_row:
+        for row in rows:
+            write_row([cell_text(value) for value in row.values()])
+
+
+def cell_text(value: object) -> str:
+    """Return a value as a cell has it: nothing for a missing one, a float with as many digits as it needs."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return repr(float(value)) if isinstance(value, float) else str(value)
 
 
 def _plain(cell: Any) -> Any:

@@ -13,7 +13,7 @@
     ├── SimulationError     a simulation that cannot continue (for instance: the policy never starts the waiting jobs)
     ├── BatsimError         a conversation between Batsim and a scheduler that cannot continue
     ├── LearningError       agents, models and environments that do not fit each other
-    ├── UnknownName         a name that no registry knows (also a LookupError)
+    ├── UnknownName         a name that is in no registry (also a LookupError)
     └── MissingExtra        an optional dependency that is not installed (also an ImportError)
 
 Each message is one line that says where, what was found and what was expected; the command line
@@ -123,7 +123,7 @@ class MissingExtra(HdrlError, ImportError):
 
 
 MAX_SHOWN = 60
-"""Characters of a text of somebody else's that a message shows."""
+"""Characters of a foreign text that a message shows."""
 
 MAX_SHOWN_PATH = 400
 

@@ -204,7 +204,7 @@ def read_json(path: str | Path, *, read_float: Callable[[str], float] = float) -
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
-"""Halves of surrogate pairs, but for those by which Python tells bytes of file names that are not UTF-8."""
+"""Halves of surrogate pairs, but for those by which Python writes bytes of file names that are not UTF-8."""
 
 
 def _check_writable(path: str | Path, text: str, data: Any) -> None:
@@ -255,6 +255,25 @@ def atomic_write(path: str | Path) -> Iterator[IO[str]]:
             yield text
 
 
+def without_nan(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by name as JSON can hold them: ``None`` for numbers that are not finite."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
+    }
+
+
+def check_new(path: Path, *, force: bool = False) -> None:
+    """Refuse to replace a file, unless the user asks for that.
+
+    Raises
+    ------
+    OutputError
+        If it exists.
+    """
+    if path.exists() and not force:
+        raise OutputError(f"{path}: exists already, expected the name of a new file (--force replaces it)")
+
+
 def write_json(path: str | Path, value: object, *, indent: int | None = 2) -> None:
     """Write a value as JSON, atomically.
 
@@ -270,7 +289,7 @@ _MANY_LINKS = 40
 
 
 def _our_users() -> frozenset[int]:
-    """Return the users whose files this user has to trust: this one, root, and who root is outside of a container."""
+    """Return the users whose files this user has to trust: this one, root, and root outside of a container."""
     return frozenset((0, os.geteuid(), _owner_of_the_system()))
 
 
@@ -287,7 +306,7 @@ def why_changeable(found: os.stat_result) -> str:
         return f"belongs to user {found.st_uid}"
     if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
         return "is writable by everybody"
-    # A group with the number of its only user holds nobody else.
+    # A group with the number of its only user holds no other user.
     if found.st_mode & stat.S_IWGRP and not found.st_mode & stat.S_ISVTX and found.st_gid not in (0, found.st_uid):
         return f"is writable by group {found.st_gid}"
     return ""
@@ -332,7 +351,7 @@ def why_unsafe(folder: Path) -> str:
 
 
 def read_own(path: Path) -> bytes:
-    """Return what is in a file that nobody but this user and root can have written.
+    """Return what is in a file that only this user and root can have written.
 
     The file is no symbolic link, and no other user can put files into its folder (`why_unsafe`).
 
@@ -346,7 +365,7 @@ def read_own(path: Path) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
         found = os.fstat(file.fileno())
-        is_enclosed = path.parent.stat().st_mode & 0o011 == 0  # nobody else comes to it
+        is_enclosed = path.parent.stat().st_mode & 0o011 == 0  # closed to other users
         is_others = hasattr(os, "geteuid") and found.st_uid not in _our_users()
         if not stat.S_ISREG(found.st_mode) or is_others or (why_changeable(found) and not is_enclosed):
             raise PermissionError(errno.EPERM, "is no file of this user", str(path))

@@ -59,7 +59,7 @@ class UntrustedFile(HdrlError):
 
 
 def is_policy_file(name: str) -> bool:
-    """Tell whether a policy is given by a Python file, with or without backfilling."""
+    """Return whether a policy is given by a Python file, with or without backfilling."""
     return split_policy_file(name)[0].endswith(SUFFIX)
 
 
@@ -206,16 +206,16 @@ class blamed:
             return
         os._exit = self._exit
         if isinstance(error, HdrlError):
-            told = _with_path(error, self._path)
-            if told is not error:
-                raise told from None
-        elif error is not None and not (isinstance(error, KeyboardInterrupt) and _hears_ctrl_c()):
+            located = _with_path(error, self._path)
+            if located is not error:
+                raise located from None
+        elif error is not None and not (isinstance(error, KeyboardInterrupt) and _handles_ctrl_c()):
             found = _found(error, self._path)
             if found is not None:
                 raise found from error
 
 
-def _hears_ctrl_c() -> bool:
+def _handles_ctrl_c() -> bool:
     return signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
 
 
@@ -241,7 +241,7 @@ def _with_path(error: HdrlError, path: Path) -> HdrlError:
 
 
 def _found(error: BaseException, path: Path) -> AgentError | None:
-    """Return who is to blame, ``None`` if the file is not."""
+    """Return what is to blame, ``None`` if the file is not."""
     if isinstance(error, NotImplementedError):  # a method of a base that has to be overridden
         return AgentError(f"{path}: {error or 'a method is missing that its base does not define'}")
     found = _blame(error, path)

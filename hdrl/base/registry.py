@@ -36,7 +36,7 @@ class Registry(Generic[T]):
             raise UnknownName(self.what, name, self._items) from None
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether ``name`` is registered."""
+        """Return whether ``name`` is registered."""
         return name in self._items
 
     def __iter__(self) -> Iterator[str]:

@@ -78,10 +78,10 @@ def side_by_side(places: Places, length: int, count: int | None = None) -> list[
 
 
 def is_inside(window: Places, places: Places) -> bool:
-    """Tell whether a window holds at least one item and lies in a range."""
+    """Return whether a window holds at least one item and lies in a range."""
     return places[0] <= window[0] < window[1] <= places[1]
 
 
 def overlap(one: Places, other: Places) -> bool:
-    """Tell whether two ranges share an item."""
+    """Return whether two ranges share an item."""
     return max(one[0], other[0]) < min(one[1], other[1])

@@ -1,4 +1,4 @@
-"""Who decides, whatever it came from: the name of a policy, a Python file, a model, an agent that options describe."""
+"""What decides in a simulation: a policy by name, a Python file, a model, or an agent that options describe."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from hdrl.setting import EnvironmentSpec, Load, Machine, Policy, Progress, Setti
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What a decider knows that others may not."""
+    """What information a decider has that others may lack."""
 
     sees_too_much: bool = False  # whether it sees what no scheduler sees, true run times for instance
     # on which items it was trained, as a model file says it; empty for what was not trained, or if unknown
     trained_on: Mapping[str, Any] = field(default_factory=dict)
     is_trained: bool = False  # whether it was trained at all
-    # the environment of its training, which tells what items are; ``None`` if there is none
+    # the environment of its training, which says what items are; ``None`` if there is none
     environment: EnvironmentSpec | None = None
     averages: tuple[str, ...] = ()  # hashes of the model files of which it is the average; empty if it is none
 
 
 class Decider(Protocol):
-    """Who decides in a simulation."""
+    """What decides in a simulation."""
 
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
@@ -42,7 +42,7 @@ class Decider(Protocol):
         """
 
     def knows(self) -> Knowledge:
-        """Return what it knows that others may not."""
+        """Return what information it has that others may lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class AgentDecider:
 
 
 def decider_of(plan: RunPlan) -> Decider:
-    """Return who decides in a run."""
+    """Return what decides in a run."""
     options, agent = plan.asked, plan.agent
     if agent.kind is AgentKind.POLICY:
         return PolicyDecider(plan.setting, agent.policy, agent.path, options)

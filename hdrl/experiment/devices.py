@@ -65,13 +65,6 @@ class DeviceSpeed:
     best_return: float | None  # best mean return of an evaluation; ``None`` without any
 
 
-def available_devices() -> list[str]:
-    """Return the kinds of devices that torch finds here."""
-    from hdrl.learn.device import available_devices as found_by_torch
-
-    return found_by_torch()
-
-
 def measure_device(
     device: str,
     *,
@@ -83,6 +76,8 @@ def measure_device(
 
     It ends at a return of `STOP_RETURN`, after ``max_steps``, or after `MAX_MINUTES`.
     """
+    from hdrl.learn.device import available_devices
+
     found = available_devices()
     if device not in found:
         raise OptionsError(f"device {device!r}: torch finds {', '.join(found)} here")

@@ -1,4 +1,4 @@
-"""What an experiment or a comparison asks for, resolved once: in which setting, what is simulated, and who decides."""
+"""What an experiment or a comparison asks for, resolved once: in which setting, what is simulated, and what decides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hdrl.setting import Load, LoadGenerator, Machine, Setting, find_setting
 Asked = TypeVar("Asked", bound="OptionsFile | Sweep")
 
 NOWHERE = Path()
-"""The folder of results that nobody keeps."""
+"""The folder of results that are not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class RunPlan(Plan[OptionsFile]):
     Attributes
     ----------
     agent
-        Who decides or learns; its Python file has been run, and is not run again.
+        What decides or learns; its Python file has been run, and is not run again.
     """
 
     agent: AgentChoice

@@ -1,6 +1,6 @@
 """What a setting offers to look at: its figures, and its runs as pictures and reports need them.
 
-Nothing here draws, and nothing here knows a setting. `hdrl.report` draws whatever is offered in this form.
+Nothing here draws, and nothing here refers to a setting. `hdrl.report` draws whatever is offered in this form.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class OnPage:
 
     tab: str  # title of the tab that it stands on; figures of one tab follow each other
     title: str  # what stands above it
-    # says in words what the picture shows, for those who cannot see it; it gets the names of the runs on the page, and
+    # describes what the picture shows, for readers who cannot see it; it gets the names of the runs on the page, and
     # what is drawn
     describe: Callable[[Sequence[str], Sequence[Any]], str] | None = None
     choices: Mapping[str, str] = field(default_factory=dict)  # the choices that it is drawn with
@@ -103,7 +103,7 @@ class Drawn(Protocol):
 
     @property
     def policy(self) -> str | None:
-        """Who decided; ``None`` if unknown."""
+        """What decided; ``None`` if unknown."""
 
     @property
     def span_s(self) -> tuple[float, float]:
@@ -116,7 +116,7 @@ class Run:
 
     name: str  # its name: that of its folder unless another was given
     folder: Path  # where it was read
-    policy: str | None  # who decided; ``None`` if unknown
+    policy: str | None  # what decided; ``None`` if unknown
     # names of what was run and on what; ``None`` if unknown
     workload: str | None
     platform: str | None

@@ -24,7 +24,7 @@ from hdrl.base.files import atomic_write_bytes
 from hdrl.figures.figure import Drawn
 from hdrl.figures.numbers import axis_number, time_unit
 
-if TYPE_CHECKING:  # matplotlib's types, here for all who draw
+if TYPE_CHECKING:  # matplotlib's types, here for all modules that draw
     from matplotlib.axes import Axes as Axes
     from matplotlib.axis import Axis as Axis
     from matplotlib.figure import Figure as Figure
@@ -228,7 +228,7 @@ def legend(
 ) -> None:
     """Put a legend next to the axes, if there is something to tell apart.
 
-    ``handles`` are what to list, by default all that has a label. With ``of_runs`` it only tells the runs apart. It
+    ``handles`` are what to list, by default all that has a label. With ``of_runs`` it only distinguishes runs. It
     begins at ``beside``, a multiple of the width of the axes.
     """
     if n_entries < 2:

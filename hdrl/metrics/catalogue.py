@@ -73,7 +73,7 @@ more = partial(MetricInfo, lower_is_better=False)
 """A metric of which more is better."""
 
 neutral = partial(MetricInfo, lower_is_better=None)
-"""A metric that says by itself nothing of who is better."""
+"""A metric of which neither side is better by itself."""
 
 
 Role = Literal["compared", "shown", "headline"]

@@ -41,7 +41,7 @@ def _same_windows(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, 
 
 
 def complete(*tables: FloatArray) -> NDArray[np.bool_]:
-    """Tell of each window whether no value is missing."""
+    """Return for each window whether no value is missing."""
     return np.asarray(~np.any([np.isnan(table).any(axis=1) for table in tables], axis=0), dtype=np.bool_)
 
 

@@ -127,7 +127,7 @@ def describe_times(wait_s: FloatArray, run_s: FloatArray) -> dict[str, float]:
 
 
 def is_finished(state: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which tasks ran to an end, whatever end."""
+    """Return which tasks ran to an end, whatever end."""
     finished: NDArray[np.bool_] = (state >= TaskState.DONE) & (state <= TaskState.KILLED)
     return finished
 

@@ -24,6 +24,11 @@ def number_words(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
+def interval_words(value: float, low: float, high: float) -> str:
+    """Return a number with its interval, ``"0.71 [0.58, 0.84]"``; the number alone where there is no interval."""
+    return number_words(value) + ("" if math.isnan(low) else f" [{number_words(low)}, {number_words(high)}]")
+
+
 def confidence_words(confidence: float) -> str:
     """Return the head of a column of intervals: ``"[95 %]"``."""
     return f"[{100 * confidence:.10g} %]"

@@ -21,11 +21,11 @@ class Block(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_newer_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        told: dict[str, Any] = handler(self)
+        data: dict[str, Any] = handler(self)
         for name, default in _newer_defaults(type(self)).items():
             if getattr(self, name) == default:
-                told.pop(name, None)
-        return told
+                data.pop(name, None)
+        return data
 
 
 @functools.cache

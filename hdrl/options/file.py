@@ -28,7 +28,7 @@ AgentType = Literal["CLASSIC", "LEARNING"]
 
 
 class AgentBlock(Block):
-    """Who decides: what the agents of all settings can be asked."""
+    """What decides: the options that the agents of all settings have."""
 
     type: AgentType | None = Field(
         default=None,
@@ -90,7 +90,7 @@ class OptionsFile(PlacedBlock):
 
     @property
     def agent_options(self) -> AgentBlock:
-        """Who decides."""
+        """What decides."""
         raise NotImplementedError
 
     @property
@@ -175,7 +175,7 @@ class OptionsFile(PlacedBlock):
         """Return why an agent cannot learn, or decide by a model, under these options; ``None`` if it can."""
         return None
 
-    def unheard(self, n_items: int) -> str | None:
+    def unmet(self, n_items: int) -> str | None:
         """Return in a sentence which wish about the number of items could not be met; ``None`` if all were."""
         del n_items
         return None
@@ -199,7 +199,7 @@ class OptionsFile(PlacedBlock):
 
 
 class PolicyAgent(AgentBlock):
-    """Who decides, with the policy of a classic agent."""
+    """What decides, with the policy of a classic agent."""
 
     policy: str | None = Field(default=None, description="The policy of a classic agent.")
 
@@ -237,7 +237,7 @@ class ExperimentOptions(OptionsFile):
 
     @property
     def agent_options(self) -> PolicyAgent:
-        """Who decides."""
+        """What decides."""
         return self.agent
 
     def policy(self) -> str:
@@ -246,7 +246,7 @@ class ExperimentOptions(OptionsFile):
             raise OptionsError(f"{self.where}: agent.policy is missing, expected the name of a policy")
         return self.agent.policy
 
-    def unheard(self, n_items: int) -> str | None:
+    def unmet(self, n_items: int) -> str | None:
         """Return in a sentence that there are fewer items than asked for, ``None`` if there are as many."""
         if self.nb_jobs is None or n_items >= self.nb_jobs:
             return None

@@ -50,7 +50,7 @@ _TEXTS: dict[str, str] = {
 }
 """What a pattern lets through, in words."""
 
-_TOLD_BY_VALIDATOR = "problem"
+_FROM_VALIDATOR = "problem"
 """Key in the context of a `PydanticCustomError` of ours: its message lacks nothing but the place."""
 
 
@@ -121,7 +121,7 @@ class _Words:
             return f"{subject} is missing, expected {self._description(loc)}"
         if kind == "value_error":
             return str(context.get("error", problem["msg"]))
-        if _TOLD_BY_VALIDATOR in context:
+        if _FROM_VALIDATOR in context:
             return f"{path}: {problem['msg']}" if path else problem["msg"]
         if kind == "literal_error":
             return self._no_choice(problem, subject)

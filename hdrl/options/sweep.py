@@ -78,19 +78,19 @@ class Windows(Block):
     )
 
     @model_validator(mode="after")
-    def _grows(self) -> Self:
+    def _check_growth(self) -> Self:
         if self.up_to is not None and (self.count is None or self.up_to <= self.count):
             raise ValueError(f"windows.up_to is {self.up_to}, expected more than windows.count, which it needs")
         return self
 
     @model_validator(mode="after")
-    def _is_one_window(self) -> Self:
+    def _check_one_window(self) -> Self:
         if self.length == "all" and (self.starts is not None or self.count is not None):
             raise ValueError("windows.length 'all' is one window: leave out count and starts")
         return self
 
     @model_validator(mode="after")
-    def _counted_once(self) -> Self:
+    def _check_counts(self) -> Self:
         if self.starts is not None and (self.count is not None or not self.starts):
             raise ValueError("windows.starts cannot be empty, and says how many windows there are: leave out count")
         return self
@@ -179,7 +179,7 @@ class Sweep(PlacedBlock):
         return self
 
     @model_validator(mode="after")
-    def _names_metrics_once(self) -> Self:
+    def _check_metrics_once(self) -> Self:
         metrics = self.metrics or []
         if len(set(metrics)) < len(metrics):
             raise ValueError("metrics names one twice")
@@ -269,7 +269,7 @@ FILE_SUFFIXES = (".py", ".pt", ".safetensors", ".json", ".swf", ".gz", ".xml")
 
 
 def _looks_like_file(text: str) -> bool:
-    """Tell whether a text names a file, and not a policy, a shipped file or a group."""
+    """Return whether a text names a file, and not a policy, a shipped file or a group."""
     base = text.partition("+")[0]
     return "/" in text or base.endswith(FILE_SUFFIXES) or ".py-" in base
 

@@ -89,7 +89,7 @@ class Compared:
         return sorted(rows, key=lambda row: (math.isnan(row.ratio), sign * row.ratio))
 
     def is_better(self, row: SummaryRow) -> bool | None:
-        """Tell whether a candidate is better than the baseline; ``None`` if that was not shown.
+        """Return whether a candidate is better than the baseline; ``None`` if that was not shown.
 
         It was shown if the interval of the ratio excludes 1, the adjusted p-value is below 5 %, and both speak for the
         same side.
@@ -97,7 +97,7 @@ class Compared:
         return is_better(row, self.infos[row.metric])
 
     def is_learned(self, candidate: str) -> bool:
-        """Tell whether a candidate is a model that was trained."""
+        """Return whether a candidate is a model that was trained."""
         entry = self.identity.candidates.get(candidate)
         return entry is not None and any(file.endswith(MODEL_SUFFIXES) for file in entry.files)
 
@@ -122,7 +122,7 @@ class Compared:
 
 
 def is_comparison(folder: Path) -> bool:
-    """Tell whether a folder is one that ``hdrl compare`` finished."""
+    """Return whether a folder is one that ``hdrl compare`` finished."""
     return (folder / SUMMARY_FILE).is_file()
 
 

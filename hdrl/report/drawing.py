@@ -9,9 +9,8 @@ from typing import Any
 from hdrl.base.errors import OptionsError, OutputError, UnknownName
 from hdrl.figures.figure import SUMMARY, Figure, OnPage, by_name
 from hdrl.figures.folders import distinct_names
-from hdrl.figures.learning import losses, rewards
+from hdrl.figures.learning import action_preferences, losses, rewards
 from hdrl.figures.logs import LOSSES, PROBABILITIES_FILE, REWARDS
-from hdrl.figures.preferences import action_preferences
 from hdrl.figures.style import check_format, default_look, save
 from hdrl.report.intervals import comparison
 from hdrl.report.ranking import critical_difference, profile

@@ -39,7 +39,7 @@ HIDDEN = ("probability.",)
 
 
 def is_finished(folder: Path) -> bool:
-    """Tell whether nothing will change in a folder any more."""
+    """Return whether nothing will change in a folder any more."""
     if (folder / PROTOCOLS[0]).is_dir():  # a comparison by several protocols
         return (folder / HELD_OUT_FILE).is_file()
     return is_comparison(folder) or (folder / RESULT_FILE).is_file() or (_has_runs(folder) and not _makes_runs(folder))
@@ -58,7 +58,7 @@ def _has_runs(folder: Path) -> bool:
 
 
 def _makes_runs(folder: Path) -> bool:
-    """Tell whether another run is on its way: each appears when it is complete, and is hidden until then."""
+    """Return whether another run is on its way: each appears when it is complete, and is hidden until then."""
     if any(folder.glob(".run_*")):
         return True
     return time.time() - max(run.stat().st_mtime for run in folder.glob("run_*")) < BETWEEN_RUNS_S

@@ -56,7 +56,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
 
     Usually all its arguments stand in ``learning.arguments``, an action is a place in a table, it runs on the simulator
     that policies run on, and its models can be played. One whose loads have configurations is `Configured`, too; one
-    that knows items again, `Fingerprints`; one that learns from further files, `FurtherLoads`; one whose action is the
+    that recognises items, `Fingerprints`; one that learns from further files, `FurtherLoads`; one whose action is the
     weights of an index, `Indexed`.
     """
 
@@ -74,7 +74,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
     @property
     @abstractmethod
     def id(self) -> str:
-        """The name under which Gymnasium knows it, with ``entry_point`` and ``vector_entry_point``."""
+        """The name under which it is registered in Gymnasium, with ``entry_point`` and ``vector_entry_point``."""
 
     @abstractmethod
     def goal(self, arguments: Arguments) -> tuple[str, int]:
@@ -138,7 +138,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
     def meaning(self, arguments: Arguments) -> dict[str, object]:
         """Return what arguments, defaults filled in, amount to whose defaults depend on others.
 
-        It tells whether models fit.
+        It shows whether models fit.
         """
         del arguments
         return {}
@@ -149,7 +149,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         return None
 
     def knows_too_much(self, arguments: Arguments) -> bool:
-        """Tell whether observations show what no real scheduler sees, such as run times that users do not request."""
+        """Return whether observations show what no real scheduler sees, such as run times that users do not request."""
         del arguments
         return False
 
@@ -231,7 +231,7 @@ class Index:
 class Indexed(ABC, Generic[MachineT, LoadT]):
     """Environments whose action is by how much the weights of an index differ from those by hand.
 
-    A step is an episode: whole loads judge the weights (`hdrl.envs.index`). So whoever searches weights needs to know
+    A step is an episode: whole loads judge the weights (`hdrl.envs.index`). A search of weights thus needs to know
     nothing of the setting.
     """
 

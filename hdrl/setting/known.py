@@ -1,4 +1,4 @@
-"""The settings that hdrl knows by name, and those of users' Python files."""
+"""The settings of hdrl by name, and those of users' Python files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Settings:
         return len({**self._homes, **self._found})
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether there is a setting of that name."""
+        """Return whether there is a setting of that name."""
         return isinstance(name, str) and (name in self._homes or name in self._found)
 
 

@@ -30,7 +30,7 @@ def _require(condition: object, message: str) -> None:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Tell whether two results are equal to the last bit."""
+    """Return whether two results are equal to the last bit."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_equal(left[name], right[name]) for name in left)
     if left is None or right is None:

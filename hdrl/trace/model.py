@@ -134,7 +134,7 @@ class Signal:
 class Trace(Protocol):
     """Everything that happened in one simulation, as metrics, tables and pictures of every setting see it.
 
-    A setting may have a class of its own that knows more; these are the questions that all of them answer.
+    A setting may have a class of its own with more attributes; all of them have these.
     """
 
     @property
@@ -211,7 +211,7 @@ class TaskTrace:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeTrace(TaskTrace):
-    """A Trace that knows more of each task than all settings do: what was decided for it, and what came of that.
+    """A Trace that holds more of each task than all settings do: what was decided for it, and what came of that.
 
     ``outcomes`` is an array of a type of the setting, a row per task.
     """

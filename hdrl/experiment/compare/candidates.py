@@ -1,4 +1,4 @@
-"""Who is compared: policies by name, by group or by pattern, Python files, and models."""
+"""The candidates of a comparison: policies by name, by group or by pattern, Python files, and models."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def with_bounds(sweep: Sweep, policies: PolicyBook, candidates: Iterable[Candida
 
 
 BOUND = ", true run times"
-"""What follows the name of a candidate that knows how long everything takes."""
+"""What follows the name of a candidate with true run times."""
 
 
 def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:

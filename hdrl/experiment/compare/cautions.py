@@ -54,18 +54,18 @@ def cautions(
     of_windows: Sequence[tuple[str, str]] = (),
     training: Sequence[Case] = (),
     classic: Collection[str] = (),
-    let_in: Collection[str] = (),
+    extra_opponents: Collection[str] = (),
     of_setting: Sequence[tuple[str, str]] = (),
 ) -> list[Caution]:
     """Return everything that a reader must be warned of.
 
     ``clairvoyant`` names the candidates that see true run times, ``exact`` the workloads whose requested times are the
-    run times, ``classic`` the classic policies (a learned one must beat the best of them), ``let_in`` second opponents
+    run times, ``classic`` the classic policies (a learned one must beat the best of them), ``extra_opponents`` those
     that are no candidates. ``training`` are the windows that chose the baseline. ``of_windows`` and ``of_setting`` are
     kinds and sentences that models, the setting and its environments add.
     """
     deciding = deciding_rows(rows, metric)
-    judged = [row for row in deciding if row.candidate not in let_in]
+    judged = [row for row in deciding if row.candidate not in extra_opponents]
     return [
         *_unrun(measured),
         *_overlap(cases),
@@ -212,7 +212,7 @@ def _weak_baseline(measured: Measured, deciding: Sequence[SummaryRow], classic: 
 
 
 def _is_stronger(row: SummaryRow, measured: Measured) -> bool:
-    """Tell whether a classic policy does so much better than the baseline that this must be said.
+    """Return whether a classic policy does so much better than the baseline that this must be said.
 
     Few windows or many candidates show nothing, so this asks for less than a verdict does: the size of a win, and an
     interval that does not hold 1 (one window has none).

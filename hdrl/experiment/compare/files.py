@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections import Counter
@@ -13,12 +14,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError, field_validator
 
-from hdrl.base.csvfiles import read_records
-from hdrl.base.errors import MissingExtra, ReadError, readable
-from hdrl.base.files import read_json, write_json
+from hdrl.base.csvfiles import read_records, write_records
+from hdrl.base.errors import ReadError, readable
+from hdrl.base.files import atomic_write_bytes, read_json, without_nan, write_json
 from hdrl.experiment.compare.cautions import Caution
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner
-from hdrl.experiment.compare.pointstore import write_csv, write_parquet
 from hdrl.experiment.compare.selection import Selection
 from hdrl.experiment.compare.summary import SummaryRow
 from hdrl.experiment.compare.verdict import CRITERIA, Criteria
@@ -214,11 +214,8 @@ def write_comparison(
         row |= {"seed": sweep.seed + point.seed}
         row |= {"offered_load": result.offered_load, **_counted(result.metrics), "problem": result.problem}
         table.append(row)
-    write_csv(out / RESULTS_FILE, table)
-    try:
-        write_parquet(out / "results.parquet", table)
-    except MissingExtra:
-        (out / "results.parquet").unlink(missing_ok=True)
+    write_records(out / RESULTS_FILE, table)
+    _write_parquet(out / "results.parquet", table)
     weeks = [
         {"candidate": names[point.candidate], "workload": runner.cases[point.case].workload}
         | {"seed": sweep.seed + point.seed, "week": number, **_counted(metrics)}
@@ -226,11 +223,11 @@ def write_comparison(
         for number, metrics in enumerate(results[point].weeks)
     ]
     if weeks:
-        write_csv(out / WEEKS_FILE, weeks)
+        write_records(out / WEEKS_FILE, weeks)
     if selection is not None:
-        write_csv(out / "selection.csv", selection.rows())
+        write_records(out / "selection.csv", selection.rows())
     rows = _as_json(comparison.rows)
-    write_csv(out / "summary.csv", rows)
+    write_records(out / "summary.csv", rows)
     write_json(
         out / SUMMARY_FILE,
         {
@@ -252,6 +249,24 @@ def write_comparison(
         },
     )
     write_json(out / "provenance.json", {"identity": identity, "seed": sweep.seed})
+
+
+def load_parquet() -> None:
+    """Load what writes Parquet, if it is there: that takes longer than to write the table."""
+    with contextlib.suppress(ImportError):
+        import polars  # noqa: F401 (it is in memory then)
+
+
+def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows with the same keys as Parquet; without polars there is no such file."""
+    try:
+        import polars
+    except ImportError:
+        path.unlink(missing_ok=True)
+        return
+    frame = polars.DataFrame({name: [row[name] for row in rows] for name in rows[0]}, strict=False)
+    with atomic_write_bytes(path) as out:
+        frame.write_parquet(out)
 
 
 def _rival_as_json(rival: Rival) -> dict[str, Any]:
@@ -276,13 +291,6 @@ _RARE: Mapping[tuple[str, ...], Callable[[SummaryRow], bool]] = MappingProxyType
     }
 )
 """Columns that a table has only if they say anything, and when they do."""
-
-
-def without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row as JSON can hold it: ``None`` for numbers that are not finite."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()
-    }
 
 
 def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:

@@ -15,16 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import OptionsError, UnknownName
-from hdrl.base.files import write_json
+from hdrl.base.files import without_nan, write_json
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
-from hdrl.experiment.compare.files import Comparison, without_nan
+from hdrl.experiment.compare.files import Comparison
 from hdrl.experiment.compare.selection import BEST
 from hdrl.experiment.compare.summary import ALL, WAITS, SummaryRow, deciding_rows
-from hdrl.experiment.compare.verdict import Tail, is_better, tail_words
+from hdrl.experiment.compare.verdict import Tail, is_better, ratio_words, tail_words
 from hdrl.experiment.plan import setting_for
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.statistics import CONFIDENCE
-from hdrl.metrics.words import number_words
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Setting
 
@@ -122,8 +121,8 @@ def run_held_out(
         rivals = {one.group: one.name for one in found["windows"].rivals}
     first = found["windows"]
     rows = tuple(row for protocol, one in found.items() for row in _rows(protocol, one, first))
-    told = (*_cautions_of(found), *tail_cautions(found, is_chosen=(sweep.baseline or "").startswith(BEST)))
-    result = HeldOut(out, first.baseline, first.metric, rows, told, sweep.confidence)
+    sentences = (*_cautions_of(found), *tail_cautions(found, is_chosen=(sweep.baseline or "").startswith(BEST)))
+    result = HeldOut(out, first.baseline, first.metric, rows, sentences, sweep.confidence)
     write_json(
         out / RESULT_FILE,
         {
@@ -171,13 +170,13 @@ def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[
 
 
 def _cautions_of(found: Mapping[str, Comparison]) -> Iterator[str]:
-    """Tell what the comparisons warn of, each sentence once."""
-    told: dict[str, list[str]] = {}
+    """Say what the comparisons warn of, each sentence once."""
+    protocols_of: dict[str, list[str]] = {}
     for protocol, comparison in found.items():
         for caution in comparison.cautions:
             if protocol != "continuous" or caution.kind != "powerless":  # one window: its ratio has no interval
-                told.setdefault(caution.text, []).append(protocol)
-    for text, protocols in told.items():
+                protocols_of.setdefault(caution.text, []).append(protocol)
+    for text, protocols in protocols_of.items():
         yield text if len(protocols) == len(found) else f"{', '.join(protocols)}: {text}"
 
 
@@ -197,7 +196,7 @@ def tail_cautions(found: Mapping[str, Comparison], *, is_chosen: bool) -> Iterat
             if worse and _is_ahead(row, info):
                 yield (
                     f"{protocol}: {row.candidate} is better than {comparison.baseline} on the mean "
-                    f"({_factor(row)}), and worse in the tail ({_factors(worse)})"
+                    f"({ratio_words(row)}), and worse in the tail ({_factors(worse)})"
                 )
             better = [tail for tail in tails if _is_apart(tail, criteria.tail_margin, better=True)]
             if better and is_chosen:
@@ -222,13 +221,8 @@ def _is_apart(tail: Tail, margin: float, *, better: bool) -> bool:
     return is_beyond and (math.isnan(row.ratio_low) or is_better(row, info) is better)
 
 
-def _factor(row: SummaryRow) -> str:
-    interval = "" if math.isnan(row.ratio_low) else f" [{number_words(row.ratio_low)}, {number_words(row.ratio_high)}]"
-    return f"{number_words(row.ratio)}{interval}"
-
-
 def _factors(tails: Sequence[Tail]) -> str:
-    return ", ".join(f"{tail_words(row.metric)} {_factor(row)}" for row, _ in tails)
+    return ", ".join(f"{tail_words(row.metric)} {ratio_words(row)}" for row, _ in tails)
 
 
 def _as_json(row: HeldOutRow) -> dict[str, Any]:

@@ -16,7 +16,7 @@ _Part: TypeAlias = Mapping[str, Any]
 """What a model file says of jobs of one load."""
 
 _Test: TypeAlias = Callable[[Case, _Part], bool]
-"""Tells whether a case holds jobs of a part."""
+"""Whether a case holds jobs of a part."""
 
 
 def deciders_of_files(candidates: Sequence[Candidate], setting: Setting) -> dict[str, list[Decider]]:
@@ -65,14 +65,14 @@ class JudgingWindows:
         parts = [record, *record.get("further", ())]
         if not all({"workload_sha256", "first_job", "last_job"} <= set(one) for one in parts):
             return "jobs that its file does not name: they may be in these windows"
-        same = self._that(parts, self._is_same)
+        same = self._cases_with(parts, self._is_same)
         if same:
             return f"jobs of {self._counted(same)}"
-        alike = self._that(parts, self._likeness(environment))
+        alike = self._cases_with(parts, self._likeness(environment))
         if alike:
             return f"jobs of at least {self._counted(alike)}, with other dates or in another file"
         # The same log with other run times has other hashes, but its jobs have the same places.
-        namesakes = self._that(parts, self._is_namesake)
+        namesakes = self._cases_with(parts, self._is_namesake)
         if namesakes:
             names, n = _names(namesakes), len(namesakes)
             return f"{names}, made otherwise: probably jobs of {n} of the {len(self.cases)} windows that judge it"
@@ -81,10 +81,10 @@ class JudgingWindows:
     def words_of_choice(self, record: Mapping[str, Any], environment: EnvironmentSpec | None) -> str:
         """Say which windows hold jobs by which a training chose its model; empty if none does."""
         part = record.get("chosen_by")
-        known = self._that([part] if part else [], self._is_same, self._likeness(environment), self._is_namesake)
+        known = self._cases_with([part] if part else [], self._is_same, self._likeness(environment), self._is_namesake)
         return f"jobs of {self._counted(known)}" if known else ""
 
-    def _that(self, parts: Sequence[_Part], *tests: _Test) -> list[Case]:
+    def _cases_with(self, parts: Sequence[_Part], *tests: _Test) -> list[Case]:
         """Return the cases of which one of the tests says that they hold jobs of one of the parts."""
         return [case for case in self.cases if any(test(case, part) for part in parts for test in tests)]
 

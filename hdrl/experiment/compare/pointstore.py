@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from hdrl.base.csvfiles import atomic_table
-from hdrl.base.errors import MissingExtra, OutputError, ReadError
-from hdrl.base.files import atomic_write_bytes, read_json
+from hdrl.base.errors import OutputError, ReadError
+from hdrl.base.files import read_json
 from hdrl.experiment.compare.points import PointResult
 from hdrl.experiment.locks import is_held, lock
 
@@ -188,48 +187,3 @@ def finished_identity(folder: Path) -> Mapping[str, Any] | None:
     data = read_json(path)
     identity = data.get("identity") if isinstance(data, dict) else None
     return identity if isinstance(identity, dict) else None
-
-
-Row = dict[str, Any]
-
-
-def write_csv(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows with the same keys as CSV; missing numbers are empty, floats have as many digits as they need."""
-    rows = _alike(rows)
-    with atomic_table(path, rows[0]) as write_row:
-        for row in rows:
-            write_row([_text(value) for value in row.values()])
-
-
-def _alike(rows: Iterable[Row]) -> list[Row]:
-    """Return rows after a check that one header serves all."""
-    rows = list(rows)
-    for number, row in enumerate(rows):
-        if row.keys() != rows[0].keys():
-            odd = sorted(row.keys() ^ rows[0].keys())
-            raise ValueError(f"row {number} of the table has other columns than the first one: {', '.join(odd)}")
-    return rows
-
-
-def _text(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-def load_parquet() -> None:
-    """Load what `write_parquet` needs, if it is there: that takes longer than to write the table."""
-    with contextlib.suppress(ImportError):
-        import polars  # noqa: F401 (it is in memory then)
-
-
-def write_parquet(path: Path, rows: list[Row]) -> None:
-    """Write rows with the same keys as Parquet."""
-    try:
-        import polars
-    except ImportError:
-        raise MissingExtra("polars", "frames") from None
-    rows = _alike(rows)
-    frame = polars.DataFrame({name: [row[name] for row in rows] for name in rows[0]}, strict=False)
-    with atomic_write_bytes(path) as out:
-        frame.write_parquet(out)

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hdrl.base.csvfiles import write_records
 from hdrl.base.errors import OptionsError
-from hdrl.base.files import write_json
+from hdrl.base.files import without_nan, write_json
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
-from hdrl.experiment.compare.files import Comparison, without_nan
-from hdrl.experiment.compare.pointstore import write_csv
+from hdrl.experiment.compare.files import Comparison
 from hdrl.experiment.compare.summary import ALL
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.metrics.statistics import kendall_tau
@@ -91,7 +91,7 @@ def run_robust(
         "verdict": result.verdict,
         "conditions": [without_nan(asdict(one)) | {"ratios": without_nan(one.ratios)} for one in conditions],
     }
-    write_csv(
+    write_records(
         out / TABLE_FILE,
         [{"condition": one.name, "winner": one.winner, "tau": one.tau} | dict(one.ratios) for one in conditions],
     )

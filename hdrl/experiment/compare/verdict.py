@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hdrl.experiment.compare.summary import SummaryRow
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.planning import cautious_log_sd, fewest_windows, smallest_visible_change
-from hdrl.metrics.words import metric_words, number_words
+from hdrl.metrics.words import interval_words, metric_words, number_words
 
 FAR_BELOW = 0.1
 """Ratios below it are written as how many times lower a value is."""
@@ -117,13 +117,18 @@ def verdict(
     return f"{start} (p {_p_words(row.p_holm)}): {conclusion}{_unrun_words(row)}."
 
 
+def ratio_words(row: SummaryRow) -> str:
+    """Return the ratio of a row with its interval, if it has one."""
+    return interval_words(row.ratio, row.ratio_low, row.ratio_high)
+
+
 def logs_words(row: SummaryRow) -> str:
     """Say what several logs show of a log that was not there; nothing where there is one."""
     if row.n_logs < 2:
         return ""
     return (
-        f"On another log: {row.candidate} has {number_words(row.logs_ratio)} [{number_words(row.logs_low)}, "
-        f"{number_words(row.logs_high)}] as far as {row.n_logs} logs show; without {row.without_log} "
+        f"On another log: {row.candidate} has {interval_words(row.logs_ratio, row.logs_low, row.logs_high)} "
+        f"as far as {row.n_logs} logs show; without {row.without_log} "
         f"it has {number_words(row.without_ratio)}."
     )
 
@@ -195,14 +200,10 @@ def _inverse(value: float) -> float:
 
 def _ratio_words(row: SummaryRow, words: str, baseline: str) -> str:
     """Return by what a candidate differs: what is far below 1 reads better as how many times lower it is."""
-    is_far_below = 0 < row.ratio < FAR_BELOW
-    numbers = (row.ratio, row.ratio_low, row.ratio_high)
-    if is_far_below:
-        numbers = (_inverse(row.ratio), _inverse(row.ratio_high), _inverse(row.ratio_low))
-    interval = "" if math.isnan(row.ratio_low) else f" [{number_words(numbers[1])}, {number_words(numbers[2])}]"
-    if is_far_below:
-        return f"a {words} {number_words(numbers[0])}{interval} times lower than {baseline}"
-    return f"{number_words(numbers[0])}{interval} times the {words} of {baseline}"
+    if 0 < row.ratio < FAR_BELOW:
+        times = interval_words(_inverse(row.ratio), _inverse(row.ratio_high), _inverse(row.ratio_low))
+        return f"a {words} {times} times lower than {baseline}"
+    return f"{ratio_words(row)} times the {words} of {baseline}"
 
 
 def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int, criteria: Criteria, *, of_windows: bool) -> str:
@@ -243,11 +244,7 @@ def _with_tail(conclusion: str, tails: Sequence[Tail], criteria: Criteria, *, be
 
 
 def _listed_tails(tails: Sequence[Tail]) -> str:
-    return ", ".join(
-        f"{tail_words(row.metric)} {number_words(row.ratio)} [{number_words(row.ratio_low)}, "
-        f"{number_words(row.ratio_high)}] times"
-        for row, _ in tails
-    )
+    return ", ".join(f"{tail_words(row.metric)} {ratio_words(row)} times" for row, _ in tails)
 
 
 def _listed_bounds(tails: Sequence[Tail]) -> str:

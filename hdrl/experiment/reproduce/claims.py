@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hdrl.experiments.findings import Finding, Place
+from hdrl.metrics.statistics.student import t_quantile
 
 Kind = Literal["value", "spread", "sign"]
 Sign = Literal["below", "above", "no difference shown"]
@@ -183,7 +184,7 @@ def side_of(interval: tuple[float, float], null: float) -> Sign:
 
 
 def differences(claims: Sequence[Claim], found: Mapping[Place, Finding]) -> list[Difference]:
-    """Return the claims that do not hold. Numbers that nobody claims are no differences."""
+    """Return the claims that do not hold. Numbers without a claim are no differences."""
     return [one for claim in claims for one in _differences(claim, found.get(claim.place))]
 
 
@@ -307,43 +308,3 @@ def recorded(
             claims.append(claim)
     left = [one for those in published.values() for one in those]
     return [*left, *claims]
-
-
-def t_quantile(share: float, n_degrees: int) -> float:
-    """Return the number within which Student's t lies with a probability, on both sides of zero.
-
-    Parameters
-    ----------
-    share
-        The probability, between 0 and 1.
-    n_degrees
-        Degrees of freedom, at least 1.
-
-    References
-    ----------
-    Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
-    """
-    low, high = 0.0, 1.0
-    while _share_within(high, n_degrees) < share:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        if _share_within(middle, n_degrees) < share:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
-
-
-def _share_within(t: float, n_degrees: int) -> float:
-    """Return the probability that Student's t lies between -t and t."""
-    angle = math.atan(t / math.sqrt(n_degrees))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    is_odd = n_degrees % 2 == 1
-    term, total = (cosine, 0.0) if is_odd else (1.0, 0.0)
-    for place in range(1 if is_odd else 0, n_degrees - 1, 2):
-        total += term
-        term *= cosine * cosine * (place + 1) / (place + 2)
-    if is_odd:
-        return 2 / math.pi * (angle + sine * total)
-    return sine * total

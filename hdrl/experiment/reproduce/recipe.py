@@ -49,7 +49,7 @@ class TraceNeed(Block):
     how: Text = Field(description="How to get it, a sentence.")
 
     @model_validator(mode="after")
-    def _is_checked_as_a_file(self) -> Self:
+    def _check_kind(self) -> Self:
         if self.is_folder and self.sha256 is not None:
             raise ValueError("sha256 is for a file, not for a folder")
         return self
@@ -104,7 +104,7 @@ class Recipe(Block):
     )
 
     @model_validator(mode="after")
-    def _has_what_it_runs(self) -> Self:
+    def _check_runs(self) -> Self:
         wanted = {
             "options": bool(self.options and self.metrics),
             "sweep": self.sweep is not None,

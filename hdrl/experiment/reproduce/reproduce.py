@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.csvfiles import read_records
-from hdrl.base.errors import OptionsError, OutputError, UnknownName
-from hdrl.base.files import read_json, write_json
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.files import read_json
 from hdrl.distributed import run_tasks
 from hdrl.experiment.compare.comparison import CompareProgress, Comparison, run_comparison
 from hdrl.experiment.compare.files import RESULTS_FILE as POINTS_FILE
@@ -27,9 +27,10 @@ from hdrl.experiment.reproduce.resulttable import (
     write_reference,
     write_results,
 )
+from hdrl.experiment.run.folder import claim_folder
 from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiment.run.progress import Progress, quiet
-from hdrl.experiment.run.provenance import versions
+from hdrl.experiment.run.results import versions
 from hdrl.experiment.train.log import TRAINING_FILE
 from hdrl.experiment.train.modeluse import Model
 from hdrl.experiments import find_protocol
@@ -85,7 +86,8 @@ def reproduce(
     claims = experiment.claims()
     work = _Work(experiment, out, found, n_workers, message or quiet, trust)
     work.check()
-    _claim(out, experiment)
+    identity = {"experiment": experiment.name, "sha256": experiment.sha256(), "versions": versions()}
+    claim_folder(out, IDENTITY_FILE, identity, "another experiment, or one of another version, expected a new folder")
     if (out / RESULTS_FILE).is_file():
         results = read_results(out / RESULTS_FILE, out / TRAININGS_FILE)
     else:
@@ -256,23 +258,6 @@ def _is_finished(folder: Path) -> bool:
 def _run_or_resume(options: OptionsFile, folder: Path, progress: Progress | None) -> None:
     """Run an experiment, or continue what an interrupted call has left."""
     run_experiment(options, out=folder, progress=progress, resumes=folder.is_dir() and any(folder.iterdir()))
-
-
-def _claim(out: Path, experiment: Experiment) -> None:
-    """Make the folder this experiment's, or find that it is already."""
-    identity = {"experiment": experiment.name, "sha256": experiment.sha256(), "versions": versions()}
-    path = out / IDENTITY_FILE
-    try:
-        if path.is_file():
-            if read_json(path) != identity:
-                raise OutputError(f"{out}: holds another experiment, or one of another version, expected a new folder")
-            return
-        out.mkdir(parents=True, exist_ok=True)
-        if any(out.iterdir()):
-            raise OutputError(f"{out}: is not empty, expected a new folder (nothing is ever overwritten)")
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be made ({error.strerror or error})") from None
-    write_json(path, identity)
 
 
 _Found = dict[Place, float | Finding]

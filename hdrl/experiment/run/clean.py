@@ -93,7 +93,7 @@ def _remove_empty(plan: CleanPlan) -> None:
     # What came into it meanwhile is not ours: rmdir refuses then, and it stays.
     with contextlib.suppress(OSError):
         plan.folder.rmdir()
-        if plan.experiment is not None and plan.experiment.resolve() not in _places_of_people():
+        if plan.experiment is not None and plan.experiment.resolve() not in _protected_folders():
             plan.experiment.rmdir()
 
 
@@ -115,13 +115,13 @@ def _runs(folder: Path) -> list[Path]:
     return runs
 
 
-def _places_of_people() -> set[Path]:
+def _protected_folders() -> set[Path]:
     here = Path.cwd().resolve()
     return {here, *here.parents, Path.home().resolve(), *Path.home().resolve().parents}
 
 
 def _check_place(folder: Path) -> None:
-    if folder.resolve() in _places_of_people():
+    if folder.resolve() in _protected_folders():
         raise OptionsError(f"{folder}: is the current folder, the home folder or one above them; go elsewhere first")
 
 
@@ -168,7 +168,7 @@ def _reason_to_keep(path: Path, ours: Mapping[str, str | None], *, soft: bool) -
 
 
 def _is_ours_alone(path: Path, ours: Mapping[str, str | None]) -> bool:
-    """Tell whether a folder holds TensorBoard's events and nothing else."""
+    """Return whether a folder holds TensorBoard's events and nothing else."""
     if path.is_symlink() or not path.is_dir():
         return False
     inside = list(path.iterdir())

@@ -32,8 +32,8 @@ _MARKS_OF_RESULTS = (_PROVENANCE, "manifest.json", "summary.json", "points.jsonl
 _MARK_OF_EXPERIMENTS = "experiment.json"
 
 
-def is_of_results(path: Path) -> bool:
-    """Tell whether a file lies in a folder of results or of an experiment: it is data and lets no Python file run.
+def is_in_results(path: Path) -> bool:
+    """Return whether a file lies in a folder of results or of an experiment: it is data and lets no Python file run.
 
     Links are followed; folders within one of results belong to it.
     """
@@ -76,7 +76,7 @@ def read_options(
         Whether Python files may run that the file names; ``None``: unless it lies in a folder of results.
     """
     path = Path(path)
-    data, may_run = read_json(path), not is_of_results(path) if trust is None else trust
+    data, may_run = read_json(path), not is_in_results(path) if trust is None else trust
     return parse_options(data, where=str(path), folder=path.parent, overrides=overrides, setting=setting, trust=may_run)
 
 
@@ -108,10 +108,7 @@ def parse_options(
     """
     if not trust:
         setting = _setting_without_python(data, where, Path(folder), setting)
-    try:
-        found, name = setting_of(data, Path(folder), setting)
-    except (OptionsError, UnknownName) as error:
-        raise OptionsError(f"{where}: {error}") from None
+    found, name = _setting_at(where, data, Path(folder), setting)
     model = found.inputs.Options
     merged: Any = copy.deepcopy(dict(data)) if isinstance(data, Mapping) else data
     changed: list[str] = []
@@ -129,6 +126,14 @@ def parse_options(
     options = validated(model, merged, where, changed).placed(where, Path(folder))
     _check_named(found, name, options, where)
     return options
+
+
+def _setting_at(where: str, data: object, folder: Path, given: str | None) -> tuple[Setting, str]:
+    """Return what `setting_of` does, with the source in its error messages."""
+    try:
+        return setting_of(data, folder, given)
+    except (OptionsError, UnknownName) as error:
+        raise OptionsError(f"{where}: {error}") from None
 
 
 def _setting_without_python(data: object, where: str, folder: Path, given: str | None) -> str | None:
@@ -186,7 +191,7 @@ def read_sweep(
         raise OptionsError(f"{path}: expected an object that describes a comparison")
     if path.name == SWEEP_FILE and path.with_name(RESUME_FILE).is_file():
         data, folder = sweep_in(path.parent)
-    if not (not is_of_results(path) if trust is None else trust):
+    if not (not is_in_results(path) if trust is None else trust):
         _refuse_python(data, str(path))
         setting = _setting_without_python(data, str(path), folder, setting)
     merged = dict(data)
@@ -227,10 +232,7 @@ def make_sweep(
     Messages call the source ``where``; relative paths start from ``folder``. ``setting`` replaces the one that the data
     name.
     """
-    try:
-        found, name = setting_of(data, Path(folder), setting)
-    except (OptionsError, UnknownName) as error:
-        raise OptionsError(f"{where}: {error}") from None
+    found, name = _setting_at(where, data, Path(folder), setting)
     merged = dict(data)
     _name_setting(merged, found.inputs.Sweep, name)
     candidates = merged.get("candidates")

@@ -39,8 +39,8 @@ def insights(log_level: str, folder: Path) -> Iterator[None]:
         handler.close()
 
 
-def tell_run(trace: Trace) -> None:
-    """Tell what happened in a run, in the order of time: arrivals, starts, ends."""
+def log_run(trace: Trace) -> None:
+    """Log what happened in a run, in the order of time: arrivals, starts, ends."""
     if not LOGGER.isEnabledFor(logging.INFO):
         return
     for date_s, _, level, text in sorted(_events(trace), key=lambda event: event[:2]):

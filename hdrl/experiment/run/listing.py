@@ -47,7 +47,7 @@ def _listed(folder: Path) -> Listed | None:
     """Return what a folder is; ``None`` if hdrl has not made it."""
     summary, resumable = folder / "summary.json", (folder / "resume.json").is_file()
     if (folder / "sweep.json").is_file():
-        if not summary.is_file() and not resumable:  # a sweep file alone is a question that nobody has run
+        if not summary.is_file() and not resumable:  # a sweep file alone, which was not run
             return None
         verdict = read_object(summary).get("verdict") or "nothing to compare"
         when = _written(folder, summary)

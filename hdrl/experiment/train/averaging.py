@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.base.errors import LearningError, OptionsError, OutputError
+from hdrl.base.errors import LearningError, OptionsError
+from hdrl.base.files import check_new
 from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.train.learning import require_torch
 from hdrl.experiment.train.modelfile import AVERAGED, read_checkpoint
@@ -31,8 +32,7 @@ def average_models(models: Sequence[str | Path], out: str | Path, *, force: bool
     out = Path(out)
     if len(models) < 2:
         raise OptionsError(f"{len(models)} model, expected at least two to average")
-    if out.exists() and not force:
-        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
+    check_new(out, force=force)
     read = [read_checkpoint(path) for path in models]
     for path, one in zip(models[1:], read[1:], strict=True):
         _check_same(read[0], one, models[0], path)

@@ -54,7 +54,7 @@ class DecisionLog:
 
     @property
     def is_needed(self) -> bool:
-        """Whether anybody reads what it notes."""
+        """Whether what it notes goes into a file or the log."""
         return bool(self.lines) or LOGGER.isEnabledFor(logging.INFO)
 
     def chose(self, agent: Agent, observations: Tensor, mask: Tensor | None, actions: Tensor) -> None:
@@ -81,7 +81,7 @@ class DecisionLog:
             if isinstance(action, int) and chances is not None and LOG_PROBS_FILE in self.lines:
                 self._log_probs.append(math.log(max(chances[action], 1e-45)))
             if LOGGER.isEnabledFor(logging.INFO):
-                self._tell(row, action, chances, float(rewards[row]))
+                self._log(row, action, chances, float(rewards[row]))
             self._n_steps += 1
 
     def learned(self, losses: Mapping[str, float]) -> None:
@@ -97,7 +97,7 @@ class DecisionLog:
         taken, self.lines = self.lines, {name: [] for name in self.lines}
         return taken
 
-    def _tell(self, row: int, action: Any, chances: list[float] | None, reward: float) -> None:
+    def _log(self, row: int, action: Any, chances: list[float] | None, reward: float) -> None:
         where = f"step {self._n_steps}" + (f", environment {row}" if len(self._chosen) > 1 else "")
         seen = np.array2string(self._seen[row].ravel(), threshold=64, precision=4, max_line_width=10**6)
         LOGGER.info("%s: observation %s", where, seen)

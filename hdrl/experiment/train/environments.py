@@ -89,7 +89,7 @@ class Environment:
         return self.spec.configuration_now(env, load) if isinstance(self.spec, Configured) else 0
 
     def marks(self, machine: Machine, load: Load) -> NDArray[np.int64] | None:
-        """Return what each item of a load is as one number; ``None`` where only the hash of a whole load tells."""
+        """Return what each item of a load is as one number; ``None`` if only a whole load has a hash."""
         return marks_of(self.spec, machine, load)
 
     def further_parts(self, part: tuple[float, float]) -> Sequence[LoadPart]:
@@ -110,7 +110,7 @@ class Environment:
 
 
 def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.int64] | None:
-    """Return what each item of a load is as one number; ``None`` where only the hash of a whole load tells."""
+    """Return what each item of a load is as one number; ``None`` if only a whole load has a hash."""
     return spec.marks(machine, load) if isinstance(spec, Fingerprints) else None
 
 

@@ -1,4 +1,4 @@
-"""The folder of a training: its files, who holds it, and how it begins anew."""
+"""The folder of a training: its files, its lock, and how it begins anew."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILES = (
 
 
 class TrainingFolder(FolderLock):
-    """The folder of a training, which nobody else uses as long as it is held.
+    """The folder of a training, locked against other processes.
 
     ``checkpoint``, ``best`` and ``model`` are the paths of the last checkpoint, of the best model by validation and of
     the last model.

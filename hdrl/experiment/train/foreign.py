@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.agents import make_agent
-from hdrl.base.errors import OptionsError, OutputError, ReadError, suggest
-from hdrl.base.files import max_unpacked_bytes
+from hdrl.base.errors import OptionsError, ReadError, suggest
+from hdrl.base.files import check_new, max_unpacked_bytes
 from hdrl.base.rowspace import n_per_row_of
 from hdrl.experiment.plan import plan_of
 from hdrl.experiment.train.learning import require_torch
@@ -121,12 +121,11 @@ def import_model(
     from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint
 
     source, out = Path(source), Path(out)
-    if out.exists() and not force:
-        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
-    weights, told = _read(source)
+    check_new(out, force=force)
+    weights, settings = _read(source)
     layout = _layout_of(weights, source)
     networks = _networks(weights, layout, source)
-    activation = activation or _activation_told(told, source) or _usual_activation(weights, layout, source)
+    activation = activation or _saved_activation(settings, source) or _usual_activation(weights, layout, source)
     world = World(plan_of(options))
     normalizer = None if statistics is None else _read_statistics(Path(statistics))
     algorithm, agent, shape = _agent(networks, layout, world, str(source), activation, normalizer)
@@ -150,9 +149,9 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
             names = set(archive.namelist())
             if {"policy.pth", "data"} <= names:
                 content = read_tensors(_member(archive, "policy.pth", path), path)
-                told = json.loads(_member(archive, "data", path))
+                settings = json.loads(_member(archive, "data", path))
             else:
-                content, told = read_tensors(path.read_bytes(), path), {}
+                content, settings = read_tensors(path.read_bytes(), path), {}
     except FileNotFoundError:
         raise ReadError(path, "no such file") from None
     except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError, RecursionError) as error:
@@ -163,7 +162,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     )
     if not is_flat:
         raise ReadError(path, "holds no state dict, expected tensors by name: torch.save(network.state_dict(), FILE)")
-    return {str(name): tensor for name, tensor in content.items()}, told if isinstance(told, dict) else {}
+    return {str(name): tensor for name, tensor in content.items()}, settings if isinstance(settings, dict) else {}
 
 
 def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
@@ -175,12 +174,12 @@ def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
     return data
 
 
-def _activation_told(told: Mapping[str, Any], path: Path) -> str | None:
+def _saved_activation(settings: Mapping[str, Any], path: Path) -> str | None:
     """Return the activation that Stable-Baselines3 was asked for; its values are shown as text beside pickles."""
-    chosen = told.get("policy_kwargs")
+    chosen = settings.get("policy_kwargs")
     text = chosen.get("activation_fn") if isinstance(chosen, dict) else None
     if not isinstance(text, str):
-        policy = told.get("policy_class")
+        policy = settings.get("policy_class")
         # The usual one of a policy of ours is another than that of the library.
         return "relu" if isinstance(policy, dict) and policy.get("__module__") == "hdrl.learn.sb3" else None
     name = text.rstrip("'>").rpartition(".")[2]
@@ -191,10 +190,10 @@ def _activation_told(told: Mapping[str, Any], path: Path) -> str | None:
 
 
 def _usual_activation(weights: Mapping[str, Tensor], layout: Layout, path: Path) -> str:
-    """Return what the library puts between layers unless it is told otherwise."""
+    """Return what the library puts between layers by default."""
     if layout.head and len(_layers(weights, [layout.head], path)) > 1:
-        told = "does not say what follows the hidden layers of its heads (RLlib: relu) and of its encoder (tanh)"
-        raise ReadError(path, f"{told}; train with one activation for both, and name it (--activation)")
+        text = "does not say what follows the hidden layers of its heads (RLlib: relu) and of its encoder (tanh)"
+        raise ReadError(path, f"{text}; train with one activation for both, and name it (--activation)")
     return layout.activation
 
 
@@ -340,7 +339,7 @@ def _agent(
 # ------------------------------------------------------------------ statistics of observations
 
 _ABSENT = {"epsilon": 1e-8, "clip_obs": 10.0}
-"""What `VecNormalize` and Gymnasium's wrappers take unless they are told otherwise."""
+"""What `VecNormalize` and Gymnasium's wrappers take by default."""
 
 
 def _read_statistics(path: Path) -> dict[str, NDArray[np.float64]]:
@@ -357,8 +356,8 @@ def _read_statistics(path: Path) -> dict[str, NDArray[np.float64]]:
     except FileNotFoundError:
         raise ReadError(path, f"no such file, {expected}") from None
     except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError, TypeError, EOFError) as error:
-        told = getattr(error, "strerror", None) or " ".join(str(error).split())[:80]
-        raise ReadError(path, f"cannot be read ({told}); {expected}") from None
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:80]
+        raise ReadError(path, f"cannot be read ({why}); {expected}") from None
     absent = [name for name in ("mean", "var") if name not in found]
     if absent:
         raise ReadError(path, f"has no {absent[0]}; {expected}")

@@ -1,4 +1,4 @@
-"""From options to an agent that learns: its class, its settings, whom it imitates, who is to blame."""
+"""From options to an agent that learns: its class, its settings, its imitation, and the file of an error."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def built_in_agent(options: OptionsFile, name: str) -> AgentChoice:
 
 
 @contextlib.contextmanager
-def asked_for(where: str) -> Iterator[None]:
+def environment_errors(where: str) -> Iterator[None]:
     """Say in one line that an environment cannot be made of what was asked for, whatever it trips over."""
     try:
         yield

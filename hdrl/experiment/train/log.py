@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.base.errors import MissingExtra, OutputError, ReadError, readable
+from hdrl.base.errors import MissingExtra, ReadError, readable
 from hdrl.base.files import atomic_write, read_text, write_json
 from hdrl.experiment.train.decisions import write_lines
 
@@ -73,11 +73,7 @@ class Table:
             lines = read_text(self.path).splitlines()[1:] if self.n_rows else []
             self.columns += new
             self._rewrite([line + "," * len(new) for line in lines])
-        try:
-            with self.path.open("a", encoding="utf-8", newline="") as out:
-                out.writelines(f"{self._line(row)}\n" for row in rows)
-        except OSError as error:
-            raise OutputError(f"{self.path}: cannot be written ({error.strerror or error})") from None
+        write_lines(self.path.parent, {self.path.name: [self._line(row) for row in rows]})
         self.n_rows += len(rows)
 
     def column(self, name: str) -> list[float]:

@@ -28,7 +28,7 @@ EpisodeRow = dict[str, float]
 """A finished episode: ``return``, ``length`` and its results by name."""
 
 NOT_RESULTS = ("r", "l", "t", "env")
-"""What environments say of an episode apart from its results: copies of return and length, wall clock, who it was."""
+"""What environments say of an episode apart from its results: copies of return and length, wall clock, environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Training:
     def resume(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         self.reached = Reached(**state["reached"])
-        self.trainer.load_state_dict({**self._of_trainer(state["learner"]), "agent": model})
+        self.trainer.load_state_dict({**self._trainer_state(state["learner"]), "agent": model})
         self._log = self._new_log(state["log"])
 
     def run(self) -> bool:
@@ -216,7 +216,7 @@ class Training:
         state = {name: part for name, part in self.trainer.state_dict().items() if name != "agent"}
         self.save_checkpoint({"learner": state, "reached": self.reached.as_json(), "log": log.state_dict()})
 
-    def _of_trainer(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _trainer_state(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the state of the trainer; agents of HDeepRM had a loop of their own, which saved another one."""
         if "n_iterations" in state:
             return state
@@ -234,10 +234,10 @@ def _row(episode: Episode) -> EpisodeRow:
     return {name: float(value) for name, value in episode.items() if name not in NOT_RESULTS}
 
 
-def _with_loss(told: Mapping[str, float]) -> dict[str, float]:
+def _with_loss(logged: Mapping[str, float]) -> dict[str, float]:
     """Return what learning logged, with the sum of its losses if it logged no total."""
-    losses = [value for name, value in told.items() if name.endswith("_loss")]
-    return {**({"loss": sum(losses)} if losses and "loss" not in told else {}), **told}
+    losses = [value for name, value in logged.items() if name.endswith("_loss")]
+    return {**({"loss": sum(losses)} if losses and "loss" not in logged else {}), **logged}
 
 
 def _means(episodes: list[EpisodeRow], prefix: str) -> dict[str, float]:

@@ -86,7 +86,7 @@ class _LoadPart(BaseModel):
 
     @field_validator("sketch")
     @classmethod
-    def _is_a_sketch(cls, sketch: str) -> str:
+    def _check_sketch(cls, sketch: str) -> str:
         if not is_sketch(sketch):
             raise ValueError(f"sketch is {shown(sketch)}, expected hexadecimal digits, {DIGITS} for each hash")
         return sketch
@@ -120,7 +120,7 @@ class _Environment(BaseModel):
 
     @field_validator("arguments")
     @classmethod
-    def _is_about_neither_machine_nor_jobs(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _check_actions(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         actions = arguments.get("actions")
         if isinstance(actions, dict):
             actions = [actions]
@@ -209,7 +209,7 @@ def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Chec
 
 
 def check_hdeeprm_layout(choice: AgentChoice, output: Path | None) -> None:
-    """Refuse to save a model as HDeepRM does where nobody could load it there."""
+    """Refuse to save a model as HDeepRM does if HDeepRM could not load it."""
     if output is None:
         raise OptionsError("--hdeeprm-model says how --outmodel FILE is written, and no file is given")
     if choice.kind is not AgentKind.HDEEPRM:

@@ -12,7 +12,7 @@ from hdrl.base.pyfiles import TRUST, UntrustedFile, blamed, refuse_python
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.decisions import DecisionLog, write_lines
 from hdrl.experiment.train.environments import Environment, check_same_meaning
-from hdrl.experiment.train.learning import asked_for, make_agent, one_thread, require_torch, settings_of
+from hdrl.experiment.train.learning import environment_errors, make_agent, one_thread, require_torch, settings_of
 from hdrl.experiment.train.modelfile import (
     AVERAGED,
     FILE,
@@ -144,7 +144,7 @@ class Model:
         """
         from hdrl.learn.library import specialists_of
 
-        with asked_for(f"{self.path}: its environment"):
+        with environment_errors(f"{self.path}: its environment"):
             if as_trained:
                 self._spec.check_exact(machine, load, str(self.path))
                 env = self._spec.single(machine, load)

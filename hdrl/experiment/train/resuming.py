@@ -102,8 +102,8 @@ def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: M
 
 def layout_of(envs: Any) -> str:
     """Return how environments keep their episodes, as a hash; empty if they do not say."""
-    told = getattr(envs, "state_layout", None)
-    return str(told()) if callable(told) else ""
+    layout = getattr(envs, "state_layout", None)
+    return str(layout()) if callable(layout) else ""
 
 
 def check_same_layout(checkpoint: Checkpoint, layout: str, path: Path) -> None:
@@ -122,7 +122,7 @@ def check_same_layout(checkpoint: Checkpoint, layout: str, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def taking_over(checkpoint: Checkpoint, path: Path) -> Iterator[None]:
+def version_errors(checkpoint: Checkpoint, path: Path) -> Iterator[None]:
     """Say of whatever a checkpoint lacks while its training is taken over that it is of another version."""
     try:
         yield

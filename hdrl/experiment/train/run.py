@@ -49,7 +49,7 @@ from hdrl.experiment.train.resuming import (
     check_same_training,
     layout_of,
     read_resumed,
-    taking_over,
+    version_errors,
 )
 from hdrl.experiment.train.world import TrainingEnvs, World
 from hdrl.setting import Trace
@@ -150,12 +150,12 @@ class TrainingRun:
     def provenance(self) -> dict[str, Any]:
         """Return what the provenance says of the training."""
         device = self.device_name()
-        told: dict[str, Any] = {} if device is None else {"device": device}
-        told["is_portable"] = not self.why_not_portable
-        return told | ({"why_not_portable": self.why_not_portable} if self.why_not_portable else {})
+        found: dict[str, Any] = {} if device is None else {"device": device}
+        found["is_portable"] = not self.why_not_portable
+        return found | ({"why_not_portable": self.why_not_portable} if self.why_not_portable else {})
 
     def _listen(self) -> DecisionLog | None:
-        """Listen to the agent if anybody wants to know; the agents of several workers are far away."""
+        """Listen to the agent if its decisions are logged; the agents of several workers are in other processes."""
         decisions = DecisionLog(self.world.spec.action_names(), self.options.also_write_names)
         if self.options.learning.distributed is not None:
             if decisions.lines:
@@ -322,7 +322,7 @@ class TrainingRun:
             if checkpoint.environment:
                 check_same_meaning(spec_of(checkpoint, path, self.world.setting), self.world.spec, path)
             check_same_layout(checkpoint, self._layout, path)
-            with taking_over(checkpoint, path):
+            with version_errors(checkpoint, path):
                 self.training.resume(checkpoint.agent, checkpoint.training)
         except BaseException:
             self.folder.release()

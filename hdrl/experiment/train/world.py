@@ -1,4 +1,4 @@
-"""What is simulated while an agent learns, is validated and tested: all that a training knows of machines and jobs."""
+"""What is simulated while an agent learns, is validated and tested: machine, jobs and environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hdrl.experiment.plan import Plan, plan_of
 from hdrl.experiment.recognition import sketch_of
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.train.environments import environment_of
-from hdrl.experiment.train.learning import asked_for
+from hdrl.experiment.train.learning import environment_errors
 from hdrl.experiment.train.loop import EpisodeRow
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine
@@ -42,11 +42,11 @@ class World:
             arguments |= {"part": self._shares(share[1])[share[0]]}
         if part == "train":
             arguments |= self._lessons()
-        with self._asked_for():
+        with self._argument_errors():
             return self.spec.batch(n_envs, self.machine, self.load, **arguments)
 
     def _lessons(self) -> dict[str, Any]:
-        """Return the arguments that say whom an agent imitates, and which windows it learns from."""
+        """Return the arguments with the policy to imitate, and the windows to learn from."""
         learning = self.options.learning
         imitation, filtered = learning.imitation, learning.episodes.filter
         asked: dict[str, Any] = {}
@@ -112,7 +112,7 @@ class World:
     def test(self) -> Any:
         """Make the environment of the test: all jobs, or those of the range ``test`` where episodes are windows."""
         tested = self.tested()
-        with self._asked_for():
+        with self._argument_errors():
             if self.spec.is_compatible:  # reproduces numbers that were made in that mode
                 self.spec.check_exact(self.machine, tested, self.options.where)
                 return self.spec.single(self.machine, tested)
@@ -126,7 +126,7 @@ class World:
         return self.load.window(first, last - first)
 
     def trained_on(self, *, is_validated: bool = False) -> dict[str, Any]:
-        """Return on which jobs a model is trained, so that nobody tests it on the same ones by accident.
+        """Return on which jobs a model is trained, so that a test on the same ones gives a warning.
 
         If the best model by validation is kept, ``"chosen_by"`` says by which jobs.
         """
@@ -162,8 +162,8 @@ class World:
         _, sign = self.spec.goal()
         return sum(sign * row["objective"] for row in episodes) / len(episodes)
 
-    def _asked_for(self) -> AbstractContextManager[None]:
-        return asked_for(f"{self.options.where}: learning.arguments")
+    def _argument_errors(self) -> AbstractContextManager[None]:
+        return environment_errors(f"{self.options.where}: learning.arguments")
 
 
 class TrainingEnvs:

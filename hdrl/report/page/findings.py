@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hdrl.figures.figure import Run
 from hdrl.figures.numbers import Form, listed, metric_form, metric_words, number_words
 from hdrl.metrics.catalogue import MetricInfo
-from hdrl.report.page.sources import policy_of
+from hdrl.report.runs import policy_of
 from hdrl.setting import Setting
 
 
@@ -55,7 +55,7 @@ def findings_of_runs(runs: Sequence[Run], metric: str, setting: Setting) -> Find
 
 
 def is_comparable(runs: Sequence[Run]) -> bool:
-    """Tell whether the runs differ in the policy and the seed only, as far as they say."""
+    """Return whether the runs differ in the policy and the seed only, as far as they say."""
     return not _differences(runs)
 
 
@@ -65,7 +65,7 @@ def n_unrun(run: Run, setting: Setting) -> int:
 
 
 def best_of(values: Sequence[float | None], info: MetricInfo | None, *, allowed: Sequence[bool]) -> list[bool]:
-    """Tell which of several values are the best; none where all are equal or nothing is better.
+    """Return which of several values are the best; none where all are equal or nothing is better.
 
     A run that left something unrun is not ``allowed`` to be the best.
     """
@@ -210,13 +210,13 @@ def _unrun(runs: Sequence[Run], setting: Setting) -> list[str]:
 
 def _cautions(runs: Sequence[Run]) -> list[str]:
     """Say what the runs themselves warn of; what holds for all is said once."""
-    who: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for run in runs:
         for text in run.cautions.values():
-            who.setdefault(text, []).append(run.name)
+            names_of.setdefault(text, []).append(run.name)
     return [
         f"{text[:1].upper()}{text[1:]}" if len(names) == len(runs) else f"{listed(names)}: {text}"
-        for text, names in who.items()
+        for text, names in names_of.items()
     ]
 
 

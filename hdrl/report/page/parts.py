@@ -35,7 +35,7 @@ class Column:
 
     title: str  # what stands above it
     unit: str = ""  # the unit of its numbers
-    help: str = ""  # what it means, for those who point at it
+    help: str = ""  # what it means, shown by pointing at it
     is_number: bool = True  # whether it holds numbers
     place: int | None = None  # position of the run that it is about, for its colour; ``None`` if it is about none
     scale: Any = None  # the scale of its drawings
@@ -87,7 +87,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture with a title, words for those who cannot see it, and the names of its colours."""
+    """A picture with a title, a description in words, and the names of its colours."""
 
     template: ClassVar[str] = "chart.html"
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hdrl.base.errors import OutputError, ReadError, UnknownName
-from hdrl.base.files import atomic_write
+from hdrl.base.errors import ReadError, UnknownName
+from hdrl.base.files import atomic_write, check_new
 from hdrl.experiment.compare.held_out import PROTOCOLS
 from hdrl.experiment.compare.held_out import RESULT_FILE as HELD_OUT_FILE
 from hdrl.figures.figure import SUMMARY, Run
@@ -19,9 +19,8 @@ from hdrl.report.page.findings import Findings, findings_of_runs
 from hdrl.report.page.page import render
 from hdrl.report.page.parts import Panel, Part, Verdicts
 from hdrl.report.page.schedule import Packed, part_of
-from hdrl.report.page.sources import read_report_runs
 from hdrl.report.page.tables import headline_table, metrics_table, options_files, origin_tables
-from hdrl.report.runs import setting_of
+from hdrl.report.runs import read_report_runs, setting_of
 from hdrl.setting import Setting
 
 
@@ -48,8 +47,7 @@ def write_report(
         Whether a file that is there already is replaced.
     """
     out = Path(out)
-    if out.exists() and not force:
-        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
+    check_new(out, force=force)
     text = build_report(folders, metric=metric, question=question)
     with atomic_write(out) as file:
         file.write(text)
