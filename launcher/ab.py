@@ -9,16 +9,11 @@ from pathlib import Path
 import click
 
 from hdrl.base.errors import OutputError
-from hdrl.base.files import write_json
+from hdrl.base.files import check_new, write_json
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.errors import CleanErrors
 
 
-class CleanGroup(CleanErrors, click.Group):
-    """A group whose mistakes are one line."""
-
-
-@click.group(cls=CleanGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 def ab() -> None:
     """Plan which of two policies schedules when on a running cluster, and analyse what came of it."""
 
@@ -72,8 +67,7 @@ def plan(
     from hdrl.site.ab.page import plan_lines
     from hdrl.site.ab.plan import PAIRINGS, block_days_of, duration_of
 
-    if out.exists() and not force:
-        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
+    check_new(out, force=force)
     choices = PlanChoices(
         tuple(one.strip() for one in policies.split(",") if one.strip()),
         start.date(),

@@ -160,9 +160,9 @@ def run(advisor: str, seeds: int, **plan: Any) -> None:
         while not is_done:
             actions.append(decide(observation, len(actions)))
             observation, _, is_done, _, info = env.step(actions[-1])
-        told = info["results"]
+        results = info["results"]
         digits = "".join(map(str, actions))
-        click.echo(f"seed {seed}: {digits}, validation {told['r']:.3f}, test {told['test_accuracy']:.3f}")
+        click.echo(f"seed {seed}: {digits}, validation {results['r']:.3f}, test {results['test_accuracy']:.3f}")
 
 
 def _check_new(out: Path, what: str) -> None:

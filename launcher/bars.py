@@ -1,4 +1,4 @@
-"""What is shown: a bar on stderr that moves while there is nothing to count yet, and where tables are printed."""
+"""What commands show: a bar on stderr that moves while there is nothing to count yet, tables, and lines of text."""
 
 from __future__ import annotations
 
@@ -33,16 +33,26 @@ def table_width() -> int:
     return console.width if console.is_terminal else USUAL_WIDTH
 
 
+def new_table(texts: Sequence[str], numbers: Sequence[str] = (), title: str | None = None) -> Table:
+    """Return an empty table with columns of texts on the left and columns of numbers on the right."""
+    table = Table(title=title, title_justify="left")
+    for name in texts:
+        table.add_column(name, overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right", overflow="fold")
+    return table
+
+
+def say(text: str, style: str = "") -> None:
+    """Print a text as it is, without cutting its lines; terminals show the style."""
+    Console(highlight=False).print(Text(text, style=style), soft_wrap=True)
+
+
 def print_table(table: Table) -> None:
     """Print a table without cutting a number: names fold first.
 
     Where there is no terminal, lines are as long as the numbers need. On a terminal that is too narrow, columns that do
     not fit follow in a table of their own, which begins with the first column again.
-
-    Parameters
-    ----------
-    table
-        The table; its numbers are the columns on the right.
     """
     console = Console(highlight=False)
     if console.is_terminal:
@@ -88,44 +98,36 @@ class _CountColumn(MofNCompleteColumn):
 
 
 class StageBar:
-    """A bar for one stage after the other; a context manager.
-
-    Parameters
-    ----------
-    console
-        Where it is shown; nowhere, if that is no terminal.
-    *columns
-        What else stands in its line, at the end.
-    """
+    """A bar for one stage after the other; a context manager."""
 
     def __init__(self, console: Console, *columns: ProgressColumn) -> None:
         shown = TextColumn("{task.description}"), BarColumn(), _CountColumn(), TimeElapsedColumn(), *columns
         self._bar = Progress(
             *shown, console=console, auto_refresh=False, disable=console.quiet or not console.is_terminal
         )
-        self._mover: tuple[threading.Thread, threading.Event] | None = None
+        self._animation: tuple[threading.Thread, threading.Event] | None = None
         self._task = self._bar.add_task(PREPARING, total=None, numbers="")
         self._stage = PREPARING
 
     def __enter__(self) -> StageBar:
         self._bar.start()
-        self._move()
+        self._animate()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._let_stand()
+        self._pause()
         self._bar.stop()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Let the bar stand, without the thread that moves it: a process with a single thread can be copied."""
-        self._let_stand()
+        self._pause()
         try:
             yield
         finally:
-            self._move()
+            self._animate()
 
-    def _move(self) -> None:
+    def _animate(self) -> None:
         if self._bar.disable:
             return
         stands = threading.Event()
@@ -134,26 +136,18 @@ class StageBar:
             while not stands.wait(_REFRESHED_EVERY_S):
                 self._bar.refresh()
 
-        self._mover = threading.Thread(target=refresh, daemon=True), stands
-        self._mover[0].start()
+        self._animation = threading.Thread(target=refresh, daemon=True), stands
+        self._animation[0].start()
 
-    def _let_stand(self) -> None:
-        if self._mover is not None:
-            thread, stands = self._mover
+    def _pause(self) -> None:
+        if self._animation is not None:
+            thread, stands = self._animation
             stands.set()
             thread.join()
-            self._mover = None
+            self._animation = None
 
     def show(self, stage: str, done: int, total: int, **fields: Any) -> None:
-        """Show how far a stage is; the clock begins anew with each.
-
-        Parameters
-        ----------
-        stage
-            What is counted: ``"jobs"``.
-        **fields
-            What further columns show.
-        """
+        """Show how far a stage is; the clock begins anew with each."""
         if stage != self._stage:
             self._stage = stage
             self._bar.reset(self._task, description=stage, total=total)

@@ -107,15 +107,7 @@ def main(**given: Any) -> None:
 
 
 def batsim_options(given: dict[str, Any]) -> BatsimOptions:
-    """Return what the command line says; refuse what is not simulated.
-
-    Raises
-    ------
-    OptionsError
-        If an option is not simulated, or its value makes no sense.
-    ReadError
-        If the scheduler's configuration file cannot be read.
-    """
+    """Return what the command line says; refuse what is not simulated."""
     for name, what in _NOT_SIMULATED.items():
         if given[name]:
             raise OptionsError(f"{what} is not simulated")
@@ -147,13 +139,7 @@ def batsim_options(given: dict[str, Any]) -> BatsimOptions:
 
 
 def simulate(options: BatsimOptions, given: dict[str, Any], *, quiet: bool) -> None:
-    """Simulate with the scheduler at the socket, and write the files.
-
-    Raises
-    ------
-    OneLine
-        If jobs wait for ever.
-    """
+    """Simulate with the scheduler at the socket, and write the files."""
     from hdrl.batsim.connection import RemoteScheduler
     from hdrl.batsim.exact.simulation import ExactBatsim
 

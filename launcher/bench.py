@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.base.errors import OptionsError
-from hdrl.launcher.errors import CleanErrors
 from hdrl.launcher.trust import trust_option
 
 if TYPE_CHECKING:
@@ -17,11 +16,7 @@ if TYPE_CHECKING:
     from hdrl.bench.tasks import Named
 
 
-class CleanGroup(CleanErrors, click.Group):
-    """A group whose mistakes are one line."""
-
-
-@click.group(cls=CleanGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 def bench() -> None:
     """Judge a policy or a model on standing tasks, check results of others, write the board."""
 
@@ -186,7 +181,7 @@ def board(folders: tuple[Path, ...], out: Path, *, force: bool) -> None:
     click.echo(f"{out}: {len(pages)} pages; open {pages[0]}")
 
 
-@bench.group("round", cls=CleanGroup)
+@bench.group("round")
 def round_group() -> None:
     """Hide windows until all entries are committed: begin a round, commit entries, reveal it."""
 

@@ -28,7 +28,8 @@ def benchmark() -> None:
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="JSON file for the numbers.")
 def devices(chosen: tuple[str, ...], steps: int, seed: int, out: Path | None, *, whole: bool) -> None:
     """Measure how many steps per second DDPG learns on each device, beside published numbers."""
-    from hdrl.experiment.devices import MAX_STEPS, available_devices, measure_device
+    from hdrl.experiment.devices import MAX_STEPS, measure_device
+    from hdrl.learn.device import available_devices
 
     if out is not None and not out.absolute().parent.is_dir():
         raise OutputError(f"{out}: cannot be written (no such folder)")

@@ -46,13 +46,6 @@ def agent_changes(
 
     What is trusted: as in `hdrl.experiment.run.inputs.read_options`. The options are read with the other changes,
     without which they may be incomplete.
-
-    Raises
-    ------
-    LaunchError
-        If there is no such agent.
-    HdrlError
-        If a name is none of an agent, and the options cannot be read.
     """
     from hdrl.agents import ALGORITHMS
     from hdrl.experiment.run.inputs import read_options

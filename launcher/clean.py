@@ -24,10 +24,10 @@ def clean(folders: tuple[str, ...], *, soft: bool, dry_run: bool) -> None:
     if not dry_run:
         clean_runs(plans)
     for plan in plans:
-        _tell(plan, "would be deleted" if dry_run else "deleted")
+        _print(plan, "would be deleted" if dry_run else "deleted")
 
 
-def _tell(plan: CleanPlan, done: str) -> None:
+def _print(plan: CleanPlan, done: str) -> None:
     number = f"{len(plan.files)} file{'s' * (len(plan.files) != 1)}"
     click.echo(f"{plan.folder}: {'the folder and its ' * plan.removes_folder}{number} {done}")
     for name, reason in plan.kept.items():

@@ -16,7 +16,7 @@ import click
 from hdrl.base.errors import OptionsError
 from hdrl.base.pyfiles import trust_words
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.errors import CleanErrors, OneLine
+from hdrl.launcher.errors import OneLine
 from hdrl.launcher.trust import load_files, trust_option
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ WIDTH = 140
 """Width of tables where there is no terminal; narrower ones have fewer columns."""
 
 
-@click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("candidates", nargs=-1, metavar="CANDIDATE...", shell_complete=files_or("policies"))
 @click.option("--setting", metavar="NAME", help="Setting, or its Python file; batch by default.")
 @click.option("-p", "--platform", metavar="FILE", help="Platform file or name; homogeneous:<n> for n equal cores.")
@@ -203,7 +203,7 @@ def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *
 
 
 def _is_sweep(text: str) -> bool:
-    """Tell a sweep file from a policy in whose name there is a file: ``sjf+easy@my.json``."""
+    """Distinguish a sweep file from a policy in whose name there is a file: ``sjf+easy@my.json``."""
     return text.endswith(".json") and re.match(r"(.*=)?[\w+]+@", text) is None
 
 
@@ -319,49 +319,39 @@ def _progress(*, quiet: bool) -> Iterator[CompareProgress]:
 
 def _show(result: Comparison, *, quiet: bool) -> None:
     """Print the tables, the warnings and the verdict."""
-    from rich.console import Console
-    from rich.text import Text
-
     from hdrl.experiment.compare.summary import deciding_rows
     from hdrl.experiment.compare.verdict import logs_words
+    from hdrl.launcher.bars import say
 
-    console = Console(highlight=False)
     if not quiet:
         _show_tables(result)
     for caution in result.cautions:
-        console.print(Text(f"warning: {caution.text}", style="yellow"), soft_wrap=True)
+        say(f"warning: {caution.text}", "yellow")
     deciding = deciding_rows(result.rows, result.metric)
     first, further = result.verdicts[: len(deciding)], result.verdicts[len(deciding) :]
     if 1 < len(deciding) <= MOST_ROWS and not quiet:
         for row, sentence in zip(deciding, first, strict=True):
             # What the verdict says of its candidate is said once.
             if sentence.removeprefix(f"{row.candidate} ") not in result.verdict:
-                console.print(Text(sentence), soft_wrap=True)
+                say(sentence)
     logs = [logs_words(row) for row in deciding if len(deciding) <= MOST_ROWS and not quiet]
     against = [f"With the same predictions: {said}" for rival in result.rivals for said in rival.verdicts]
     others = further if len(further) <= MOST_ROWS else ()
     for sentence in filter(None, [result.verdict, *others, *against, *logs]):
-        console.print(Text(sentence, style="bold"), soft_wrap=True)
+        say(sentence, "bold")
     if not quiet:
-        console.print(Text(f"results in {result.folder}"), soft_wrap=True)
+        say(f"results in {result.folder}")
 
 
 def _show_held_out(result: HeldOut) -> None:
     """Print the table of three protocols, and the warnings."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from hdrl.launcher.bars import print_table
+    from hdrl.launcher.bars import new_table, print_table, say
     from hdrl.metrics.words import confidence_words, number_words
 
-    console = Console(highlight=False)
     title = f"{result.metric}, ratio to {result.baseline}, and to the best classic policy with the same predictions"
-    table = Table(title=title, title_justify="left")
     tails = list(result.rows[0].tail)
     share = confidence_words(result.confidence)
-    for name in ("protocol", "candidate", "ratio", share, "with the same", share, *tails):
-        table.add_column(name, justify="left" if name in ("protocol", "candidate") else "right", overflow="fold")
+    table = new_table(["protocol", "candidate"], ["ratio", share, "with the same", share, *tails], title)
     for row in result.rows:
         is_baseline = row.candidate == result.baseline
         table.add_row(
@@ -376,30 +366,24 @@ def _show_held_out(result: HeldOut) -> None:
         )
     print_table(table)
     for text in result.cautions:
-        console.print(Text(f"warning: {text}", style="yellow"), soft_wrap=True)
-    console.print(Text(f"results in {result.folder}"), soft_wrap=True)
+        say(f"warning: {text}", "yellow")
+    say(f"results in {result.folder}")
 
 
 def _show_robust(result: Robust) -> None:
     """Print the ranking under each condition, and whether the winner is the same."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from hdrl.launcher.bars import print_table
+    from hdrl.launcher.bars import new_table, print_table, say
     from hdrl.metrics.words import number_words
 
-    console = Console(highlight=False)
-    table = Table(title=f"{result.metric}, ratio to {result.baseline}", title_justify="left")
-    shown = list(result.conditions[0].ratios)[:MOST_ROWS]
-    for name in ("condition", "best", "Kendall's tau", *(name for name in shown if name != result.baseline)):
-        table.add_column(name, justify="left" if name in ("condition", "best") else "right", overflow="fold")
+    shown = [name for name in list(result.conditions[0].ratios)[:MOST_ROWS] if name != result.baseline]
+    title = f"{result.metric}, ratio to {result.baseline}"
+    table = new_table(["condition", "best"], ["Kendall's tau", *shown], title)
     for one in result.conditions:
-        ratios = (number_words(one.ratios.get(name, math.nan)) for name in shown if name != result.baseline)
+        ratios = (number_words(one.ratios.get(name, math.nan)) for name in shown)
         table.add_row(one.name, one.winner, number_words(one.tau), *ratios)
     print_table(table)
-    console.print(Text(result.verdict, style="bold"), soft_wrap=True)
-    console.print(Text(f"results in {result.folder}"), soft_wrap=True)
+    say(result.verdict, "bold")
+    say(f"results in {result.folder}")
 
 
 def _show_tables(result: Comparison) -> None:
@@ -417,20 +401,17 @@ def _show_tables(result: Comparison) -> None:
 
 
 def _table(rows: Sequence[SummaryRow], result: Comparison, width: int, *, of_one: bool) -> Any:
-    from rich.table import Table
-
     from hdrl.figures.numbers import metric_form
+    from hdrl.launcher.bars import new_table
 
     first, info = rows[0], result.metrics[rows[0].metric]
     form = metric_form(first.metric, info, [value for row in rows for value in (row.mean, row.p99, row.worst)])
     where = f" on {first.workload}" if of_one else ""
     unit = f" ({form.unit})" if form.unit else ""
     better = info.preference
-    table = Table(title=f"{first.metric}{unit}{where}, {first.n_windows} windows, {better}", title_justify="left")
-    table.add_column("candidate", overflow="fold")
     columns = _columns(rows, result.baseline, form, is_narrow=width < WIDTH)
-    for name, _ in columns:
-        table.add_column(name, justify="right", overflow="fold")
+    title = f"{first.metric}{unit}{where}, {first.n_windows} windows, {better}"
+    table = new_table(["candidate"], [name for name, _ in columns], title)
     for row in _in_order(rows, info)[:MOST_ROWS]:
         table.add_row(row.candidate, *(text(row) for _, text in columns), style="bold" if row.is_baseline else None)
     if len(rows) > MOST_ROWS:

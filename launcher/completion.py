@@ -12,13 +12,7 @@ Completion: TypeAlias = Callable[[click.Context, click.Parameter, str], list[Com
 
 
 def files_or(*kinds: str) -> Completion:
-    """Return a completion by names of batch jobs that begin as what was typed, else by the shell's own of files.
-
-    Parameters
-    ----------
-    *kinds
-        Kinds of names, as ``hdrl list`` has them; without any, files alone.
-    """
+    """Return a completion by names of batch jobs that begin as what was typed, else by the shell's own of files."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del ctx, param

@@ -8,15 +8,14 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.errors import CleanErrors
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 def deploy() -> None:
     """Let a policy order the queue of a real Slurm: write what to install, run the daemon, go back."""
 
 
-@deploy.command("slurm", cls=CleanErrors)
+@deploy.command("slurm")
 @click.argument("policy", shell_complete=files_or())
 @click.option("--site", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="An imported site.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to make.")
@@ -65,7 +64,7 @@ def slurm_command(
     click.echo(f"{out}: read {out / 'README.md'} before you install anything")
 
 
-@deploy.command("run", cls=CleanErrors)
+@deploy.command("run")
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.option("--act", is_flag=True, help="Write to Slurm; without, decisions are only noted (shadow mode).")
 @click.option("--once", is_flag=True, help="Look at the queue once, then end.")
@@ -76,7 +75,7 @@ def run_command(folder: Path, *, act: bool, once: bool) -> None:
     run(folder, acts=act, once=once, say=click.echo)
 
 
-@deploy.command("undo", cls=CleanErrors)
+@deploy.command("undo")
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
 def undo_command(folder: Path) -> None:
     """Give the queue back to Slurm: set SiteFactors to 0, release what is held, stop daemon and Lua."""

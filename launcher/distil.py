@@ -7,11 +7,10 @@ from pathlib import Path
 import click
 
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.errors import CleanErrors
 from hdrl.launcher.tune import log_and_machine
 
 
-@click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("model", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.argument("log", shell_complete=files_or("workloads"))
 @click.option(

@@ -17,12 +17,11 @@ from click.exceptions import NoArgsIsHelpError
 
 from hdrl.base.errors import MAX_SHOWN_PATH, HdrlError, readable
 from hdrl.base.pipes import file_of_pipe, is_pipe
-from hdrl.launcher.collecting import rare_collections
-from hdrl.launcher.stopping import Terminated, heeding_signals
-from hdrl.launcher.threads import check_numba_threads, one_blas_thread
+from hdrl.launcher.process import check_numba_threads, one_blas_thread, rare_collections
+from hdrl.launcher.stopping import Terminated, handle_signals
 
 MAX_LINE = 1000
-"""Characters of the longest line: somebody is to read it."""
+"""Characters of the longest line, for it to be readable."""
 
 
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
@@ -30,15 +29,7 @@ _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 class OneLine(click.ClickException):
-    """An error that is shown as ``<program>: error: <message>``.
-
-    Parameters
-    ----------
-    message
-        What went wrong.
-    exit_code
-        What the command ends with.
-    """
+    """An error that is shown as ``<program>: error: <message>``."""
 
     def __init__(self, program: str, message: str, exit_code: int = 2) -> None:
         super().__init__(readable(" ".join(message.split()), MAX_LINE))
@@ -51,13 +42,7 @@ class OneLine(click.ClickException):
 
 
 def after_signal(program: str, message: str, number: int) -> OneLine:
-    """Return the end of a command after a signal, with the exit code that shells use for it.
-
-    Parameters
-    ----------
-    number
-        The signal: SIGINT (Ctrl-C), SIGTERM or SIGHUP.
-    """
+    """Return the end of a command after a signal, with the exit code that shells use for it."""
     return OneLine(program, message, exit_code=128 + number)
 
 
@@ -69,7 +54,7 @@ class CleanErrors(click.Command):
     ) -> click.Context:
         """Parse the command line; raise `OneLine` if it makes no sense."""
         program = parent.find_root().info_name if parent is not None else info_name
-        _escape_what_cannot_be_printed()
+        _escape_unprintable()
         with one_line(program or "hdrl"):
             given = [_with_file(arg) for arg in args] if parent is None else args
             return super().make_context(info_name, given, parent, **extra)
@@ -77,7 +62,7 @@ class CleanErrors(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise `OneLine` if what the user gave is wrong, or the user interrupted it."""
         one_blas_thread()
-        with one_line(ctx.find_root().info_name or "hdrl"), heeding_signals(), rare_collections():
+        with one_line(ctx.find_root().info_name or "hdrl"), handle_signals(), rare_collections():
             check_numba_threads()
             return super().invoke(ctx)
 
@@ -88,14 +73,14 @@ def _with_file(argument: str) -> str:
     return f"{key}{sign}{file_of_pipe(name)}" if is_pipe(name) else argument
 
 
-def _escape_what_cannot_be_printed() -> None:
+def _escape_unprintable() -> None:
     """Print letters that the terminal's encoding lacks as escapes, as names of files may hold any."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
 
 
-def _give_up_stdout() -> None:
+def _discard_stdout() -> None:
     """Let what is left to be printed go nowhere: Python would fail once more when it ends."""
     with contextlib.suppress(OSError, ValueError), pathlib.Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
@@ -103,13 +88,7 @@ def _give_up_stdout() -> None:
 
 @contextlib.contextmanager
 def one_line(program: str) -> Iterator[None]:
-    """Turn what a user can cause into `OneLine`; errors of our own keep their traceback.
-
-    Raises
-    ------
-    OneLine
-        Instead of an `HdrlError`, an error of click, a file that the system refuses, Ctrl-C, SIGTERM and SIGHUP.
-    """
+    """Turn what a user can cause into `OneLine`; errors of our own keep their traceback."""
     try:
         yield
     except HdrlError as error:
@@ -121,7 +100,7 @@ def one_line(program: str) -> Iterator[None]:
         raise OneLine(program, f"{error.format_message()}{hint}") from None
     except OSError as error:
         if error.filename is None and error.errno in _OUTPUT_ERRORS:
-            _give_up_stdout()
+            _discard_stdout()
             raise OneLine(program, f"the output cannot be written ({error.strerror})") from None
         if error.filename is None or error.errno is None:
             raise

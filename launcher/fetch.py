@@ -55,10 +55,10 @@ def fetch(
         )
     if out is not None:
         copy_log(fetched, out)
-    _tell(fetched, out)
+    _print(fetched, out)
 
 
-def _tell(fetched: FetchedLog, out: Path | None) -> None:
+def _print(fetched: FetchedLog, out: Path | None) -> None:
     log = fetched.log
     how = "fetched" if fetched.is_new else "there already"
     click.echo(f"{fetched.path}: {how}, {fetched.size_bytes:,} bytes, SHA-256 {fetched.sha256}")
@@ -74,15 +74,12 @@ def _tell(fetched: FetchedLog, out: Path | None) -> None:
 
 
 def _list(folder: Path | None) -> None:
-    from rich.table import Table
-
-    from hdrl.launcher.bars import print_table
+    from hdrl.launcher.bars import new_table, print_table
     from hdrl.settings.batch.workload import archive_logs, fetch_folder
 
     folder = folder if folder is not None else fetch_folder()
-    table = Table(title=f"Parallel Workloads Archive; fetched logs are in {folder}", title_justify="left")
-    for title in ("name", "version", "system", "fetched"):
-        table.add_column(title, overflow="fold")
+    title = f"Parallel Workloads Archive; fetched logs are in {folder}"
+    table = new_table(["name", "version", "system", "fetched"], title=title)
     for name, log in archive_logs().items():
         table.add_row(name, log.version, log.title, "yes" if (folder / log.file).is_file() else "")
     print_table(table)

@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.errors import CleanErrors
 
 
-@click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), shell_complete=files_or())
 @click.option("--policies", metavar="NAME,NAME", help="Default: slurm,fcfs+easy,fcfs+conservative.")
 def fidelity(runs: tuple[Path, ...], policies: str | None) -> None:

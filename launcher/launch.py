@@ -44,7 +44,7 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
     help="Workload in Batsim's JSON, instead of the one that the options name.",
 )
 @click.option("-nr", "--runs", "--nbruns", type=click.IntRange(1), help="Number of runs; a training continues.")
-@click.option("--simulator", metavar="NAME", help="Who simulates, instead of what the options say.")
+@click.option("--simulator", metavar="NAME", help="Simulator, instead of the one in the options.")
 @click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of what the options name.")
 @click.option("--seed", type=click.IntRange(0), help="Seed, instead of the one in the options.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
@@ -99,7 +99,7 @@ def launch(
         changes += paths({"agent.output_model": outmodel})
         options = resumed_options(resume, changes, trust=trust)
     else:
-        agent, options_file = _who_and_what(arguments, agent)
+        agent, options_file = _split_arguments(arguments, agent)
         if inmodel is not None and not Path(inmodel).is_file():
             raise LaunchError(f"{inmodel}: no such file, expected a model (--inmodel)")
         changes += workload_changes(custom)
@@ -132,8 +132,8 @@ def _with_own_model(options: OptionsFile, *, quiet: bool) -> OptionsFile:
     return options.with_agent(input_model=str(models[0].absolute()))
 
 
-def _who_and_what(arguments: tuple[str, ...], agent: str | None) -> tuple[str | None, str]:
-    """Tell the agent and the options file apart: ``AGENT OPTIONS``, ``OPTIONS -a AGENT`` or ``OPTIONS``."""
+def _split_arguments(arguments: tuple[str, ...], agent: str | None) -> tuple[str | None, str]:
+    """Separate the agent from the options file: ``AGENT OPTIONS``, ``OPTIONS -a AGENT`` or ``OPTIONS``."""
     if not arguments:
         raise click.MissingParameter(param_type="argument", param_hint="'[AGENT] OPTIONS'")
     if len(arguments) == 1:
@@ -224,12 +224,10 @@ def _training_numbers(values: Mapping[str, float]) -> str:
 
 def _show(result: RunResult) -> None:
     """Print the metrics and where the results are."""
-    from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     from hdrl.figures.numbers import metric_form
-    from hdrl.launcher.bars import print_table
+    from hdrl.launcher.bars import print_table, say
 
     n_runs = len(result.runs)
     first = result.runs[0]
@@ -246,17 +244,16 @@ def _show(result: RunResult) -> None:
         form = metric_form(name, info, [metrics[name]])
         table.add_row(name, form.number(metrics[name]), form.unit)
     print_table(table)
-    console = Console(highlight=False)
     training = result.training
     if training is not None:
-        console.print(
+        say(
             f"trained in {training.n_iterations:,} iterations, {training.n_steps:,} decisions, "
             f"{training.n_episodes:,} episodes; the model is of iteration {training.best_iteration:,}"
         )
-        console.print(Text(f"model in {training.model}"), soft_wrap=True)
+        say(f"model in {training.model}")
     if first.n_dropped:
-        console.print(Text(left_out(first.dropped)), soft_wrap=True)
-    console.print(Text(f"results in {result.folder}"), soft_wrap=True)
+        say(left_out(first.dropped))
+    say(f"results in {result.folder}")
 
 
 def left_out(dropped: Mapping[str, int]) -> str:

@@ -38,7 +38,7 @@ COMMANDS = {
     "predict": LazyCommand("hdrl.launcher.predict", "predict", "Evaluate predictors of run times, train networks."),
     "model": LazyCommand("hdrl.launcher.model", "model", "Import models of other libraries, average models."),
     "workload": LazyCommand("hdrl.launcher.workload", "workload", "Generate, convert and describe workloads."),
-    "jobstat": LazyCommand("hdrl.launcher.jobstat", "jobstat", "Print one number about the jobs of a workload."),
+    "jobstat": LazyCommand("hdrl.launcher.workload", "jobstat", "Print one number about the jobs of a workload."),
     "adaptation": LazyCommand(
         "hdrl.launcher.adaptation", "adaptation", "Measure tables of DNN jobs that adapt, run live ones."
     ),

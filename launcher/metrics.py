@@ -68,12 +68,11 @@ def _table(runs: tuple[str, ...], names: tuple[str, ...], chosen: tuple[str, ...
 
 
 def _show(table: SideBySide) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     from hdrl.figures.numbers import metric_form
-    from hdrl.launcher.bars import print_table
+    from hdrl.launcher.bars import print_table, say
 
     best, is_pair = table.best, len(table.runs) == 2
     drawn = Table(caption="bold: the best" if any(best.values()) else None, caption_justify="left")
@@ -92,9 +91,8 @@ def _show(table: SideBySide) -> None:
         quotient = [_quotient(*numbers)] if is_pair else []
         drawn.add_row(name, *texts, *quotient, form.unit)
     print_table(drawn)
-    console = Console(highlight=False)
     for sentence in table.differences:
-        console.print(f"note: {sentence}", markup=False, soft_wrap=True)
+        say(f"note: {sentence}")
 
 
 def _quotient(first: float, second: float) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import click
 
 from hdrl.launcher.completion import figures_only, files_or
-from hdrl.launcher.errors import CleanErrors
 from hdrl.launcher.trust import load_files, trust_option
 
 
-class PlotCommand(CleanErrors):
+class PlotCommand(click.Command):
     """A command whose help lists the kinds of pictures."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

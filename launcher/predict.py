@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.base.errors import OptionsError, OutputError
+from hdrl.base.errors import OptionsError
+from hdrl.base.files import check_new
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.errors import CleanErrors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.predict.evaluation import Evaluation
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 def predict() -> None:
     """Evaluate predictors of run times, train networks."""
 
 
-@predict.command(cls=CleanErrors)
+@predict.command()
 @click.argument("log", shell_complete=files_or("workloads"))
 @click.option("--range", "part", default="0.7:1", show_default=True, metavar="FROM:TO", help="Part that is judged.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the calibration (PNG, SVG, PDF).")
 def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
-    """Tell how well each predictor would have done on LOG, an SWF file, from the jobs that had ended each time."""
+    """Say how well each predictor would have done on LOG, an SWF file, from the jobs that had ended each time."""
     from hdrl.settings.batch.platform.reader import read_platform
     from hdrl.settings.batch.predict.evaluation import as_rows, evaluate_predictors, has_users
     from hdrl.settings.batch.workload.read import read_workload
@@ -51,7 +51,7 @@ def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
     _show(found, workload.name)
 
 
-@predict.command(cls=CleanErrors)
+@predict.command()
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...", shell_complete=files_or("workloads"))
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write (.json)."
@@ -67,8 +67,7 @@ def train(logs: tuple[str, ...], out: Path, part: str, seed: int, *, force: bool
     from hdrl.settings.batch.predict.training import train_network
     from hdrl.settings.batch.workload.read import read_workload
 
-    if out.exists() and not force:
-        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
+    check_new(out, force=force)
     machine = read_platform("homogeneous:1")
     read = [read_workload(log, machine, bandwidth="none", memory="none") for log in logs]
     with _bar(quiet=quiet) as show:
@@ -100,14 +99,11 @@ def _shares(text: str) -> tuple[float, float]:
 
 
 def _show(found: Sequence[Evaluation], name: str) -> None:
-    from rich.table import Table
+    from hdrl.launcher.bars import new_table, print_table
 
-    from hdrl.launcher.bars import print_table
-
-    table = Table(title=f"{name}: {found[0].n_jobs:,} jobs predicted when they were submitted", title_justify="left")
-    table.add_column("predictor")
-    for title in ("R2 of log run", "gamma deviance", "too short", "median of prediction / run"):
-        table.add_column(title, justify="right")
+    title = f"{name}: {found[0].n_jobs:,} jobs predicted when they were submitted"
+    numbers = ["R2 of log run", "gamma deviance", "too short", "median of prediction / run"]
+    table = new_table(["predictor"], numbers, title)
     for one in found:
         table.add_row(
             one.predictor,

@@ -56,7 +56,7 @@ def pybatsim(
     options = read_options(options_file, overrides=overrides, trust=trust or None)
     if not isinstance(options, Options):
         raise OptionsError(f"{options_file}: is of the setting {options.setting_name}; PyBatsim schedules batch jobs")
-    asked = _read_wishes(wishes)
+    asked = _read_requests(wishes)
     platform = platform_of(options)
     workload = workload_of(options, platform)
     file = options.path_of(options.platform_file_path)
@@ -79,7 +79,7 @@ def pybatsim(
     click.echo(f"results in {out}")
 
 
-def _read_wishes(text: str) -> dict[str, Any]:
+def _read_requests(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -7,11 +7,10 @@ from pathlib import Path
 import click
 
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.errors import CleanErrors
 from hdrl.launcher.trust import load_files, trust_option
 
 
-@click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("folders", nargs=-1, required=True, metavar="RUN_OR_COMPARISON...", shell_complete=files_or())
 @click.option(
     "-o",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.base.errors import OptionsError
-from hdrl.launcher.errors import CleanErrors
 from hdrl.launcher.trust import trust_option
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ MOST_COLUMNS = 7
 """Columns of it."""
 
 
-@click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("name", required=False)
 @click.option("--list", "is_listing", is_flag=True, help="List the experiments, what they claim, and missing traces.")
 @click.option("--null", "is_null", is_flag=True, help="Run nothing: which effects would be found without any?")
@@ -132,17 +131,12 @@ def _record(experiment: Experiment, before: Reproduced, after: Reproduced) -> No
 
 def _null(experiments: Sequence[Experiment]) -> None:
     """Say which effects fail where there are none, and end with 1 if some do not."""
-    from rich.table import Table
-
     from hdrl.experiment.reproduce.claims import null_test
-    from hdrl.launcher.bars import print_table
+    from hdrl.launcher.bars import new_table, print_table
 
     tests = {one.name: null_test(one.claims()) for one in experiments}
     if len(tests) > 1:
-        table = Table()
-        table.add_column("name", overflow="fold")
-        for title in ("effects", "fail", "by sign alone", "no difference", "other numbers"):
-            table.add_column(title, justify="right")
+        table = new_table(["name"], ["effects", "fail", "by sign alone", "no difference", "other numbers"])
         for name, test in tests.items():
             numbers = test.n_effects, test.n_effects - len(test.passing), test.by_sign_alone, test.n_same
             table.add_row(name, *(f"{one:,}" for one in (*numbers, test.n_numbers)))
@@ -169,15 +163,13 @@ def _default_folder(name: str) -> Path:
 
 
 def _list(traces: tuple[Path, ...]) -> None:
-    from rich.table import Table
-
     from hdrl.experiment.reproduce.claims import counts
     from hdrl.experiment.reproduce.recipe import missing_traces, read_experiment, shipped_experiments, trace_folders
-    from hdrl.launcher.bars import print_table
+    from hdrl.launcher.bars import new_table, print_table
 
-    table = Table()
-    for title in ("name", "kind", "what it shows", "values", "spreads", "signs", "published", "trace that is missing"):
-        table.add_column(title, overflow="fold")
+    table = new_table(
+        ["name", "kind", "what it shows", "values", "spreads", "signs", "published", "trace that is missing"]
+    )
     folders = trace_folders(traces)
     for name in shipped_experiments():
         experiment = read_experiment(name)
@@ -198,17 +190,12 @@ def _first_of(names: Sequence[str]) -> str:
 
 def _show_results(result: Reproduced, title: str) -> None:
     """Print the numbers as the table that they are."""
-    from rich.table import Table
-
-    from hdrl.launcher.bars import print_table
+    from hdrl.launcher.bars import new_table, print_table
 
     columns = list(dict.fromkeys(column for _, column in result.results if not column.startswith("ratio of ")))
     columns, left_out = columns[:MOST_COLUMNS], len({column for _, column in result.results}) - MOST_COLUMNS
     rows = list(dict.fromkeys(row for row, _ in result.results))
-    table = Table(title=title, title_justify="left")
-    table.add_column("", overflow="fold")
-    for column in columns:
-        table.add_column(column, justify="right", overflow="fold")
+    table = new_table([""], columns, title)
     for row in rows[:MOST_ROWS]:
         found = [result.results.get((row, column)) for column in columns]
         table.add_row(row, *(_number(None if one is None else one.value) for one in found))
@@ -218,15 +205,10 @@ def _show_results(result: Reproduced, title: str) -> None:
 
 
 def _show_differences(result: Reproduced) -> None:
-    from rich.table import Table
+    from hdrl.launcher.bars import new_table, print_table
 
-    from hdrl.launcher.bars import print_table
-
-    table = Table(title="Not as claimed", title_justify="left")
-    for title in ("row", "column", "kind"):
-        table.add_column(title, overflow="fold")
-    for title in ("claimed", "found", "difference", "allowed"):
-        table.add_column(title, justify="right", overflow="fold")
+    numbers = ["claimed", "found", "difference", "allowed"]
+    table = new_table(["row", "column", "kind"], numbers, "Not as claimed")
     for one in result.differences[:MOST_ROWS]:
         gap = "" if one.gap is None else f"{one.gap:+.3g}"
         allowed = "" if math.isinf(one.allowed) else f"{one.allowed:.3g}"

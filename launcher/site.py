@@ -9,15 +9,14 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.errors import CleanErrors
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 def site() -> None:
     """Import the accounting data of a cluster, show what was imported."""
 
 
-@site.command("import", cls=CleanErrors)
+@site.command("import")
 @click.argument("dumps", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DUMP...")
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to make.")
 @click.option(
@@ -135,7 +134,7 @@ def _n_jobs(text: str) -> int | None:
     return int(text)
 
 
-@site.command(cls=CleanErrors)
+@site.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--jobs", "-n", "n_jobs", type=click.IntRange(2), default=100_000, show_default=True, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draws.")
@@ -147,7 +146,7 @@ def example(folder: Path, n_jobs: int, seed: int) -> None:
     click.echo(f"{folder}: sacct.txt, slurm.conf and queue.txt of {n_jobs:,} jobs")
 
 
-@site.command(cls=CleanErrors)
+@site.command()
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def show(folder: Path, *, as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """Being asked to stop: by Ctrl-C, by SIGTERM, with which batch systems and containers announce the end, or by SIGHUP.
 
-SIGHUP comes when the terminal is closed, and is left alone where ``nohup`` has told to ignore it.
+SIGHUP comes when the terminal is closed, and is left alone where ``nohup`` ignores it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NoReturn
 from hdrl.base.errors import HdrlError
 
 TERMINATING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
-"""The signals that end a command; Windows knows one of them only."""
+"""The signals that end a command; Windows has only one of them."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -54,7 +54,7 @@ _AGAIN_S = 0.05
 
 
 @contextlib.contextmanager
-def _not_lost() -> Iterator[None]:
+def _resend_lost_signals() -> Iterator[None]:
     """Send signals again whose exception was lost: Python drops what is raised while C code calls it.
 
     Loading compiled code does so many times.
@@ -78,14 +78,14 @@ def _not_lost() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def heeding_signals() -> Iterator[None]:
+def handle_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise `Terminated`, so that what has been begun is ended in order; lose no signal.
 
     Raises
     ------
     KeyboardInterrupt
         After a signal, also where a library has put an error of its own in its place, as pydantic does while it
-        serialises. Errors of ours stay: what a user's file raises is told with its line.
+        serialises. Errors of ours stay: what a user's file raises is reported with its line.
     """
     came: list[int] = []
 
@@ -94,7 +94,7 @@ def heeding_signals() -> Iterator[None]:
         came.append(number)
         _stop(number)
 
-    with _not_lost(), _handlers(dict.fromkeys((signal.SIGINT, *TERMINATING), stop)):
+    with _resend_lost_signals(), _handlers(dict.fromkeys((signal.SIGINT, *TERMINATING), stop)):
         try:
             yield
         except HdrlError:
@@ -121,18 +121,7 @@ class Stop:
 
     @contextlib.contextmanager
     def listening(self, message: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-        """Take notice of the signals meanwhile; give a function that tells whether one has come.
-
-        Parameters
-        ----------
-        message
-            Told what is going to happen.
-
-        Yields
-        ------
-        Callable[[], bool]
-            Tells whether a signal has come.
-        """
+        """Note the signals meanwhile; give a function that returns whether one has come."""
 
         def stop(number: int, frame: object) -> None:
             del frame

@@ -13,14 +13,14 @@ import click
 from hdrl.base.errors import OptionsError, ReadError
 from hdrl.base.files import read_json
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.errors import CleanErrors, after_signal
+from hdrl.launcher.errors import after_signal
 from hdrl.launcher.stopping import Stop
 
 if TYPE_CHECKING:
     from hdrl.experiment.tune import Tuned, TuneProgress
 
 
-@click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("log", shell_complete=files_or("workloads"))
 @click.option(
     "-p", "--platform", metavar="FILE", help="The machine; by default as many cores as the log's header says."
@@ -149,38 +149,30 @@ def _progress(stop: Stop, *, quiet: bool) -> Iterator[TuneProgress]:
 
 def _show(found: Tuned, *, quiet: bool) -> None:
     """Print the table of the last part, and what is recommended."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from hdrl.experiment.compare.summary import deciding_rows
-    from hdrl.experiment.compare.verdict import tail_words
-    from hdrl.experiment.tune import PAGE_FILE, SHIPPED, factor_words, row_of
-    from hdrl.launcher.bars import print_table
+    from hdrl.experiment.compare.verdict import ratio_words, tail_words
+    from hdrl.experiment.tune import PAGE_FILE, SHIPPED, row_of
+    from hdrl.launcher.bars import new_table, print_table, say
     from hdrl.metrics.words import metric_words
 
-    console = Console(highlight=False)
     main, shipped = found.main, found.comparisons[SHIPPED]
     words = metric_words(main.metric)
     rows = deciding_rows(main.rows, main.metric)
     if not quiet:
         title = f"ratios on the last part, {rows[0].n_windows} windows; below 1 is better"
-        table = Table(title=title, title_justify="left")
         heads = [f"{words} to {main.baseline}", *(tail_words(name) for name in main.tails), f"{words} to {SHIPPED}"]
-        table.add_column("policy", overflow="fold")
-        for head in heads:
-            table.add_column(head, justify="right", overflow="fold")
+        table = new_table(["policy"], heads, title)
         known = {row.candidate for row in deciding_rows(shipped.rows, shipped.metric)}
         for row in rows:
             name = row.candidate
-            cells = [factor_words(row), *(factor_words(row_of(main, name, tail)) for tail in main.tails)]
-            cells.append(factor_words(row_of(shipped, name, shipped.metric)) if name in known else "")
+            cells = [ratio_words(row), *(ratio_words(row_of(main, name, tail)) for tail in main.tails)]
+            cells.append(ratio_words(row_of(shipped, name, shipped.metric)) if name in known else "")
             table.add_row(name, *cells, style="bold" if name == found.recommended else None)
         print_table(table)
         for text in dict.fromkeys(one.text for one in main.cautions):
-            console.print(Text(f"warning: {text}", style="yellow"), soft_wrap=True)
-    console.print(Text(f"recommended: {found.recommended}; {found.why}", style="bold"), soft_wrap=True)
+            say(f"warning: {text}", "yellow")
+    say(f"recommended: {found.recommended}; {found.why}", "bold")
     if not quiet:
         line = f"cd {shlex.quote(str(found.folder))} && {shlex.join(found.command)}"
-        console.print(Text(f"run it: {line}"), soft_wrap=True)
-        console.print(Text(f"results in {found.folder}, one page: {found.folder / PAGE_FILE}"), soft_wrap=True)
+        say(f"run it: {line}")
+        say(f"results in {found.folder}, one page: {found.folder / PAGE_FILE}")

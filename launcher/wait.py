@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.errors import CleanErrors
 
 
-@click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("site", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.option("--now", type=click.Path(path_type=Path), required=True, metavar="DUMP", help="Jobs that run and wait.")
 @click.option("--policy", default="fcfs+easy", show_default=True, metavar="NAME", help="Stands for the site's own.")

@@ -73,13 +73,7 @@ class Watcher(BaseHTTPRequestHandler):
 
 
 class PageServer(ThreadingHTTPServer):
-    """A server of the page of one folder, with few connections at a time and short ones.
-
-    Parameters
-    ----------
-    port
-        The port; 0: any that is free.
-    """
+    """A server of the page of one folder, with few connections at a time and short ones."""
 
     daemon_threads = True
     block_on_close = False
@@ -93,11 +87,11 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the page is; nobody can guess it."""
+        """Where the page is; it cannot be guessed."""
         return f"http://{LOOPBACK}:{self.server_address[1]}{self.path}"
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Tell whether there is room for one more connection; note when it came."""
+        """Return whether there is room for one more connection; note when it came."""
         del client_address
         with self._lock:
             if len(self._opened_s) >= MOST_CONNECTIONS:
@@ -138,20 +132,7 @@ class PageServer(ThreadingHTTPServer):
 
 
 def server_of(folder: Path, port: int) -> PageServer:
-    """Return a server of the page of a folder, for this user on this machine alone.
-
-    Parameters
-    ----------
-    folder
-        Folder of a run, a training or a comparison.
-    port
-        The port; 0: any that is free.
-
-    Raises
-    ------
-    HdrlError
-        If the folder is none of them, or the port is taken.
-    """
+    """Return a server of the page of a folder, for this user on this machine alone."""
     from hdrl.report.live import live_page
 
     live_page(folder)

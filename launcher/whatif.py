@@ -9,12 +9,11 @@ import click
 
 from hdrl.base.errors import OptionsError, OutputError
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.errors import CleanErrors
 
 _MOST = 10**7
 
 
-@click.command("what-if", cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("what-if")
 @click.argument("site", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.option("--nodes", default="-10%,+10%,+20%", show_default=True, metavar="CHANGE,...", help="Machines: +10%, -4.")
 @click.option("--policies", default="fcfs+easy,sjf+easy", show_default=True, metavar="NAME,...", help="Policies.")

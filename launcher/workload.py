@@ -1,4 +1,4 @@
-"""``hdrl workload``: fetch, generate, convert and describe workloads."""
+"""``hdrl workload``: fetch, generate, convert, export and describe workloads; ``hdrl jobstat``: a number of one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
-from hdrl.launcher.export import export_swf
 from hdrl.launcher.fetch import fetch
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from hdrl.settings.batch.platform.model import Platform
     from hdrl.settings.batch.workload import SwfLog, Workload, WorkloadStatistics
+
 
 FIELDS = ("req_time", "size", "mem", "mem_bw", "interarrival", "run_time")
 STATISTICS = ("min", "max", "mean", "median", "p95", "p99")
@@ -36,7 +36,6 @@ def workload() -> None:
     """Fetch, generate, convert and describe workloads."""
 
 
-workload.add_command(export_swf)
 workload.add_command(fetch)
 
 
@@ -173,7 +172,7 @@ def stat(
 
 
 def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[str]) -> None:
-    """Print what a comparison of a setting would be told of a load."""
+    """Print what a comparison of a setting reads of a load."""
     from hdrl.experiment.run.inputs import make_sweep
     from hdrl.launcher.compare import overrides_of
     from hdrl.setting import Cautions, find_setting
@@ -243,3 +242,30 @@ def _print_table(jobs: Workload, numbers: WorkloadStatistics, machine: Platform 
     print_table(table)
     if machine is not None and numbers.offered_load is not None:
         click.echo(f"offered load on {machine.name} ({machine.n_cores:,} cores): {numbers.offered_load:.3f}")
+
+
+@workload.command("export-swf")
+@click.argument("run", shell_complete=files_or())
+@click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf, optionally with .gz.")
+@click.option("--workload", metavar="FILE", help="Workload of the run, if it is not where the options say.")
+@click.option("--whole-seconds", is_flag=True, help="Round all dates, for programs that only read whole seconds.")
+def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool) -> None:
+    """Write the schedule of the run folder RUN as a log. It is in the Standard Workload Format."""
+    from hdrl.settings.batch.report.export import export_swf as export
+
+    log = export(run, out, workload=workload, whole_seconds=whole_seconds)
+    click.echo(f"{out}: {log.n_rows:,} jobs")
+
+
+@click.command()
+@click.argument("workload", shell_complete=files_or("workloads"))
+@click.argument("field", type=click.Choice(FIELDS))
+@click.argument("statistic", type=click.Choice(STATISTICS))
+@platform_option
+@click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
+@click.pass_context
+def jobstat(
+    ctx: click.Context, workload: str, field: str, statistic: str, platform: str | None, n_jobs: int | None
+) -> None:
+    """Print a STATISTIC of a FIELD over the jobs of a WORKLOAD: a file in Batsim's JSON or SWF, or a shipped one."""
+    ctx.invoke(stat, file=workload, field=field, statistic=statistic, platform=platform, n_jobs=n_jobs)

@@ -1,4 +1,4 @@
-"""Seeds that nobody knows before a date: a secret whose hash is public first, and a public value of later."""
+"""Seeds that are secret until a date: a secret whose hash is public first, and a public value of later."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import hashlib
 
 
 def commitment_of(secret: str) -> str:
-    """Return what may be published of a secret before it is revealed: its SHA-256.
-
-    Parameters
-    ----------
-    secret
-        Text that nobody can guess, such as 64 random hexadecimal digits.
-    """
+    """Return what may be published of a secret before it is revealed: its SHA-256."""
     return hashlib.sha256(f"hdrl commitment {secret}".encode()).hexdigest()
 
 
@@ -25,7 +19,7 @@ def revealed_seed(secret: str, public: str, name: str) -> int:
         The secret.
     public
         A value that was not known when the secret was committed to, such as the hash of a later public commit: then
-        not even the owner of the secret knew the seed.
+        the seed was unknown even to the owner of the secret.
     name
         What the seed is for: each thing has its own.
     """

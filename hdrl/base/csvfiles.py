@@ -6,8 +6,9 @@ import contextlib
 import csv
 import io
 import itertools
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,30 @@ def atomic_table(path: str | Path, columns: Iterable[str]) -> Iterator[Callable[
         yield write_row
 
 
+def write_records(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows with the same keys as CSV; missing numbers are empty, floats have as many digits as they need.
+
+    Raises
+    ------
+    ValueError
+        If rows have different keys.
+    """
+    for number, row in enumerate(rows):
+        if row.keys() != rows[0].keys():
+            odd = sorted(row.keys() ^ rows[0].keys())
+            raise ValueError(f"row {number} of the table has other columns than the first one: {', '.join(odd)}")
+    with atomic_table(path, rows[0]) as write_row:
+        for row in rows:
+            write_row([cell_text(value) for value in row.values()])
+
+
+def cell_text(value: object) -> str:
+    """Return a value as a cell has it: nothing for a missing one, a float with as many digits as it needs."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return repr(float(value)) if isinstance(value, float) else str(value)
+
+
 def _plain(cell: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula, which names of others may look like."""
     if not isinstance(cell, str):
@@ -44,13 +69,7 @@ def _plain(cell: Any) -> Any:
 
 
 def no_formula(text: str) -> str:
-    """Return a text as a cell has it: one that a spreadsheet could take for a formula gets an apostrophe.
-
-    Parameters
-    ----------
-    text
-        For instance the name of a job.
-    """
+    """Return a text as a cell has it: one that a spreadsheet could take for a formula gets an apostrophe."""
     return text if _FORMULA.match(text) is None or _is_number(text) else f"'{text}"
 
 
@@ -74,11 +93,6 @@ _FORMULA = re.compile(r"'*[=+\-@\t\n]")
 def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Give the rows of a CSV file.
 
-    Parameters
-    ----------
-    path, text
-        The file, for messages, and what it holds.
-
     Yields
     ------
     tuple
@@ -97,13 +111,7 @@ def csv_rows(path: str | Path, text: str, delimiter: str = ",") -> Iterator[tupl
 
 
 def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
-    """Return the rows below the first one of a CSV file, as text.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or is no such table.
-    """
+    """Return the rows below the first one of a CSV file, as text."""
     header, *rows = [[as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
     if header != list(columns) or any(len(row) != len(columns) for row in rows):
         raise ReadError(path, f"is no table of {', '.join(columns)}")
@@ -111,13 +119,7 @@ def read_table(path: str | Path, columns: Sequence[str]) -> list[list[str]]:
 
 
 def read_records(path: str | Path) -> list[dict[str, Any]]:
-    """Return the rows of a CSV file, texts by the names in its first row; where a row is short, ``None``.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or is no CSV.
-    """
+    """Return the rows of a CSV file, texts by the names in its first row; where a row is short, ``None``."""
     names, *rows = [[as_written(cell) for cell in row] for _, row in csv_rows(path, read_text(path))] or [[]]
     return [dict(itertools.zip_longest(names, row[: len(names)])) for row in rows if row]
 

@@ -13,7 +13,7 @@
     ├── SimulationError     a simulation that cannot continue (for instance: the policy never starts the waiting jobs)
     ├── BatsimError         a conversation between Batsim and a scheduler that cannot continue
     ├── LearningError       agents, models and environments that do not fit each other
-    ├── UnknownName         a name that no registry knows (also a LookupError)
+    ├── UnknownName         a name that is in no registry (also a LookupError)
     └── MissingExtra        an optional dependency that is not installed (also an ImportError)
 
 Each message is one line that says where, what was found and what was expected; the command line
@@ -123,7 +123,7 @@ class MissingExtra(HdrlError, ImportError):
 
 
 MAX_SHOWN = 60
-"""Characters of a text of somebody else's that a message shows."""
+"""Characters of a foreign text that a message shows."""
 
 MAX_SHOWN_PATH = 400
 
@@ -134,13 +134,7 @@ _LEAST_SIMILARITY = 0.6
 
 
 def readable(text: str, limit: int = MAX_SHOWN) -> str:
-    """Return a text that a user gave as it may stand in a message: printable, on one line, of a readable length.
-
-    Parameters
-    ----------
-    limit
-        How many characters to keep.
-    """
+    """Return a text that a user gave as it may stand in a message: printable, on one line, of a readable length."""
     text = text[: limit + 1]
     text = text if text.isprintable() else repr(text)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
@@ -149,10 +143,7 @@ def readable(text: str, limit: int = MAX_SHOWN) -> str:
 def suggest(name: str, known: Iterable[str]) -> str:
     """Say what would have been possible: the nearest known name, else all of them.
 
-    Parameters
-    ----------
-    known
-        What would have been accepted; of very many, not all are compared.
+    Of very many known names, not all are compared.
     """
     names = sorted(map(str, known))
     close = nearest(str(name), names)
@@ -163,23 +154,14 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def quoted(name: object) -> str:
-    """Return a name as messages quote it, cut to a readable length.
-
-    Parameters
-    ----------
-    name
-        A name that a user gave.
-    """
+    """Return a name as messages quote it, cut to a readable length."""
     return readable(repr(name[: 2 * MAX_SHOWN] if isinstance(name, str) else name), MAX_SHOWN + 2)
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """Return the name that was meant, ``None`` if none is like it.
 
-    Parameters
-    ----------
-    names
-        What would have been accepted. To compare two texts takes the product of their lengths, so few are compared.
+    To compare two texts takes the product of their lengths, so few are compared.
     """
     if not name or len(name) > 2 * MAX_SHOWN:
         return None

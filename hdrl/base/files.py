@@ -23,13 +23,7 @@ from hdrl.base.pipes import file_of_pipe, is_pipe
 
 
 def expanded(path: str | Path) -> Path:
-    """Return a path with ``~`` and ``~name`` replaced by the home folder.
-
-    Raises
-    ------
-    ReadError
-        If there is no such user, or no home folder.
-    """
+    """Return a path with ``~`` and ``~name`` replaced by the home folder."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -46,11 +40,6 @@ def find_file(name: str | Path, shipped: Mapping[str, Path], what: str) -> Path:
         (``/dev/stdin``) is kept in a file.
     what
         What they are, for messages: ``"platform"``.
-
-    Returns
-    -------
-    Path
-        The file; if ``name`` looks like a path, it need not exist (the reader says what is wrong with it).
 
     Raises
     ------
@@ -81,13 +70,7 @@ DEFAULT_MAX_UNPACKED_MIB = 512
 
 
 def max_unpacked_bytes() -> int:
-    """Return how many bytes a compressed file may hold.
-
-    Raises
-    ------
-    OptionsError
-        If ``HDRL_MAX_UNPACKED_MIB`` is no positive whole number.
-    """
+    """Return how many bytes a compressed file may hold."""
     text = os.environ.get(UNPACKED_VARIABLE, "")
     if not text:
         return DEFAULT_MAX_UNPACKED_MIB * 2**20
@@ -166,13 +149,7 @@ def open_bytes(path: Path, *, by_content: bool = False) -> Iterator[IO[bytes]]:
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a UTF-8 file; a name that ends in ``.gz`` is decompressed.
-
-    Raises
-    ------
-    ReadError
-        If the file cannot be read (see `open_bytes`), or is not UTF-8.
-    """
+    """Return the text of a UTF-8 file; a name that ends in ``.gz`` is decompressed."""
     path = Path(path)
     with open_bytes(path) as stream:
         try:
@@ -184,12 +161,7 @@ def read_text(path: str | Path) -> str:
 def read_json(path: str | Path, *, read_float: Callable[[str], float] = float) -> Any:
     """Return what a JSON file holds.
 
-    Parameters
-    ----------
-    path
-        The file; a name that ends in ``.gz`` is decompressed.
-    read_float
-        What turns the text of a number with a point or an exponent into a number.
+    ``read_float`` makes a number of a text with a point or an exponent.
 
     Raises
     ------
@@ -232,7 +204,7 @@ def read_json(path: str | Path, *, read_float: Callable[[str], float] = float) -
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
-"""Halves of surrogate pairs, but for those by which Python tells bytes of file names that are not UTF-8."""
+"""Halves of surrogate pairs, but for those by which Python writes bytes of file names that are not UTF-8."""
 
 
 def _check_writable(path: str | Path, text: str, data: Any) -> None:
@@ -251,23 +223,7 @@ def _check_writable(path: str | Path, text: str, data: Any) -> None:
 
 @contextlib.contextmanager
 def atomic_write_bytes(path: str | Path) -> Iterator[IO[bytes]]:
-    """Write a binary file so that it appears whole or not at all.
-
-    Parameters
-    ----------
-    path
-        The file to make or to replace; its folder must exist.
-
-    Yields
-    ------
-    IO[bytes]
-        The file to write to.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
+    """Write a binary file so that it appears whole or not at all."""
     path = Path(path)
     temporary: Path | None = None
     try:
@@ -289,25 +245,7 @@ def atomic_write_bytes(path: str | Path) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[IO[str]]:
-    """Write a text file so that it appears whole or not at all.
-
-    A name that ends in ``.gz`` is compressed (without a date inside, so that the same text gives the same bytes).
-
-    Parameters
-    ----------
-    path
-        The file to make or to replace; its folder must exist.
-
-    Yields
-    ------
-    IO[str]
-        The file to write to.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
+    """Write a text file, whole or not at all; gzip it, without a date, if its name ends in ``.gz``."""
     path = Path(path)
     with atomic_write_bytes(path) as raw:
         binary: IO[bytes] = raw
@@ -317,15 +255,29 @@ def atomic_write(path: str | Path) -> Iterator[IO[str]]:
             yield text
 
 
+def without_nan(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by name as JSON can hold them: ``None`` for numbers that are not finite."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
+    }
+
+
+def check_new(path: Path, *, force: bool = False) -> None:
+    """Refuse to replace a file, unless the user asks for that.
+
+    Raises
+    ------
+    OutputError
+        If it exists.
+    """
+    if path.exists() and not force:
+        raise OutputError(f"{path}: exists already, expected the name of a new file (--force replaces it)")
+
+
 def write_json(path: str | Path, value: object, *, indent: int | None = 2) -> None:
     """Write a value as JSON, atomically.
 
-    Parameters
-    ----------
-    value
-        What `json.dumps` takes; NaN and infinities are refused.
-    indent
-        Spaces per level, or ``None`` for one line.
+    NaN and infinities are refused. Without ``indent``, all is one line.
     """
     with atomic_write(path) as out:
         json.dump(value, out, indent=indent, allow_nan=False)
@@ -337,7 +289,7 @@ _MANY_LINKS = 40
 
 
 def _our_users() -> frozenset[int]:
-    """Return the users whose files this user has to trust: this one, root, and who root is outside of a container."""
+    """Return the users whose files this user has to trust: this one, root, and root outside of a container."""
     return frozenset((0, os.geteuid(), _owner_of_the_system()))
 
 
@@ -347,20 +299,14 @@ def _owner_of_the_system() -> int:
 
 
 def why_changeable(found: os.stat_result) -> str:
-    """Return how users other than this one and root can change a file or folder; empty if they cannot.
-
-    Parameters
-    ----------
-    found
-        What the system says of it.
-    """
+    """Return how users other than this one and root can change a file or folder; empty if they cannot."""
     if not hasattr(os, "geteuid"):  # not POSIX
         return ""
     if found.st_uid not in _our_users():
         return f"belongs to user {found.st_uid}"
     if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
         return "is writable by everybody"
-    # A group with the number of its only user holds nobody else.
+    # A group with the number of its only user holds no other user.
     if found.st_mode & stat.S_IWGRP and not found.st_mode & stat.S_ISVTX and found.st_gid not in (0, found.st_uid):
         return f"is writable by group {found.st_gid}"
     return ""
@@ -371,10 +317,7 @@ def why_unsafe(folder: Path) -> str:
 
     Every folder of the path counts, those included that symbolic links lead through.
 
-    Parameters
-    ----------
-    folder
-        The folder; those of its path that do not exist yet count as safe.
+    Folders that do not exist yet count as safe.
     """
     if not hasattr(os, "geteuid"):
         return ""
@@ -408,12 +351,9 @@ def why_unsafe(folder: Path) -> str:
 
 
 def read_own(path: Path) -> bytes:
-    """Return what is in a file that nobody but this user and root can have written.
+    """Return what is in a file that only this user and root can have written.
 
-    Parameters
-    ----------
-    path
-        The file, no symbolic link. Nobody else may be able to put files into its folder, see `why_unsafe`.
+    The file is no symbolic link, and no other user can put files into its folder (`why_unsafe`).
 
     Raises
     ------
@@ -425,7 +365,7 @@ def read_own(path: Path) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
         found = os.fstat(file.fileno())
-        is_enclosed = path.parent.stat().st_mode & 0o011 == 0  # nobody else comes to it
+        is_enclosed = path.parent.stat().st_mode & 0o011 == 0  # closed to other users
         is_others = hasattr(os, "geteuid") and found.st_uid not in _our_users()
         if not stat.S_ISREG(found.st_mode) or is_others or (why_changeable(found) and not is_enclosed):
             raise PermissionError(errno.EPERM, "is no file of this user", str(path))
@@ -441,11 +381,6 @@ def user_folder(name: str) -> Path:
 
     It is in the folder that ``HDRL_CACHE`` names, else in ``hdrl`` in the user's folder for caches
     (``XDG_CACHE_HOME``, by default ``~/.cache``).
-
-    Parameters
-    ----------
-    name
-        What is kept there: ``"workloads"``.
 
     Raises
     ------

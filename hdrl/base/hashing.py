@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 
 
 def sha256_of(arrays: Iterable[tuple[str, NDArray[Any]]], rest: object = None) -> str:
-    """Return the SHA-256 of named arrays and of something that JSON can hold, hexadecimal.
-
-    Parameters
-    ----------
-    arrays
-        Names and arrays, in a fixed order.
-    rest
-        Whatever else counts, as JSON; ``None``: nothing.
-    """
+    """Return the SHA-256 of named arrays in a fixed order and of something that JSON can hold, hexadecimal."""
     digest = hashlib.sha256()
     for name, array in arrays:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())

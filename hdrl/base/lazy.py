@@ -11,13 +11,7 @@ from typing import Any
 
 
 def load_name(module: str, homes: Mapping[str, tuple[str, ...]], name: str) -> Any:
-    """Return a public name of a module from where it lives.
-
-    Raises
-    ------
-    AttributeError
-        If there is no such name.
-    """
+    """Return a public name of a module from where it lives."""
     for home, names in homes.items():
         if name in names:
             return getattr(importlib.import_module(home), name)
@@ -25,13 +19,7 @@ def load_name(module: str, homes: Mapping[str, tuple[str, ...]], name: str) -> A
 
 
 def lazy_names(module: str, file: str) -> tuple[list[str], Callable[[str], Any]]:
-    """Return the ``__all__`` and the ``__getattr__`` of a module whose names its stub file (``.pyi``) imports.
-
-    Parameters
-    ----------
-    module, file
-        Its ``__name__`` and ``__file__``.
-    """
+    """Return the ``__all__`` and the ``__getattr__`` of a module whose names its stub file (``.pyi``) imports."""
     text = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
     homes = {home: tuple(re.findall(r"\w+", names)) for home, names in _IMPORT.findall(text)}
     return sorted(name for names in homes.values() for name in names), partial(load_name, module, homes)

@@ -55,25 +55,13 @@ def know_former_names() -> None:
 
 
 def load(name: str, stacklevel: int) -> ModuleType:
-    """Load a module under its former name, and warn.
-
-    Parameters
-    ----------
-    stacklevel
-        Whom to warn: 2 is the caller.
-    """
+    """Load a module under its former name, and warn."""
     _warn(name, stacklevel + 1)
     return sys.modules.setdefault(name, import_module(MOVED[name]))
 
 
 def load_moved(module: str, name: str) -> object:
-    """Return a name that has left a module, and warn: what the module's ``__getattr__`` calls.
-
-    Raises
-    ------
-    AttributeError
-        If the module never had such a name.
-    """
+    """Return a name that has left a module, and warn: what the module's ``__getattr__`` calls."""
     homes = MOVED_NAMES[module]
     found = load_name(module, homes, name)
     home = next(home for home, names in homes.items() if name in names)

@@ -38,13 +38,7 @@ def is_pipe(name: str | Path) -> bool:
 
 @functools.cache
 def file_of_pipe(name: str) -> Path:
-    """Return a file with what comes through a pipe, named by what it is: ``stdin.swf``.
-
-    Parameters
-    ----------
-    name
-        ``/dev/stdin`` or ``/dev/fd/63``.
-    """
+    """Return a file with what comes through a pipe, named by what it is: ``stdin.swf``."""
     stem = "stdin" if name.endswith(("stdin", "/0")) else f"pipe{Path(name).name}"
     kept = Path(_folder().name) / stem
     with Path(name).open("rb") as source, kept.open("wb") as copy:

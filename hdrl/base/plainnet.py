@@ -10,41 +10,24 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class PlainLayers:
-    """Fully connected layers with ReLU in between, none after the last.
+    """Fully connected layers with ReLU in between, none after the last."""
 
-    Attributes
-    ----------
-    widths
-        Of the input and of each layer, int64.
-    weights
-        Of each layer its weight, output by output, then its bias, float32: what `hdrl.compiled.dense` computes with.
-    """
-
-    widths: NDArray[np.int64]
+    widths: NDArray[np.int64]  # of the input and of each layer, int64
+    # of each layer its weight, output by output, then its bias, float32: what `hdrl.compiled.dense` computes with
     weights: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class PlainActor:
-    """What gives each action a number, of which the largest is the best action; the first of equal ones.
+    """What gives each action a number, of which the largest is the best action; the first of equal ones."""
 
-    Attributes
-    ----------
-    layers
-        What each row of an observation passes alone, to a number for each of its actions; or all numbers of an
-        observation together, to one for every action.
-    by_rows
-        Whether rows pass alone.
-    extra
-        One layer, from the mean of the rows' last hidden units to a number for each action that belongs to no row.
-    sees_all_rows
-        Whether rows pass, too, whose actions are illegal.
-    """
-
+    # what each row of an observation passes alone, to a number for each of its actions; or all numbers of an
+    # observation together, to one for every action
     layers: PlainLayers
-    by_rows: bool = False
+    by_rows: bool = False  # whether rows pass alone
+    # one layer, from the mean of the rows' last hidden units to a number for each action that belongs to no row
     extra: PlainLayers | None = None
-    sees_all_rows: bool = False
+    sees_all_rows: bool = False  # whether rows pass, too, whose actions are illegal
 
     @property
     def is_finite(self) -> bool:

@@ -23,21 +23,8 @@ class Process:
 
     It is the leader of a session of its own, so that Ctrl-C reaches us alone, and ends with us (`base.guard`).
 
-    Parameters
-    ----------
-    command
-        The program and its arguments.
-    log
-        The file that gets all of its output.
-    environment
-        Its environment variables; ``None``: ours.
-    remove
-        What is removed when we close it or are killed before it ends; ``{pid}`` stands for its process id.
-
-    Raises
-    ------
-    SimulationError
-        If it cannot be started.
+    The log gets all of its output. ``remove`` is removed when we close it, or are killed before it ends; ``{pid}`` in
+    it stands for its process id.
     """
 
     def __init__(

@@ -59,13 +59,7 @@ class UntrustedFile(HdrlError):
 
 
 def is_policy_file(name: str) -> bool:
-    """Tell whether a policy is given by a Python file, with or without backfilling.
-
-    Parameters
-    ----------
-    name
-        For instance ``"fcfs+easy"`` or ``"mine/first.py+easy"``.
-    """
+    """Return whether a policy is given by a Python file, with or without backfilling."""
     return split_policy_file(name)[0].endswith(SUFFIX)
 
 
@@ -73,24 +67,13 @@ def split_policy_file(name: str) -> tuple[str, str]:
     """Return the path of a policy file, and what follows it: ``("my.py", "+easy-low_power")``.
 
     A text that goes on otherwise (``"my.pyx"``) is a path as a whole.
-
-    Parameters
-    ----------
-    name
-        A path, with or without backfilling and a core selection.
     """
     base, dot, suffix = name.rpartition(SUFFIX)
     return (base + dot, suffix) if dot and suffix[:1] in SUFFIX_MARKS else (name, "")
 
 
 def python_named(data: Any) -> str:
-    """Return the first text in data that names a Python file; empty if none does.
-
-    Parameters
-    ----------
-    data
-        What a JSON file or the header of a model holds.
-    """
+    """Return the first text in data that names a Python file; empty if none does."""
     left = [data]
     while left:
         one = left.pop()
@@ -104,20 +87,7 @@ def python_named(data: Any) -> str:
 
 
 def refuse_python(data: Any, where: str | Path) -> None:
-    """Refuse data in which any text names a Python file.
-
-    Parameters
-    ----------
-    data
-        What a JSON file or the header of a model holds.
-    where
-        Name of the source for messages.
-
-    Raises
-    ------
-    UntrustedFile
-        If a text does.
-    """
+    """Refuse data in which any text names a Python file."""
     if name := python_named(data):
         raise UntrustedFile(where, name)
 
@@ -146,20 +116,7 @@ class RanFile(NamedTuple):
 
 
 def run_policy_file(name: str, within: Within = nullcontext) -> RanFile:
-    """Run the file of a policy or an agent that the user has named.
-
-    Parameters
-    ----------
-    name
-        The file, possibly with backfilling behind it: ``"my.py+easy"``.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read.
-    AgentError
-        If it is no Python, or fails.
-    """
+    """Run the file of a policy or an agent that the user has named."""
     base, suffix = split_policy_file(name)
     path = Path(base)
     module, digest = run_file(path, within, trust=True)
@@ -167,24 +124,7 @@ def run_policy_file(name: str, within: Within = nullcontext) -> RanFile:
 
 
 def run_file(path: Path, within: Within = nullcontext, *, trust: bool) -> tuple[ModuleType, str]:
-    """Run a Python file; return the module that it makes, and the SHA-256 of its text.
-
-    Parameters
-    ----------
-    path
-        The file; its name ends in ``.py``.
-    trust
-        Whether it may run: the user has named it, or trusts the data that name it.
-
-    Raises
-    ------
-    UntrustedFile
-        If it may not run.
-    ReadError
-        If it cannot be read.
-    AgentError
-        If it is no Python, or fails.
-    """
+    """Run a Python file; return the module that it makes, and the SHA-256 of its text."""
     if not trust:
         raise UntrustedFile(path.parent, path.name)
     if path.suffix != SUFFIX:
@@ -245,15 +185,7 @@ class blamed:
     Neither ``sys.exit`` nor ``os._exit`` ends the process from there, since that would look like success. Ctrl-C, where
     it is not ignored, and errors without a part of the file in them pass.
 
-    Parameters
-    ----------
-    path
-        The file; ``None``: the code is none of a user.
-
-    Raises
-    ------
-    HdrlError
-        In place of what the code of the file has raised.
+    ``path`` is ``None`` for code that is no user's.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -274,16 +206,16 @@ class blamed:
             return
         os._exit = self._exit
         if isinstance(error, HdrlError):
-            told = _with_path(error, self._path)
-            if told is not error:
-                raise told from None
-        elif error is not None and not (isinstance(error, KeyboardInterrupt) and _hears_ctrl_c()):
+            located = _with_path(error, self._path)
+            if located is not error:
+                raise located from None
+        elif error is not None and not (isinstance(error, KeyboardInterrupt) and _handles_ctrl_c()):
             found = _found(error, self._path)
             if found is not None:
                 raise found from error
 
 
-def _hears_ctrl_c() -> bool:
+def _handles_ctrl_c() -> bool:
     return signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
 
 
@@ -309,7 +241,7 @@ def _with_path(error: HdrlError, path: Path) -> HdrlError:
 
 
 def _found(error: BaseException, path: Path) -> AgentError | None:
-    """Return who is to blame, ``None`` if the file is not."""
+    """Return what is to blame, ``None`` if the file is not."""
     if isinstance(error, NotImplementedError):  # a method of a base that has to be overridden
         return AgentError(f"{path}: {error or 'a method is missing that its base does not define'}")
     found = _blame(error, path)

@@ -11,31 +11,14 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """A mapping from names to things of one kind.
-
-    Parameters
-    ----------
-    what
-        The kind of thing in the singular, for messages: ``"policy"``, ``"run-time model"``.
-    """
+    """A mapping from names to things of one kind."""
 
     def __init__(self, what: str) -> None:
         self.what = what
         self._items: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that stores its argument under ``name``.
-
-        Parameters
-        ----------
-        name
-            The name; it must be new.
-
-        Raises
-        ------
-        ValueError
-            If the name is taken.
-        """
+        """Return a decorator that stores its argument under ``name``."""
 
         def store(item: T) -> T:
             if name in self._items:
@@ -53,7 +36,7 @@ class Registry(Generic[T]):
             raise UnknownName(self.what, name, self._items) from None
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether ``name`` is registered."""
+        """Return whether ``name`` is registered."""
         return name in self._items
 
     def __iter__(self) -> Iterator[str]:

@@ -11,11 +11,6 @@ class RowDiscrete(spaces.Discrete):
     """A `gymnasium.spaces.Discrete` in which each row of the observation has several actions.
 
     Of ``n_rows`` rows, action ``k * n_rows + i`` is the ``k``-th of row ``i``; others may follow these.
-
-    Attributes
-    ----------
-    n_per_row
-        As given.
     """
 
     def __init__(self, n: int, n_per_row: int) -> None:

@@ -13,20 +13,7 @@ import numpy as np
 
 
 def seed_sequence(seed: int, name: str) -> np.random.SeedSequence:
-    """Return the seed sequence of one named stream.
-
-    Parameters
-    ----------
-    seed
-        The seed of the experiment, not negative.
-    name
-        The name of the stream, for instance ``"workload"`` or ``"policy"``.
-
-    Raises
-    ------
-    ValueError
-        If the seed is negative.
-    """
+    """Return the seed sequence of one named stream."""
     if seed < 0:
         raise ValueError(f"a seed must not be negative: {seed}")
     return np.random.SeedSequence(entropy=seed, spawn_key=_key_of(name))
@@ -39,24 +26,10 @@ def _key_of(name: str) -> tuple[int, ...]:
 
 
 def stream_seed(seed: int, name: str) -> int:
-    """Return 32 bits of the named stream: the seed of one part of an experiment.
-
-    Parameters
-    ----------
-    seed
-        The seed of the experiment, not negative.
-    name
-        The name of the stream: ``"train"``, ``"validation"``, ``"agent"``.
-    """
+    """Return 32 bits of the named stream: the seed of one part of an experiment."""
     return int(seed_sequence(seed, name).generate_state(1)[0])
 
 
 def stream(seed: int, name: str) -> np.random.Generator:
-    """Return a generator of the named stream.
-
-    Parameters
-    ----------
-    seed
-        The seed of the experiment, not negative.
-    """
+    """Return a generator of the named stream."""
     return np.random.Generator(np.random.PCG64(seed_sequence(seed, name)))

@@ -7,26 +7,14 @@ from __future__ import annotations
 
 
 def float_of(text: str) -> float:
-    """Return the number that a text is: decimal digits of ASCII, ``inf`` or ``nan``, spaces around it.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Return the number that a text is: decimal digits of ASCII, ``inf`` or ``nan``, spaces around it."""
     if "_" in text or not text.isascii():
         raise ValueError(f"no number: {text!r}")
     return float(text)
 
 
 def int_of(text: str) -> int:
-    """Return the whole number that a text is: decimal digits of ASCII, a sign before, spaces around it.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Return the whole number that a text is: decimal digits of ASCII, a sign before, spaces around it."""
     if "_" in text or not text.isascii():
         raise ValueError(f"no whole number: {text!r}")
     return int(text)

@@ -21,20 +21,7 @@ def placed_weights(n_weights: int, by_place: Mapping[int, float]) -> Floats:
 
 
 def bounded_weights(weights: ArrayLike, n_weights: int, largest: float) -> Floats:
-    """Return weights within bounds.
-
-    Parameters
-    ----------
-    weights
-        Shape ``(n_weights,)``, or ``(n_candidates, n_weights)``.
-    largest
-        Weights beyond it, or below its negative, are moved there.
-
-    Raises
-    ------
-    OptionsError
-        If they are of another shape, or not finite.
-    """
+    """Return weights, shape ``(n_weights,)`` or ``(n_candidates, n_weights)``, cut to ``-largest`` to ``largest``."""
     found = np.asarray(weights, dtype=np.float64)
     if found.ndim not in (1, 2) or found.shape[-1] != n_weights or not np.isfinite(found).all():
         raise OptionsError(f"weights have shape {found.shape}, expected {n_weights} finite numbers for each index")

@@ -26,25 +26,14 @@ PARTS: Mapping[str, Shares] = MappingProxyType(
 
 
 def place_of_share(share: float, n_items: int) -> int:
-    """Return how many of the items come before a share of them.
-
-    Parameters
-    ----------
-    share
-        From 0 to 1.
-    """
+    """Return how many of the items come before a share of them, from 0 to 1."""
     return round(share * n_items)
 
 
 def range_of_shares(shares: Shares, n_items: int, *, what: str, items: str) -> Places:
     """Return the range that two shares of all items amount to.
 
-    Parameters
-    ----------
-    what
-        What the shares are called where they were given, for messages.
-    items
-        What the items are called, for messages: ``"jobs of log"``.
+    Messages call the shares ``what`` and the items ``items`` (``"jobs of log"``).
 
     Raises
     ------
@@ -65,33 +54,21 @@ def range_of_shares(shares: Shares, n_items: int, *, what: str, items: str) -> P
 def after_warm_up(places: Places, warm_up: int) -> Places:
     """Return the part of a range that leaves room for warm-up items before its first one.
 
-    Parameters
-    ----------
-    warm_up
-        How many items warm a window up; they may lie before the range.
+    Warm-up items may lie before the range.
     """
     return max(places[0], warm_up), places[1]
 
 
 def n_side_by_side(places: Places, length: int) -> int:
-    """Return how many windows fit into a range without sharing an item.
-
-    Parameters
-    ----------
-    length
-        Items of a window, at least 1.
-    """
+    """Return how many windows fit into a range without sharing an item."""
     return max(0, places[1] - places[0]) // length
 
 
 def side_by_side(places: Places, length: int, count: int | None = None) -> list[int]:
     """Return the starts of windows that share no item.
 
-    Parameters
-    ----------
-    count
-        How many windows, spread evenly over the range, at most `n_side_by_side`; ``None``: all that fit, one after the
-        other.
+    ``count`` windows, at most `n_side_by_side`, are spread evenly over the range; by default all that fit follow one
+    another.
     """
     first, last = places
     if count is None:
@@ -101,10 +78,10 @@ def side_by_side(places: Places, length: int, count: int | None = None) -> list[
 
 
 def is_inside(window: Places, places: Places) -> bool:
-    """Tell whether a window holds at least one item and lies in a range."""
+    """Return whether a window holds at least one item and lies in a range."""
     return places[0] <= window[0] < window[1] <= places[1]
 
 
 def overlap(one: Places, other: Places) -> bool:
-    """Tell whether two ranges share an item."""
+    """Return whether two ranges share an item."""
     return max(one[0], other[0]) < min(one[1], other[1])

@@ -1,4 +1,4 @@
-"""Who decides, whatever it came from: the name of a policy, a Python file, a model, an agent that options describe."""
+"""What decides in a simulation: a policy by name, a Python file, a model, or an agent that options describe."""
 
 from __future__ import annotations
 
@@ -18,76 +18,41 @@ from hdrl.setting import EnvironmentSpec, Load, Machine, Policy, Progress, Setti
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What a decider knows that others may not.
+    """What information a decider has that others may lack."""
 
-    Attributes
-    ----------
-    sees_too_much
-        Whether it sees what no scheduler sees, true run times for instance.
-    trained_on
-        On which items it was trained, as a model file says it; empty for what was not trained, or if unknown.
-    is_trained
-        Whether it was trained at all.
-    environment
-        The environment of its training, which tells what items are; ``None`` if there is none.
-    averages
-        Hashes of the model files of which it is the average; empty if it is none.
-    """
-
-    sees_too_much: bool = False
+    sees_too_much: bool = False  # whether it sees what no scheduler sees, true run times for instance
+    # on which items it was trained, as a model file says it; empty for what was not trained, or if unknown
     trained_on: Mapping[str, Any] = field(default_factory=dict)
-    is_trained: bool = False
+    is_trained: bool = False  # whether it was trained at all
+    # the environment of its training, which says what items are; ``None`` if there is none
     environment: EnvironmentSpec | None = None
-    averages: tuple[str, ...] = ()
+    averages: tuple[str, ...] = ()  # hashes of the model files of which it is the average; empty if it is none
 
 
 class Decider(Protocol):
-    """Who decides in a simulation."""
+    """What decides in a simulation."""
 
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
     ) -> Any:
         """Simulate a load on a machine.
 
-        Parameters
-        ----------
-        seed
-            Seed of what is random in deciding.
-        progress
-            Progress callback, if the decider reports progress.
-        folder
-            Where a simulator outside leaves its files.
-
-        Raises
-        ------
-        HdrlError
-            If it cannot decide there, or decides something impossible.
+        ``seed`` is that of what is random in deciding. ``progress`` is called if the decider reports progress. A
+        simulator outside leaves its files in ``folder``.
         """
 
     def knows(self) -> Knowledge:
-        """Return what it knows that others may not."""
+        """Return what information it has that others may lack."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyDecider:
-    """A policy that does not learn.
-
-    Attributes
-    ----------
-    setting
-        Its setting.
-    policy
-        Its name, or what the setting made of a Python file.
-    path
-        The Python file, for messages.
-    options
-        Options or a sweep, for what they say of simulations.
-    """
+    """A policy that does not learn."""
 
     setting: Setting
-    policy: Policy
-    path: Path | None = None
-    options: Any = None
+    policy: Policy  # its name, or what the setting made of a Python file
+    path: Path | None = None  # the Python file, for messages
+    options: Any = None  # options or a sweep, for what they say of simulations
 
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
@@ -105,18 +70,10 @@ class PolicyDecider:
 
 @dataclass(frozen=True, slots=True)
 class ModelDecider:
-    """A model file, in the environment that it was trained in.
-
-    Attributes
-    ----------
-    model
-        The model.
-    options
-        Options or a sweep, for what they say of simulations.
-    """
+    """A model file, in the environment that it was trained in."""
 
     model: Model
-    options: Any = None
+    options: Any = None  # options or a sweep, for what they say of simulations
 
     def play(
         self, machine: Machine, load: Load, *, seed: int, progress: Progress | None = None, folder: Path | None = None
@@ -157,13 +114,7 @@ class AgentDecider:
 
 
 def decider_of(plan: RunPlan) -> Decider:
-    """Return who decides in a run.
-
-    Raises
-    ------
-    OptionsError
-        If it cannot decide there.
-    """
+    """Return what decides in a run."""
     options, agent = plan.asked, plan.agent
     if agent.kind is AgentKind.POLICY:
         return PolicyDecider(plan.setting, agent.policy, agent.path, options)
@@ -176,17 +127,7 @@ def decider_of(plan: RunPlan) -> Decider:
 def decider_of_file(path: Path, suffix: str, setting: Setting, options: Any = None) -> PolicyDecider:
     """Return the freshly loaded policy of a user's Python file.
 
-    Parameters
-    ----------
-    suffix
-        What follows it: ``"+easy"``; empty if nothing does.
-    options
-        Options or a sweep, for what they say of simulations.
-
-    Raises
-    ------
-    HdrlError
-        If the file defines nothing of the kind.
+    The suffix is ``"+easy"`` for instance, or empty.
     """
     agent = load_agent(f"{path}{suffix}", lambda: _no_pair(path), policies=setting.policies)
     if agent.kind is not AgentKind.POLICY:

@@ -53,44 +53,16 @@ PUBLISHED = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpeed:
-    """How fast a device has learned.
+    """How fast a device has learned."""
 
-    Attributes
-    ----------
-    device, name
-        Kind of device, and what it calls itself.
-    n_steps
-        Steps of the environment.
-    mean_per_s
-        Steps per second from the first to the last, evaluations left out.
-    steady_per_s
-        Median over the windows of the second half.
-    spread_per_s
-        Standard deviation over these windows.
-    best_return
-        Best mean return of an evaluation; ``None`` without any.
-    """
-
+    # kind of device, and what it calls itself
     device: str
     name: str
     n_steps: int
-    mean_per_s: float
-    steady_per_s: float
-    spread_per_s: float
-    best_return: float | None
-
-
-def available_devices() -> list[str]:
-    """Return the kinds of devices that torch finds here.
-
-    Raises
-    ------
-    MissingExtra
-        If torch is missing.
-    """
-    from hdrl.learn.device import available_devices as found_by_torch
-
-    return found_by_torch()
+    mean_per_s: float  # steps per second from the first to the last, evaluations left out
+    steady_per_s: float  # median over the windows of the second half
+    spread_per_s: float  # standard deviation over these windows
+    best_return: float | None  # best mean return of an evaluation; ``None`` without any
 
 
 def measure_device(
@@ -102,20 +74,10 @@ def measure_device(
 ) -> DeviceSpeed:
     """Learn on a device and say how fast that went.
 
-    Parameters
-    ----------
-    max_steps
-        The limit; it ends earlier at a return of `STOP_RETURN`, or after `MAX_MINUTES`.
-    seed
-        Seed of the agent and the environment.
-
-    Raises
-    ------
-    OptionsError
-        If there is no such device here.
-    MissingExtra
-        If torch is missing.
+    It ends at a return of `STOP_RETURN`, after ``max_steps``, or after `MAX_MINUTES`.
     """
+    from hdrl.learn.device import available_devices
+
     found = available_devices()
     if device not in found:
         raise OptionsError(f"device {device!r}: torch finds {', '.join(found)} here")

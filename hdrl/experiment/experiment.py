@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.files import write_json
@@ -17,7 +17,7 @@ from hdrl.experiment.decider import decider_of
 from hdrl.experiment.plan import RunPlan, plans_of
 from hdrl.experiment.run.agentfile import AgentKind
 from hdrl.experiment.run.folder import check_free, new_folder
-from hdrl.experiment.run.insights import insights, tell_run
+from hdrl.experiment.run.insights import insights, log_run
 from hdrl.experiment.run.progress import Clock, Progress
 from hdrl.experiment.run.results import WALL_CLOCK_INFO, write_results
 from hdrl.experiment.train.decisions import DECISION_FILES
@@ -127,19 +127,20 @@ def run_experiment(
     out, progress = Path(out), progress or Progress()
     if not resumes:
         check_free(out)
-    runs: list[SingleRun] = []
-    clock = Clock()
+    choices: dict[str, Any] = {"resumes": resumes, "on": on, "hdeeprm_model": hdeeprm_model}
     if not options.may_learn:
-        _check_untrained(out, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
+        _check_untrained(out, **choices)
+    runs: list[SingleRun] = []
+    trained = None
+    clock = Clock()
     for plan in plans_of(options, out):
-        work: Work = Training(plan, resumes, on, hdeeprm_model)
-        if not plan.trains:
-            _check_untrained(out, resumes=resumes, on=on, hdeeprm_model=hdeeprm_model)
-            if options.runs > 1:
-                progress.message(f"run {len(runs) + 1} of {options.runs}, seed {plan.asked.seed}")
-            work = Simulation(plan)
-        done, trained = work.carry_out(clock, progress)
-        runs += done
+        if plan.trains:
+            runs, trained = _train(plan, clock, progress, **choices)
+            break  # a training has one plan
+        _check_untrained(out, **choices)
+        if options.runs > 1:
+            progress.message(f"run {len(runs) + 1} of {options.runs}, seed {plan.asked.seed}")
+        runs.append(_simulate(plan, clock, progress))
         clock = Clock()
     return RunResult(out, plan, tuple(runs), trained)
 
@@ -155,18 +156,7 @@ def _check_untrained(out: Path, *, resumes: bool, on: str, hdeeprm_model: bool) 
 
 
 def check_experiment(options: OptionsFile) -> OptionsFile:
-    """Read everything that an experiment needs, and refuse what `run_experiment` would, but run and write nothing.
-
-    Returns
-    -------
-    OptionsFile
-        The options, resolved.
-
-    Raises
-    ------
-    HdrlError
-        If the options, the platform, the workload or the agent are wrong.
-    """
+    """Read everything that an experiment needs, refuse what `run_experiment` would, and return the resolved options."""
     # A folder that cannot be there: what is set up has touched nothing.
     plan = next(plans_of(options, Path(tempfile.gettempdir()) / uuid.uuid4().hex))
     if plan.trains:
@@ -176,102 +166,73 @@ def check_experiment(options: OptionsFile) -> OptionsFile:
     return plan.asked
 
 
-class Work(Protocol):
-    """What is done for a plan."""
+def _simulate(plan: RunPlan, clock: Clock, progress: Progress) -> SingleRun:
+    """Simulate once, and write the folder."""
+    options, agent = plan.asked, plan.agent
+    policy = agent.policy if isinstance(agent.policy, str) else agent.name
+    clock.lap("read_s")
+    with new_folder(plan.out) as folder, insights(options.log_level, folder):
+        plan.setting.simulator.warm_up([agent.policy], progress.message)
+        clock.lap("compile_s")
+        _announce(plan, "simulating", progress)
+        left_out = [name for name in DECISION_FILES if name in options.also_write_names]
+        if left_out and agent.kind is AgentKind.POLICY:
+            progress.message(f"no {' and no '.join(left_out)} (also_write): {policy} is no agent with actions")
+        decider = decider_of(plan)
+        trace = decider.play(plan.machine, plan.load, seed=options.seed, progress=progress.jobs, folder=folder)
+        simulation_s = clock.lap("simulate_s")
+        log_run(trace)
+        metrics = write_results(folder, plan, trace)
+        clock.lap("write_s")
+        wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
+        write_json(folder / "timing.json", clock.laps | wall_clock)
+    dropped = dict(plan.load.n_dropped)
+    return SingleRun(plan.out, options.seed, policy, trace.load.n_items, dropped, metrics, simulation_s)
 
-    def carry_out(self, clock: Clock, progress: Progress) -> tuple[list[SingleRun], Trained | None]:
-        """Do it; return the runs that are finished then, and what a training has come to.
 
-        Parameters
-        ----------
-        clock
-            It is told the stages.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Simulation:
-    """One simulation."""
-
-    plan: RunPlan
-
-    def carry_out(self, clock: Clock, progress: Progress) -> tuple[list[SingleRun], None]:
-        """Simulate, and write the folder."""
-        plan, options, agent = self.plan, self.plan.asked, self.plan.agent
-        policy = agent.policy if isinstance(agent.policy, str) else agent.name
+def _train(plan: RunPlan, clock: Clock, progress: Progress, **choices: Any) -> tuple[list[SingleRun], Trained]:
+    """Train, simulate what came of it, and write the folder; ``choices`` are those of `TrainingRun`."""
+    out = plan.out
+    with insights(plan.asked.log_level, out):
+        with announcing(progress.message):
+            run = TrainingRun(plan, progress=progress, **choices)
         clock.lap("read_s")
-        with new_folder(plan.out) as folder, insights(options.log_level, folder):
-            plan.setting.simulator.warm_up([agent.policy], progress.message)
-            clock.lap("compile_s")
-            _tell(plan, "simulating", progress)
-            left_out = [name for name in DECISION_FILES if name in options.also_write_names]
-            if left_out and agent.kind is AgentKind.POLICY:
-                progress.message(f"no {' and no '.join(left_out)} (also_write): {policy} is no agent with actions")
-            decider = decider_of(plan)
-            trace = decider.play(plan.machine, plan.load, seed=options.seed, progress=progress.jobs, folder=folder)
-            simulation_s = clock.lap("simulate_s")
-            tell_run(trace)
-            metrics = write_results(folder, plan, trace)
-            clock.lap("write_s")
-            wall_clock = {name: trace.info[name] for name in WALL_CLOCK_INFO if name in trace.info}
-            write_json(folder / "timing.json", clock.laps | wall_clock)
-        dropped = dict(plan.load.n_dropped)
-        return [SingleRun(plan.out, options.seed, policy, trace.load.n_items, dropped, metrics, simulation_s)], None
+        plan.setting.simulator.warm_up((), progress.message)
+        clock.lap("compile_s")
+        training = run.training
+        if training.is_done:
+            progress.message(
+                f"nothing is left to train: {training.reached.n_iterations:,} iterations are done, "
+                f"{training.plan.n_iterations:,} requested (--set learning.iterations=N requests more)"
+            )
+        else:
+            _announce(plan, f"training {plan.agent.name} on", progress)
+        if run.device_name() is not None:
+            progress.message(f"learning on {run.device}")
+        trained = run.run()
+        train_s = clock.lap("train_s")
+        if trained.trace is None:
+            return [], trained
+        log_run(trained.trace)
+        metrics = write_results(out, plan, trained.trace, trained.model, run.provenance())
+        clock.lap("write_s")
+        write_json(out / "timing.json", clock.laps)
+        run.folder.write_manifest(is_final=True)
+    n_jobs, dropped = trained.trace.load.n_items, dict(plan.load.n_dropped)
+    return [SingleRun(out, plan.asked.seed, plan.agent.name, n_jobs, dropped, metrics, train_s)], trained
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
-    """A training, and the simulation of what it has come to; see `run_experiment`."""
-
-    plan: RunPlan
-    resumes: bool
-    on: str
-    hdeeprm_model: bool
-
-    def carry_out(self, clock: Clock, progress: Progress) -> tuple[list[SingleRun], Trained]:
-        """Train, and write the folder."""
-        plan, out = self.plan, self.plan.out
-        with insights(plan.asked.log_level, out):
-            with announcing(progress.message):
-                training = TrainingRun(
-                    plan, resumes=self.resumes, progress=progress, on=self.on, hdeeprm_model=self.hdeeprm_model
-                )
-            clock.lap("read_s")
-            plan.setting.simulator.warm_up((), progress.message)
-            clock.lap("compile_s")
-            if training.training.is_done:
-                progress.message(
-                    f"nothing is left to train: {training.training.reached.n_iterations:,} iterations are done, "
-                    f"{training.training.plan.n_iterations:,} requested (--set learning.iterations=N requests more)"
-                )
-            else:
-                _tell(plan, f"training {plan.agent.name} on", progress)
-            if training.device_name() is not None:
-                progress.message(f"learning on {training.device}")
-            trained = training.run()
-            train_s = clock.lap("train_s")
-            if trained.trace is None:
-                return [], trained
-            tell_run(trained.trace)
-            metrics = write_results(out, plan, trained.trace, trained.model, training.provenance())
-            clock.lap("write_s")
-            write_json(out / "timing.json", clock.laps)
-            training.folder.write_manifest(is_final=True)
-        n_jobs, dropped = trained.trace.load.n_items, dict(plan.load.n_dropped)
-        return [SingleRun(out, plan.asked.seed, plan.agent.name, n_jobs, dropped, metrics, train_s)], trained
-
-
-def _tell(plan: RunPlan, doing: str, progress: Progress) -> None:
-    """Tell what is going to be simulated, how much work that is, and whether it is less than was asked for."""
+def _announce(plan: RunPlan, doing: str, progress: Progress) -> None:
+    """Say what is going to be simulated, how much work that is, and whether it is less than the options ask for."""
     machine, load = plan.machine, plan.load
-    missed = plan.asked.unheard(load.n_items)
+    missed = plan.asked.unmet(load.n_items)
     if missed is not None:
         progress.message(missed)
     size = ", ".join(f"{value:,} {key.removeprefix('n_')}" for key, value in machine.facts().items() if key != "name")
     offered = plan.setting.inputs.offered_load(machine, load)
-    told = f", offered load {offered:.3g}" if offered is not None and math.isfinite(offered) else ""
+    load_words = f", offered load {offered:.3g}" if offered is not None and math.isfinite(offered) else ""
     progress.message(
-        f"{doing} {load.n_items:,} jobs {'on' if doing == 'simulating' else 'and'} {size} of {machine.name}{told}"
+        f"{doing} {load.n_items:,} jobs {'on' if doing == 'simulating' else 'and'} {size} of {machine.name}{load_words}"
     )
-    if told and offered is not None and offered >= 1:
+    if load_words and offered is not None and offered >= 1:
         progress.message("the offered load is 1 or more: queues grow as long as jobs arrive")

@@ -9,13 +9,13 @@ from pathlib import Path
 from hdrl.base.errors import OutputError
 
 _PROBED_S = 0.2
-"""How long who only looks whether a lock is held (`is_held`) may take; it is tried again then."""
+"""How long a look at a lock (`is_held`) may take, which holds it for a moment: `lock` tries again after that."""
 
 
 def lock(descriptor: int) -> bool:
-    """Lock an open file or folder until it is closed; tell whether nobody else holds it.
+    """Lock an open file or folder until it is closed; return whether no other process holds it.
 
-    Where there are no locks, nobody does.
+    Where there are no locks, none does.
     """
     try:
         import fcntl
@@ -36,7 +36,7 @@ def lock(descriptor: int) -> bool:
 
 
 def is_held(path: Path) -> bool | None:
-    """Tell whether some process holds the lock on a file or folder; ``None`` where that cannot be known."""
+    """Return whether some process holds the lock on a file or folder; ``None`` where that cannot be known."""
     try:
         import fcntl
 
@@ -56,7 +56,7 @@ def is_held(path: Path) -> bool | None:
 
 
 def held_by_another(folder: Path) -> OutputError:
-    """Return what is said where somebody else trains in a folder."""
+    """Return the error for a folder in which another process trains."""
     return OutputError(f"{folder}: another process trains in this folder; wait for it, or stop it")
 
 
@@ -71,13 +71,7 @@ class FolderLock:
         self._descriptor = -1
 
     def take(self) -> None:
-        """Take the lock, if it is not held already.
-
-        Raises
-        ------
-        OutputError
-            If somebody else has it.
-        """
+        """Take the lock, if it is not held already."""
         if self._descriptor >= 0:
             return
         try:

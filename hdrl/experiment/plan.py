@@ -1,4 +1,4 @@
-"""What an experiment or a comparison asks for, resolved once: in which setting, what is simulated, and who decides."""
+"""What an experiment or a comparison asks for, resolved once: in which setting, what is simulated, and what decides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hdrl.setting import Load, LoadGenerator, Machine, Setting, find_setting
 Asked = TypeVar("Asked", bound="OptionsFile | Sweep")
 
 NOWHERE = Path()
-"""The folder of results that nobody keeps."""
+"""The folder of results that are not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class RunPlan(Plan[OptionsFile]):
     Attributes
     ----------
     agent
-        Who decides or learns; its Python file has been run, and is not run again.
+        What decides or learns; its Python file has been run, and is not run again.
     """
 
     agent: AgentChoice
@@ -69,28 +69,14 @@ class RunPlan(Plan[OptionsFile]):
 
 
 def setting_for(asked: OptionsFile | Sweep) -> Setting:
-    """Return the setting of options or of a sweep.
-
-    Raises
-    ------
-    HdrlError
-        If its file, which was there when they were read, is there no more.
-    """
+    """Return the setting of options or of a sweep."""
     return find_setting(asked.setting_name, asked.folder)
 
 
 def plan_of(asked: Asked, out: Path = NOWHERE) -> Plan[Asked]:
     """Resolve options or a sweep: find the setting, and read what is simulated.
 
-    Parameters
-    ----------
-    asked
-        The options, explicit (`plans_of`), or the sweep.
-
-    Raises
-    ------
-    HdrlError
-        If something that they name is wrong.
+    Options must be explicit (`plans_of`).
     """
     setting = setting_for(asked)
     machine = setting.inputs.machine(asked)
@@ -102,13 +88,7 @@ def plan_of(asked: Asked, out: Path = NOWHERE) -> Plan[Asked]:
 
 
 def generator_of(setting: Setting, sweep: Sweep) -> LoadGenerator:
-    """Return what makes loads.
-
-    Raises
-    ------
-    OptionsError
-        If the setting makes none.
-    """
+    """Return what makes loads."""
     if not isinstance(setting.inputs, LoadGenerator):
         raise OptionsError(f"{sweep.where}: setting {setting.name} generates no loads: leave out loads")
     return setting.inputs
@@ -117,11 +97,7 @@ def generator_of(setting: Setting, sweep: Sweep) -> LoadGenerator:
 def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
     """Read the loads of a sweep, and check that the machine can serve them.
 
-    Raises
-    ------
-    HdrlError
-        If one cannot be read, or holds items that can never run, or two have the same name, or one is the generator
-        whose offered loads are asked for, too.
+    Refuse items that can never run, two loads of one name, and the generator whose offered loads are asked for, too.
     """
     if sweep.loads and (generator := generator_of(setting, sweep).generator) in sweep.workloads:
         raise OptionsError(
@@ -145,11 +121,6 @@ def plans_of(options: OptionsFile, out: Path) -> Iterator[RunPlan]:
     ------
     RunPlan
         A plan.
-
-    Raises
-    ------
-    HdrlError
-        If something that they name is wrong.
     """
     setting, options = setting_for(options), options.explicit()
     agent = choose_agent(options, setting)
@@ -174,11 +145,6 @@ def resolve_options(options: OptionsFile) -> OptionsFile:
 
     The kind of agent, the policy of the classic agent by today's name, and no copy of the seed. No agent's file is run
     for that: it is believed to hold what the options say.
-
-    Raises
-    ------
-    OptionsError
-        If a classic agent without a file does not have exactly one policy.
     """
     setting, options = setting_for(options), options.explicit()
     values: dict[str, object] = {"type": options.agent_type}
@@ -188,15 +154,7 @@ def resolve_options(options: OptionsFile) -> OptionsFile:
 
 
 def choose_agent(options: OptionsFile, setting: Setting) -> AgentChoice:
-    """Return the agent that options ask for; a Python file is run for it.
-
-    Raises
-    ------
-    OptionsError
-        If they do not say who learns, ask for a model where nothing learns, or do not name exactly one policy.
-    HdrlError
-        If the agent file is wrong.
-    """
+    """Return the agent that options ask for; a Python file is run for it."""
     given = options.agent_options
     if given.file is not None:
         agent = load_agent(

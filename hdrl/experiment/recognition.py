@@ -2,7 +2,7 @@
 
 A log that was cut, renamed, read with other memory or scaled to another offered load has another hash, but the same
 jobs one after the other. So a model file keeps hashes of runs of `LENGTH` items that follow each other, those that are
-smallest: whoever hashes other items finds the same runs among the smallest ones if they are the same items.
+smallest: of the same items under other names or dates, the same runs are among the smallest.
 
 Source: A. Z. Broder, "On the resemblance and containment of documents", SEQUENCES 1997.
 """
@@ -43,21 +43,18 @@ _STEP, _MIX_1, _MIX_2 = (np.uint64(one) for one in (0x9E3779B97F4A7C15, 0xBF5847
 def sketch_of(marks: Marks) -> str:
     """Return the sketch of items.
 
-    Returns
-    -------
-    str
-        The `SIZE` smallest hashes of their runs, ascending, `DIGITS` hexadecimal digits each.
+    It is the `SIZE` smallest hashes of their runs, ascending, `DIGITS` hexadecimal digits each.
     """
     return "".join(f"{one:0{DIGITS}x}" for one in runs_of(marks)[:SIZE].tolist())
 
 
 def is_sketch(text: str) -> bool:
-    """Tell whether a text could be a sketch; an empty one knows nothing."""
+    """Return whether a text could be a sketch; an empty one holds no hashes."""
     return len(text) % DIGITS == 0 and set(text) <= set("0123456789abcdef")
 
 
 def known_share(sketch: str, runs: Runs) -> float:
-    """Return which share of the runs of items a sketch knows, 0 to 1; of many items this is an estimate."""
+    """Return the share of the runs of items that a sketch holds, 0 to 1; of many items this is an estimate."""
     known = _read(sketch)
     if len(known) >= SIZE:  # larger ones were left out
         runs = runs[runs <= known.max()]

@@ -1,6 +1,6 @@
 """Tuning: evolve an index on a log's first part, judge it once on its last part, recommend what won.
 
-Nothing here goes by the clock: how much is evolved follows from the size of the log and the minutes that are asked for,
+Nothing here depends on the clock: how much is evolved follows from the size of the log and the minutes of the request,
 by a rate that was measured once (`SIMULATED_PER_S`), so that the same request gives the same bytes everywhere.
 """
 
@@ -12,22 +12,22 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hdrl.base.errors import OptionsError, OutputError
-from hdrl.base.files import read_json, write_json
+from hdrl.base.errors import OptionsError
+from hdrl.base.files import without_nan, write_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
-from hdrl.experiment.compare.files import Comparison, without_nan
+from hdrl.experiment.compare.files import Comparison
 from hdrl.experiment.compare.summary import SummaryRow, deciding_rows
-from hdrl.experiment.compare.verdict import is_better, tail_words
+from hdrl.experiment.compare.verdict import is_better, ratio_words, tail_words
 from hdrl.experiment.experiment import run_experiment
 from hdrl.experiment.plan import plan_of
-from hdrl.experiment.run.folder import check_free
+from hdrl.experiment.run.folder import claim_folder
 from hdrl.experiment.run.inputs import make_sweep, parse_options
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.progress import Progress, quiet
 from hdrl.experiment.train.averaging import average_models, untrained_model
 from hdrl.experiment.train.learning import require_torch
-from hdrl.metrics.words import metric_words, number_words
+from hdrl.metrics.words import metric_words
 from hdrl.options.sweep import Sweep
 
 __all__ = ["Budget", "Request", "TuneProgress", "Tuned", "budget_of", "recommend", "tune"]
@@ -66,7 +66,7 @@ TUNE_FILE, RECOMMENDATION_FILE, RUN_FILE, EVOLVED_FILE = "tune.json", "recommend
 JUDGED, PAGE_FILE, UNTRAINED_FILE = "judged", "report.html", "untrained.pt"
 
 FILES = (TUNE_FILE, RECOMMENDATION_FILE, RUN_FILE, EVOLVED_FILE, UNTRAINED_FILE, PAGE_FILE)
-"""What a tuning writes besides its trainings and comparisons; the page is made by who shows it."""
+"""What a tuning writes besides its trainings and comparisons; `launcher.tune` makes the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +126,6 @@ class Budget:
 
 def budget_of(request: Request, n_jobs: int) -> Budget:
     """Return the budget of a request.
-
-    Parameters
-    ----------
-    n_jobs
-        Jobs of its log.
 
     Raises
     ------
@@ -307,16 +302,7 @@ def _take(out: Path, request: Request, budget: Budget, sha256: str) -> None:
     # Where the log lies is a matter of this machine.
     asked = asdict(request) | {"log": Path(request.log).name, "platform": Path(request.platform).name}
     data = {"request": asked, "budget": asdict(budget) | {"choosing": list(budget.choosing)}, "log_sha256": sha256}
-    if (out / TUNE_FILE).is_file():
-        if read_json(out / TUNE_FILE) != data:
-            raise OutputError(f"{out}: holds another tuning, expected a new folder, or the same log and options")
-        return
-    check_free(out)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be made ({error.strerror or error})") from None
-    write_json(out / TUNE_FILE, data)
+    claim_folder(out, TUNE_FILE, data, "another tuning, expected a new folder, or the same log and options")
 
 
 def _train(request: Request, budget: Budget, reference: str, seed: int, out: Path, progress: Progress) -> Path | None:
@@ -393,13 +379,7 @@ def beats(table: Comparison, name: str) -> bool:
 
 
 def row_of(table: Comparison, name: str, metric: str) -> SummaryRow:
-    """Return the row of a candidate over all windows.
-
-    Parameters
-    ----------
-    name, metric
-        Of which candidate, by which metric.
-    """
+    """Return the row of a candidate over all windows."""
     return next(row for row in deciding_rows(table.rows, metric) if row.candidate == name)
 
 
@@ -480,7 +460,7 @@ def _why(winner: str, ranked: Sequence[str], tables: Mapping[str, Comparison]) -
         if better is None:
             said.append(f"{other} shows no difference ({numbers})")
         elif better and worse:
-            tails = ", ".join(f"{tail_words(row.metric)} {factor_words(row)} times" for row in worse)
+            tails = ", ".join(f"{tail_words(row.metric)} {ratio_words(row)} times" for row in worse)
             said.append(f"{other} is better on the mean ({numbers}), but worse in the tail ({tails})")
         else:
             said.append(f"{other} {'left jobs unrun' if better else 'is worse'} ({numbers})")
@@ -489,19 +469,7 @@ def _why(winner: str, ranked: Sequence[str], tables: Mapping[str, Comparison]) -
 
 def _numbers(table: Comparison, name: str) -> str:
     row = row_of(table, name, table.metric)
-    return f"{factor_words(row)} times its {metric_words(table.metric)}"
-
-
-def factor_words(row: SummaryRow) -> str:
-    """Return a ratio with its interval, in words.
-
-    Parameters
-    ----------
-    row
-        Of which candidate.
-    """
-    interval = "" if math.isnan(row.ratio_low) else f" [{number_words(row.ratio_low)}, {number_words(row.ratio_high)}]"
-    return f"{number_words(row.ratio)}{interval}"
+    return f"{ratio_words(row)} times its {metric_words(table.metric)}"
 
 
 def _duration(seconds: float) -> str:

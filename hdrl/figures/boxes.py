@@ -24,25 +24,8 @@ def boxes(
 ) -> tuple[Figure, Axes]:
     """Draw a box per group: quarter, median and three quarters; whiskers at 5 % and 95 %, a cross at the mean.
 
-    Parameters
-    ----------
-    values
-        For each run its numbers by group; a group without any is left out.
-    groups
-        Names of the groups, in their order.
-    items
-        What is counted below each group.
-    is_logarithmic
-        Whether all numbers are above 0, and their axis is logarithmic; else it is linear up to 1.
-    places
-        Positions of the runs among all, for their colours.
-    ax
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    tuple[Figure, Axes]
-        The figure, and the axes for titles and names.
+    Groups without any number are left out; ``items`` are counted below each. With ``is_logarithmic`` all numbers are
+    above 0, else at most 1. Return the figure, and the axes for titles and names.
     """
     figure, (axes,) = canvas(ax, size_in=(11.0, 4.8))
     width = 0.8 / len(runs)

@@ -23,16 +23,7 @@ def distribution(
 ) -> Figure:
     """Draw the cumulative distribution of a number per item, on a logarithmic axis.
 
-    Parameters
-    ----------
-    items
-        Whose they are, for the vertical axis.
-    facts
-        What was simulated, in a line.
-    places
-        Positions of the runs among all, for their colours; 0, 1, 2, ... by default.
-    ax
-        Where to draw; a new figure by default.
+    ``items`` is for the vertical axis, ``facts`` says what was simulated.
     """
     figure, (axes,) = canvas(ax)
     has_zero, largest = False, 0.0

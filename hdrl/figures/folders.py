@@ -14,18 +14,7 @@ OPTIONS_FILE, PROVENANCE_FILE, NUMBERS_FILE = "options.resolved.json", "provenan
 
 
 def run_folders(folder: str | Path, main_file: str) -> list[Path]:
-    """Return the runs that a folder stands for: itself, or the ``run_<i>`` in it, in their order.
-
-    Parameters
-    ----------
-    folder
-        A run folder, or the folder of an experiment with several runs.
-
-    Raises
-    ------
-    ReadError
-        If it is no folder, or holds no run.
-    """
+    """Return the runs that a folder stands for: itself, or the ``run_<i>`` in it, in their order."""
     folder = Path(folder)
     if not folder.is_dir():
         problem = "is a file, expected the folder of a run" if folder.exists() else "no such folder"
@@ -49,13 +38,7 @@ def distinct_names(folders: Sequence[Path]) -> list[str]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; an empty one if there is no such file.
-
-    Raises
-    ------
-    ReadError
-        If it holds something else.
-    """
+    """Return the JSON object in a file; an empty one if there is no such file."""
     if not path.is_file():
         return {}
     value = read_json(path)
@@ -65,13 +48,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def read_numbers(folder: Path) -> dict[str, float]:
-    """Return the metrics of a run by name, NaN where there is no number; none if it has no file of them.
-
-    Raises
-    ------
-    ReadError
-        If the file is damaged.
-    """
+    """Return the metrics of a run by name, NaN where there is no number; none if it has no file of them."""
     path = folder / NUMBERS_FILE
     if not path.is_file():
         return {}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import OptionsError
 from hdrl.figures.folders import distinct_names
-from hdrl.figures.logs import LOSSES, REWARDS, Log, learning_log
+from hdrl.figures.logs import LOSSES, REWARDS, Log, action_probabilities, learning_log
 from hdrl.figures.numbers import time_unit
 from hdrl.figures.style import (
     Axes,
@@ -30,17 +31,7 @@ MIN_SMOOTHED = 40
 
 
 def losses(folders: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
-    """Draw the loss of each update.
-
-    Parameters
-    ----------
-    folders
-        Folder of a training, or several.
-    ax
-        Where to draw; a new figure by default.
-    places
-        Positions of the trainings among all, for their colours.
-    """
+    """Draw the loss of each update."""
     return learning_curves(folders, LOSSES, ("Loss", "update", "loss"), ax=ax, places=places)
 
 
@@ -57,13 +48,7 @@ def as_folders(folders: object) -> list[Path]:
 
 
 def running_mean(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """Return the mean of each number and those around it; fewer at either end.
-
-    Parameters
-    ----------
-    width
-        How many belong to a mean, at least 1.
-    """
+    """Return the mean of each number and those around it; fewer at either end."""
     total = np.concatenate(([0.0], np.cumsum(values)))
     place = np.arange(len(values))
     low, high = np.maximum(0, place - (width - 1) // 2), np.minimum(len(values), place + width // 2 + 1)
@@ -81,18 +66,8 @@ def learning_curves(
 ) -> Figure:
     """Draw the numbers of a log of trainings, one after the other; many are smoothed.
 
-    Parameters
-    ----------
-    folders
-        Folder of a training, or several.
-    words
-        Title, and what the two axes show.
-    is_time
-        Whether they are seconds, for which a unit that suits is chosen.
-    ax
-        Where to draw; a new figure by default.
-    places
-        Positions of the trainings among all, for their colours; 0, 1, 2, ... by default.
+    ``words`` are the title and what the two axes show. With ``is_time``, numbers are seconds, shown in a unit that
+    suits.
     """
     paths = as_folders(folders)
     logs = [learning_log(path, log) for path in paths]
@@ -120,3 +95,66 @@ def learning_curves(
     axes.set_title(f"{title} while learning{of_one}", loc="left", fontsize=12, fontweight="bold")
     legend(axes, len(names), of_runs=True)
     return figure
+
+
+MAX_LINES = 8
+"""Up to so many actions get a line each; more are rows of a map."""
+
+
+def action_preferences(
+    folders: object, ax: Axes | None = None, *, names_of: Callable[[Path], Sequence[str]] | None = None
+) -> Figure:
+    """Draw how probable each action was at the first decision of each run of a training."""
+    paths = as_folders(folders)
+    if len(paths) != 1:
+        raise OptionsError(f"action_preferences shows one training, not {len(paths)}")
+    table, found = action_probabilities(paths[0])
+    n_actions, n_runs = table.shape
+    names = found or (list(names_of(paths[0])) if names_of is not None else [])
+    if len(names) != n_actions:
+        names = [f"action {index}" for index in range(n_actions)]
+    figure, (axes,) = canvas(ax, size_in=(10.0, max(4.6, 1.6 + 0.19 * n_actions) if n_actions > MAX_LINES else 4.6))
+    if n_runs == 1:
+        _bars(axes, table[:, 0], names)
+    elif n_actions <= MAX_LINES:
+        _lines(axes, table, names)
+    else:
+        _map(figure, axes, table, names)
+    name = verbatim(shortened(distinct_names(paths)[0]))
+    axes.set_title(f"Preferences at the first decision: {name}", loc="left", fontsize=12, fontweight="bold")
+    return figure
+
+
+def _bars(ax: Axes, values: NDArray[np.float64], names: list[str]) -> None:
+    ax.barh(range(len(values)), 100 * values, color=colour(0))
+    ax.set_yticks(range(len(values)), names, fontsize=8)
+    ax.set_ylim(len(values) - 0.5, -0.5)
+    ax.set_xlabel("probability (%)")
+    ax.grid(visible=False, axis="y")
+
+
+def _lines(ax: Axes, table: NDArray[np.float64], names: list[str]) -> None:
+    for index, (row, name) in enumerate(zip(table, names, strict=True)):
+        ax.plot(
+            np.arange(1, len(row) + 1), 100 * row, color=colour(index), linestyle=line_style(index), label=name, lw=1.6
+        )
+    ax.set_ylim(0, 101)
+    ax.set_xlabel("run")
+    ax.set_ylabel("probability (%)")
+    ax.margins(x=0.01)
+    legend(ax, len(names))
+
+
+def _map(figure: Figure, ax: Axes, table: NDArray[np.float64], names: list[str]) -> None:
+    ax.grid(visible=False)
+    image = ax.imshow(
+        100 * table,
+        aspect="auto",
+        cmap="viridis",
+        vmin=0,
+        interpolation="nearest",
+        extent=(0.5, table.shape[1] + 0.5, len(table) - 0.5, -0.5),
+    )
+    ax.set_yticks(range(len(names)), names, fontsize=7)
+    ax.set_xlabel("run")
+    figure.colorbar(image, ax=ax, label="probability (%)", pad=0.01)

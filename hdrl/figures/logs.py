@@ -22,20 +22,11 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Numbers that a training leaves, one after the other.
+    """Numbers that a training leaves, one after the other."""
 
-    Attributes
-    ----------
-    name
-        What they are, in the plural.
-    file
-        The file with a number per line.
-    table, column
-        Table and column of a training that still runs, or was cut off, before it wrote that file.
-    """
-
-    name: str
-    file: str
+    name: str  # what they are, in the plural
+    file: str  # the file with a number per line
+    # table and column of a training that still runs, or was cut off, before it wrote that file
     table: str
     column: str
 
@@ -54,13 +45,7 @@ PROBABILITY = "probability."
 
 
 def learning_log(folder: str | Path, log: Log) -> FloatArray:
-    """Return the numbers of one log of a training, in the order in which they came.
-
-    Raises
-    ------
-    ReadError
-        If the file is missing, empty or holds something else than numbers.
-    """
+    """Return the numbers of one log of a training, in the order in which they came."""
     folder = Path(folder)
     if not (folder / log.file).is_file() and (folder / log.table).is_file():
         values = training_table(folder, log.table).get(log.column, np.zeros(0))
@@ -90,18 +75,7 @@ def _numbers(path: Path) -> FloatArray:
 
 
 def training_table(folder: str | Path, name: str = "training.csv") -> dict[str, FloatArray]:
-    """Return the columns of a table of a training; what is empty is NaN.
-
-    Parameters
-    ----------
-    name
-        ``training.csv``, a row per update, or ``episodes.csv``, a row per episode.
-
-    Raises
-    ------
-    ReadError
-        If the file is missing, or no table of numbers.
-    """
+    """Return the columns of ``training.csv`` (a row per update) or ``episodes.csv``; what is empty is NaN."""
     path = _file(folder, name)
     # A training that runs may be writing its last row: it ends with a line break when it is complete.
     lines = [line for line in read_text(path).rpartition("\n")[0].splitlines() if line.strip()]
@@ -120,18 +94,7 @@ def training_table(folder: str | Path, name: str = "training.csv") -> dict[str, 
 
 
 def action_probabilities(folder: str | Path) -> tuple[FloatArray, list[str]]:
-    """Return how probable each action was at the first decision, update by update, and the names of the actions.
-
-    Returns
-    -------
-    tuple[FloatArray, list[str]]
-        Probabilities, shape ``(n_actions, n_updates)``; names, or none where the files do not hold them.
-
-    Raises
-    ------
-    ReadError
-        If the files are missing, or do not hold as many probabilities for each action.
-    """
+    """Return how probable each action was at the first decision, ``(n_actions, n_updates)``, and their names."""
     folder = Path(folder)
     if (folder / "training.csv").is_file():
         table = training_table(folder)

@@ -28,17 +28,7 @@ MOST_BARS = 8
 
 
 def save_bars(table: SideBySide, path: str | Path) -> None:
-    """Save metrics of runs side by side as bars.
-
-    Raises
-    ------
-    MissingExtra
-        If matplotlib is missing.
-    OptionsError
-        If the name asks for no known format, or there is nothing to draw.
-    OutputError
-        If the file cannot be written.
-    """
+    """Save metrics of runs side by side as bars."""
     check_format(Path(path))
     if not table.drawn:
         raise OptionsError("no metric to draw was chosen")
@@ -47,13 +37,7 @@ def save_bars(table: SideBySide, path: str | Path) -> None:
 
 
 def metrics_bars(values: Mapping[str, Mapping[str, float]], metrics: Mapping[str, MetricInfo]) -> Figure:
-    """Draw a bar per run for each of some metrics, four in a row.
-
-    Parameters
-    ----------
-    metrics
-        Which metrics, with what they mean.
-    """
+    """Draw a bar per run for each of some metrics, four in a row."""
     n_columns = min(4, len(metrics))
     n_rows = math.ceil(len(metrics) / n_columns)
     figure, axes = canvas(None, n_rows, n_columns, size_in=(2.9 * n_columns, 2.7 * n_rows + 0.5))

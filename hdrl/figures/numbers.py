@@ -40,30 +40,14 @@ _TIME_UNITS = ((400.0, 1.0, "s"), (4 * 3600.0, 60.0, "min"), (5 * 86400.0, 3600.
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How the numbers of one row are written.
+    """How the numbers of one row are written."""
 
-    Attributes
-    ----------
-    divisor
-        What the numbers are divided by first.
-    unit
-        The unit then, empty for pure numbers.
-    decimals
-        Digits after the point.
-    """
-
-    divisor: float
-    unit: str
-    decimals: int
+    divisor: float  # what the numbers are divided by first
+    unit: str  # the unit then, empty for pure numbers
+    decimals: int  # digits after the point
 
     def number(self, value: float | None) -> str:
-        """Return a number without its unit.
-
-        Parameters
-        ----------
-        value
-            The number; ``None`` or NaN where there is none.
-        """
+        """Return a number without its unit."""
         if value is None or not math.isfinite(value):
             return MISSING
         scaled = value / self.divisor
@@ -72,25 +56,13 @@ class Form:
         return f"{scaled:,.{self.decimals}f}"
 
     def quantity(self, value: float | None) -> str:
-        """Return a number with its unit.
-
-        Parameters
-        ----------
-        value
-            The number; ``None`` or NaN where there is none.
-        """
+        """Return a number with its unit."""
         text = self.number(value)
         return f"{text} {self.unit}" if self.unit and text != MISSING else text
 
 
 def metric_form(metric: str, info: MetricInfo | None, values: Iterable[float | None]) -> Form:
-    """Return how to write values of one metric side by side.
-
-    Parameters
-    ----------
-    info
-        What it means; without it, its values are pure numbers.
-    """
+    """Return how to write values of one metric side by side."""
     known = [abs(value) for value in values if value is not None and math.isfinite(value)]
     if metric.endswith(_SHARES) and (info is None or info.unit == "1"):
         return Form(0.01, "%", 1)
@@ -106,24 +78,12 @@ def metric_form(metric: str, info: MetricInfo | None, values: Iterable[float | N
 
 
 def time_unit(span_s: float) -> tuple[float, str]:
-    """Return a unit of time for an axis, as its seconds and its name.
-
-    Parameters
-    ----------
-    span_s
-        Length of the axis in seconds.
-    """
+    """Return a unit of time for an axis, as its seconds and its name."""
     return next((seconds, name) for limit, seconds, name in _TIME_UNITS if span_s <= limit)
 
 
 def si_unit(largest: float, unit: str) -> tuple[float, str]:
-    """Return a decimal multiple of a unit that suits a number, as its factor and its name.
-
-    Parameters
-    ----------
-    unit
-        The unit, for instance ``"W"``.
-    """
+    """Return a decimal multiple of a unit that suits a number, as its factor and its name."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(largest) >= factor:
             return factor, prefix + unit
@@ -140,13 +100,7 @@ def axis_number(value: float) -> str:
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
-    """Return names as a list in a sentence: ``a, b and c``.
-
-    Parameters
-    ----------
-    most
-        How many are named; the others are counted.
-    """
+    """Return names as a list in a sentence, ``a, b and c``; those beyond ``most`` are counted."""
     shown = list(names[:most])
     if len(names) > most:
         shown.append(f"{len(names) - most} more")

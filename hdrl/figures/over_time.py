@@ -47,16 +47,7 @@ def over_time(
 ) -> Figure:
     """Draw a function of time for each run, each from its beginning to its end.
 
-    Parameters
-    ----------
-    unit
-        Its unit, which gets a prefix that suits; ``None`` for whole numbers and the like.
-    facts
-        What was simulated, in a line.
-    places
-        Positions of the runs among all, for their colours; 0, 1, 2, ... by default.
-    ax
-        Where to draw; a new figure by default.
+    ``unit`` gets a prefix that suits; it is ``None`` for whole numbers and the like.
     """
     figure, (axes,) = canvas(ax)
     unit_s = time_axis(axes, runs)

@@ -15,17 +15,10 @@ DATE_DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """A step function seen through bins of equal width.
+    """A step function seen through bins of equal width."""
 
-    Attributes
-    ----------
-    edges
-        Their borders, shape ``(n_bins + 1,)``, ascending.
-    mean, low, high
-        Mean by time, smallest and largest value in each bin, shape ``(n_bins,)``.
-    """
-
-    edges: FloatArray
+    edges: FloatArray  # their borders, shape ``(n_bins + 1,)``, ascending
+    # mean by time, smallest and largest value in each bin, shape ``(n_bins,)``
     mean: FloatArray
     low: FloatArray
     high: FloatArray
@@ -33,18 +26,10 @@ class Bins:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A function of time that is constant between some dates.
+    """A function of time that is constant between some dates."""
 
-    Attributes
-    ----------
-    edges_s
-        The dates, ascending, shape ``(n + 1,)``; one or none for a function that is defined nowhere.
-    values
-        The value from each date to the next, shape ``(n,)``.
-    """
-
-    edges_s: FloatArray
-    values: FloatArray
+    edges_s: FloatArray  # the dates, ascending, shape ``(n + 1,)``; one or none for a function that is defined nowhere
+    values: FloatArray  # the value from each date to the next, shape ``(n,)``
 
     @property
     def mean(self) -> float:
@@ -57,12 +42,7 @@ class Steps:
     def binned(self, n_bins: int, span_s: tuple[float, float] | None = None) -> Bins:
         """Return what a picture of some width can show of it; peaks and means are kept exactly.
 
-        Parameters
-        ----------
-        n_bins
-            How many bins, at least 1.
-        span_s
-            From when to when; all of it by default. Outside of its dates the function is 0.
+        Outside of its dates the function is 0. ``span_s`` is all of it by default.
         """
         low_s, high_s = span_s if span_s is not None else (float(self.edges_s[0]), float(self.edges_s[-1]))
         edges = np.linspace(low_s, high_s, n_bins + 1)
@@ -84,12 +64,7 @@ class Steps:
 def steps_of_changes(dates_s: FloatArray, changes: FloatArray, until_s: float | None = None) -> Steps:
     """Return the step function that begins at 0 and changes at some dates.
 
-    Parameters
-    ----------
-    dates_s, changes
-        When and by how much, shape ``(n,)``, in any order; what happens at one date is added up.
-    until_s
-        Where it ends; the last date by default.
+    Dates come in any order; changes at one date are added up. The last date is the end, unless ``until_s`` is later.
     """
     if not len(dates_s):
         return Steps(np.zeros(0), np.zeros(0))
@@ -101,12 +76,6 @@ def steps_of_changes(dates_s: FloatArray, changes: FloatArray, until_s: float | 
 
 
 def cumulative_distribution(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the distinct values, ascending, and the share of all that is not above each.
-
-    Parameters
-    ----------
-    values
-        The values, NaN left out.
-    """
+    """Return the distinct values, ascending, and the share of all that is not above each."""
     distinct, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     return distinct, np.cumsum(counts) / max(1, counts.sum())

@@ -24,7 +24,7 @@ from hdrl.base.files import atomic_write_bytes
 from hdrl.figures.figure import Drawn
 from hdrl.figures.numbers import axis_number, time_unit
 
-if TYPE_CHECKING:  # matplotlib's types, here for all who draw
+if TYPE_CHECKING:  # matplotlib's types, here for all modules that draw
     from matplotlib.axes import Axes as Axes
     from matplotlib.axis import Axis as Axis
     from matplotlib.figure import Figure as Figure
@@ -47,13 +47,7 @@ FACTS, NAMES = "facts", "names"
 
 
 def require_matplotlib() -> None:
-    """Say in one line how to install what draws, where it is not installed.
-
-    Raises
-    ------
-    MissingExtra
-        If matplotlib is missing.
-    """
+    """Say in one line how to install what draws, where it is not installed."""
     if sys.modules.get("matplotlib") is not None:
         return
     backend = os.environ.pop("MPLBACKEND", None)  # of a notebook, say; matplotlib cannot be imported if it is unknown
@@ -123,13 +117,6 @@ def canvas(
 ) -> tuple[Figure, list[Axes]]:
     """Return where to draw: the given axes, or those of a new figure.
 
-    Parameters
-    ----------
-    ax
-        Axes of the caller, or ``None``.
-    size_in
-        Width and height of a new figure in inches.
-
     Raises
     ------
     OptionsError
@@ -168,24 +155,12 @@ def tidy(ax: Axes) -> None:
 
 
 def colour(index: int) -> str:
-    """Return the colour of the run at a position.
-
-    Parameters
-    ----------
-    index
-        Its position, from 0 on.
-    """
+    """Return the colour of the run at a position."""
     return PALETTE[index % len(PALETTE)]
 
 
 def line_style(index: int) -> str:
-    """Return the style of line of the run at a position: another one when the colours start again.
-
-    Parameters
-    ----------
-    index
-        Its position, from 0 on.
-    """
+    """Return the style of line of the run at a position: another one when the colours start again."""
     return LINE_STYLES[index // len(PALETTE) % len(LINE_STYLES)]
 
 
@@ -195,13 +170,7 @@ def rgb(colours: Sequence[str]) -> NDArray[np.float64]:
 
 
 def shortened(text: str, length: int = MAX_LABEL) -> str:
-    """Return a text with its middle left out where it is too long.
-
-    Parameters
-    ----------
-    length
-        Characters that it may have, at least 3.
-    """
+    """Return a text with its middle left out where it is too long."""
     text = " ".join(text.split())
     if len(text) <= length:
         return text
@@ -223,13 +192,7 @@ def run_label(run: Drawn, runs: Sequence[Drawn]) -> str:
 
 
 def entitle(ax: Axes, title: str, runs: Sequence[Drawn], facts: str = "") -> None:
-    """Write the title above the axes: what it is, whose it is when there is one run, and what was simulated.
-
-    Parameters
-    ----------
-    facts
-        What was simulated, in a line.
-    """
+    """Write the title above the axes: what it is, whose it is when there is one run, and what was simulated."""
     if len(runs) == 1:
         title = f"{title}: {verbatim(shortened(runs[0].name))}"
     facts = verbatim(facts)
@@ -265,14 +228,8 @@ def legend(
 ) -> None:
     """Put a legend next to the axes, if there is something to tell apart.
 
-    Parameters
-    ----------
-    handles
-        What to list; what has a label by default.
-    of_runs
-        Whether it only tells the runs apart.
-    beside
-        Where it begins, as a multiple of the width of the axes.
+    ``handles`` are what to list, by default all that has a label. With ``of_runs`` it only distinguishes runs. It
+    begins at ``beside``, a multiple of the width of the axes.
     """
     if n_entries < 2:
         return
@@ -323,13 +280,7 @@ def plain_numbers(axis: Axis) -> None:
 
 
 def check_format(path: Path) -> str:
-    """Return the format that the name of a file asks for.
-
-    Raises
-    ------
-    OptionsError
-        If its name ends in none of `FORMATS`.
-    """
+    """Return the format that the name of a file asks for."""
     chosen = path.suffix.lower().removeprefix(".")
     if chosen not in FORMATS:
         raise OptionsError(f"{path}: expected a name that ends in {', '.join(f'.{name}' for name in FORMATS)}")
@@ -337,20 +288,7 @@ def check_format(path: Path) -> str:
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Save a figure in the format that the name of the file asks for; the same picture gives the same bytes.
-
-    Parameters
-    ----------
-    path
-        The file; it is replaced if it is there.
-
-    Raises
-    ------
-    OptionsError
-        If the name asks for no format of `FORMATS`.
-    OutputError
-        If the file cannot be written.
-    """
+    """Save a figure in the format that the name of the file asks for; the same picture gives the same bytes."""
     path = Path(path)
     chosen = check_format(path)
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[chosen]

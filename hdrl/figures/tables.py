@@ -23,23 +23,12 @@ MOST_UNITS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class TableRun:
-    """A run as its tables describe it.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    policy
-        Who decided; ``None`` if unknown.
-    n_units
-        Units of the machine, as far as they were used.
-    tasks, stays, stay_units
-        See `hdrl.trace.Trace`.
-    """
+    """A run as its tables describe it."""
 
     name: str
-    policy: str | None
-    n_units: int
+    policy: str | None  # ``None`` if unknown
+    n_units: int  # units of the machine, as far as they were used
+    # see `hdrl.trace.Trace`
     tasks: NDArray[np.void]
     stays: NDArray[np.void]
     stay_units: NDArray[np.int32]
@@ -52,20 +41,7 @@ class TableRun:
 
 
 def read_table_run(folder: Path, name: str | None = None, *, unit_word: str = "unit") -> Run:
-    """Read a run folder with ``tasks.csv`` and ``stays.csv``.
-
-    Parameters
-    ----------
-    name
-        A name for the run; that of the folder by default.
-    unit_word
-        What a unit is, in the singular.
-
-    Raises
-    ------
-    ReadError
-        If a file is missing or damaged.
-    """
+    """Read a run folder with ``tasks.csv`` and ``stays.csv``."""
     tasks, stays, units = read_tables(folder)
     provenance = read_object(folder / PROVENANCE_FILE)
     platform = get_nested(provenance, "platform")
@@ -139,27 +115,13 @@ def _busy(run: TableRun) -> Steps:
 
 
 def queue_size(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw how many tasks wait over time.
-
-    Parameters
-    ----------
-    ax
-        Axes to draw on; new ones by default.
-    places
-        For each run its position among all of a page, for its colour.
-    """
+    """Draw how many tasks wait over time."""
     steps = [_waiting(run) for run in runs]
     return over_time(runs, steps, title="Queue", quantity="waiting jobs", places=places, ax=ax)
 
 
 def busy_units(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw how many units are held over time.
-
-    Parameters
-    ----------
-    runs, ax, places
-        As in `queue_size`.
-    """
+    """Draw how many units are held over time."""
     steps = [_busy(run) for run in runs]
     return over_time(runs, steps, title="Units in use", quantity="units in use", places=places, ax=ax)
 

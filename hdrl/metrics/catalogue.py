@@ -73,7 +73,7 @@ more = partial(MetricInfo, lower_is_better=False)
 """A metric of which more is better."""
 
 neutral = partial(MetricInfo, lower_is_better=None)
-"""A metric that says by itself nothing of who is better."""
+"""A metric of which neither side is better by itself."""
 
 
 Role = Literal["compared", "shown", "headline"]
@@ -87,11 +87,6 @@ def with_roles(
     headline: Sequence[str] = (),
 ) -> dict[str, MetricInfo]:
     """Return metrics with what they are for.
-
-    Parameters
-    ----------
-    compared, shown, headline
-        Names of metrics in their order, see `MetricInfo`.
 
     Raises
     ------

@@ -132,15 +132,7 @@ def summary(values: NDArray[Any]) -> dict[str, float]:
 
     Percentiles interpolate linearly between the two nearest values (NumPy's default).
 
-    Parameters
-    ----------
-    values
-        One value per job.
-
-    Returns
-    -------
-    dict[str, float]
-        Keys ``mean``, ``median``, ``p95``, ``p99``, ``max``.
+    The keys are ``mean``, ``median``, ``p95``, ``p99`` and ``max``.
     """
     if len(values) == 0:
         return dict.fromkeys(("mean", "median", "p95", "p99", "max"), float("nan"))
@@ -183,11 +175,6 @@ def ratio(numerator: float, denominator: float) -> float:
 def energy_delay_product(energy_j: float, delay_s: float) -> float:
     """Energy times delay in J s; less is better.
 
-    Parameters
-    ----------
-    energy_j, delay_s
-        Energy in joules; delay (here the makespan) in seconds.
-
     References
     ----------
     Gonzalez and Horowitz, "Energy Dissipation in General Purpose Microprocessors", IEEE Journal of
@@ -199,10 +186,7 @@ def energy_delay_product(energy_j: float, delay_s: float) -> float:
 def covered_s(start_s: ArrayLike, duration_s: ArrayLike) -> float:
     """Length of the union of spans in seconds: what several cover at once counts once.
 
-    Parameters
-    ----------
-    start_s, duration_s
-        Start and length of each span in seconds, shape ``(n_spans,)``, in any order, not negative.
+    Spans come in any order, shape ``(n_spans,)``.
 
     Raises
     ------

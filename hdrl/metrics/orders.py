@@ -12,31 +12,19 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """How far a schedule of some jobs, such as a replay, is from what happened at a site.
+    """How far a schedule of some jobs, such as a replay, is from what happened at a site."""
 
-    Attributes
-    ----------
-    n_jobs
-        Jobs that are compared.
-    discordant_share
-        Share of the pairs of jobs that start in the other order; NaN for less than two jobs.
-    mean_wait_s, site_mean_wait_s
-        Mean wait in the replay, and at the site.
-    median_wait_s, site_median_wait_s, p95_wait_s, site_p95_wait_s
-        The same for the median and the 95th percentile.
-    mean_shift_s
-        Mean distance of the starts of a job, whichever is earlier.
-    """
-
-    n_jobs: int
-    discordant_share: float
+    n_jobs: int  # jobs that are compared
+    discordant_share: float  # share of the pairs of jobs that start in the other order; NaN for less than two jobs
+    # mean wait in the replay, and at the site
     mean_wait_s: float
     site_mean_wait_s: float
+    # the same for the median and the 95th percentile
     median_wait_s: float
     site_median_wait_s: float
     p95_wait_s: float
     site_p95_wait_s: float
-    mean_shift_s: float
+    mean_shift_s: float  # mean distance of the starts of a job, whichever is earlier
 
     @property
     def wait_ratio(self) -> float:
@@ -45,13 +33,7 @@ class Distance:
 
 
 def distance_between(submit_s: FloatArray, site_start_s: FloatArray, start_s: FloatArray) -> Distance:
-    """Return how far a schedule is from what happened, of at least one job.
-
-    Parameters
-    ----------
-    submit_s, site_start_s, start_s
-        When each job was submitted, started at the site, and starts in the schedule, shape ``(n_jobs,)``.
-    """
+    """Return how far a schedule is from what happened, of at least one job."""
     waits, site_waits = start_s - submit_s, site_start_s - submit_s
     return Distance(
         len(submit_s),
@@ -70,11 +52,6 @@ def discordant_share(first_s: FloatArray, second_s: FloatArray) -> float:
     """Return the share of all pairs of jobs that two schedules start in opposite orders; NaN for less than two jobs.
 
     Pairs that one of them starts at the same time are in no opposite order.
-
-    Parameters
-    ----------
-    first_s, second_s
-        When each job starts in the one and in the other, shape ``(n_jobs,)``.
     """
     n_jobs = len(first_s)
     if n_jobs < 2:
@@ -91,11 +68,6 @@ def n_inversions(ranks: NDArray[np.int64]) -> int:
 
     Goes bit by bit, highest first: numbers that agree so far are side by side, in their order, and a pair is counted at
     the first bit in which it differs.
-
-    Parameters
-    ----------
-    ranks
-        Whole numbers, not negative, shape ``(n,)``.
     """
     total = 0
     for bit in range(int(ranks.max(initial=0)).bit_length() - 1, -1, -1):

@@ -23,12 +23,7 @@ LEVEL = 0.05
 def cautious_log_sd(sd: float, n_windows: int) -> float:
     """Return the standard deviation to plan with: the seen one, but not less than experience teaches.
 
-    Parameters
-    ----------
-    sd
-        What was seen, see `log_sd`; may be NaN.
-    n_windows
-        From how many windows; fewer than 20 say little about it.
+    ``sd`` may be NaN; fewer than 20 windows say little about it.
     """
     least = LEAST_LOG_SD if n_windows >= 20 else CAUTIOUS_LOG_SD
     return least if math.isnan(sd) else max(sd, least)
@@ -40,12 +35,7 @@ def windows_needed(ratio: float, sd: float, level: float = LEVEL) -> float:
     At the level of 5 % it is ``((1.96 + 0.84) sd / ln(ratio))^2``: for an sd of 0.35 some 370 windows for 5 %, 87 for
     10 %, 20 for 20 %.
 
-    Parameters
-    ----------
-    ratio
-        The geometric-mean ratio, positive.
-    sd
-        Standard deviation of the log ratio per window.
+    ``sd`` is the standard deviation of the log ratio per window.
     """
     effect = abs(math.log(ratio))
     return math.inf if effect == 0 else (_quantiles(level) * sd / effect) ** 2
@@ -61,14 +51,7 @@ def smallest_visible_change(n_windows: int, sd: float, n_tests: int = 1, level: 
 
     Of several candidates, it is that of the one with the smallest p, which Holm's method multiplies by their number.
 
-    Parameters
-    ----------
-    n_windows
-        Number of windows, at least 1.
-    sd
-        Standard deviation of the log ratio per window.
-    n_tests
-        How many candidates are tested against the baseline, at least 1.
+    ``sd`` is the standard deviation of the log ratio per window.
     """
     return 1 - math.exp(-_quantiles(level / n_tests) * sd / math.sqrt(n_windows))
 
@@ -78,10 +61,5 @@ def fewest_windows(n_tests: int, level: float = LEVEL) -> int:
 
     Over ``n`` windows its two-sided p-value is at least ``2^(1 - n)``: all differences have the same sign. Holm's
     method multiplies the smallest one by the number of tests.
-
-    Parameters
-    ----------
-    n_tests
-        How many candidates are tested against the baseline, at least 1.
     """
     return math.floor(1 + math.log2(n_tests / level)) + 1

@@ -12,27 +12,13 @@ from hdrl.metrics.catalogue import MetricInfo
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """Metrics of several runs.
-
-    Attributes
-    ----------
-    runs
-        Names of the runs.
-    infos
-        What the metrics mean.
-    values
-        For each metric a number per run, NaN where a run has none.
-    drawn
-        The metrics of a picture.
-    differences
-        What makes the runs hard to compare, a sentence each.
-    """
+    """Metrics of several runs."""
 
     runs: tuple[str, ...]
     infos: Mapping[str, MetricInfo]
-    values: dict[str, list[float]]
-    drawn: tuple[str, ...]
-    differences: tuple[str, ...]
+    values: dict[str, list[float]]  # for each metric a number per run, NaN where a run has none
+    drawn: tuple[str, ...]  # the metrics of a picture
+    differences: tuple[str, ...]  # what makes the runs hard to compare, a sentence each
 
     @property
     def best(self) -> dict[str, frozenset[int]]:
@@ -48,13 +34,7 @@ class SideBySide:
 
 
 def check_metrics(metrics: Sequence[str], infos: Mapping[str, MetricInfo]) -> None:
-    """Check that there are such metrics.
-
-    Raises
-    ------
-    UnknownName
-        If there is none of a name.
-    """
+    """Check that there are such metrics."""
     for name in metrics:
         if name not in infos:
             raise UnknownName("metric", name, infos)

@@ -18,13 +18,7 @@ EQUAL = 1e-6
 
 
 def as_table(values: ArrayLike) -> FloatArray:
-    """Return values as an array of shape ``(n_windows, n_seeds)``.
-
-    Raises
-    ------
-    ValueError
-        If there are more axes, or none.
-    """
+    """Return values as an array of shape ``(n_windows, n_seeds)``."""
     table = np.asarray(values, dtype=np.float64)
     if table.ndim == 1:
         return table[:, np.newaxis]
@@ -47,7 +41,7 @@ def _same_windows(values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, 
 
 
 def complete(*tables: FloatArray) -> NDArray[np.bool_]:
-    """Tell of each window whether no value is missing."""
+    """Return for each window whether no value is missing."""
     return np.asarray(~np.any([np.isnan(table).any(axis=1) for table in tables], axis=0), dtype=np.bool_)
 
 

@@ -66,10 +66,7 @@ MACHINE: Mapping[str, MetricInfo] = MappingProxyType(
 def distributions(kinds: Iterable[tuple[str, str, str, str]]) -> dict[str, MetricInfo]:
     """Return the metrics that describe how a number of finished jobs is distributed, of which less is better.
 
-    Parameters
-    ----------
-    kinds
-        Of each number its name with ``_s`` behind it where it is a time, its unit, its formula and its source.
+    Each kind is a name (with ``_s`` behind it for a time), a unit, a formula and a source.
     """
     return {
         f"{statistic}_{name}": less(unit, f"{words} over finished jobs of {formula}", source)
@@ -115,13 +112,7 @@ def count_states(state: NDArray[Any]) -> dict[str, float]:
 
 
 def describe_times(wait_s: FloatArray, run_s: FloatArray) -> dict[str, float]:
-    """Return the metrics of `DISTRIBUTIONS`.
-
-    Parameters
-    ----------
-    wait_s, run_s
-        Waiting and running time of each finished task in seconds, shape ``(n,)``.
-    """
+    """Return the metrics of `DISTRIBUTIONS`."""
     distributions = (
         ("wait", "_s", wait_s),
         ("turnaround", "_s", turnaround(wait_s, run_s)),
@@ -136,19 +127,13 @@ def describe_times(wait_s: FloatArray, run_s: FloatArray) -> dict[str, float]:
 
 
 def is_finished(state: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which tasks ran to an end, whatever end."""
+    """Return which tasks ran to an end, whatever end."""
     finished: NDArray[np.bool_] = (state >= TaskState.DONE) & (state <= TaskState.KILLED)
     return finished
 
 
 def task_metrics(trace: Trace) -> dict[str, float]:
-    """Return every metric of `TASK_METRICS` for one simulation.
-
-    Returns
-    -------
-    dict[str, float]
-        One number per name, in the order of `TASK_METRICS`; NaN where a number does not exist.
-    """
+    """Return every metric of `TASK_METRICS` for one simulation, in their order; NaN where a number does not exist."""
     tasks, stays = trace.tasks, trace.stays
     finished = is_finished(tasks["state"])
     on_units_s = np.zeros(len(tasks))

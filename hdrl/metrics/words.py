@@ -15,13 +15,7 @@ def metric_words(metric: str) -> str:
 
 
 def number_words(value: float) -> str:
-    """Return a number for sentences and tables: three digits that count.
-
-    Parameters
-    ----------
-    value
-        The number; NaN becomes ``"-"``.
-    """
+    """Return a number for sentences and tables with three digits that count; ``"-"`` for NaN."""
     if not math.isfinite(value):
         return "-"
     if value != 0 and (abs(value) >= 1e7 or abs(value) < 1e-3):
@@ -30,12 +24,11 @@ def number_words(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def confidence_words(confidence: float) -> str:
-    """Return the head of a column of intervals: ``"[95 %]"``.
+def interval_words(value: float, low: float, high: float) -> str:
+    """Return a number with its interval, ``"0.71 [0.58, 0.84]"``; the number alone where there is no interval."""
+    return number_words(value) + ("" if math.isnan(low) else f" [{number_words(low)}, {number_words(high)}]")
 
-    Parameters
-    ----------
-    confidence
-        Share of intervals that would hold the true value.
-    """
+
+def confidence_words(confidence: float) -> str:
+    """Return the head of a column of intervals: ``"[95 %]"``."""
     return f"[{100 * confidence:.10g} %]"

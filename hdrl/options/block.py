@@ -21,11 +21,11 @@ class Block(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_newer_keys(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        told: dict[str, Any] = handler(self)
+        data: dict[str, Any] = handler(self)
         for name, default in _newer_defaults(type(self)).items():
             if getattr(self, name) == default:
-                told.pop(name, None)
-        return told
+                data.pop(name, None)
+        return data
 
 
 @functools.cache
@@ -55,15 +55,7 @@ class PlacedBlock(Block):
         return self._folder
 
     def placed(self, where: str, folder: Path) -> Self:
-        """Return the same as read from somewhere.
-
-        Parameters
-        ----------
-        where
-            Name of the source for messages.
-        folder
-            Folder that relative paths start from.
-        """
+        """Return the same as read from somewhere."""
         copy = self.model_copy()
         copy._where = where  # noqa: SLF001 (its own class)
         copy._folder = folder  # noqa: SLF001

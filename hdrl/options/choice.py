@@ -12,7 +12,7 @@ from hdrl.base.registry import Registry
 
 
 class OneOf:
-    """The annotation of an option that takes what a registry knows by the time when the option is read."""
+    """The annotation of an option that takes the names in a registry at the time when the option is read."""
 
     def __init__(self, registry: Registry[Any]) -> None:
         self._registry = registry

@@ -97,13 +97,13 @@ class DistributedOptions(Block):
     @model_serializer(mode="wrap")
     def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out the ways from one configuration to the next where there are none: files stay as they were."""
-        told: dict[str, Any] = handler(self)
+        data: dict[str, Any] = handler(self)
         if self.reliance == "pooled":
-            told = {name: value for name, value in told.items() if name not in ("reliance", *_VISITS)}
-        return told
+            data = {name: value for name, value in data.items() if name not in ("reliance", *_VISITS)}
+        return data
 
     @model_validator(mode="after")
-    def _reliance_fits(self) -> Self:
+    def _check_reliance(self) -> Self:
         where = "learning.distributed"
         if self.reliance == "pooled":
             for name in _VISITS:
@@ -124,7 +124,7 @@ class DistributedOptions(Block):
         return self
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_together(self) -> Self:
         where = "learning.distributed"
         if self.scheme != "sync_backup" and self.backup:
             raise ValueError(f"{where}.backup is {self.backup}, but only scheme sync_backup has such, expected 0")

@@ -28,7 +28,7 @@ AgentType = Literal["CLASSIC", "LEARNING"]
 
 
 class AgentBlock(Block):
-    """Who decides: what the agents of all settings can be asked."""
+    """What decides: the options that the agents of all settings have."""
 
     type: AgentType | None = Field(
         default=None,
@@ -77,15 +77,8 @@ class OptionsFile(PlacedBlock):
     def translated(cls, data: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Return what a file holds in the keys of this class, where it may be written for another system.
 
-        Parameters
-        ----------
-        folder
-            Folder that relative paths start from.
-
-        Raises
-        ------
-        HdrlError
-            If it is written for another system and says something that means nothing here.
+        Relative paths start from ``folder``. Refuse a file for another system that says something that means nothing
+        here.
         """
         del folder
         return data
@@ -97,7 +90,7 @@ class OptionsFile(PlacedBlock):
 
     @property
     def agent_options(self) -> AgentBlock:
-        """Who decides."""
+        """What decides."""
         raise NotImplementedError
 
     @property
@@ -159,13 +152,7 @@ class OptionsFile(PlacedBlock):
         return self
 
     def policy(self) -> str:
-        """Return the policy of the classic agent, as written.
-
-        Raises
-        ------
-        OptionsError
-            If there is not exactly one.
-        """
+        """Return the policy of the classic agent, as written."""
         raise NotImplementedError
 
     @property
@@ -188,7 +175,7 @@ class OptionsFile(PlacedBlock):
         """Return why an agent cannot learn, or decide by a model, under these options; ``None`` if it can."""
         return None
 
-    def unheard(self, n_items: int) -> str | None:
+    def unmet(self, n_items: int) -> str | None:
         """Return in a sentence which wish about the number of items could not be met; ``None`` if all were."""
         del n_items
         return None
@@ -212,7 +199,7 @@ class OptionsFile(PlacedBlock):
 
 
 class PolicyAgent(AgentBlock):
-    """Who decides, with the policy of a classic agent."""
+    """What decides, with the policy of a classic agent."""
 
     policy: str | None = Field(default=None, description="The policy of a classic agent.")
 
@@ -250,22 +237,16 @@ class ExperimentOptions(OptionsFile):
 
     @property
     def agent_options(self) -> PolicyAgent:
-        """Who decides."""
+        """What decides."""
         return self.agent
 
     def policy(self) -> str:
-        """Return the policy of the classic agent, as written.
-
-        Raises
-        ------
-        OptionsError
-            If it is missing.
-        """
+        """Return the policy of the classic agent, as written."""
         if self.agent.policy is None:
             raise OptionsError(f"{self.where}: agent.policy is missing, expected the name of a policy")
         return self.agent.policy
 
-    def unheard(self, n_items: int) -> str | None:
+    def unmet(self, n_items: int) -> str | None:
         """Return in a sentence that there are fewer items than asked for, ``None`` if there are as many."""
         if self.nb_jobs is None or n_items >= self.nb_jobs:
             return None

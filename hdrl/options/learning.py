@@ -27,14 +27,14 @@ class FilterOptions(Block):
     )
 
     @model_validator(mode="after")
-    def _range_holds_something(self) -> Self:
+    def _check_range(self) -> Self:
         if self.range is not None and not self.range[0] < self.range[1]:
             raise ValueError(f"learning.episodes.filter.range is {list(self.range)}, expected the smaller value first")
         return self
 
 
 class AdversaryOptions(Block):
-    """How a discriminator tells an agent from whom it imitates, and what it pays the agent for."""
+    """How a discriminator separates an agent from its model policy, and what it rewards."""
 
     weight: Annotated[float, Field(gt=0, le=1000)] = Field(
         default=0.01,
@@ -72,7 +72,7 @@ class ImitationOptions(Block):
     )
 
     @model_validator(mode="after")
-    def _asks_for_something(self) -> Self:
+    def _check_not_empty(self) -> Self:
         if self.policy in ([], ""):
             raise ValueError("learning.imitation.policy is empty, expected the name of a policy")
         if self.iterations is None and self.adversarial is None:
@@ -104,7 +104,7 @@ class EpisodeOptions(Block):
     filter: FilterOptions | None = Field(default=None, description="Which windows are trained on; null: all.")
 
     @model_validator(mode="after")
-    def _lengths_are_in_order(self) -> Self:
+    def _check_lengths(self) -> Self:
         if isinstance(self.n_jobs, tuple):
             if self.n_jobs[0] > self.n_jobs[1]:
                 raise ValueError(f"learning.episodes.n_jobs is {list(self.n_jobs)}, expected the smaller number first")
@@ -118,7 +118,7 @@ class EpisodeOptions(Block):
         return self.n_jobs[1] if isinstance(self.n_jobs, tuple) else self.n_jobs
 
     @model_validator(mode="after")
-    def _ranges_hold_something(self) -> Self:
+    def _check_ranges(self) -> Self:
         for name in RANGE_NAMES:
             first, last = getattr(self, name)
             if not first < last:
@@ -180,13 +180,13 @@ class LearningOptions(Block):
         return value
 
     @model_validator(mode="after")
-    def _imitation_is_alone(self) -> Self:
+    def _check_imitation(self) -> Self:
         if self.imitation is not None and self.distributed is not None:
             raise ValueError("learning.imitation is for one worker, expected no learning.distributed")
         return self
 
     @model_validator(mode="after")
-    def _validation_is_of_one_agent(self) -> Self:
+    def _check_validation(self) -> Self:
         if self.distributed is not None and self.distributed.reliance != "pooled" and self.validation_every is not None:
             raise ValueError(
                 "learning.validation_every chooses one agent, but learning.distributed.reliance is"
@@ -195,7 +195,7 @@ class LearningOptions(Block):
         return self
 
     @model_validator(mode="after")
-    def _patience_needs_validations(self) -> Self:
+    def _check_patience(self) -> Self:
         if self.patience is not None and self.validation_every is None:
             raise ValueError("learning.patience counts validations, expected learning.validation_every, too")
         return self

@@ -50,27 +50,17 @@ _TEXTS: dict[str, str] = {
 }
 """What a pattern lets through, in words."""
 
-_TOLD_BY_VALIDATOR = "problem"
+_FROM_VALIDATOR = "problem"
 """Key in the context of a `PydanticCustomError` of ours: its message lacks nothing but the place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first thing that is wrong with a value.
+    """The first thing that is wrong with a value."""
 
-    Attributes
-    ----------
-    path
-        Where: ``clusters[0].nodes``; empty for the whole.
-    text
-        What was found and what was expected, the place included.
-    n_more
-        How many other places are wrong.
-    """
-
-    path: str
-    text: str
-    n_more: int
+    path: str  # where: ``clusters[0].nodes``; empty for the whole
+    text: str  # what was found and what was expected, the place included
+    n_more: int  # how many other places are wrong
 
     def __str__(self) -> str:
         """Return the line."""
@@ -80,10 +70,7 @@ class Problem:
 def problem_of(model: type[BaseModel], error: ValidationError, whole: str = "the file") -> Problem:
     """Return the first thing that is wrong with a value.
 
-    Parameters
-    ----------
-    whole
-        What messages call the value itself; empty: nothing, since what stands before them names it.
+    ``whole`` is what messages call the value itself; empty if what stands before them names it.
     """
     problems = error.errors(include_url=False)
     # A value of the wrong type within a union, or a key of a mapping, yields several entries for one place.
@@ -108,13 +95,7 @@ def shown(value: object) -> str:
 
 
 def place(key: str | int) -> str:
-    """Return how messages write a step into a value: ``.nodes``, ``[2]``, ``['Xeon X5570']``.
-
-    Parameters
-    ----------
-    key
-        A key of an object or an index into a list.
-    """
+    """Return how messages write a step into a value: ``.nodes``, ``[2]``, ``['Xeon X5570']``."""
     if isinstance(key, str) and key.isidentifier():
         return f".{readable(key)}"
     return f"[{readable(repr(key))}]"
@@ -140,7 +121,7 @@ class _Words:
             return f"{subject} is missing, expected {self._description(loc)}"
         if kind == "value_error":
             return str(context.get("error", problem["msg"]))
-        if _TOLD_BY_VALIDATOR in context:
+        if _FROM_VALIDATOR in context:
             return f"{path}: {problem['msg']}" if path else problem["msg"]
         if kind == "literal_error":
             return self._no_choice(problem, subject)

@@ -17,14 +17,8 @@ M = TypeVar("M", bound=BaseModel)
 def validated(model: type[M], data: object, where: str, changed: Iterable[str] = (), whole: str = "the file") -> M:
     """Return what a JSON file holds as a model, or say its first mistake in a line.
 
-    Parameters
-    ----------
-    where
-        Name of the source for messages.
-    changed
-        Keys that the command line has changed, for messages.
-    whole
-        What messages call the source behind its name, see `hdrl.options.problems.problem_of`.
+    For messages, ``where`` names the source, ``changed`` the keys that the command line has changed, and ``whole`` what
+    the source is called behind its name.
 
     Raises
     ------
@@ -50,10 +44,7 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
 def override(data: dict[str, Any], text: str) -> str:
     """Apply one ``key.path=value`` and return the key.
 
-    Parameters
-    ----------
-    text
-        The change; the value is JSON, or else text.
+    The value is JSON, or else text.
 
     Raises
     ------

@@ -78,19 +78,19 @@ class Windows(Block):
     )
 
     @model_validator(mode="after")
-    def _grows(self) -> Self:
+    def _check_growth(self) -> Self:
         if self.up_to is not None and (self.count is None or self.up_to <= self.count):
             raise ValueError(f"windows.up_to is {self.up_to}, expected more than windows.count, which it needs")
         return self
 
     @model_validator(mode="after")
-    def _is_one_window(self) -> Self:
+    def _check_one_window(self) -> Self:
         if self.length == "all" and (self.starts is not None or self.count is not None):
             raise ValueError("windows.length 'all' is one window: leave out count and starts")
         return self
 
     @model_validator(mode="after")
-    def _counted_once(self) -> Self:
+    def _check_counts(self) -> Self:
         if self.starts is not None and (self.count is not None or not self.starts):
             raise ValueError("windows.starts cannot be empty, and says how many windows there are: leave out count")
         return self
@@ -179,7 +179,7 @@ class Sweep(PlacedBlock):
         return self
 
     @model_validator(mode="after")
-    def _names_metrics_once(self) -> Self:
+    def _check_metrics_once(self) -> Self:
         metrics = self.metrics or []
         if len(set(metrics)) < len(metrics):
             raise ValueError("metrics names one twice")
@@ -210,12 +210,7 @@ class Sweep(PlacedBlock):
     def trusting(self, agent_files: Sequence[str] = (), *, models: bool = True) -> Self:
         """Return the same with agent files that may run for the models among the candidates.
 
-        Parameters
-        ----------
-        agent_files
-            Files that the user has named.
-        models
-            Whether those may run, too, that lie beside models.
+        ``agent_files`` are those that the user has named; ``models`` lets those run, too, that lie beside models.
         """
         copy = self.model_copy()
         copy._agent_files, copy._trusts_models = tuple(agent_files), models  # noqa: SLF001 (its own class)
@@ -233,23 +228,12 @@ class Sweep(PlacedBlock):
         return text if is_name and not path.is_file() else path
 
     def placed_policy(self, name: str) -> str:
-        """Return the name of a policy with the file that it reads, if any, resolved against the folder of the sweep.
-
-        Parameters
-        ----------
-        name
-            As written, without a label: ``"sjf+easy@nets/my.json"``.
-        """
+        """Return the name of a policy with the file that it reads, if any, resolved against the folder of the sweep."""
         found = _POLICY_OF_FILE.fullmatch(name)
         return name if found is None else f"{found[1]}{self.path_of(found[2])}{found[3]}"
 
     def completed(self, machine: Machine, *, baseline: str, metrics: Sequence[str]) -> Self:
         """Return the sweep with the defaults filled in that depend on the setting and the machine.
-
-        Parameters
-        ----------
-        metrics
-            The metrics that the setting summarises by default.
 
         Raises
         ------
@@ -285,7 +269,7 @@ FILE_SUFFIXES = (".py", ".pt", ".safetensors", ".json", ".swf", ".gz", ".xml")
 
 
 def _looks_like_file(text: str) -> bool:
-    """Tell whether a text names a file, and not a policy, a shipped file or a group."""
+    """Return whether a text names a file, and not a policy, a shipped file or a group."""
     base = text.partition("+")[0]
     return "/" in text or base.endswith(FILE_SUFFIXES) or ".py-" in base
 
@@ -306,15 +290,7 @@ MODEL_FILE = "model.pt"
 def model_in_folder(text: str, start: Path) -> str:
     """Return the model file of a candidate that is the folder of a training; any other candidate as it is.
 
-    Parameters
-    ----------
-    start
-        Folder that relative paths start from.
-
-    Returns
-    -------
-    str
-        The file, with the label of the folder, its name by default.
+    The file has the label of the folder, by default its name.
     """
     label, _, what = text.rpartition("=")
     try:
@@ -345,10 +321,7 @@ def _relabelled(text: str, change: Callable[[str], str]) -> str:
 def without_place(text: str) -> str:
     """Return the name of a file, or of a policy that reads one, without the folder of the file.
 
-    Parameters
-    ----------
-    text
-        Whatever a sweep may name: what names no file stays as it is.
+    A text that names no file stays as it is.
     """
     return _relabelled(text, lambda path: Path(path).name) if _looks_like_file(text) else text
 

@@ -55,30 +55,14 @@ class Identity(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison.
-
-    Attributes
-    ----------
-    folder
-        Its folder.
-    result
-        Its tables and verdicts.
-    metric
-        The metric that everything is about.
-    infos
-        What metrics mean.
-    sweep
-        What was compared.
-    identity
-        What makes it what it is: hashes and versions.
-    """
+    """A comparison."""
 
     folder: Path
-    result: Comparison
-    metric: str
-    infos: Mapping[str, MetricInfo]
-    sweep: Mapping[str, Any]
-    identity: Identity
+    result: Comparison  # its tables and verdicts
+    metric: str  # the metric that everything is about
+    infos: Mapping[str, MetricInfo]  # what metrics mean
+    sweep: Mapping[str, Any]  # what was compared
+    identity: Identity  # what makes it what it is: hashes and versions
 
     @property
     def confidence(self) -> float:
@@ -105,7 +89,7 @@ class Compared:
         return sorted(rows, key=lambda row: (math.isnan(row.ratio), sign * row.ratio))
 
     def is_better(self, row: SummaryRow) -> bool | None:
-        """Tell whether a candidate is better than the baseline; ``None`` if that was not shown.
+        """Return whether a candidate is better than the baseline; ``None`` if that was not shown.
 
         It was shown if the interval of the ratio excludes 1, the adjusted p-value is below 5 %, and both speak for the
         same side.
@@ -113,18 +97,12 @@ class Compared:
         return is_better(row, self.infos[row.metric])
 
     def is_learned(self, candidate: str) -> bool:
-        """Tell whether a candidate is a model that was trained."""
+        """Return whether a candidate is a model that was trained."""
         entry = self.identity.candidates.get(candidate)
         return entry is not None and any(file.endswith(MODEL_SUFFIXES) for file in entry.files)
 
     def means_of_windows(self) -> dict[str, NDArray[np.float64]]:
-        """Return the mean over seeds of the metric in each window, by candidate; NaN where there is none.
-
-        Raises
-        ------
-        ReadError
-            If the table of all results is damaged.
-        """
+        """Return the mean over seeds of the metric in each window, by candidate; NaN where there is none."""
         path = self.folder / "results.csv"
         if not path.is_file():
             return {}
@@ -144,24 +122,14 @@ class Compared:
 
 
 def is_comparison(folder: Path) -> bool:
-    """Tell whether a folder is one that ``hdrl compare`` finished."""
+    """Return whether a folder is one that ``hdrl compare`` finished."""
     return (folder / SUMMARY_FILE).is_file()
 
 
 def read_compared(folder: str | Path, metric: str | None = None) -> Compared:
     """Read the folder of a comparison.
 
-    Parameters
-    ----------
-    metric
-        The metric that everything is about; the one by which the comparison decides by default.
-
-    Raises
-    ------
-    ReadError
-        If the folder holds no comparison, or a file of it is damaged.
-    UnknownName
-        If the comparison has no table of that metric.
+    ``metric`` is what everything is about, by default the one by which the comparison decides.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -9,9 +9,8 @@ from typing import Any
 from hdrl.base.errors import OptionsError, OutputError, UnknownName
 from hdrl.figures.figure import SUMMARY, Figure, OnPage, by_name
 from hdrl.figures.folders import distinct_names
-from hdrl.figures.learning import losses, rewards
+from hdrl.figures.learning import action_preferences, losses, rewards
 from hdrl.figures.logs import LOSSES, PROBABILITIES_FILE, REWARDS
-from hdrl.figures.preferences import action_preferences
 from hdrl.figures.style import check_format, default_look, save
 from hdrl.report.intervals import comparison
 from hdrl.report.ranking import critical_difference, profile
@@ -87,17 +86,6 @@ def draw(name: str, folders: Sequence[str | Path], *, names: Sequence[str] = (),
         A name for each run; those of the folders by default.
     **choices
         What the figure lets choose (`hdrl.figures.figure.Figure.choices`); ``None`` counts as not chosen.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such figure, or it cannot have that choice.
-    OptionsError
-        If the figure takes no such choice, or not so many runs.
-    ReadError
-        If a folder is no run, or has not the files that the figure is made of.
-    MissingExtra
-        If matplotlib is missing.
     """
     if not folders:
         raise OptionsError(f"{name} needs a folder to show")
@@ -153,16 +141,6 @@ def plot(name: str, folders: Sequence[str | Path], out: str | Path | None = None
     out
         The file; its name asks for the format (png, svg, pdf), and it is replaced if it is there. By default
         ``<name>.png`` in the current folder, which must be new.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    HdrlError
-        If something that was given is wrong, see `draw`, or the file cannot be written.
     """
     path = Path(f"{name}.png" if out is None else out)
     check_format(path)

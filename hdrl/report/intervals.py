@@ -42,19 +42,7 @@ ROOM = 0.12
 def comparison(folder: str | Path, ax: Axes | None = None, *, of: str | None = None) -> Figure:
     """Draw each candidate's mean and its ratio to the baseline, with the intervals that the comparison found.
 
-    Parameters
-    ----------
-    ax
-        Where to draw the ratios alone; a new figure of both by default.
-    of
-        The metric; the one by which the comparison decides by default.
-
-    Raises
-    ------
-    ReadError
-        If the folder holds no comparison.
-    UnknownName
-        If it has no such metric.
+    ``ax`` gets the ratios alone; without it, a new figure shows both.
     """
     compared = read_compared(folder, of)
     rows = compared.rows(compared.metric)[:MAX_ROWS]
@@ -83,12 +71,7 @@ def windows(
 ) -> Figure:
     """Draw the ratio to the baseline in each window.
 
-    Parameters
-    ----------
-    ax
-        Where to draw; a new figure by default.
-    places
-        Positions of the candidates among all, for their colours; 0, 1, 2, ... by default.
+    ``places`` are positions of the candidates among all, for their colours.
     """
     means = compared.means_of_windows()
     base = means[compared.result.baseline]

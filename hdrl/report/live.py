@@ -39,13 +39,7 @@ HIDDEN = ("probability.",)
 
 
 def is_finished(folder: Path) -> bool:
-    """Tell whether nothing will change in a folder any more.
-
-    Parameters
-    ----------
-    folder
-        Folder of a run, a training or a comparison.
-    """
+    """Return whether nothing will change in a folder any more."""
     if (folder / PROTOCOLS[0]).is_dir():  # a comparison by several protocols
         return (folder / HELD_OUT_FILE).is_file()
     return is_comparison(folder) or (folder / RESULT_FILE).is_file() or (_has_runs(folder) and not _makes_runs(folder))
@@ -64,25 +58,14 @@ def _has_runs(folder: Path) -> bool:
 
 
 def _makes_runs(folder: Path) -> bool:
-    """Tell whether another run is on its way: each appears when it is complete, and is hidden until then."""
+    """Return whether another run is on its way: each appears when it is complete, and is hidden until then."""
     if any(folder.glob(".run_*")):
         return True
     return time.time() - max(run.stat().st_mtime for run in folder.glob("run_*")) < BETWEEN_RUNS_S
 
 
 def live_page(folder: str | Path) -> str:
-    """Return the page of a folder: the report if it is finished, else what is known by now.
-
-    Parameters
-    ----------
-    folder
-        Folder of a run, a training or a comparison.
-
-    Raises
-    ------
-    HdrlError
-        If it is none of them, or a library is missing.
-    """
+    """Return the page of a folder: the report if it is finished, else what is known by now."""
     folder = Path(folder)
     if not folder.is_dir():
         if folder.exists():

@@ -36,38 +36,12 @@ MOST_RANKED = 20
 
 
 def profile(folder: str | Path, ax: Axes | None = None, *, of: str | None = None) -> Figure:
-    """Draw in which share of the windows each candidate is within a factor of the baseline (a performance profile).
-
-    Parameters
-    ----------
-    ax
-        Where to draw; a new figure by default.
-    of
-        The metric; the one by which the comparison decides by default.
-
-    Raises
-    ------
-    ReadError
-        If the folder holds no comparison, or there is no window with ratios.
-    UnknownName
-        If it has no such metric.
-    """
+    """Draw in which share of the windows each candidate is within a factor of the baseline (a performance profile)."""
     return profile_of(read_compared(folder, of), ax)
 
 
 def profile_of(compared: Compared, ax: Axes | None = None) -> Figure:
-    """Draw what `profile` draws, of a comparison that was read.
-
-    Parameters
-    ----------
-    ax
-        Where to draw; a new figure by default.
-
-    Raises
-    ------
-    ReadError
-        If there is no window with ratios.
-    """
+    """Draw what `profile` draws, of a comparison that was read."""
     names, table = _table(compared, MOST_CURVES)
     others = [place for place, name in enumerate(names) if name != compared.result.baseline]
     is_positive = (table > 0).all(axis=1)
@@ -98,26 +72,12 @@ def profile_of(compared: Compared, ax: Axes | None = None) -> Figure:
 
 
 def critical_difference(folder: str | Path, ax: Axes | None = None, *, of: str | None = None) -> Figure:
-    """Draw the mean ranks of candidates, and join those between which no difference is shown.
-
-    Raises
-    ------
-    ReadError
-        If the folder holds no comparison, or no window in which all candidates have a number.
-    UnknownName
-        If it has no such metric.
-    """
+    """Draw the mean ranks of candidates, and join those between which no difference is shown."""
     return ranks_of(read_compared(folder, of), ax)
 
 
 def ranks_of(compared: Compared, ax: Axes | None = None) -> Figure:
-    """Draw what `critical_difference` draws, of a comparison that was read.
-
-    Parameters
-    ----------
-    ax
-        Where to draw; a new figure by default.
-    """
+    """Draw what `critical_difference` draws, of a comparison that was read."""
     names, table = _table(compared, MOST_RANKED)
     return drawn_ranks(
         names,
@@ -142,16 +102,7 @@ def drawn_ranks(
 ) -> Figure:
     """Draw the mean ranks of a table, and join those between which no difference is shown.
 
-    Parameters
-    ----------
-    names, table
-        Who has the columns, and the numbers of each window.
-    ax
-        Where to draw; a new figure by default.
-    what
-        The metric in words.
-    lower_is_better, level
-        As in `hdrl.metrics.statistics.cliques`.
+    ``table`` has a row per window and a column per name; ``what`` is the metric in words.
     """
     ranks = mean_ranks(table, lower_is_better=lower_is_better)
     order = np.argsort(ranks, kind="stable").tolist()

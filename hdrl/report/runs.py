@@ -1,12 +1,17 @@
-"""Which setting a folder is of: it says what the files hold, what can be drawn and what numbers mean."""
+"""The runs of folders, and their setting: it says what files hold, what can be drawn and what numbers mean."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from hdrl.base.errors import ReadError
 from hdrl.base.pyfiles import UntrustedFile
 from hdrl.experiment.run.inputs import SWEEP_FILE, sweep_in
+from hdrl.figures.figure import Run
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object, run_folders
 from hdrl.setting import BATCH, Setting, find_setting
 
@@ -14,22 +19,8 @@ from hdrl.setting import BATCH, Setting, find_setting
 def setting_of(folder: str | Path, *, trust: bool = False) -> Setting:
     """Return the setting of a folder of a run, a training or a comparison.
 
-    Parameters
-    ----------
-    folder
-        The folder; its options, its sweep or its provenance name its setting. One that names none is of batch jobs,
-        as those of Batsim and of HDeepRM are.
-    trust
-        Whether the Python file of a setting may run that the folder names. Once it has run, it is not asked for again.
-
-    Raises
-    ------
-    ReadError
-        If a file of it is damaged.
-    UntrustedFile
-        If the folder names the Python file of a setting that may not run.
-    HdrlError
-        If there is no such setting.
+    Its options, its sweep or its provenance name it; a folder that names none is of batch jobs, as those of Batsim and
+    of HDeepRM are. ``trust`` lets the Python file run that the folder names, once for all folders.
     """
     folder = Path(folder)
     inside = next((path for path in (folder, folder / "run_0") if (path / OPTIONS_FILE).is_file()), folder)
@@ -51,13 +42,7 @@ def _find(name: str, base: Path, folder: Path, *, trust: bool) -> Setting:
 
 
 def trust_folders(folders: Iterable[str | Path]) -> None:
-    """Let the Python files of settings run that folders of results name, on the word of the user.
-
-    Raises
-    ------
-    HdrlError
-        If a folder cannot be read, or its setting is none.
-    """
+    """Let the Python files of settings run that folders of results name, on the word of the user."""
     for folder in folders:
         setting_of(folder, trust=True)
 
@@ -68,16 +53,42 @@ def main_file(setting: Setting) -> str:
 
 
 def folders_of_runs(folders: Sequence[str | Path]) -> list[Path]:
-    """Return the run folders that folders stand for, in their order.
-
-    Parameters
-    ----------
-    folders
-        Run folders, or folders of experiments with several runs.
-
-    Raises
-    ------
-    ReadError
-        If one is no run.
-    """
+    """Return the run folders that folders stand for, in their order."""
     return [path for folder in folders for path in run_folders(folder, main_file(setting_of(folder)))]
+
+
+def read_report_runs(folders: Iterable[str | Path], setting: Setting) -> list[Run]:
+    """Read run folders and give the runs names that tell them apart.
+
+    A name is the policy, and where that is not enough the workload, the seed or the folder as well.
+    """
+    runs = []
+    for folder in folders:
+        own = setting_of(folder).name
+        if own != setting.name:
+            raise ReadError(folder, f"is of the setting {own}, expected {setting.name} as the others are")
+        runs += [setting.view.read(path, None) for path in run_folders(folder, main_file(setting))]
+    return [  # metrics without a value are left out
+        dataclasses.replace(run, name=name, metrics={key: n for key, n in run.metrics.items() if math.isfinite(n)})
+        for run, name in zip(runs, _distinct_names(runs), strict=True)
+    ]
+
+
+def policy_of(run: Run) -> str:
+    """Return what decided in a run: its policy, or the name of its folder where that is unknown."""
+    return run.policy or run.folder.resolve().name
+
+
+def _distinct_names(runs: Sequence[Run]) -> list[str]:
+    ways: tuple[Callable[[Run], str], ...] = (
+        policy_of,
+        lambda run: f"{policy_of(run)}, {run.workload}",
+        lambda run: f"{policy_of(run)}, seed {run.provenance.get('seed', '?')}",
+        lambda run: f"{policy_of(run)}, {run.folder.resolve().name}",
+        lambda run: f"{policy_of(run)}, {run.folder.resolve().parent.name}/{run.folder.resolve().name}",
+    )
+    for way in ways:
+        names = [way(run) for run in runs]
+        if max(Counter(names).values(), default=1) == 1:
+            return names
+    return [f"{policy_of(run)} ({index + 1})" for index, run in enumerate(runs)]

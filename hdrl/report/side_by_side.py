@@ -22,23 +22,8 @@ def side_by_side(
 ) -> SideBySide:
     """Read the metrics of runs.
 
-    Parameters
-    ----------
-    folders
-        Run folders of one setting.
-    names
-        A name for each run, "" where it keeps its own; those of the folders by default.
-    metrics
-        Which metrics; ``()``: those that the setting shows after a run, ``None``: all.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such metric.
-    OptionsError
-        If the runs are of several settings, or there are not as many names as runs.
-    ReadError
-        If a folder is no run.
+    ``names`` has one for each run, "" where it keeps its own; by default those of the folders. ``metrics`` are ``()``
+    for those that the setting shows after a run, ``None`` for all.
     """
     paths = folders_of_runs(folders)
     if names and len(names) != len(paths):

@@ -1,12 +1,13 @@
-"""Settings: the worlds that hdrl knows, each in five parts: inputs, simulator, policies, measures and view.
+"""Settings: the worlds of hdrl, each in five parts: inputs, simulator, policies, measures and view.
 
 An experiment is setting x machine x load x decision maker x seed. What differs between settings is behind `Setting`;
-training, comparing, reporting and reproducing ask its parts and know no setting by name. A setting of a user's own is a
-Python file that defines ``SETTING``; it works wherever a name does.
+training, comparing, reporting and reproducing use its parts and refer to no setting by name. A setting of a user's own
+is a Python file that defines ``SETTING``; it works wherever a name does.
 
 A part is a base class. What is abstract in it, a setting must write; the rest has the usual answers. What only some
 settings can do is a small base class of its own (`LoadGenerator`, `Cautions`, `Configured`, `Fingerprints`,
-`FurtherLoads`, `Indexed`, `Clairvoyance`), which a part derives from besides: whoever needs it asks by ``isinstance``.
+`FurtherLoads`, `Indexed`, `Clairvoyance`), which a part derives from besides: code that needs it checks with
+``isinstance``.
 """
 
 from hdrl.base.moved import load_moved
@@ -21,14 +22,21 @@ from hdrl.setting.environments import (
     LoadPart,
     Player,
 )
-from hdrl.setting.inputs import Cautions, Inputs, LoadGenerator
 from hdrl.setting.kinds import Message, Progress
 from hdrl.setting.known import BATCH, SETTINGS, SettingPlace, find_setting, loaded_file, place_of_setting
-from hdrl.setting.measures import Measures
-from hdrl.setting.policies import Clairvoyance, Policy, PolicyBook
-from hdrl.setting.setting import Setting
-from hdrl.setting.simulator import Simulator
-from hdrl.setting.view import TABLE_FILES, View
+from hdrl.setting.setting import (
+    TABLE_FILES,
+    Cautions,
+    Clairvoyance,
+    Inputs,
+    LoadGenerator,
+    Measures,
+    Policy,
+    PolicyBook,
+    Setting,
+    Simulator,
+    View,
+)
 from hdrl.trace.model import Load, Machine, Trace
 
 __all__ = [

@@ -56,7 +56,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
 
     Usually all its arguments stand in ``learning.arguments``, an action is a place in a table, it runs on the simulator
     that policies run on, and its models can be played. One whose loads have configurations is `Configured`, too; one
-    that knows items again, `Fingerprints`; one that learns from further files, `FurtherLoads`; one whose action is the
+    that recognises items, `Fingerprints`; one that learns from further files, `FurtherLoads`; one whose action is the
     weights of an index, `Indexed`.
     """
 
@@ -74,7 +74,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
     @property
     @abstractmethod
     def id(self) -> str:
-        """The name under which Gymnasium knows it, with ``entry_point`` and ``vector_entry_point``."""
+        """The name under which it is registered in Gymnasium, with ``entry_point`` and ``vector_entry_point``."""
 
     @abstractmethod
     def goal(self, arguments: Arguments) -> tuple[str, int]:
@@ -138,7 +138,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
     def meaning(self, arguments: Arguments) -> dict[str, object]:
         """Return what arguments, defaults filled in, amount to whose defaults depend on others.
 
-        It tells whether models fit.
+        It shows whether models fit.
         """
         del arguments
         return {}
@@ -149,7 +149,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         return None
 
     def knows_too_much(self, arguments: Arguments) -> bool:
-        """Tell whether observations show what no real scheduler sees, such as run times that users do not request."""
+        """Return whether observations show what no real scheduler sees, such as run times that users do not request."""
         del arguments
         return False
 
@@ -159,13 +159,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         return ()
 
     def warm_up(self, message: Message) -> None:
-        """Compile what `player` plays actors with, once, before many processes begin; usually nothing.
-
-        Parameters
-        ----------
-        message
-            Message callback, called before anything takes long.
-        """
+        """Compile what `player` plays actors with, once, before many processes begin; usually nothing."""
         del message
 
 
@@ -185,13 +179,7 @@ class Configured(ABC, Generic[LoadT]):
 
     @abstractmethod
     def configuration_now(self, env: Player, load: LoadT) -> int:
-        """Return which configuration of a load is in force in a single environment that simulates all of it.
-
-        Parameters
-        ----------
-        env
-            The environment, as `EnvironmentSpec.player` returns it, in an episode.
-        """
+        """Return which configuration of a load is in force in a single environment that simulates all of it."""
 
 
 class Fingerprints(ABC, Generic[MachineT, LoadT]):
@@ -217,15 +205,7 @@ class FurtherLoads(ABC):
     def further_parts(self, arguments: Arguments, part: tuple[float, float]) -> Sequence[LoadPart]:
         """Return what is learned from besides the load of the options, each with the items that are learned from.
 
-        Parameters
-        ----------
-        part
-            The shares of items of the load of the options that are learned from.
-
-        Raises
-        ------
-        HdrlError
-            If something cannot be read.
+        The shares ``part`` of the items of the options' own load are learned from.
         """
 
 
@@ -251,7 +231,7 @@ class Index:
 class Indexed(ABC, Generic[MachineT, LoadT]):
     """Environments whose action is by how much the weights of an index differ from those by hand.
 
-    A step is an episode: whole loads judge the weights (`hdrl.envs.index`). So whoever searches weights needs to know
+    A step is an episode: whole loads judge the weights (`hdrl.envs.index`). A search of weights thus needs to know
     nothing of the setting.
     """
 

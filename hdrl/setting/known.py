@@ -1,4 +1,4 @@
-"""The settings that hdrl knows by name, and those of users' Python files."""
+"""The settings of hdrl by name, and those of users' Python files."""
 
 from __future__ import annotations
 
@@ -41,10 +41,7 @@ class Settings:
     def add(self, setting: Setting) -> None:
         """Make a setting known for as long as the process runs.
 
-        Parameters
-        ----------
-        setting
-            The setting; it takes the place of another one of its name.
+        It takes the place of another one of its name.
         """
         self._found[setting.name] = setting
 
@@ -61,7 +58,7 @@ class Settings:
         return len({**self._homes, **self._found})
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether there is a setting of that name."""
+        """Return whether there is a setting of that name."""
         return isinstance(name, str) and (name in self._homes or name in self._found)
 
 
@@ -130,15 +127,7 @@ class SettingPlace(str):
 
 
 def place_of_setting(text: str, folder: Path = Path()) -> SettingPlace:
-    """Return a setting's name, or the absolute path of its file.
-
-    Parameters
-    ----------
-    text
-        A name of `SETTINGS`, or the path of a file.
-    folder
-        Folder that a relative path starts from.
-    """
+    """Return a setting's name, or the absolute path of its file."""
     return SettingPlace((folder / expanded(text)).absolute() if is_policy_file(text) else text)
 
 

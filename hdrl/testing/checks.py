@@ -72,13 +72,7 @@ def check_policy(
 
 
 def run_policy(policy: str | PolicyFunction, world: World, *, seed: int = 0, energy: bool = True) -> Trace:
-    """Simulate a world under a policy.
-
-    Parameters
-    ----------
-    seed
-        Seed of what is random in it.
-    """
+    """Simulate a world under a policy."""
     rules = world.platform.rules
     mode = rules.name if rules is not None and rules.name != "default" else None
     return simulate(world.platform, world.workload, policy, seed=seed, energy=energy, compatibility=mode)
@@ -119,11 +113,6 @@ def check_trace(trace: Trace) -> None:
     served two jobs at a time; no node's memory was over-committed; nothing ran longer than its walltime. With energy,
     also: the work of each job equals the integral of the speed of its slowest core, and energies equal the integral
     of power.
-
-    Parameters
-    ----------
-    trace
-        What happened, from date 0 to the end.
 
     Raises
     ------
@@ -287,18 +276,7 @@ def _check_work(trace: Trace, histories: list[_History], job: int) -> None:
 
 
 def energy_of_cores(trace: Trace, start_s: float, end_s: float) -> NDArray[np.float64]:
-    """Return the energy of each core between two dates, from the P-state log and the jobs' intervals alone.
-
-    Parameters
-    ----------
-    start_s, end_s
-        The dates, not before the first submission.
-
-    Returns
-    -------
-    NDArray[np.float64]
-        Joules, shape ``(n_cores,)``.
-    """
+    """Return joules per core between two dates, from the P-state log and the jobs' intervals alone."""
     histories = _histories(trace)
     energy_j = np.zeros(trace.platform.n_cores)
     for core, history in enumerate(histories):

@@ -30,7 +30,7 @@ def _require(condition: object, message: str) -> None:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Tell whether two results are equal to the last bit."""
+    """Return whether two results are equal to the last bit."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_equal(left[name], right[name]) for name in left)
     if left is None or right is None:
@@ -42,13 +42,7 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def legal_actions(masks: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw a legal action for each row.
-
-    Parameters
-    ----------
-    masks
-        Which actions are legal, shape ``(n_rows, n_actions)``, at least one in each row.
-    """
+    """Draw a legal action for each row."""
     return np.asarray(np.where(masks, rng.random(masks.shape), -1.0).argmax(axis=1), dtype=np.int64)
 
 

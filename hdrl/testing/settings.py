@@ -105,13 +105,7 @@ def setting_checks(
 def check_setting(
     setting: Setting, *, platform: str, workload: str, n_items: int = 50, offered_load: float = 0.7
 ) -> None:
-    """Check that a setting answers what it is asked: call all of `setting_checks`, with the same parameters.
-
-    Raises
-    ------
-    AssertionError
-        If an answer is not as it is meant; the message says which.
-    """
+    """Check that a setting answers what it is asked: call all of `setting_checks`, with the same parameters."""
     for check in setting_checks(
         setting, platform=platform, workload=workload, n_items=n_items, offered_load=offered_load
     ):

@@ -29,13 +29,7 @@ def processors() -> st.SearchStrategy[Processor]:
 
 
 def platforms(*, contention: str = "step", compatibility: str | None = None) -> st.SearchStrategy[Platform]:
-    """Return a strategy of platforms of 1 to 3 nodes with 1 to 3 processors each, of mixed types.
-
-    Parameters
-    ----------
-    contention, compatibility
-        See `hdrl.settings.batch.platform.pstate_rules`.
-    """
+    """Return a strategy of platforms of 1 to 3 nodes with 1 to 3 processors each, of mixed types."""
     node = st.builds(
         Node, st.lists(processors(), min_size=1, max_size=3).map(tuple), memory_gb=st.sampled_from((0.5, 1.0, 2.0))
     )
@@ -68,13 +62,7 @@ def jobs() -> st.SearchStrategy[Job]:
 
 @st.composite
 def worlds(draw: st.DrawFn, *, contention: str = "step", compatibility: str | None = None, max_jobs: int = 12) -> World:
-    """Draw a platform and jobs that fit on it.
-
-    Parameters
-    ----------
-    contention, compatibility
-        See `hdrl.settings.batch.platform.pstate_rules`.
-    """
+    """Draw a platform and jobs that fit on it."""
     platform = draw(platforms(contention=contention, compatibility=compatibility))
     workload = small_workload(*draw(st.lists(jobs(), min_size=1, max_size=max_jobs)))
     fitting = fits(workload, platform)

@@ -25,14 +25,8 @@ Array = NDArray[Any]
 class ToyEnvs(VectorEnv[Array, Array, Array]):
     """The base of the toys: episodes of a fixed length, and everything that Gymnasium asks for.
 
-    Parameters
-    ----------
-    observation_space, n_actions
-        What one of them shows, and how many actions it has.
-    is_truncated
-        Whether episodes are cut off instead of ending by themselves.
-    autoreset_mode
-        NEXT_STEP or SAME_STEP.
+    ``observation_space`` and ``n_actions`` are those of one toy. With ``is_truncated``, episodes are cut off instead of
+    ending by themselves. ``autoreset_mode`` is NEXT_STEP or SAME_STEP.
     """
 
     def __init__(
@@ -92,18 +86,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
         return self.observe(), {"action_mask": self.masks()}
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        """Carry out one action in each environment.
-
-        Parameters
-        ----------
-        actions
-            Shape ``(num_envs,)``; illegal ones are refused, save where an episode begins.
-
-        Raises
-        ------
-        DecisionError
-            If an action is illegal.
-        """
+        """Carry out one action in each environment."""
         starting = self.has_ended.copy()
         legal = self.masks()[np.arange(self.num_envs), actions] != 0
         if not bool((legal | starting).all()):
@@ -158,12 +141,7 @@ class IdentityEnvs(ToyEnvs):
 
     The best return of an episode is its length; guessing earns ``length / n_actions``.
 
-    Parameters
-    ----------
-    is_masked
-        Whether some wrong actions are illegal.
-    is_shuffled
-        Whether rewards have nothing to do with the actions: then nothing can be learned.
+    With ``is_masked``, some wrong actions are illegal; with ``is_shuffled``, rewards do not depend on actions.
     """
 
     def __init__(
@@ -224,13 +202,7 @@ class BanditEnvs(ToyEnvs):
         self.contexts = np.zeros(num_envs, dtype=np.int64)
 
     def best(self, contexts: Array) -> Array:
-        """Return the best arms.
-
-        Parameters
-        ----------
-        contexts
-            Any shape, integers.
-        """
+        """Return the best arms."""
         return (2 * contexts + 1) % self.n_actions
 
     def draw(self, rows: Array) -> None:
@@ -279,10 +251,7 @@ class ShortestRowEnvs(ToyEnvs):
     The action's job of the smallest second feature earns 1, others 0. The best return of an episode is its length.
     With 128 rows and 8 features the spaces are those of ``hdrl/JobPick-v0``.
 
-    Parameters
-    ----------
-    n_jobs
-        Smallest and largest number of rows that hold a job.
+    ``n_jobs`` are the smallest and the largest number of rows that hold a job.
     """
 
     def __init__(

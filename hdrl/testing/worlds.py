@@ -102,14 +102,8 @@ def small_platform(
 ) -> Platform:
     """Return a platform of one cluster without network latencies.
 
-    Parameters
-    ----------
-    nodes
-        Its nodes; without any, one core of 1 Gflop/s.
-    contention, compatibility
-        See `hdrl.settings.batch.platform.pstate_rules`.
-    rules
-        P-state rules; ``None``: those of the two names.
+    Without nodes, it has one core of 1 Gflop/s. ``contention`` and ``compatibility`` are those of
+    `hdrl.settings.batch.platform.pstate_rules`; ``rules`` replaces both.
     """
     rules = rules or pstate_rules(contention=contention, compatibility=compatibility)
     groups = []
@@ -135,13 +129,7 @@ def small_platform(
 
 
 def small_workload(*jobs: Job) -> Workload:
-    """Return a workload of some jobs, each with a profile of its own.
-
-    Parameters
-    ----------
-    jobs
-        The jobs, in the order of the file.
-    """
+    """Return a workload of some jobs, each with a profile of its own."""
     table = np.zeros(len(jobs), dtype=JOB_DTYPE)
     for name in ("submit_s", "cores", "walltime_s", "requested_time_s", "memory_mib", "bandwidth_gbps", "source"):
         table[name] = [getattr(job, name) for job in jobs]

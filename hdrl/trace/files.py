@@ -50,15 +50,7 @@ class TraceFile:
 def write_tables(trace: Trace, folder: Path) -> None:
     """Write the tasks and stays of a Trace as CSV; numbers have as many digits as they need.
 
-    Parameters
-    ----------
-    folder
-        The folder that gets ``tasks.csv`` and ``stays.csv``.
-
-    Raises
-    ------
-    OutputError
-        If a file cannot be written.
+    The files are ``tasks.csv`` and ``stays.csv``.
     """
     with atomic_table(folder / TASKS_FILE, _TASK_COLUMNS) as write_row:
         for number, row in enumerate(trace.tasks.tolist()):
@@ -70,18 +62,7 @@ def write_tables(trace: Trace, folder: Path) -> None:
 
 
 def read_tables(folder: Path) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.int32]]:
-    """Read what `write_tables` wrote.
-
-    Returns
-    -------
-    tuple
-        Tasks, stays, and the units of the stays.
-
-    Raises
-    ------
-    ReadError
-        If a file is missing or of another form.
-    """
+    """Return the tasks, the stays, and the units of the stays that `write_tables` wrote."""
     tasks_path, stays_path = folder / TASKS_FILE, folder / STAYS_FILE
     task_rows = [row[1:] for row in numbers_of(tasks_path, read_table(tasks_path, _TASK_COLUMNS))]
     tasks = table_of(tasks_path, task_rows, TASK_DTYPE, may_be_none=("deadline_s", "requested_s"))
@@ -99,18 +80,7 @@ def read_tables(folder: Path) -> tuple[NDArray[np.void], NDArray[np.void], NDArr
 
 
 def numbers_of(path: Path, rows: Iterable[Sequence[str]]) -> list[list[float]]:
-    """Return the numbers in rows of texts.
-
-    Parameters
-    ----------
-    path, rows
-        The file, for messages, and its rows.
-
-    Raises
-    ------
-    ReadError
-        If a text is no number.
-    """
+    """Return the numbers in rows of texts."""
     try:
         return [[float_of(text) for text in row] for row in rows]
     except ValueError:
@@ -134,12 +104,7 @@ def table_of(
 ) -> NDArray[np.void]:
     """Return rows of numbers as an array.
 
-    Parameters
-    ----------
-    path, rows
-        The file, for messages, and its rows.
-    may_be_none
-        Columns that may hold NaN and infinities.
+    Columns of ``may_be_none`` may hold NaN and infinities.
 
     Raises
     ------

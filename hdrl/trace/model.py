@@ -55,17 +55,7 @@ class Load(Protocol):
     def window(self, start: int, n_items: int, /) -> Self:
         """Return consecutive items, in the order of release.
 
-        Parameters
-        ----------
-        start
-            How many items come before the window, not negative.
-        n_items
-            How many are in it, at least 1.
-
-        Raises
-        ------
-        HdrlError
-            If the load has no such window.
+        ``start`` items come before the window; it has at least one.
         """
 
     def sha256(self) -> str:
@@ -144,7 +134,7 @@ class Signal:
 class Trace(Protocol):
     """Everything that happened in one simulation, as metrics, tables and pictures of every setting see it.
 
-    A setting may have a class of its own that knows more; these are the questions that all of them answer.
+    A setting may have a class of its own with more attributes; all of them have these.
     """
 
     @property
@@ -198,13 +188,7 @@ def never() -> NDArray[np.void]:
 
 @dataclass(frozen=True, slots=True)
 class TaskTrace:
-    """A Trace that is what its arrays say: for settings without formats of their own.
-
-    Attributes
-    ----------
-    machine, load, tasks, stays, stay_units, signals, counts, end_s, n_decisions, info
-        See `Trace`.
-    """
+    """A Trace that is what its arrays say: for settings without formats of their own."""
 
     machine: Machine
     load: Load
@@ -227,12 +211,9 @@ class TaskTrace:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeTrace(TaskTrace):
-    """A Trace that knows more of each task than all settings do: what was decided for it, and what came of that.
+    """A Trace that holds more of each task than all settings do: what was decided for it, and what came of that.
 
-    Attributes
-    ----------
-    outcomes
-        Of each task, array of a type of the setting.
+    ``outcomes`` is an array of a type of the setting, a row per task.
     """
 
     outcomes: NDArray[np.void] = field(kw_only=True)

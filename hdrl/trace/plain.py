@@ -15,13 +15,7 @@ from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Machine, TaskState, TaskTra
 
 @dataclass(frozen=True, slots=True)
 class PlainMachine:
-    """A machine of units that differ by their kinds alone.
-
-    Attributes
-    ----------
-    name, unit_kinds
-        See `hdrl.trace.Machine`.
-    """
+    """A machine of units that differ by their kinds alone."""
 
     name: str
     unit_kinds: Mapping[str, int]
@@ -64,13 +58,7 @@ class PlainLoad:
         return len(self.items)
 
     def window(self, start: int, n_items: int, /) -> PlainLoad:
-        """Return consecutive items, the first of which is released at date 0.
-
-        Raises
-        ------
-        WorkloadError
-            If there are none.
-        """
+        """Return consecutive items, the first of which is released at date 0."""
         if start < 0 or n_items < 1 or start + n_items > self.n_items:
             raise WorkloadError(f"{self.name}: no window of {n_items} items from item {start} on of {self.n_items}")
         items = self.items[start : start + n_items].copy()
@@ -92,12 +80,7 @@ def trace_of_runs(
 ) -> TaskTrace:
     """Return the Trace of items each of which has held one unit, and done all its work.
 
-    Parameters
-    ----------
-    start_s, end_s, unit
-        When each item ran on which unit, shape ``(n_items,)``.
-    n_decisions
-        How many times the policy was asked.
+    ``start_s``, ``end_s`` and ``unit`` have the shape ``(n_items,)``.
     """
     tasks = np.zeros(load.n_items, TASK_DTYPE)
     tasks["release_s"], tasks["start_s"], tasks["end_s"] = load.items["release_s"], start_s, end_s

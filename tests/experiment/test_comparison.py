@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import hdrl
+from hdrl.base.csvfiles import write_records
 from hdrl.base.errors import HdrlError, MissingExtra, OutputError, ReadError
 from hdrl.experiment.compare import comparison as module
 from hdrl.experiment.compare.comparison import CompareProgress, read_comparison, run_comparison
 from hdrl.experiment.compare.points import PointResult, PointRunner
-from hdrl.experiment.compare.pointstore import PointStore, Scope, read_unfinished, write_csv
+from hdrl.experiment.compare.pointstore import PointStore, Scope, read_unfinished
 from hdrl.settings.batch.kernel import warm_up
 
 pytest.importorskip("scipy", reason="scipy is not installed (extra report)")
@@ -401,7 +402,7 @@ def test_logs_of_different_length_share_a_table(sweep, tmp_path: Path):
 
 def test_rows_with_different_keys_are_no_table(tmp_path: Path):
     with pytest.raises(ValueError, match="row 1 of the table has other columns than the first one: b"):
-        write_csv(tmp_path / "a.csv", [{"a": 1}, {"a": 2, "b": 3}])
+        write_records(tmp_path / "a.csv", [{"a": 1}, {"a": 2, "b": 3}])
     assert list(tmp_path.iterdir()) == []
 
 

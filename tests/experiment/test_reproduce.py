@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import hdrl.experiment.reproduce.reproduce as module
 from hdrl.base.errors import HdrlError, OptionsError, OutputError, ReadError, UnknownName
-from hdrl.experiment.reproduce.claims import Claim, as_findings, claim_of, differences, null_test, t_quantile
+from hdrl.experiment.reproduce.claims import Claim, as_findings, claim_of, differences, null_test
 from hdrl.experiment.reproduce.recipe import (
     TRACES_VARIABLE,
     find_traces,
@@ -30,6 +30,7 @@ from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiments import HOMES, PROTOCOLS, find_protocol
 from hdrl.experiments.findings import Finding
 from hdrl.launcher.main import cli
+from hdrl.metrics.statistics.student import t_quantile
 from hdrl.settings.batch.metrics import METRICS
 
 SHARED = Path(__file__).parents[3] / "shared" / "traces" / "swf"

@@ -20,7 +20,7 @@ from hdrl.experiment.run import folder as folder_module
 from hdrl.experiment.run.clean import clean_plans
 from hdrl.experiment.run.folder import new_folder
 from hdrl.experiment.run.inputs import read_options
-from hdrl.experiment.run.provenance import without_places
+from hdrl.experiment.run.results import without_places
 from hdrl.settings.batch.inputs import platform_of, workload_of
 from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.workload.read import shipped_workloads

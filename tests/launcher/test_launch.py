@@ -10,9 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.launcher.collecting import end_quickly, rare_collections
 from hdrl.launcher.launch import launch, left_out
 from hdrl.launcher.main import COMMANDS, GROUPS, cli
+from hdrl.launcher.process import end_quickly, rare_collections
 
 SMALL_JOBS = Path(__file__).parents[2] / "workloads" / "learning.json"
 AGENT = "def policy(view):\n    return []\n"

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SerializerFunctionWrapHandler, model_serializer
 
-from hdrl.launcher.stopping import Terminated, heeding_signals
+from hdrl.launcher.stopping import Terminated, handle_signals
 
 
 @pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
 def test_a_signal_while_c_code_calls_python_is_not_lost(number: int, raised: type[BaseException]):
     """Python drops exceptions in such calls; loading compiled code makes many of them."""
     call = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(number))
-    with pytest.raises(raised), heeding_signals():  # noqa: PT012 - which of the lines it interrupts does not matter
+    with pytest.raises(raised), handle_signals():  # noqa: PT012 - which of the lines it interrupts does not matter
         call()
         time.sleep(10)
 
@@ -41,5 +41,5 @@ class Outer(BaseModel):
 def test_a_signal_while_options_are_written_stays_a_signal(number: int, raised: type[BaseException]):
     """Pydantic raises an error of its own in its place."""
     options = Outer(inner=Inner(number=number))
-    with pytest.raises(raised), heeding_signals():
+    with pytest.raises(raised), handle_signals():
         options.model_dump()

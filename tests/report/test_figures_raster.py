@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdrl.figures.raster import coverage, painted
+from hdrl.figures.rectangles import coverage, painted
 
 
 def one(x0, x1, y0, y1, shape, **more):

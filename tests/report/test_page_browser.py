@@ -14,7 +14,7 @@ import pytest
 from hdrl.figures.figure import Span
 from hdrl.report.page import write_report
 from hdrl.report.page.report import report_of_runs
-from hdrl.report.page.sources import read_report_runs
+from hdrl.report.runs import read_report_runs
 from hdrl.setting import SETTINGS
 
 from .made_runs import make_run

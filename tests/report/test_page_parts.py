@@ -19,11 +19,10 @@ from hdrl.base.errors import ReadError
 from hdrl.figures.numbers import axis_number, listed, metric_form, metric_words
 from hdrl.report.page.charts import chart, chart_of
 from hdrl.report.page.findings import Findings, best_of, findings_of_runs
-from hdrl.report.page.packing import Pack
 from hdrl.report.page.page import render
-from hdrl.report.page.schedule import closed_gaps
-from hdrl.report.page.sources import read_report_runs
+from hdrl.report.page.schedule import Pack, closed_gaps
 from hdrl.report.page.tables import headline_table
+from hdrl.report.runs import read_report_runs
 from hdrl.setting import SETTINGS
 from hdrl.settings.batch.metrics import METRICS
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hdrl.base.errors import OptionsError
 from hdrl.launcher.main import cli
 from hdrl.metrics.statistics import anytime_interval, anytime_p, fewest_pairs, power_after
-from hdrl.metrics.statistics.anytime import evidence
+from hdrl.metrics.statistics.sequential import evidence
 from hdrl.site.ab import AbPlan, PlanChoices, analyze_ab, plan_ab, read_plan
 from hdrl.site.ab.analysis import differences_of, settled_pairs
 from hdrl.site.ab.blocks import measure_blocks, read_dumps

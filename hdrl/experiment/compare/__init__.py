@@ -1,1 +1,1 @@
-"""Comparisons: who is compared, on what, the points, the table, the verdict and its cautions."""
+"""Comparisons: candidates, cases, the points, the table, the verdict and its cautions."""

@@ -1,4 +1,4 @@
-"""Who is compared: policies by name, by group or by pattern, Python files, and models."""
+"""The candidates of a comparison: policies by name, by group or by pattern, Python files, and models."""
 
 from __future__ import annotations
 
@@ -22,36 +22,16 @@ PATTERN = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One side of a comparison.
+    """One side of a comparison."""
 
-    Attributes
-    ----------
-    name
-        What it is called in tables, unique.
-    policy
-        Name of a policy; empty for files.
-    files
-        A Python file (one), or models: one per training seed.
-    suffix
-        What follows a Python file that defines a priority: ``"+easy-low_power"``.
-    sha256
-        Hash of each file.
-    n_seeds
-        How many seeds it is run with.
-    agent_files
-        Agent files that the user has named for models.
-    trust
-        Whether the agent file beside a model may run.
-    """
-
-    name: str
-    policy: str = ""
-    files: tuple[str, ...] = ()
-    suffix: str = ""
-    sha256: tuple[str, ...] = ()
-    n_seeds: int = 1
-    agent_files: tuple[str, ...] = ()
-    trust: bool = False
+    name: str  # unique in tables
+    policy: str = ""  # name of a policy; empty for files
+    files: tuple[str, ...] = ()  # a Python file (one), or models: one per training seed
+    suffix: str = ""  # what follows a Python file that defines a priority: ``"+easy-low_power"``
+    sha256: tuple[str, ...] = ()  # hash of each file
+    n_seeds: int = 1  # seeds to run it with
+    agent_files: tuple[str, ...] = ()  # agent files that the user has named for models
+    trust: bool = False  # whether the agent file beside a model may run
 
     @property
     def is_model(self) -> bool:
@@ -66,17 +46,7 @@ class Candidate:
     def decider(self, setting: Setting, seed: int = 0, options: Any = None) -> Decider:
         """Return a freshly loaded decider: what a policy remembers must not pass from one simulation to the next.
 
-        Parameters
-        ----------
-        seed
-            Number of the seed: of several trainings, each seed has its own.
-        options
-            The sweep, for what it says of simulations.
-
-        Raises
-        ------
-        HdrlError
-            If a file cannot be read, or holds nothing that decides.
+        Each of several trainings has a ``seed`` of its own.
         """
         if self.is_model:
             file = self.files[seed % len(self.files)]
@@ -101,19 +71,8 @@ class Candidate:
 def read_candidates(sweep: Sweep, policies: PolicyBook, written: Iterable[str] | None = None) -> list[Candidate]:
     """Return the candidates that a sweep names, each once, in its order.
 
-    Parameters
-    ----------
-    written
-        Texts to read instead of ``sweep.candidates``.
-
-    Raises
-    ------
-    UnknownName
-        If a policy does not exist.
-    ReadError
-        If a file does not.
-    OptionsError
-        If a pattern fits nothing, or two candidates have the same name.
+    ``written`` replaces ``sweep.candidates``. Raise an `HdrlError` if a policy or a file does not exist, a pattern fits
+    nothing, or two candidates have the same name.
     """
     found: dict[str, Candidate] = {}
     for text in sweep.candidates if written is None else written:
@@ -127,13 +86,7 @@ def read_candidates(sweep: Sweep, policies: PolicyBook, written: Iterable[str] |
 
 
 def with_bounds(sweep: Sweep, policies: PolicyBook, candidates: Iterable[Candidate]) -> dict[str, Candidate]:
-    """Return, for each candidate that has one, the same policy by true run times.
-
-    Raises
-    ------
-    OptionsError
-        If none has one.
-    """
+    """Return, for each candidate that has one, the same policy by true run times."""
     found = {}
     for one in candidates:
         twin = policies.with_true_times(one.policy) if one.policy and isinstance(policies, Clairvoyance) else None
@@ -145,7 +98,7 @@ def with_bounds(sweep: Sweep, policies: PolicyBook, candidates: Iterable[Candida
 
 
 BOUND = ", true run times"
-"""What follows the name of a candidate that knows how long everything takes."""
+"""What follows the name of a candidate with true run times."""
 
 
 def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:

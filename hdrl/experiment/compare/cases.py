@@ -31,33 +31,17 @@ TEST, TRAIN = "test", "train"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One sequence of jobs that is simulated for itself.
+    """One sequence of jobs that is simulated for itself."""
 
-    Attributes
-    ----------
-    workload
-        Name of the workload, or of the load of generated sequences.
-    source
-        Index of the workload; -1 if the sequence is generated.
-    window
-        Number of the window within its workload.
-    first_job
-        How many jobs of the workload are submitted before the window.
-    n_jobs
-        Jobs that count.
-    warm_up, follow_up
-        Jobs before and after them that are simulated and do not count.
-    load, seed
-        What a generated sequence is made with.
-    """
-
-    workload: str
-    source: int
-    window: int
-    first_job: int
-    n_jobs: int
+    workload: str  # name of the workload, or of the load of generated sequences
+    source: int  # index of the workload; -1 if the sequence is generated
+    window: int  # number of the window within its workload
+    first_job: int  # how many jobs of the workload are submitted before the window
+    n_jobs: int  # jobs that count
+    # jobs before and after them that are simulated and do not count
     warm_up: int = 0
     follow_up: int = 0
+    # what a generated sequence is made with
     load: float = 0.0
     seed: int = 0
 
@@ -75,13 +59,7 @@ class Case:
 
 
 def test_cases(sweep: Sweep, workloads: Sequence[Load], *, setting: Setting) -> list[Case]:
-    """Return the cases that candidates are judged by.
-
-    Raises
-    ------
-    OptionsError
-        If a workload has fewer windows than are asked for.
-    """
+    """Return the cases that candidates are judged by."""
     return _cases(sweep, workloads, (sweep.range[0], sweep.range[1]), TEST, setting)
 
 
@@ -91,13 +69,7 @@ test_cases.__test__ = False  # type: ignore[attr-defined]  # no test, whatever p
 def train_cases(
     sweep: Sweep, workloads: Sequence[Load], shares: tuple[float, float], *, setting: Setting
 ) -> list[Case]:
-    """Return the cases that a baseline may be chosen by: windows of other jobs, sequences of other seeds.
-
-    Raises
-    ------
-    OptionsError
-        If a workload has fewer windows there than are asked for.
-    """
+    """Return the cases that a baseline may be chosen by: windows of other jobs, sequences of other seeds."""
     windows = sweep.windows
     if windows is not None and (windows.starts is not None or windows.count is not None) and workloads:
         # However many windows judge: for choosing, all that fit serve.
@@ -115,13 +87,7 @@ MOST_POINTS = 5_000_000
 
 
 def check_number(sweep: Sweep, n_cases: int, candidates: Sequence[Candidate]) -> None:
-    """Refuse a sweep whose windows, candidates and seeds multiply to more than can be simulated.
-
-    Raises
-    ------
-    OptionsError
-        If there are too many simulations.
-    """
+    """Refuse a sweep whose windows, candidates and seeds multiply to more than can be simulated."""
     n_points = n_cases * sum(one.n_seeds for one in candidates)
     if n_points > MOST_POINTS:
         raise OptionsError(

@@ -32,18 +32,11 @@ MANY = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """One warning.
+    """One warning."""
 
-    Attributes
-    ----------
-    kind
-        ``unrun``, ``failed``, ``overlap``, ``trained-on``, ``clairvoyant``, ``exact-estimates``, ``overload``,
-        ``idle``, ``powerless``, ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test``,
-        ``best-of-many``, ``fewer-jobs``, or one of the setting.
-    text
-        A sentence.
-    """
-
+    # ``unrun``, ``failed``, ``overlap``, ``trained-on``, ``clairvoyant``, ``exact-estimates``, ``overload``, ``idle``,
+    # ``powerless``, ``few-windows``, ``few-trainings``, ``weak-baseline``, ``chosen-on-test``, ``best-of-many``,
+    # ``fewer-jobs``, or one of the setting
     kind: str
     text: str
 
@@ -61,34 +54,18 @@ def cautions(
     of_windows: Sequence[tuple[str, str]] = (),
     training: Sequence[Case] = (),
     classic: Collection[str] = (),
-    let_in: Collection[str] = (),
+    extra_opponents: Collection[str] = (),
     of_setting: Sequence[tuple[str, str]] = (),
 ) -> list[Caution]:
     """Return everything that a reader must be warned of.
 
-    Parameters
-    ----------
-    measured, rows
-        All numbers, and their table.
-    cases, loads
-        The windows and their offered loads.
-    clairvoyant
-        Names of those who see true run times.
-    exact
-        Names of the workloads whose requested times are the run times.
-    of_windows
-        What models know of these windows: kinds and sentences.
-    training
-        Windows by which the baseline was chosen.
-    classic
-        Names of the classic policies: a learned one must beat the best of them.
-    let_in
-        Names of second opponents that are no candidates: a verdict of their own is about them.
-    of_setting
-        Further warnings of the setting and of its environments: kinds and sentences.
+    ``clairvoyant`` names the candidates that see true run times, ``exact`` the workloads whose requested times are the
+    run times, ``classic`` the classic policies (a learned one must beat the best of them), ``extra_opponents`` those
+    that are no candidates. ``training`` are the windows that chose the baseline. ``of_windows`` and ``of_setting`` are
+    kinds and sentences that models, the setting and its environments add.
     """
     deciding = deciding_rows(rows, metric)
-    judged = [row for row in deciding if row.candidate not in let_in]
+    judged = [row for row in deciding if row.candidate not in extra_opponents]
     return [
         *_unrun(measured),
         *_overlap(cases),
@@ -181,20 +158,7 @@ def _idle(measured: Measured) -> Iterator[Caution]:
 
 
 def powerless(n_windows: int, n_rivals: int, level: float = LEVEL) -> Iterator[Caution]:
-    """Warn of a comparison that cannot show any difference, however large: there are too few windows.
-
-    Parameters
-    ----------
-    n_windows, n_rivals
-        Windows, and candidates that are tested against the baseline.
-    level
-        What p must stay below: one less the confidence of the comparison.
-
-    Yields
-    ------
-    Caution
-        The warning, if there is anything to warn of.
-    """
+    """Warn of a comparison that cannot show any difference, however large: there are too few windows."""
     needed = fewest_windows(n_rivals, level) if n_rivals else 0
     if n_windows < needed:
         whom = "a candidate" if n_rivals == 1 else f"{n_rivals} candidates"
@@ -248,7 +212,7 @@ def _weak_baseline(measured: Measured, deciding: Sequence[SummaryRow], classic: 
 
 
 def _is_stronger(row: SummaryRow, measured: Measured) -> bool:
-    """Tell whether a classic policy does so much better than the baseline that this must be said.
+    """Return whether a classic policy does so much better than the baseline that this must be said.
 
     Few windows or many candidates show nothing, so this asks for less than a verdict does: the size of a win, and an
     interval that does not hold 1 (one window has none).

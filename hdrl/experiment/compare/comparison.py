@@ -28,6 +28,7 @@ from hdrl.experiment.compare.files import (
     Comparison,
     LookTaken,
     Rival,
+    load_parquet,
     read_comparison,
     write_comparison,
 )
@@ -40,7 +41,7 @@ from hdrl.experiment.compare.knowledge import (
     see_too_much,
 )
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner, batches
-from hdrl.experiment.compare.pointstore import PointStore, Scope, check_identity, finished_identity, load_parquet
+from hdrl.experiment.compare.pointstore import PointStore, Scope, check_identity, finished_identity
 from hdrl.experiment.compare.selection import Selection, choose_baseline, training_shares
 from hdrl.experiment.compare.summary import (
     Measured,
@@ -50,15 +51,15 @@ from hdrl.experiment.compare.summary import (
     summarise,
     tails_of,
 )
-from hdrl.experiment.compare.verdict import Criteria, Tail, differs, headline, verdict
+from hdrl.experiment.compare.verdict import Criteria, Tail, differs, headline, ratio_words, verdict
 from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.plan import Plan, plan_of, setting_for
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, write_sweep
 from hdrl.experiment.run.manifest import write_manifest
 from hdrl.experiment.run.progress import quiet
-from hdrl.experiment.run.provenance import inputs_of, versions
+from hdrl.experiment.run.results import inputs_of, versions
 from hdrl.metrics.statistics import look_levels, look_sizes
-from hdrl.metrics.words import metric_words, number_words
+from hdrl.metrics.words import metric_words
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Cautions, Load, Machine, PolicyBook, Setting, place_of_setting
 
@@ -67,20 +68,11 @@ __all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "
 
 @dataclass(frozen=True, slots=True)
 class CompareProgress:
-    """Progress callbacks of a comparison.
+    """Progress callbacks of a comparison."""
 
-    Attributes
-    ----------
-    message
-        Gets a line of text at each new stage.
-    points
-        Gets the finished points and all points of the stage.
-    starting
-        Entered while processes start, see `hdrl.distributed.run_tasks`.
-    """
-
-    message: Callable[[str], None] = quiet
-    points: Callable[[int, int], None] = quiet
+    message: Callable[[str], None] = quiet  # gets a line of text at each new stage
+    points: Callable[[int, int], None] = quiet  # gets the finished points and all points of the stage
+    # entered while processes start, see `hdrl.distributed.run_tasks`
     starting: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
@@ -101,25 +93,15 @@ def run_comparison(
     if the baseline was chosen. All but ``timing.json`` have the same bytes wherever and by however many workers
     they are made. Until it is finished it holds ``points.jsonl`` instead; the same call takes it up again.
 
-    Parameters
-    ----------
-    out
-        The folder: new, empty, or of the same comparison.
-    n_workers, on
-        Who simulates, see `hdrl.distributed.run_tasks`.
-    rivals
-        Policies that another comparison has chosen, by the group in which they are the best with the same predictions.
-
-    Raises
-    ------
-    HdrlError
-        If something in the sweep is wrong, a file cannot be read, or the folder holds something else.
+    The folder is new, empty, or of the same comparison. ``n_workers`` and ``on`` are those of
+    `hdrl.distributed.run_tasks`. ``rivals`` are policies that another comparison has chosen, by the group in which they
+    are the best with the same predictions.
     """
     out = Path(out)
     check_place(on)
     _check_statistics()
     tell = progress or CompareProgress()
-    # Who is compared is read before logs are, which may take long: a mistyped name is told at once.
+    # Candidates are read before logs, which may take long: a mistyped name is reported at once.
     candidates = read_candidates(sweep, setting_for(sweep).policies)
     plan = _judging(plan_of(sweep, out), candidates, rivals)
     found = finished_identity(out)
@@ -165,7 +147,7 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Plan(Plan[Sweep]):
-    """Everything that is known before the first simulation: who is judged besides, by which metrics, and how."""
+    """Everything that is known before the first simulation: further opponents, metrics, and how to judge."""
 
     runner: PointRunner
     candidates: tuple[Candidate, ...]
@@ -260,7 +242,7 @@ class _Plan(Plan[Sweep]):
 
 
 def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str, str] | None = None) -> _Plan:
-    """Read who is compared, and say what is to be simulated; rivals may have been chosen."""
+    """Read the candidates, and list what is to be simulated; rivals may have been chosen."""
     sweep, setting, machine, workloads = plan.asked, plan.setting, plan.machine, plan.loads
     policies, infos = setting.policies, setting.measures.metrics
     metrics = _asked(sweep, setting, machine)
@@ -405,12 +387,12 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
     if plan.opponents:
         selection = _select(plan, work, plan.opponents)
         baseline = selection.chosen
-        _let_in(candidates, plan.opponents, baseline)
+        _add_opponent(candidates, plan.opponents, baseline)
     for group, those in plan.rivals.items():
         rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
-        _let_in(candidates, those, rivals[group])
+        _add_opponent(candidates, those, rivals[group])
     bounds = {one.name for one in plan.bounds.values()}
-    let_in = (set(rivals.values()) - {one.name for one in plan.candidates}) | bounds
+    extra_opponents = (set(rivals.values()) - {one.name for one in plan.candidates}) | bounds
     metric, info = plan.metrics[0], plan.setting.measures.metrics[plan.metrics[0]]
     metrics = list(dict.fromkeys([*(sweep.metrics or plan.setting.measures.compared), *plan.tails]))
     for look in plan.looks:
@@ -419,7 +401,7 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         measured = _measured(plan, candidates, baseline, results, look.cases)
         rows = _summarise(plan, measured, metrics, look)
         deciding = deciding_rows(rows, metric)
-        judged = [row for row in deciding if row.candidate not in let_in]
+        judged = [row for row in deciding if row.candidate not in extra_opponents]
         if all(differs(row) for row in judged):
             break
     tails = [Tail(row, plan.setting.measures.metrics[name]) for name in plan.tails for row in deciding_rows(rows, name)]
@@ -440,7 +422,7 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         ],
         training=plan.training,
         classic={name for names in plan.setting.policies.groups().values() for name in names},
-        let_in=let_in,
+        extra_opponents=extra_opponents,
         of_setting=[
             *plan.cautions_of_setting(),
             *cautions_of_models(deciders),
@@ -513,7 +495,7 @@ def _look_words(plan: _Plan, look: Look) -> str:
     )
 
 
-def _let_in(candidates: list[Candidate], among: Sequence[Candidate], name: str) -> None:
+def _add_opponent(candidates: list[Candidate], among: Sequence[Candidate], name: str) -> None:
     """Put a chosen policy before the candidates, unless it is one of them."""
     if name not in (candidate.name for candidate in candidates):
         candidates.insert(0, next(one for one in among if one.name == name))
@@ -521,14 +503,15 @@ def _let_in(candidates: list[Candidate], among: Sequence[Candidate], name: str) 
 
 def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look) -> Rival:
     """Return how the candidates that know as much do against the best of the classic policies that do."""
-    metric, info = plan.metrics[0], plan.setting.measures.metrics[plan.metrics[0]]
+    metric, infos = plan.metrics[0], plan.setting.measures.metrics
     against = dataclasses.replace(measured, baseline=name)
     all_rows = _summarise(plan, against, [metric, *plan.tails], look)
-    infos = plan.setting.measures.metrics
     tails = [Tail(row, infos[one]) for one in plan.tails for row in deciding_rows(all_rows, one)]
     deciding = deciding_rows(all_rows, metric)
     ours = [row for row in deciding if row.candidate in plan.knowing[group]]
-    words = (verdict(row, name, info, n_tests=len(deciding), tails=tails, criteria=plan.criteria) for row in ours)
+    words = (
+        verdict(row, name, infos[metric], n_tests=len(deciding), tails=tails, criteria=plan.criteria) for row in ours
+    )
     return Rival(name, group, tuple(ours), tuple(words))
 
 
@@ -543,8 +526,7 @@ def _left_to_win(plan: _Plan, measured: Measured, look: Look) -> Iterator[str]:
         if math.isnan(row.ratio):
             yield f"{name} with true run times: ratios need numbers above 0 on both sides, see the means."
             continue
-        ratio, low, high = (number_words(one) for one in (row.ratio, row.ratio_low, row.ratio_high))
-        yield f"If {name} knew all run times, it would have {ratio} [{low}, {high}] times its {words}."
+        yield f"If {name} knew all run times, it would have {ratio_words(row)} times its {words}."
 
 
 def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections import Counter
@@ -13,12 +14,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError, field_validator
 
-from hdrl.base.csvfiles import read_records
-from hdrl.base.errors import MissingExtra, ReadError, readable
-from hdrl.base.files import read_json, write_json
+from hdrl.base.csvfiles import read_records, write_records
+from hdrl.base.errors import ReadError, readable
+from hdrl.base.files import atomic_write_bytes, read_json, without_nan, write_json
 from hdrl.experiment.compare.cautions import Caution
 from hdrl.experiment.compare.points import Point, PointResult, PointRunner
-from hdrl.experiment.compare.pointstore import write_csv, write_parquet
 from hdrl.experiment.compare.selection import Selection
 from hdrl.experiment.compare.summary import SummaryRow
 from hdrl.experiment.compare.verdict import CRITERIA, Criteria
@@ -40,107 +40,51 @@ FILES = (
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """The best of the classic policies that know as much as some candidates, chosen as the baseline is.
+    """The best of the classic policies that know as much as some candidates, chosen as the baseline is."""
 
-    Attributes
-    ----------
-    name
-        The policy.
-    group
-        Among which it is the best.
-    rows
-        These candidates over all workloads by the metric that decides; ratios refer to the rival.
-    verdicts
-        The same in words.
-    """
-
-    name: str
-    group: str
+    name: str  # the policy
+    group: str  # the policies among which it is the best
+    # these candidates over all workloads by the metric that decides; ratios refer to the rival
     rows: tuple[SummaryRow, ...]
-    verdicts: tuple[str, ...]
+    verdicts: tuple[str, ...]  # the same in words
 
 
 @dataclass(frozen=True, slots=True)
 class LookTaken:
-    """After which of several looks a comparison ended.
+    """After which of several looks a comparison ended."""
 
-    Attributes
-    ----------
-    number, most
-        Which, counted from 1, and how many were allowed.
-    level
-        What p had to stay below at it.
-    """
-
+    # which, counted from 1, and how many were allowed
     number: int
     most: int
-    level: float
+    level: float  # what p had to stay below at it
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A finished comparison.
-
-    Attributes
-    ----------
-    folder
-        Its folder.
-    baseline
-        The candidate that ratios refer to.
-    metric
-        The metric that decides.
-    verdict
-        What it shows, in a sentence.
-    verdicts
-        The same of each candidate.
-    cautions
-        What a reader must be warned of.
-    rows
-        The table.
-    n_points, n_simulated
-        Points that it consists of, and those that had to be simulated now.
-    metrics
-        What every metric of the setting means.
-    rivals
-        Further opponents of candidates that know more than the heuristics do.
-    asked
-        The metrics of which there are verdicts, the one that decides first.
-    tails
-        Metrics of the tail beside it.
-    criteria
-        What counts as equal, and as no worse.
-    look
-        After which look it ended; ``None`` if there was to be one.
-    added
-        Tails that are in the table for the verdict alone, and not among the metrics that the sweep names.
-    """
+    """A finished comparison."""
 
     folder: Path
-    baseline: str
-    metric: str
-    verdict: str
-    verdicts: tuple[str, ...]
-    cautions: tuple[Caution, ...]
-    rows: tuple[SummaryRow, ...]
+    baseline: str  # the candidate that ratios refer to
+    metric: str  # the metric that decides
+    verdict: str  # what it shows, in a sentence
+    verdicts: tuple[str, ...]  # the same of each candidate
+    cautions: tuple[Caution, ...]  # what a reader must be warned of
+    rows: tuple[SummaryRow, ...]  # the table
+    # points that it consists of, and those that had to be simulated now
     n_points: int
     n_simulated: int
-    metrics: Mapping[str, MetricInfo]
-    rivals: tuple[Rival, ...] = ()
-    asked: tuple[str, ...] = ()
-    tails: tuple[str, ...] = ()
-    criteria: Criteria = CRITERIA
-    look: LookTaken | None = None
+    metrics: Mapping[str, MetricInfo]  # what every metric of the setting means
+    rivals: tuple[Rival, ...] = ()  # further opponents of candidates that know more than the heuristics do
+    asked: tuple[str, ...] = ()  # the metrics of which there are verdicts, the one that decides first
+    tails: tuple[str, ...] = ()  # metrics of the tail beside it
+    criteria: Criteria = CRITERIA  # what counts as equal, and as no worse
+    look: LookTaken | None = None  # after which look it ended; ``None`` if there was to be one
+    # tails that are in the table for the verdict alone, and not among the metrics that the sweep names
     added: tuple[str, ...] = ()
 
 
 def read_comparison(folder: str | Path) -> Comparison:
-    """Return a finished comparison from its folder.
-
-    Raises
-    ------
-    ReadError
-        If it holds no finished comparison.
-    """
+    """Return a finished comparison from its folder."""
     folder = Path(folder)
     path = folder / SUMMARY_FILE
     data = read_json(path)
@@ -172,32 +116,17 @@ def read_comparison(folder: str | Path) -> Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A candidate that could not be simulated to the end everywhere.
-
-    Attributes
-    ----------
-    candidate
-        Its name.
-    n_failed, n_points
-        How many of its simulations failed, and how many there are.
-    first
-        The first of them: which window, and why.
-    """
+    """A candidate that could not be simulated to the end everywhere."""
 
     candidate: str
+    # how many of its simulations failed, and how many there are
     n_failed: int
     n_points: int
-    first: str
+    first: str  # the first of them: which window, and why
 
 
 def failures_in(folder: str | Path) -> list[Failure]:
-    """Return the candidates of a finished comparison that failed somewhere, in the order of its files.
-
-    Raises
-    ------
-    ReadError
-        If its results cannot be read.
-    """
+    """Return the candidates of a finished comparison that failed somewhere, in the order of its files."""
     path = Path(folder) / RESULTS_FILE
     try:
         rows = read_records(path)
@@ -268,14 +197,7 @@ def write_comparison(
 ) -> None:
     """Write all files that are the same whenever the comparison is repeated; the one that marks the end comes last.
 
-    Parameters
-    ----------
-    results
-        All points that candidates are judged by.
-    selection
-        How the baseline was chosen; ``None`` if it was named.
-    identity
-        What makes the comparison what it is.
+    ``results`` holds all points that candidates are judged by, ``identity`` all that makes it this comparison.
     """
     out, sweep = comparison.folder, runner.sweep
     # By candidate first: a file in the order in which people look at it.
@@ -292,11 +214,8 @@ def write_comparison(
         row |= {"seed": sweep.seed + point.seed}
         row |= {"offered_load": result.offered_load, **_counted(result.metrics), "problem": result.problem}
         table.append(row)
-    write_csv(out / RESULTS_FILE, table)
-    try:
-        write_parquet(out / "results.parquet", table)
-    except MissingExtra:
-        (out / "results.parquet").unlink(missing_ok=True)
+    write_records(out / RESULTS_FILE, table)
+    _write_parquet(out / "results.parquet", table)
     weeks = [
         {"candidate": names[point.candidate], "workload": runner.cases[point.case].workload}
         | {"seed": sweep.seed + point.seed, "week": number, **_counted(metrics)}
@@ -304,11 +223,11 @@ def write_comparison(
         for number, metrics in enumerate(results[point].weeks)
     ]
     if weeks:
-        write_csv(out / WEEKS_FILE, weeks)
+        write_records(out / WEEKS_FILE, weeks)
     if selection is not None:
-        write_csv(out / "selection.csv", selection.rows())
+        write_records(out / "selection.csv", selection.rows())
     rows = _as_json(comparison.rows)
-    write_csv(out / "summary.csv", rows)
+    write_records(out / "summary.csv", rows)
     write_json(
         out / SUMMARY_FILE,
         {
@@ -330,6 +249,24 @@ def write_comparison(
         },
     )
     write_json(out / "provenance.json", {"identity": identity, "seed": sweep.seed})
+
+
+def load_parquet() -> None:
+    """Load what writes Parquet, if it is there: that takes longer than to write the table."""
+    with contextlib.suppress(ImportError):
+        import polars  # noqa: F401 (it is in memory then)
+
+
+def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows with the same keys as Parquet; without polars there is no such file."""
+    try:
+        import polars
+    except ImportError:
+        path.unlink(missing_ok=True)
+        return
+    frame = polars.DataFrame({name: [row[name] for row in rows] for name in rows[0]}, strict=False)
+    with atomic_write_bytes(path) as out:
+        frame.write_parquet(out)
 
 
 def _rival_as_json(rival: Rival) -> dict[str, Any]:
@@ -354,13 +291,6 @@ _RARE: Mapping[tuple[str, ...], Callable[[SummaryRow], bool]] = MappingProxyType
     }
 )
 """Columns that a table has only if they say anything, and when they do."""
-
-
-def without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row as JSON can hold it: ``None`` for numbers that are not finite."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()
-    }
 
 
 def _counted(metrics: Mapping[str, float]) -> dict[str, float | int | None]:

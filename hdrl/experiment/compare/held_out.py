@@ -15,16 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import OptionsError, UnknownName
-from hdrl.base.files import write_json
+from hdrl.base.files import without_nan, write_json
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
-from hdrl.experiment.compare.files import Comparison, without_nan
+from hdrl.experiment.compare.files import Comparison
 from hdrl.experiment.compare.selection import BEST
 from hdrl.experiment.compare.summary import ALL, WAITS, SummaryRow, deciding_rows
-from hdrl.experiment.compare.verdict import Tail, is_better, tail_words
+from hdrl.experiment.compare.verdict import Tail, is_better, ratio_words, tail_words
 from hdrl.experiment.plan import setting_for
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.statistics import CONFIDENCE
-from hdrl.metrics.words import number_words
 from hdrl.options.sweep import Sweep
 from hdrl.setting import Setting
 
@@ -44,78 +43,38 @@ TAIL_METRICS = ("p99_wait_s", "max_wait_s", "user_fairness")
 
 @dataclass(frozen=True, slots=True)
 class HeldOutRow:
-    """A candidate by one protocol, over all workloads.
-
-    Attributes
-    ----------
-    protocol, candidate
-        Of what.
-    n_windows
-        How many windows.
-    ratio, ratio_low, ratio_high
-        Geometric mean of the ratio to the best heuristic, with its interval; NaN where one window gives none.
-    rival
-        The best of the classic policies with the same predictions; empty if it predicts nothing.
-    rival_ratio, rival_low, rival_high
-        The same of the ratio to it.
-    tail
-        Means over windows of `TAIL_METRICS`, by name.
-    confidence
-        Share of intervals that would hold the true value.
-    """
+    """A candidate by one protocol, over all workloads."""
 
     protocol: str
     candidate: str
     n_windows: int
+    # geometric mean of the ratio to the best heuristic, with its interval; NaN where one window gives none
     ratio: float
     ratio_low: float
     ratio_high: float
-    rival: str
+    rival: str  # the best of the classic policies with the same predictions; empty if it predicts nothing
+    # the same of the ratio to it
     rival_ratio: float
     rival_low: float
     rival_high: float
-    tail: Mapping[str, float]
-    confidence: float = CONFIDENCE
+    tail: Mapping[str, float]  # means over windows of `TAIL_METRICS`, by name
+    confidence: float = CONFIDENCE  # share of intervals that would hold the true value
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """What came of all three protocols.
+    """What came of all three protocols."""
 
-    Attributes
-    ----------
-    folder
-        Where the comparisons are, a folder each, and `RESULT_FILE`.
-    baseline
-        The best heuristic.
-    metric
-        The metric that decides.
-    rows
-        The table.
-    cautions
-        What the comparisons warn of, and where a mean wins and a tail loses.
-    confidence
-        Share of intervals that would hold the true value.
-    """
-
-    folder: Path
-    baseline: str
+    folder: Path  # where the comparisons are, a folder each, and `RESULT_FILE`
+    baseline: str  # the best heuristic
     metric: str
     rows: tuple[HeldOutRow, ...]
-    cautions: tuple[str, ...]
-    confidence: float
+    cautions: tuple[str, ...]  # what the comparisons warn of, and where a mean wins and a tail loses
+    confidence: float  # share of intervals that would hold the true value
 
 
 def by_protocol(sweep: Sweep, protocol: str) -> Sweep:
-    """Return a sweep whose windows are simulated by a protocol.
-
-    Raises
-    ------
-    UnknownName
-        If it is none of them.
-    OptionsError
-        If windows say otherwise.
-    """
+    """Return a sweep whose windows are simulated by a protocol."""
     if protocol not in PROTOCOLS:
         raise UnknownName("protocol", protocol, [*PROTOCOLS, HELD_OUT])
     given = sweep.windows
@@ -145,15 +104,7 @@ def run_held_out(
 ) -> HeldOut:
     """Compare candidates by all three protocols.
 
-    Parameters
-    ----------
-    sweep
-        What to compare; its windows say how long they are. Without a range, the last 30 % of each log judges.
-
-    Raises
-    ------
-    HdrlError
-        As `run_comparison` does.
+    Windows say how long they are; without a range, the last 30 % of each log judges.
     """
     out, progress = Path(out), progress or CompareProgress()
     sweep = _with_tail(sweep, setting_for(sweep))
@@ -170,8 +121,8 @@ def run_held_out(
         rivals = {one.group: one.name for one in found["windows"].rivals}
     first = found["windows"]
     rows = tuple(row for protocol, one in found.items() for row in _rows(protocol, one, first))
-    told = (*_cautions_of(found), *tail_cautions(found, is_chosen=(sweep.baseline or "").startswith(BEST)))
-    result = HeldOut(out, first.baseline, first.metric, rows, told, sweep.confidence)
+    sentences = (*_cautions_of(found), *tail_cautions(found, is_chosen=(sweep.baseline or "").startswith(BEST)))
+    result = HeldOut(out, first.baseline, first.metric, rows, sentences, sweep.confidence)
     write_json(
         out / RESULT_FILE,
         {
@@ -219,29 +170,18 @@ def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[
 
 
 def _cautions_of(found: Mapping[str, Comparison]) -> Iterator[str]:
-    """Tell what the comparisons warn of, each sentence once."""
-    told: dict[str, list[str]] = {}
+    """Say what the comparisons warn of, each sentence once."""
+    protocols_of: dict[str, list[str]] = {}
     for protocol, comparison in found.items():
         for caution in comparison.cautions:
             if protocol != "continuous" or caution.kind != "powerless":  # one window: its ratio has no interval
-                told.setdefault(caution.text, []).append(protocol)
-    for text, protocols in told.items():
+                protocols_of.setdefault(caution.text, []).append(protocol)
+    for text, protocols in protocols_of.items():
         yield text if len(protocols) == len(found) else f"{', '.join(protocols)}: {text}"
 
 
 def tail_cautions(found: Mapping[str, Comparison], *, is_chosen: bool) -> Iterator[str]:
-    """Warn of candidates that are better on the mean and worse in the tail, and of a chosen baseline's bad tail.
-
-    Parameters
-    ----------
-    is_chosen
-        Whether the baseline was chosen by its mean, and not named.
-
-    Yields
-    ------
-    str
-        A sentence.
-    """
+    """Warn of candidates that are better on the mean and worse in the tail, and of a chosen baseline's bad tail."""
     for protocol, comparison in found.items():
         info, criteria = comparison.metrics[comparison.metric], comparison.criteria
         for row in deciding_rows(comparison.rows, comparison.metric):
@@ -256,7 +196,7 @@ def tail_cautions(found: Mapping[str, Comparison], *, is_chosen: bool) -> Iterat
             if worse and _is_ahead(row, info):
                 yield (
                     f"{protocol}: {row.candidate} is better than {comparison.baseline} on the mean "
-                    f"({_factor(row)}), and worse in the tail ({_factors(worse)})"
+                    f"({ratio_words(row)}), and worse in the tail ({_factors(worse)})"
                 )
             better = [tail for tail in tails if _is_apart(tail, criteria.tail_margin, better=True)]
             if better and is_chosen:
@@ -281,13 +221,8 @@ def _is_apart(tail: Tail, margin: float, *, better: bool) -> bool:
     return is_beyond and (math.isnan(row.ratio_low) or is_better(row, info) is better)
 
 
-def _factor(row: SummaryRow) -> str:
-    interval = "" if math.isnan(row.ratio_low) else f" [{number_words(row.ratio_low)}, {number_words(row.ratio_high)}]"
-    return f"{number_words(row.ratio)}{interval}"
-
-
 def _factors(tails: Sequence[Tail]) -> str:
-    return ", ".join(f"{tail_words(row.metric)} {_factor(row)}" for row, _ in tails)
+    return ", ".join(f"{tail_words(row.metric)} {ratio_words(row)}" for row, _ in tails)
 
 
 def _as_json(row: HeldOutRow) -> dict[str, Any]:

@@ -16,17 +16,11 @@ _Part: TypeAlias = Mapping[str, Any]
 """What a model file says of jobs of one load."""
 
 _Test: TypeAlias = Callable[[Case, _Part], bool]
-"""Tells whether a case holds jobs of a part."""
+"""Whether a case holds jobs of a part."""
 
 
 def deciders_of_files(candidates: Sequence[Candidate], setting: Setting) -> dict[str, list[Decider]]:
-    """Return what the files of candidates hold, by name of the candidate, before anything is simulated.
-
-    Raises
-    ------
-    HdrlError
-        If a Python file defines no policy, or a model cannot be read.
-    """
+    """Return what the files of candidates hold, by name of the candidate, before anything is simulated."""
     return {
         candidate.name: [candidate.decider(setting, seed) for seed in range(len(candidate.files))]
         for candidate in candidates
@@ -39,10 +33,7 @@ def see_too_much(
 ) -> list[str]:
     """Return the names of the candidates that say they see what no scheduler sees.
 
-    Parameters
-    ----------
-    deciders
-        What files hold; a Python file says so by ``clairvoyant = True``, on its function or in the file.
+    A Python file says so by ``clairvoyant = True``, on its function or in the file.
     """
     named = {one.name: [one.decider(setting)] for one in candidates if not one.files}
     everybody = {**named, **deciders}
@@ -52,10 +43,7 @@ def see_too_much(
 class JudgingWindows:
     """The windows that judge, as models may know them; what that takes is found out when a model asks for it.
 
-    Parameters
-    ----------
-    generate
-        Makes the items of a generated case, those included that do not count.
+    ``generate`` makes the items of a generated case, including those that do not count.
     """
 
     def __init__(
@@ -73,24 +61,18 @@ class JudgingWindows:
         self._runs: dict[tuple[Case, str], Runs | None] = {}
 
     def words(self, record: Mapping[str, Any], environment: EnvironmentSpec | None) -> str:
-        """Say which windows hold jobs of a training; empty if none does.
-
-        Parameters
-        ----------
-        record
-            What a model file says of them.
-        """
+        """Say which windows hold jobs of a training; empty if none does."""
         parts = [record, *record.get("further", ())]
         if not all({"workload_sha256", "first_job", "last_job"} <= set(one) for one in parts):
             return "jobs that its file does not name: they may be in these windows"
-        same = self._that(parts, self._is_same)
+        same = self._cases_with(parts, self._is_same)
         if same:
             return f"jobs of {self._counted(same)}"
-        alike = self._that(parts, self._likeness(environment))
+        alike = self._cases_with(parts, self._likeness(environment))
         if alike:
             return f"jobs of at least {self._counted(alike)}, with other dates or in another file"
         # The same log with other run times has other hashes, but its jobs have the same places.
-        namesakes = self._that(parts, self._is_namesake)
+        namesakes = self._cases_with(parts, self._is_namesake)
         if namesakes:
             names, n = _names(namesakes), len(namesakes)
             return f"{names}, made otherwise: probably jobs of {n} of the {len(self.cases)} windows that judge it"
@@ -99,10 +81,10 @@ class JudgingWindows:
     def words_of_choice(self, record: Mapping[str, Any], environment: EnvironmentSpec | None) -> str:
         """Say which windows hold jobs by which a training chose its model; empty if none does."""
         part = record.get("chosen_by")
-        known = self._that([part] if part else [], self._is_same, self._likeness(environment), self._is_namesake)
+        known = self._cases_with([part] if part else [], self._is_same, self._likeness(environment), self._is_namesake)
         return f"jobs of {self._counted(known)}" if known else ""
 
-    def _that(self, parts: Sequence[_Part], *tests: _Test) -> list[Case]:
+    def _cases_with(self, parts: Sequence[_Part], *tests: _Test) -> list[Case]:
         """Return the cases of which one of the tests says that they hold jobs of one of the parts."""
         return [case for case in self.cases if any(test(case, part) for part in parts for test in tests)]
 
@@ -159,13 +141,7 @@ class JudgingWindows:
 
 
 def cautions_of_windows(deciders: Mapping[str, Sequence[Decider]], windows: JudgingWindows) -> list[tuple[str, str]]:
-    """Return which of the windows models were trained on or chosen by: kinds and sentences.
-
-    Parameters
-    ----------
-    deciders
-        What the files of candidates hold.
-    """
+    """Return which of the windows models were trained on or chosen by: kinds and sentences."""
     trained = {name: [known for one in those if (known := one.knows()).is_trained] for name, those in deciders.items()}
     found = []
     for kind, verb, words_of in (
@@ -179,13 +155,7 @@ def cautions_of_windows(deciders: Mapping[str, Sequence[Decider]], windows: Judg
 
 
 def cautions_of_models(deciders: Mapping[str, Sequence[Decider]]) -> list[tuple[str, str]]:
-    """Return what readers must know of how models were trained: kinds and sentences, each once.
-
-    Parameters
-    ----------
-    deciders
-        What the files of candidates hold.
-    """
+    """Return what readers must know of how models were trained: kinds and sentences, each once."""
     found = [
         (kind, f"{name} {what}")
         for name, those in deciders.items()
@@ -199,13 +169,7 @@ def cautions_of_models(deciders: Mapping[str, Sequence[Decider]]) -> list[tuple[
 def rival_groups(
     deciders: Mapping[str, Sequence[Decider]], candidates: Sequence[Candidate], setting: Setting
 ) -> dict[str, list[str]]:
-    """Return the candidates that know more than the heuristics do, by the group of policies that know as much.
-
-    Parameters
-    ----------
-    deciders
-        What the files of candidates hold.
-    """
+    """Return the candidates that know more than the heuristics do, by the group of policies that know as much."""
     found: dict[str, list[str]] = {}
     for candidate in candidates:
         knows: list[str | Mapping[str, Any]] = [candidate.policy] if candidate.policy else []

@@ -37,39 +37,20 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PointResult:
-    """What came of a point.
+    """What came of a point."""
 
-    Attributes
-    ----------
-    metrics
-        Metrics by name; all NaN if it could not be simulated.
-    offered_load
-        Offered load of the jobs; NaN where there is none.
-    problem
-        Why it could not be simulated to its end; empty if it could.
-    weeks
-        Metrics of the jobs of each week in which there were any, if the whole log is one run.
-    """
-
-    metrics: dict[str, float]
-    offered_load: float
-    problem: str = ""
+    metrics: dict[str, float]  # metrics by name; all NaN if it could not be simulated
+    offered_load: float  # offered load of the jobs; NaN where there is none
+    problem: str = ""  # why it could not be simulated to its end; empty if it could
+    # metrics of the jobs of each week in which there were any, if the whole log is one run
     weeks: tuple[dict[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PointRunner:
-    """Everything that points need; workers get it once.
+    """Everything that points need; workers get it once."""
 
-    Attributes
-    ----------
-    place
-        Where its setting is; it comes first, so that workers load it first.
-    sweep, machine, workloads, cases, candidates
-        What is compared.
-    """
-
-    place: SettingPlace
+    place: SettingPlace  # where its setting is; first, so that workers load it first
     sweep: Sweep
     machine: Machine
     workloads: tuple[Load, ...]
@@ -82,13 +63,7 @@ class PointRunner:
         return find_setting(self.place)
 
     def __call__(self, batch: Sequence[Point]) -> list[PointResult]:
-        """Simulate points one after the other.
-
-        Parameters
-        ----------
-        batch
-            The points, those of a case together.
-        """
+        """Simulate points one after the other."""
         setting = self.setting
         results, made, items = [], -1, None
         models: dict[tuple[int, int], Decider] = {}
@@ -144,13 +119,7 @@ def _part(setting: Setting, trace: Any, first: int, n_jobs: int) -> dict[str, fl
 
 
 def batches(points: Sequence[Point], cases: Sequence[Case], n_workers: int) -> list[list[Point]]:
-    """Return points in pieces that are worth a message: points of the same case together, all pieces of about a size.
-
-    Parameters
-    ----------
-    cases
-        The cases that they refer to.
-    """
+    """Return points in pieces that are worth a message, of about one size; points of one case are together."""
     ordered = sorted(points)
     total = sum(_cost(cases[point.case]) for point in ordered)
     target = min(JOBS_PER_BATCH, total / (SHORTEST_BATCHES * n_workers))

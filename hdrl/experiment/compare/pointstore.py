@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from hdrl.base.csvfiles import atomic_table
-from hdrl.base.errors import MissingExtra, OutputError, ReadError
-from hdrl.base.files import atomic_write_bytes, read_json
+from hdrl.base.errors import OutputError, ReadError
+from hdrl.base.files import read_json
 from hdrl.experiment.compare.points import PointResult
 from hdrl.experiment.locks import is_held, lock
 
@@ -22,39 +21,18 @@ PROVENANCE_FILE = "provenance.json"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """How much a comparison simulates.
+    """How much a comparison simulates."""
 
-    Attributes
-    ----------
-    n_cases
-        How many cases candidates are judged by; those with higher numbers choose the baseline.
-    n_points
-        How many points there are.
-    may_grow
-        Whether a baseline that is chosen may come on top.
-    """
-
-    n_cases: int
-    n_points: int
-    may_grow: bool
+    n_cases: int  # how many cases candidates are judged by; those with higher numbers choose the baseline
+    n_points: int  # how many points there are
+    may_grow: bool  # whether a baseline that is chosen may come on top
 
 
 class PointStore:
     """The finished points of a comparison: one line each in ``points.jsonl``, after a line that identifies it.
 
-    Parameters
-    ----------
-    folder
-        Folder of the comparison; it is made if need be.
-    identity
-        What makes the comparison what it is; a folder of another one is refused.
-    scope
-        How much there is to do, for who looks on.
-
-    Raises
-    ------
-    OutputError
-        If the folder cannot be written, holds something else, or another process works in it.
+    It refuses a folder of another comparison, or one in which another process works. ``scope`` is for those that watch
+    it.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], metrics: Iterable[str], scope: Scope) -> None:
@@ -85,13 +63,7 @@ class PointStore:
         return self._results
 
     def add(self, results: Mapping[str, PointResult]) -> None:
-        """Keep finished points.
-
-        Raises
-        ------
-        OutputError
-            If they cannot be written.
-        """
+        """Keep finished points."""
         self._results.update(results)
         for key, result in results.items():
             values = [result.metrics[name] for name in self._metrics]
@@ -177,36 +149,15 @@ def _result_of(line: Mapping[str, Any], metrics: Iterable[str]) -> PointResult:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What there is of a comparison that is not finished.
+    """What there is of a comparison that is not finished."""
 
-    Attributes
-    ----------
-    points
-        The finished points by key, ``case/candidate/seed``.
-    scope
-        How much there is to do; ``None``: not known.
-    is_worked_on
-        Whether a process works on it; ``None``: not known.
-    """
-
-    points: Mapping[str, PointResult]
-    scope: Scope | None
-    is_worked_on: bool | None
+    points: Mapping[str, PointResult]  # the finished points by key, ``case/candidate/seed``
+    scope: Scope | None  # how much there is to do; ``None``: not known
+    is_worked_on: bool | None  # whether a process works on it; ``None``: not known
 
 
 def read_unfinished(folder: Path, metrics: Iterable[str]) -> Unfinished:
-    """Return what a comparison has come to so far, while another process works on it.
-
-    Parameters
-    ----------
-    metrics
-        Names of the metrics of a point.
-
-    Raises
-    ------
-    ReadError
-        If it holds something else.
-    """
+    """Return what a comparison has come to so far, while another process works on it."""
     path = folder / POINTS_FILE
     if not path.is_file():
         return Unfinished({}, None, None)
@@ -222,18 +173,7 @@ def read_unfinished(folder: Path, metrics: Iterable[str]) -> Unfinished:
 
 
 def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Check that a folder holds the comparison that is asked for.
-
-    Parameters
-    ----------
-    found, expected
-        What it holds and what was asked for.
-
-    Raises
-    ------
-    OutputError
-        If they differ.
-    """
+    """Check that a folder holds the comparison that is asked for."""
     for key, value in expected.items():
         if found.get(key) != value:
             raise OutputError(f"{folder}: holds another comparison ({key} differs); expected a new folder")
@@ -247,64 +187,3 @@ def finished_identity(folder: Path) -> Mapping[str, Any] | None:
     data = read_json(path)
     identity = data.get("identity") if isinstance(data, dict) else None
     return identity if isinstance(identity, dict) else None
-
-
-Row = dict[str, Any]
-
-
-def write_csv(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows with the same keys as CSV; missing numbers are empty, floats have as many digits as they need.
-
-    Raises
-    ------
-    ValueError
-        If rows have different keys.
-    """
-    rows = _alike(rows)
-    with atomic_table(path, rows[0]) as write_row:
-        for row in rows:
-            write_row([_text(value) for value in row.values()])
-
-
-def _alike(rows: Iterable[Row]) -> list[Row]:
-    """Return rows after a check that one header serves all."""
-    rows = list(rows)
-    for number, row in enumerate(rows):
-        if row.keys() != rows[0].keys():
-            odd = sorted(row.keys() ^ rows[0].keys())
-            raise ValueError(f"row {number} of the table has other columns than the first one: {', '.join(odd)}")
-    return rows
-
-
-def _text(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-def load_parquet() -> None:
-    """Load what `write_parquet` needs, if it is there: that takes longer than to write the table."""
-    with contextlib.suppress(ImportError):
-        import polars  # noqa: F401 (it is in memory then)
-
-
-def write_parquet(path: Path, rows: list[Row]) -> None:
-    """Write rows with the same keys as Parquet.
-
-    Raises
-    ------
-    ValueError
-        If rows have different keys.
-    MissingExtra
-        If polars is not installed.
-    OutputError
-        If the file cannot be written.
-    """
-    try:
-        import polars
-    except ImportError:
-        raise MissingExtra("polars", "frames") from None
-    rows = _alike(rows)
-    frame = polars.DataFrame({name: [row[name] for row in rows] for name in rows[0]}, strict=False)
-    with atomic_write_bytes(path) as out:
-        frame.write_parquet(out)

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hdrl.base.csvfiles import write_records
 from hdrl.base.errors import OptionsError
-from hdrl.base.files import write_json
+from hdrl.base.files import without_nan, write_json
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
-from hdrl.experiment.compare.files import Comparison, without_nan
-from hdrl.experiment.compare.pointstore import write_csv
+from hdrl.experiment.compare.files import Comparison
 from hdrl.experiment.compare.summary import ALL
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.metrics.statistics import kendall_tau
@@ -29,53 +29,26 @@ RESULT_FILE, TABLE_FILE = "robust.json", "robust.csv"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a comparison shows under one condition.
+    """What a comparison shows under one condition."""
 
-    Attributes
-    ----------
-    name
-        The key that was changed, and its value; `AS_ASKED` for the comparison itself.
-    winner
-        The candidate with the best mean ratio, the baseline among them; empty if none has a ratio.
-    tau
-        Kendall's tau of the ranking with that of the comparison as it was asked for.
-    ratios
-        The ratio to the baseline by candidate; NaN where there is none.
-    verdict
-        What it shows, in a sentence.
-    """
-
-    name: str
-    winner: str
-    tau: float
-    ratios: Mapping[str, float]
-    verdict: str
+    name: str  # the key that was changed, and its value; `AS_ASKED` for the comparison itself
+    winner: str  # the candidate with the best mean ratio, the baseline among them; empty if none has a ratio
+    tau: float  # Kendall's tau of the ranking with that of the comparison as it was asked for
+    ratios: Mapping[str, float]  # the ratio to the baseline by candidate; NaN where there is none
+    verdict: str  # what it shows, in a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Robust:
-    """What came of all conditions.
+    """What came of all conditions."""
 
-    Attributes
-    ----------
-    folder
-        Where `RESULT_FILE` and `TABLE_FILE` are.
-    folders
-        The folder of each comparison, in the order of the conditions.
-    baseline, metric
-        What ratios refer to, and the metric that decides.
-    conditions
-        The conditions, the comparison as it was asked for first.
-    verdict
-        Whether the winner is the same, in a sentence.
-    """
-
-    folder: Path
-    folders: tuple[Path, ...]
+    folder: Path  # where `RESULT_FILE` and `TABLE_FILE` are
+    folders: tuple[Path, ...]  # the folder of each comparison, in the order of the conditions
+    # what ratios refer to, and the metric that decides
     baseline: str
     metric: str
-    conditions: tuple[Condition, ...]
-    verdict: str
+    conditions: tuple[Condition, ...]  # the conditions, the comparison as it was asked for first
+    verdict: str  # whether the winner is the same, in a sentence
 
 
 def run_robust(
@@ -89,17 +62,7 @@ def run_robust(
 ) -> Robust:
     """Repeat a comparison with each of some values of some keys, one at a time, and compare the rankings.
 
-    Parameters
-    ----------
-    vary
-        Values by key of the sweep (``"rules.tie"``).
-
-    Raises
-    ------
-    OptionsError
-        If a key or a value is wrong; nothing is simulated then.
-    HdrlError
-        As `run_comparison` does.
+    ``vary`` has values by key of the sweep (``"rules.tie"``); a wrong one is refused before anything is simulated.
     """
     out, progress = Path(out), progress or CompareProgress()
     sweeps = dict(_conditions(sweep, vary))
@@ -128,7 +91,7 @@ def run_robust(
         "verdict": result.verdict,
         "conditions": [without_nan(asdict(one)) | {"ratios": without_nan(one.ratios)} for one in conditions],
     }
-    write_csv(
+    write_records(
         out / TABLE_FILE,
         [{"condition": one.name, "winner": one.winner, "tau": one.tau} | dict(one.ratios) for one in conditions],
     )

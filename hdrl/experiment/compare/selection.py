@@ -19,28 +19,16 @@ BEST = "best"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How the baseline was chosen.
+    """How the baseline was chosen."""
 
-    Attributes
-    ----------
-    chosen
-        Its name.
-    metric
-        By which metric.
-    means
-        Mean of the metric over the training windows and seeds by candidate; NaN for one that failed.
-    n_windows, n_jobs
-        Windows and jobs of the training part.
-    is_geometric
-        Whether the means are geometric; they are arithmetic where a value is not positive.
-    """
-
-    chosen: str
-    metric: str
+    chosen: str  # its name
+    metric: str  # by which metric
+    # mean of the metric over the training windows and seeds by candidate; NaN for one that failed
     means: Mapping[str, float]
+    # windows and jobs of the training part
     n_windows: int
     n_jobs: int
-    is_geometric: bool = True
+    is_geometric: bool = True  # whether the means are geometric; they are arithmetic where a value is not positive
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row per candidate, for a file."""
@@ -60,16 +48,6 @@ def training_shares(sweep: Sweep, metrics: Mapping[str, MetricInfo]) -> tuple[fl
     """Return the part of the workloads by which the baseline is chosen; ``None`` if it is named.
 
     ``best`` means all before ``range``; ``best:0.1:0.6`` names the part.
-
-    Parameters
-    ----------
-    metrics
-        What every metric of its setting means.
-
-    Raises
-    ------
-    OptionsError
-        If the part is no part, or there is nothing before the range, or neither side of the metric is better.
     """
     word, *ends = (sweep.baseline or "").split(":")
     if word != BEST:
@@ -103,15 +81,7 @@ def choose_baseline(
 ) -> Selection:
     """Choose the candidate with the best geometric mean; the first of equal ones.
 
-    Parameters
-    ----------
-    values
-        The metric in each training window, with each seed, by candidate.
-
-    Raises
-    ------
-    OptionsError
-        If none has a value everywhere.
+    ``values`` has the metric in each training window with each seed; at least one candidate needs a value everywhere.
     """
     is_positive = all(value > 0 for row in values.values() for value in row if not math.isnan(value))
     means = {}

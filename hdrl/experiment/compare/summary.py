@@ -40,42 +40,22 @@ SHORTEST_S = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All numbers of a comparison.
-
-    Attributes
-    ----------
-    candidates
-        Names of the candidates.
-    baseline
-        The name of the one that ratios refer to.
-    workloads
-        Name of the workload of each window, shape ``(n_windows,)``.
-    values
-        By candidate and metric, an array of shape ``(n_windows, n_seeds)``.
-    is_failed
-        By candidate, where it could not be simulated to its end, same shape.
-    metrics
-        What every metric means.
-    unrun
-        Metrics that count items which were not brought to an end.
-    logs
-        Names of the workloads that are logs: those that are generated are not drawn from any population.
-    trainings
-        By candidate that is the average of others' trainings, the candidate that consists of these.
-    weeks
-        By candidate, for each window its metrics by name in each week and seed, shape ``(n_weeks, n_seeds)``; empty
-        where there are no weeks.
-    """
+    """All numbers of a comparison."""
 
     candidates: tuple[str, ...]
-    baseline: str
-    workloads: tuple[str, ...]
+    baseline: str  # the name of the one that ratios refer to
+    workloads: tuple[str, ...]  # name of the workload of each window, shape ``(n_windows,)``
+    # by candidate and metric, an array of shape ``(n_windows, n_seeds)``
     values: Mapping[str, Mapping[str, FloatArray]]
-    is_failed: Mapping[str, NDArray[np.bool_]]
-    metrics: Mapping[str, MetricInfo]
-    unrun: Sequence[str]
+    is_failed: Mapping[str, NDArray[np.bool_]]  # by candidate, where it could not be simulated to its end, same shape
+    metrics: Mapping[str, MetricInfo]  # what every metric means
+    unrun: Sequence[str]  # metrics that count items which were not brought to an end
+    # names of the workloads that are logs: those that are generated are not drawn from any population
     logs: Sequence[str] = ()
+    # by candidate that is the average of others' trainings, the candidate that consists of these
     trainings: Mapping[str, str] = field(default_factory=dict)
+    # by candidate, for each window its metrics by name in each week and seed, shape ``(n_weeks, n_seeds)``; empty where
+    # there are no weeks
     weeks: Mapping[str, Sequence[Mapping[str, FloatArray]]] = field(default_factory=dict)
 
     @property
@@ -101,88 +81,54 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """A candidate on one workload (or all) by one metric.
-
-    Attributes
-    ----------
-    workload, metric, unit, candidate
-        Of what.
-    is_baseline
-        Whether it is what ratios refer to.
-    n_windows, n_seeds
-        How much it was run.
-    mean, mean_low, mean_high
-        Mean over windows and seeds with its interval.
-    ratio, ratio_low, ratio_high
-        Geometric mean over windows of the ratio to the baseline with its interval.
-    p, p_holm
-        Wilcoxon's p-value, and the same adjusted for all tests of the metric on this table.
-    p99, worst
-        The 99th of a hundred windows, from the best to the worst, and the worst; NaN where neither side is better.
-    log_sd
-        Standard deviation over windows of the logarithm of the ratio.
-    n_jobs, n_unfinished
-        Jobs that counted, and those of them that the candidate did not bring to an end.
-    n_failed
-        Simulations that could not be carried to their end.
-    is_contested
-        Whether the mean ratio and the signed ranks of the windows speak for different sides.
-    bound
-        The ratio is better than this, one-sided, with the confidence of the interval; NaN where neither side is better.
-    improvement
-        Share of windows and pairs of seeds in which the candidate is better than the baseline; NaN as above.
-    ratio_iqm
-        Geometric mean of the middle half of the ratios of single windows and seeds.
-    mean_rank
-        Mean over windows of the rank among all candidates that have a number in each, 1 the best; NaN as above.
-    confidence
-        Share of intervals that would hold the true value.
-    decides_as_baseline
-        Whether all metrics equal the baseline's in all windows.
-    n_averaged
-        Trainings of which the candidate is the average, if the intervals include what other trainings would change.
-    n_weeks
-        Weeks from which the interval of a single run comes, and p; 0 where there are windows.
-    n_logs, logs_ratio, logs_low, logs_high
-        Logs, and the mean ratio over logs with its interval as if they were drawn from many.
-    without_log, without_ratio
-        The log without which the ratio looks worst, and the ratio without it.
-    """
+    """A candidate on one workload (or all) by one metric."""
 
     workload: str
     metric: str
     unit: str
     candidate: str
-    is_baseline: bool
+    is_baseline: bool  # whether it is what ratios refer to
+    # how much it was run
     n_windows: int
     n_seeds: int
+    # mean over windows and seeds with its interval
     mean: float
     mean_low: float
     mean_high: float
+    # geometric mean over windows of the ratio to the baseline with its interval
     ratio: float
     ratio_low: float
     ratio_high: float
+    # Wilcoxon's p-value, and the same adjusted for all tests of the metric on this table
     p: float
     p_holm: float
+    # the 99th of a hundred windows, from the best to the worst, and the worst; NaN where neither side is better
     p99: float
     worst: float
-    log_sd: float
+    log_sd: float  # standard deviation over windows of the logarithm of the ratio
+    # jobs that counted, and those of them that the candidate did not bring to an end
     n_jobs: int
     n_unfinished: int
-    n_failed: int
-    is_contested: bool = False
+    n_failed: int  # simulations that could not be carried to their end
+    is_contested: bool = False  # whether the mean ratio and the signed ranks of the windows speak for different sides
+    # the ratio is better than this, one-sided, with the confidence of the interval; NaN where neither side is better
     bound: float = math.nan
+    # share of windows and pairs of seeds in which the candidate is better than the baseline; NaN as above
     improvement: float = math.nan
-    ratio_iqm: float = math.nan
+    ratio_iqm: float = math.nan  # geometric mean of the middle half of the ratios of single windows and seeds
+    # mean over windows of the rank among all candidates that have a number in each, 1 the best; NaN as above
     mean_rank: float = math.nan
-    confidence: float = CONFIDENCE
-    decides_as_baseline: bool = False
+    confidence: float = CONFIDENCE  # share of intervals that would hold the true value
+    decides_as_baseline: bool = False  # whether all metrics equal the baseline's in all windows
+    # trainings of which the candidate is the average, if the intervals include what other trainings would change
     n_averaged: int = 0
-    n_weeks: int = 0
+    n_weeks: int = 0  # weeks from which the interval of a single run comes, and p; 0 where there are windows
+    # logs, and the mean ratio over logs with its interval as if they were drawn from many
     n_logs: int = 0
     logs_ratio: float = math.nan
     logs_low: float = math.nan
     logs_high: float = math.nan
+    # the log without which the ratio looks worst, and the ratio without it
     without_log: str = ""
     without_ratio: float = math.nan
 
@@ -371,13 +317,7 @@ WAITS = ("p99_wait_s", "max_wait_s")
 
 
 def tails_of(metric: str, known: Collection[str]) -> list[str]:
-    """Return the metrics that stand for the tail beside a mean: of waits where there are any, else of the same thing.
-
-    Parameters
-    ----------
-    metric
-        The metric that decides; only a mean hides a tail.
-    """
+    """Return the metrics of the tail beside a mean: those of waits where there are any, else of the same thing."""
     if not metric.startswith("mean_"):
         return []
     of = metric.removeprefix("mean_")
@@ -386,18 +326,7 @@ def tails_of(metric: str, known: Collection[str]) -> list[str]:
 
 
 def alike_neighbours(measured: Measured, metric: str) -> Iterator[tuple[str, str]]:
-    """Warn of logs whose neighbouring windows have like ratios, more than chance explains.
-
-    Parameters
-    ----------
-    measured
-        All numbers; windows of a log in the order of time.
-
-    Yields
-    ------
-    tuple
-        The kind and a sentence.
-    """
+    """Warn of logs whose neighbouring windows have like ratios, more than chance explains."""
     base = measured.values[measured.baseline][metric]
     others = [name for name in measured.candidates if name != measured.baseline]
     for log in measured.logs:

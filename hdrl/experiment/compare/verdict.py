@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hdrl.experiment.compare.summary import SummaryRow
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.planning import cautious_log_sd, fewest_windows, smallest_visible_change
-from hdrl.metrics.words import metric_words, number_words
+from hdrl.metrics.words import interval_words, metric_words, number_words
 
 FAR_BELOW = 0.1
 """Ratios below it are written as how many times lower a value is."""
@@ -25,18 +25,10 @@ TAIL_MARGIN = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What counts as equal, and as no worse.
+    """What counts as equal, and as no worse."""
 
-    Attributes
-    ----------
-    equal_within
-        Relative change up to which two are the same in practice.
-    tail_margin
-        Ratio to the baseline up to which a tail is no worse.
-    """
-
-    equal_within: float = EQUAL_WITHIN
-    tail_margin: float = TAIL_MARGIN
+    equal_within: float = EQUAL_WITHIN  # relative change up to which two are the same in practice
+    tail_margin: float = TAIL_MARGIN  # ratio to the baseline up to which a tail is no worse
 
 
 CRITERIA = Criteria()
@@ -75,13 +67,7 @@ def is_equal(row: SummaryRow, criteria: Criteria = CRITERIA) -> bool:
 
 
 def is_no_worse(row: SummaryRow, info: MetricInfo, criteria: Criteria = CRITERIA) -> bool:
-    """Return whether the one-sided bound of the ratio excludes that a tail is worse than the margin.
-
-    Parameters
-    ----------
-    row
-        The candidate's row, of a metric that stands for the tail.
-    """
+    """Return whether the one-sided bound of the ratio excludes that a tail is worse than the margin."""
     if info.lower_is_better is False:
         return row.bound >= 1 / criteria.tail_margin
     return row.bound <= criteria.tail_margin
@@ -101,22 +87,10 @@ def verdict(
 ) -> str:
     """Say in a sentence what a comparison shows of a candidate.
 
-    Parameters
-    ----------
-    row
-        Its row over all workloads, of the metric that decides.
-    among
-        Of how many candidates it is the best.
-    kind
-        Which candidates those are, ``"learned "`` for instance; empty if they are all.
-    n_tests
-        How many candidates are tested against the baseline; ``None``: those among which it is the best.
-    tails
-        The rows of its tail; those of other candidates are passed over.
-    criteria
-        What counts as equal, and as no worse.
-    over
-        What the numbers come from, in words, if not from windows: ``"14 pairs of blocks"``.
+    The row is over all workloads, of the metric that decides, and the best of ``among`` candidates of a ``kind``
+    (``"learned "``; empty: all). ``n_tests`` candidates were tested against the baseline, by default ``among``. Tails
+    of other candidates are ignored. ``over`` says what the numbers come from, if not from windows: ``"14 pairs of
+    blocks"``.
     """
     words = metric_words(row.metric)
     subject = row.candidate if among <= 1 else f"the {_first(info)} of {among} {kind}candidates, {row.candidate},"
@@ -143,19 +117,18 @@ def verdict(
     return f"{start} (p {_p_words(row.p_holm)}): {conclusion}{_unrun_words(row)}."
 
 
-def logs_words(row: SummaryRow) -> str:
-    """Say what several logs show of a log that was not there; nothing where there is one.
+def ratio_words(row: SummaryRow) -> str:
+    """Return the ratio of a row with its interval, if it has one."""
+    return interval_words(row.ratio, row.ratio_low, row.ratio_high)
 
-    Parameters
-    ----------
-    row
-        The candidate's row over all workloads.
-    """
+
+def logs_words(row: SummaryRow) -> str:
+    """Say what several logs show of a log that was not there; nothing where there is one."""
     if row.n_logs < 2:
         return ""
     return (
-        f"On another log: {row.candidate} has {number_words(row.logs_ratio)} [{number_words(row.logs_low)}, "
-        f"{number_words(row.logs_high)}] as far as {row.n_logs} logs show; without {row.without_log} "
+        f"On another log: {row.candidate} has {interval_words(row.logs_ratio, row.logs_low, row.logs_high)} "
+        f"as far as {row.n_logs} logs show; without {row.without_log} "
         f"it has {number_words(row.without_ratio)}."
     )
 
@@ -175,12 +148,8 @@ def headline(
     A model is what people compare for, so that it leads even where other candidates do better; how it ranks among them
     follows.
 
-    Parameters
-    ----------
-    rows
-        The rows over all workloads of the metric that decides, the baseline's left out.
-    n_tests
-        How many candidates were tested; ``None``: as many as there are rows.
+    The rows are over all workloads, of the metric that decides, without the baseline's. ``n_tests`` candidates were
+    tested, by default as many as there are rows.
     """
     say = partial(verdict, baseline=baseline, info=info, n_tests=n_tests or len(rows), tails=tails, criteria=criteria)
     best = _best_row(rows, info)
@@ -231,14 +200,10 @@ def _inverse(value: float) -> float:
 
 def _ratio_words(row: SummaryRow, words: str, baseline: str) -> str:
     """Return by what a candidate differs: what is far below 1 reads better as how many times lower it is."""
-    is_far_below = 0 < row.ratio < FAR_BELOW
-    numbers = (row.ratio, row.ratio_low, row.ratio_high)
-    if is_far_below:
-        numbers = (_inverse(row.ratio), _inverse(row.ratio_high), _inverse(row.ratio_low))
-    interval = "" if math.isnan(row.ratio_low) else f" [{number_words(numbers[1])}, {number_words(numbers[2])}]"
-    if is_far_below:
-        return f"a {words} {number_words(numbers[0])}{interval} times lower than {baseline}"
-    return f"{number_words(numbers[0])}{interval} times the {words} of {baseline}"
+    if 0 < row.ratio < FAR_BELOW:
+        times = interval_words(_inverse(row.ratio), _inverse(row.ratio_high), _inverse(row.ratio_low))
+        return f"a {words} {times} times lower than {baseline}"
+    return f"{ratio_words(row)} times the {words} of {baseline}"
 
 
 def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int, criteria: Criteria, *, of_windows: bool) -> str:
@@ -279,11 +244,7 @@ def _with_tail(conclusion: str, tails: Sequence[Tail], criteria: Criteria, *, be
 
 
 def _listed_tails(tails: Sequence[Tail]) -> str:
-    return ", ".join(
-        f"{tail_words(row.metric)} {number_words(row.ratio)} [{number_words(row.ratio_low)}, "
-        f"{number_words(row.ratio_high)}] times"
-        for row, _ in tails
-    )
+    return ", ".join(f"{tail_words(row.metric)} {ratio_words(row)} times" for row, _ in tails)
 
 
 def _listed_bounds(tails: Sequence[Tail]) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hdrl.experiments.findings import Finding, Place
+from hdrl.metrics.statistics.student import t_quantile
 
 Kind = Literal["value", "spread", "sign"]
 Sign = Literal["below", "above", "no difference shown"]
@@ -37,40 +38,23 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One line of a reference: a number, and the side on which its interval lies.
+    """One line of a reference: a number, and the side on which its interval lies."""
 
-    Attributes
-    ----------
-    row, column
-        Its place in the table.
-    kind
-        What is claimed of the number: ``"value"`` and ``"spread"`` claim it, ``"sign"`` only its side.
-    value, low, high
-        The number and the ends of its interval, as they were found; NaN where there is none.
-    tolerance
-        Of a value: by how much a result may differ from it, not negative.
-    n, deviation
-        How many trainings its mean is over, and their standard deviation; 0 and NaN if it is no mean of trainings.
-    null
-        The number if there were no effect; ``None`` for what is no effect.
-    sign
-        On which side of the null the interval lies; ``None`` for what is no effect.
-    source
-        ``"hdrl"`` recorded the number, or it was ``"published"`` by the source of the experiment.
-    """
-
+    # its place in the table
     row: str
     column: str
-    kind: Kind
+    kind: Kind  # what is claimed of the number: ``"value"`` and ``"spread"`` claim it, ``"sign"`` only its side
+    # the number and the ends of its interval, as they were found; NaN where there is none
     value: float
     low: float = math.nan
     high: float = math.nan
-    tolerance: float = 0.0
+    tolerance: float = 0.0  # of a value: by how much a result may differ from it, not negative
+    # how many trainings its mean is over, and their standard deviation; 0 and NaN if it is no mean of trainings
     n: int = 0
     deviation: float = math.nan
-    null: float | None = None
-    sign: Sign | None = None
-    source: Source = "hdrl"
+    null: float | None = None  # the number if there were no effect; ``None`` for what is no effect
+    sign: Sign | None = None  # on which side of the null the interval lies; ``None`` for what is no effect
+    source: Source = "hdrl"  # ``"hdrl"`` recorded the number, or it was ``"published"`` by the source of the experiment
 
     @property
     def place(self) -> Place:
@@ -117,29 +101,17 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A claim that does not hold.
+    """A claim that does not hold."""
 
-    Attributes
-    ----------
-    row, column
-        Its place in the table.
-    kind
-        Which claim of it.
-    claimed, found
-        What is claimed and what came out, in words.
-    gap
-        By how much the numbers differ; ``None`` where no number came out, or a side is claimed.
-    allowed
-        By how much they may differ.
-    """
-
+    # its place in the table, with the column
     row: str
     column: str
-    kind: Kind
+    kind: Kind  # which claim of it
+    # what is claimed and what came out, in words
     claimed: str
     found: str
-    gap: float | None = None
-    allowed: float = math.inf
+    gap: float | None = None  # by how much the numbers differ; ``None`` where no number came out, or a side is claimed
+    allowed: float = math.inf  # by how much they may differ
 
 
 def as_findings(results: Mapping[Place, float | Finding]) -> dict[Place, Finding]:
@@ -150,12 +122,7 @@ def as_findings(results: Mapping[Place, float | Finding]) -> dict[Place, Finding
 def claim_of(place: Place, finding: Finding, *, null: float | None = None, tolerance: float = 0.0) -> Claim | None:
     """Return what a finding lets one claim; ``None`` if an effect or a training has no number.
 
-    Parameters
-    ----------
-    place
-        Row and column.
-    null
-        The number without an effect if the finding does not say it.
+    ``null`` is the number without an effect, if the finding does not say it.
     """
     null = finding.null if finding.null is not None else null
     n, deviation = spread_of(finding)
@@ -193,10 +160,7 @@ def interval_of(finding: Finding, n: int = 0, deviation: float = math.nan) -> tu
     It is the finding's own; where that has none, the 95 % interval of the mean of its trainings; without trainings the
     number itself, since a simulation is exact.
 
-    Parameters
-    ----------
-    n, deviation
-        How many trainings, and their deviation, if the finding does not hold them.
+    ``n`` trainings and their ``deviation`` count where the finding does not hold them.
     """
     if not (math.isnan(finding.low) or math.isnan(finding.high)):
         return finding.low, finding.high
@@ -220,7 +184,7 @@ def side_of(interval: tuple[float, float], null: float) -> Sign:
 
 
 def differences(claims: Sequence[Claim], found: Mapping[Place, Finding]) -> list[Difference]:
-    """Return the claims that do not hold. Numbers that nobody claims are no differences."""
+    """Return the claims that do not hold. Numbers without a claim are no differences."""
     return [one for claim in claims for one in _differences(claim, found.get(claim.place))]
 
 
@@ -287,27 +251,13 @@ def count_words(claims: Sequence[Claim]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NullTest:
-    """What stands of a reference if the baseline is put in place of what is claimed.
+    """What stands of a reference if the baseline is put in place of what is claimed."""
 
-    Attributes
-    ----------
-    n_effects
-        How many effects are claimed.
-    passing
-        The effects that would still be found, without any.
-    by_sign_alone
-        How many fail by their sign alone: the tolerance of the number holds the null, too.
-    n_same
-        How many claims say that no difference was shown; these stand.
-    n_numbers
-        How many numbers are claimed that are no effects.
-    """
-
-    n_effects: int
-    passing: tuple[Claim, ...]
-    by_sign_alone: int
-    n_same: int
-    n_numbers: int
+    n_effects: int  # how many effects are claimed
+    passing: tuple[Claim, ...]  # the effects that would still be found, without any
+    by_sign_alone: int  # how many fail by their sign alone: the tolerance of the number holds the null, too
+    n_same: int  # how many claims say that no difference was shown; these stand
+    n_numbers: int  # how many numbers are claimed that are no effects
 
 
 def null_test(claims: Sequence[Claim]) -> NullTest:
@@ -338,12 +288,8 @@ def recorded(
 
     Published numbers stay as they are, and so do tolerances of values that are not the common one.
 
-    Parameters
-    ----------
-    nulls
-        Numbers without an effect that the recipe names, by place.
-    relative_tolerance
-        The tolerance of values without one of their own, as a share of the value.
+    ``nulls`` are the numbers without an effect that the recipe names. Values without a tolerance of their own get
+    ``relative_tolerance``, a share of the value.
     """
     own = {one.place: one for one in earlier if one.source == "hdrl" and one.kind == "value"}
     published: dict[Place, list[Claim]] = {}
@@ -362,43 +308,3 @@ def recorded(
             claims.append(claim)
     left = [one for those in published.values() for one in those]
     return [*left, *claims]
-
-
-def t_quantile(share: float, n_degrees: int) -> float:
-    """Return the number within which Student's t lies with a probability, on both sides of zero.
-
-    Parameters
-    ----------
-    share
-        The probability, between 0 and 1.
-    n_degrees
-        Degrees of freedom, at least 1.
-
-    References
-    ----------
-    Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
-    """
-    low, high = 0.0, 1.0
-    while _share_within(high, n_degrees) < share:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        if _share_within(middle, n_degrees) < share:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
-
-
-def _share_within(t: float, n_degrees: int) -> float:
-    """Return the probability that Student's t lies between -t and t."""
-    angle = math.atan(t / math.sqrt(n_degrees))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    is_odd = n_degrees % 2 == 1
-    term, total = (cosine, 0.0) if is_odd else (1.0, 0.0)
-    for place in range(1 if is_odd else 0, n_degrees - 1, 2):
-        total += term
-        term *= cosine * cosine * (place + 1) / (place + 2)
-    if is_odd:
-        return 2 / math.pi * (angle + sine * total)
-    return sine * total

@@ -49,7 +49,7 @@ class TraceNeed(Block):
     how: Text = Field(description="How to get it, a sentence.")
 
     @model_validator(mode="after")
-    def _is_checked_as_a_file(self) -> Self:
+    def _check_kind(self) -> Self:
         if self.is_folder and self.sha256 is not None:
             raise ValueError("sha256 is for a file, not for a folder")
         return self
@@ -104,7 +104,7 @@ class Recipe(Block):
     )
 
     @model_validator(mode="after")
-    def _has_what_it_runs(self) -> Self:
+    def _check_runs(self) -> Self:
         wanted = {
             "options": bool(self.options and self.metrics),
             "sweep": self.sweep is not None,
@@ -123,13 +123,7 @@ class Recipe(Block):
         return self
 
     def nulls(self, results: Mapping[Place, Finding]) -> dict[Place, float]:
-        """Return the number without an effect of each of `effects`, by place.
-
-        Raises
-        ------
-        ValueError
-            If an effect or what it is held against is not among the results.
-        """
+        """Return the number without an effect of each of `effects`, by place."""
         found: dict[Place, float] = {}
         for one in self.effects:
             places = [(one.row, one.column)]
@@ -142,13 +136,7 @@ class Recipe(Block):
         return found
 
     def generations(self) -> list[list[str]]:
-        """Return the rows of trainings in the order in which they can be trained, those that need no other one first.
-
-        Raises
-        ------
-        ValueError
-            If a row starts from one that there is not, or from itself in the end.
-        """
+        """Return the rows of trainings in an order in which they can be trained: those that need no other one first."""
         for row, parent in self.starts_from.items():
             for name in (row, parent):
                 if name not in self.options:
@@ -166,21 +154,11 @@ class Recipe(Block):
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment that can be reproduced.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    folder
-        Its folder.
-    recipe
-        What it runs.
-    """
+    """An experiment that can be reproduced."""
 
     name: str
     folder: Path
-    recipe: Recipe
+    recipe: Recipe  # what it runs
 
     def sha256(self) -> str:
         """Return the SHA-256 of all files of the experiment but the reference, names included."""
@@ -192,13 +170,7 @@ class Experiment:
         return digest.hexdigest()
 
     def claims(self) -> list[Claim]:
-        """Return what it claims; nothing if it has no reference.
-
-        Raises
-        ------
-        ReadError
-            If its reference cannot be read.
-        """
+        """Return what it claims; nothing if it has no reference."""
         path = self.folder / REFERENCE
         return read_reference(path, self.recipe.relative_tolerance) if path.is_file() else []
 
@@ -214,19 +186,7 @@ def shipped_experiments() -> dict[str, Path]:
 def read_experiment(name: str | Path) -> Experiment:
     """Read an experiment.
 
-    Parameters
-    ----------
-    name
-        The name of a shipped one, or a folder that holds ``experiment.json``.
-
-    Raises
-    ------
-    UnknownName
-        If it is neither.
-    ReadError
-        If ``experiment.json`` cannot be read, or a file that it names is missing.
-    OptionsError
-        If ``experiment.json`` holds a wrong key or value.
+    The name is that of a shipped one, or a folder that holds ``experiment.json``.
     """
     folder = Path(name)
     shipped = shipped_experiments()
@@ -244,13 +204,7 @@ def read_experiment(name: str | Path) -> Experiment:
 
 
 def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
-    """Return the folders in which traces are looked for: those given, those of ``HDRL_TRACES``, that of fetched logs.
-
-    Parameters
-    ----------
-    given
-        Folders that come first.
-    """
+    """Return the folders to search for traces: those given, those of ``HDRL_TRACES``, that of fetched logs."""
     named = os.environ.get(TRACES_VARIABLE, "").split(os.pathsep)
     fetched = user_folder("workloads")
     ours = [] if why_unsafe(fetched) else [fetched]  # where others cannot replace logs
@@ -263,13 +217,7 @@ def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]
 
 
 def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Path]:
-    """Return the traces that an experiment needs, by file name.
-
-    Raises
-    ------
-    ReadError
-        If one is in none of the folders, or is another version.
-    """
+    """Return the traces that an experiment needs, by file name."""
     found = {}
     for name, need in experiment.recipe.traces.items():
         path = _find(name, need, folders)

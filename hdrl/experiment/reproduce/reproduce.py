@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.csvfiles import read_records
-from hdrl.base.errors import OptionsError, OutputError, UnknownName
-from hdrl.base.files import read_json, write_json
+from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.base.files import read_json
 from hdrl.distributed import run_tasks
 from hdrl.experiment.compare.comparison import CompareProgress, Comparison, run_comparison
 from hdrl.experiment.compare.files import RESULTS_FILE as POINTS_FILE
@@ -27,9 +27,10 @@ from hdrl.experiment.reproduce.resulttable import (
     write_reference,
     write_results,
 )
+from hdrl.experiment.run.folder import claim_folder
 from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiment.run.progress import Progress, quiet
-from hdrl.experiment.run.provenance import versions
+from hdrl.experiment.run.results import versions
 from hdrl.experiment.train.log import TRAINING_FILE
 from hdrl.experiment.train.modeluse import Model
 from hdrl.experiments import find_protocol
@@ -48,22 +49,10 @@ METRICS_FILE = "metrics.json"
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """What came of an experiment.
+    """What came of an experiment."""
 
-    Attributes
-    ----------
-    folder
-        The folder with the runs, the results and the differences.
-    results
-        The findings by row and column.
-    claims
-        What is claimed.
-    differences
-        Claims that do not hold.
-    """
-
-    folder: Path
-    results: dict[Place, Finding]
+    folder: Path  # the folder with the runs, the results and the differences
+    results: dict[Place, Finding]  # the findings by row and column
     claims: tuple[Claim, ...]
     differences: tuple[Difference, ...]
 
@@ -88,30 +77,17 @@ def reproduce(
     single trainings, ``differences.csv`` and ``reproduction.json``, which says what was run. The same call continues
     what an earlier one left unfinished, and runs nothing again that is finished.
 
-    Parameters
-    ----------
-    out
-        The folder: new, empty, or of the same experiment.
-    traces
-        Folders with traces that cannot be shipped; those of ``HDRL_TRACES`` and that of fetched logs come after.
-    n_workers
-        Processes for trainings and comparisons; by default one per core.
-    message
-        Gets a line of text at each new stage.
-    trust
-        Whether the Python files may run that the experiment names.
-
-    Raises
-    ------
-    HdrlError
-        If a trace is missing, a file is wrong, or the folder holds something else.
+    The folder is new, empty, or of the same experiment. Traces that cannot be shipped are searched for in ``traces``,
+    then in the folders of ``HDRL_TRACES`` and that of fetched logs. ``trust`` lets the Python files run that the
+    experiment names.
     """
     found = find_traces(experiment, trace_folders(traces))
     out = Path(out)
     claims = experiment.claims()
     work = _Work(experiment, out, found, n_workers, message or quiet, trust)
     work.check()
-    _claim(out, experiment)
+    identity = {"experiment": experiment.name, "sha256": experiment.sha256(), "versions": versions()}
+    claim_folder(out, IDENTITY_FILE, identity, "another experiment, or one of another version, expected a new folder")
     if (out / RESULTS_FILE).is_file():
         results = read_results(out / RESULTS_FILE, out / TRAININGS_FILE)
     else:
@@ -127,16 +103,6 @@ def record(experiment: Experiment, found: Reproduced) -> Reproduced:
     """Write the reference of an experiment anew from what was found; return what is claimed then.
 
     Published numbers and tolerances of single values stay as they are; all else follows from the findings.
-
-    Parameters
-    ----------
-    experiment
-        The experiment, in a folder of one's own.
-
-    Raises
-    ------
-    OptionsError
-        If the experiment is part of an installed hdrl, or names an effect that is not among the findings.
     """
     check_recording(experiment)
     recipe = experiment.recipe
@@ -151,13 +117,7 @@ def record(experiment: Experiment, found: Reproduced) -> Reproduced:
 
 
 def check_recording(experiment: Experiment) -> None:
-    """Raise an error if the reference of an experiment must not be written.
-
-    Raises
-    ------
-    OptionsError
-        If the experiment is part of an installed hdrl.
-    """
+    """Raise an error if the reference of an experiment must not be written."""
     if experiment.folder.resolve().is_relative_to(INSTALLED_FOLDER):
         raise OptionsError(
             f"{experiment.name}: comes with the installed hdrl; copy its folder {experiment.folder} and name the copy"
@@ -300,23 +260,6 @@ def _run_or_resume(options: OptionsFile, folder: Path, progress: Progress | None
     run_experiment(options, out=folder, progress=progress, resumes=folder.is_dir() and any(folder.iterdir()))
 
 
-def _claim(out: Path, experiment: Experiment) -> None:
-    """Make the folder this experiment's, or find that it is already."""
-    identity = {"experiment": experiment.name, "sha256": experiment.sha256(), "versions": versions()}
-    path = out / IDENTITY_FILE
-    try:
-        if path.is_file():
-            if read_json(path) != identity:
-                raise OutputError(f"{out}: holds another experiment, or one of another version, expected a new folder")
-            return
-        out.mkdir(parents=True, exist_ok=True)
-        if any(out.iterdir()):
-            raise OutputError(f"{out}: is not empty, expected a new folder (nothing is ever overwritten)")
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be made ({error.strerror or error})") from None
-    write_json(path, identity)
-
-
 _Found = dict[Place, float | Finding]
 
 
@@ -365,13 +308,7 @@ def _run_training(work: _Work) -> _Found:
 
 
 def _last_logged(folders: Sequence[Path], names: Sequence[str]) -> dict[str, Finding]:
-    """Return what trainings have logged last, by column, as means over them; where nothing was logged, NaN.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such column.
-    """
+    """Return what trainings have logged last, by column, as means over them; where nothing was logged, NaN."""
     if not names:
         return {}
     rows = [read_records(folder / TRAINING_FILE)[-1] for folder in folders]
@@ -410,12 +347,7 @@ _KINDS: Mapping[str, Callable[[_Work], _Found]] = {
 def _numbers_of(comparison: Comparison, trained: Sequence[str], *, by_workload: bool) -> _Found:
     """Return mean and ratio of every row of a comparison, and how many jobs were left unrun.
 
-    Parameters
-    ----------
-    trained
-        The candidates that are several trainings of one kind.
-    by_workload
-        Whether to return the rows of single workloads, too.
+    ``trained`` names the candidates that are several trainings of one kind.
     """
     results: _Found = {}
     of_trainings = _Trainings(comparison) if trained else None

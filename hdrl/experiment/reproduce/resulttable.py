@@ -41,17 +41,7 @@ TRAINING_COLUMNS = ("row", "column", "training", "value")
 def read_reference(path: Path, relative_tolerance: float) -> list[Claim]:
     """Read what an experiment claims.
 
-    Parameters
-    ----------
-    path
-        A CSV file with some of `COLUMNS`.
-    relative_tolerance
-        The tolerance, as a share of the value, of values without one of their own.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, lacks a column, claims a place twice, or holds what is no claim.
+    Values without a tolerance of their own get ``relative_tolerance``, a share of the value.
     """
     (_, names), *rows = list(csv_rows(path, read_text(path))) or [(1, [])]
     if not set(REQUIRED) <= set(names):
@@ -150,10 +140,7 @@ def _check_sign(line: _Line, claim: Claim) -> None:
 def write_reference(path: Path, claims: Sequence[Claim], relative_tolerance: float) -> None:
     """Write what an experiment claims, with those columns that it needs.
 
-    Parameters
-    ----------
-    relative_tolerance
-        As for `read_reference`: values with this tolerance have none of their own in the file.
+    Values with ``relative_tolerance`` have none of their own in the file.
     """
     lines = [_line(claim, relative_tolerance) for claim in claims]
     names = [name for name in COLUMNS if name in (*REQUIRED, *_DEFAULTS) or any(line[name] for line in lines)]
@@ -197,13 +184,7 @@ def write_results(path: Path, trainings: Path, results: Mapping[Place, Finding])
 
 
 def read_results(path: Path, trainings: Path) -> dict[Place, Finding]:
-    """Read what `write_results` wrote.
-
-    Raises
-    ------
-    ReadError
-        If a file cannot be read, or is no such table.
-    """
+    """Read what `write_results` wrote."""
     by_place: dict[Place, list[float]] = {}
     if trainings.is_file():
         for row, column, _, value in read_table(trainings, TRAINING_COLUMNS):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["AgentChoice", "AgentError", "AgentKind", "load_agent"]
 
 HDEEPRM_BASES = "hdrl.compat.hdeeprm.bases"
-"""What agents of HDeepRM derive from; loaded by who derives."""
+"""What agents of HDeepRM derive from; loaded by the file that derives."""
 
 _IMPORTS_HDEEPRM = re.compile(r"^\s*(from|import)\s+hdeeprm\b", re.MULTILINE)
 
@@ -60,7 +60,7 @@ class AgentKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AgentChoice:
-    """Who decides in a run: what an agent is made of, not the agent itself.
+    """What decides in a run: what an agent is made of, not the agent itself.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ def load_agent(
     AgentError
         If it is no Python, fails, or does not define exactly one agent.
     """
-    module, path, digest, suffix = run_policy_file(str(path), _hdeeprm_stands_for_ours)
+    module, path, digest, suffix = run_policy_file(str(path), _replace_hdeeprm)
     policy = (policies or SETTINGS[BATCH].policies).of_module(module, path, suffix)
     classes = _agent_classes(module)
     if takes_first:
@@ -150,7 +150,7 @@ def _kind_of(cls: type[Any]) -> AgentKind | None:
 
     if issubclass(cls, ClassicAgent):
         return AgentKind.POLICY
-    # Who derives from a class has loaded its module: torch is not loaded just for looking.
+    # A class that derives from another one has loaded its module: torch is not loaded just for looking.
     hdeeprm = sys.modules.get(HDEEPRM_BASES)
     if hdeeprm is not None and issubclass(cls, hdeeprm.Agent):
         return AgentKind.HDEEPRM
@@ -160,7 +160,7 @@ def _kind_of(cls: type[Any]) -> AgentKind | None:
 
 
 @contextlib.contextmanager
-def _hdeeprm_stands_for_ours(source: str) -> Iterator[None]:
+def _replace_hdeeprm(source: str) -> Iterator[None]:
     """Let agents of HDeepRM import its bases unchanged, from `compat.hdeeprm.bases`, where HDeepRM is not installed."""
     names = ("hdeeprm", "hdeeprm.agent", "hdeeprm.environment")
     if not _IMPORTS_HDEEPRM.search(source) or find_spec(names[0]) is not None:

@@ -31,24 +31,12 @@ SOFT_KEEPS = {
 
 @dataclass(frozen=True, slots=True)
 class CleanPlan:
-    """What cleaning a run folder means.
-
-    Attributes
-    ----------
-    folder
-        The folder.
-    files
-        Names of the files that go, in the order in which they go.
-    kept
-        Names of what stays, with the reason.
-    experiment
-        The folder that holds this run and others, if that is what is to be cleaned.
-    """
+    """What cleaning a run folder means."""
 
     folder: Path
-    files: tuple[str, ...]
-    kept: dict[str, str]
-    experiment: Path | None = None
+    files: tuple[str, ...]  # names of the files that go, in the order in which they go
+    kept: dict[str, str]  # names of what stays, with the reason
+    experiment: Path | None = None  # the folder that holds this run and others, if that is what is to be cleaned
 
     @property
     def removes_folder(self) -> bool:
@@ -59,21 +47,8 @@ class CleanPlan:
 def clean_plans(folders: Sequence[str | Path], *, soft: bool = False) -> list[CleanPlan]:
     """Return what cleaning means for each run; nothing is deleted.
 
-    Parameters
-    ----------
-    folders
-        Run folders, or folders that hold nothing but ``run_0``, ``run_1`` and so on.
-    soft
-        Whether the options and the provenance stay, so that the run can be repeated.
-
-    Raises
-    ------
-    ReadError
-        If a folder is no run of hdrl.
-    OptionsError
-        If it is a link, or the current folder or one above it.
-    OutputError
-        If somebody trains in it.
+    Refuse folders that are no runs of hdrl, links, the current folder or one above it, and folders in which a training
+    runs. With ``soft``, options and provenance stay, so that the run can be repeated.
     """
     plans = []
     for folder in folders:
@@ -87,13 +62,7 @@ def clean_plans(folders: Sequence[str | Path], *, soft: bool = False) -> list[Cl
 
 
 def clean_runs(plans: Sequence[CleanPlan]) -> None:
-    """Delete what plans say, and folders that are empty then.
-
-    Raises
-    ------
-    OutputError
-        If something cannot be deleted.
-    """
+    """Delete what plans say, and folders that are empty then."""
     for plan in plans:
         try:
             with _opened(plan.folder) as handle:
@@ -124,7 +93,7 @@ def _remove_empty(plan: CleanPlan) -> None:
     # What came into it meanwhile is not ours: rmdir refuses then, and it stays.
     with contextlib.suppress(OSError):
         plan.folder.rmdir()
-        if plan.experiment is not None and plan.experiment.resolve() not in _places_of_people():
+        if plan.experiment is not None and plan.experiment.resolve() not in _protected_folders():
             plan.experiment.rmdir()
 
 
@@ -146,13 +115,13 @@ def _runs(folder: Path) -> list[Path]:
     return runs
 
 
-def _places_of_people() -> set[Path]:
+def _protected_folders() -> set[Path]:
     here = Path.cwd().resolve()
     return {here, *here.parents, Path.home().resolve(), *Path.home().resolve().parents}
 
 
 def _check_place(folder: Path) -> None:
-    if folder.resolve() in _places_of_people():
+    if folder.resolve() in _protected_folders():
         raise OptionsError(f"{folder}: is the current folder, the home folder or one above them; go elsewhere first")
 
 
@@ -199,7 +168,7 @@ def _reason_to_keep(path: Path, ours: Mapping[str, str | None], *, soft: bool) -
 
 
 def _is_ours_alone(path: Path, ours: Mapping[str, str | None]) -> bool:
-    """Tell whether a folder holds TensorBoard's events and nothing else."""
+    """Return whether a folder holds TensorBoard's events and nothing else."""
     if path.is_symlink() or not path.is_dir():
         return False
     inside = list(path.iterdir())

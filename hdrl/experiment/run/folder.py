@@ -8,32 +8,23 @@ import glob
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from hdrl.base.errors import OutputError
+from hdrl.base.files import read_json, write_json
 from hdrl.experiment.run.manifest import write_manifest
 
 _DATED = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
-"""The name of a run folder that nobody has named: `default_folder`."""
+"""The name of a run folder by default: `default_folder`."""
 
 _ANY_DATED = ".[0-9]*-[0-9]*-*.????????"
 
 
 def check_free(folder: Path) -> None:
-    """Check that a folder does not exist, or is empty.
-
-    Parameters
-    ----------
-    folder
-        The folder that is to be made.
-
-    Raises
-    ------
-    OutputError
-        If it holds something, or is a file.
-    """
+    """Check that a folder does not exist, or is empty."""
     try:
         if folder.is_dir():
             if any(folder.iterdir()):
@@ -49,23 +40,7 @@ def check_free(folder: Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Fill a folder under a temporary name next to it; rename it when all went well, its manifest included.
-
-    Parameters
-    ----------
-    folder
-        The folder to make; it must not exist, or be empty.
-
-    Yields
-    ------
-    Path
-        The folder to write to meanwhile.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be made.
-    """
+    """Fill a folder under a temporary name next to it; rename it when all went well, its manifest included."""
     check_free(folder)
     made: list[Path] = []
     lock = -1
@@ -87,6 +62,24 @@ def new_folder(folder: Path) -> Iterator[Path]:
             os.close(lock)
 
 
+def claim_folder(folder: Path, file: str, identity: Mapping[str, Any], other: str) -> None:
+    """Make a folder whose file identifies its results, or check that it is that of the same ones.
+
+    ``other`` is what it holds if the identity differs, for the message: ``"another tuning"``.
+    """
+    path = folder / file
+    if path.is_file():
+        if read_json(path) != identity:
+            raise OutputError(f"{folder}: holds {other}")
+        return
+    check_free(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from None
+    write_json(path, identity)
+
+
 def default_folder(options_sha256: str, now: datetime) -> Path:
     """Return the name of a run folder: ``runs/<time>-<hash>``."""
     return Path("runs") / f"{now:%Y%m%d-%H%M%S}-{options_sha256[:8]}"
@@ -101,8 +94,8 @@ def _locked_folder(folder: Path, made: list[Path]) -> tuple[Path, int]:
     """Make a hidden folder next to another; return it with what holds its lock, -1 in a file system without locks.
 
     Until it is locked, a run that begins meanwhile takes it for one that was left, and removes it: then one more is
-    made. All are added to ``made`` before they are there, since a signal that comes while a folder is made is heeded
-    before its name is told.
+    made. All are added to ``made`` before they are there, since a signal that comes while a folder is made is handled
+    before its name is returned.
     """
     while True:
         temporary = folder.parent / f".{folder.name}.{os.urandom(4).hex()}"
@@ -118,15 +111,7 @@ def _locked_folder(folder: Path, made: list[Path]) -> tuple[Path, int]:
 
 
 def _lock(folder: Path) -> int:
-    """Lock a folder for as long as this process lives; return what holds the lock, -1 in a file system without locks.
-
-    Raises
-    ------
-    BlockingIOError
-        If somebody else has it.
-    FileNotFoundError
-        If it is gone.
-    """
+    """Lock a folder for the life of this process; return the handle, -1 in a file system without locks."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -142,7 +127,7 @@ def _lock(folder: Path) -> int:
 def _remove_abandoned(folder: Path) -> None:
     """Remove what runs into the same folder left that were killed; those that go on hold a lock.
 
-    Those that nobody has named never run into the same folder again, so each removes what any of them left.
+    Runs into folders with default names never run into the same folder again, so each removes what any of them left.
     """
     is_dated = _DATED.fullmatch(folder.name) is not None
     for left in folder.parent.glob(_ANY_DATED if is_dated else f".{glob.escape(folder.name)}.????????"):

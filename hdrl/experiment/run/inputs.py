@@ -32,13 +32,10 @@ _MARKS_OF_RESULTS = (_PROVENANCE, "manifest.json", "summary.json", "points.jsonl
 _MARK_OF_EXPERIMENTS = "experiment.json"
 
 
-def is_of_results(path: Path) -> bool:
-    """Tell whether a file lies in a folder of results or of an experiment: it is data and lets no Python file run.
+def is_in_results(path: Path) -> bool:
+    """Return whether a file lies in a folder of results or of an experiment: it is data and lets no Python file run.
 
-    Parameters
-    ----------
-    path
-        An options or a sweep file. Links are followed; folders within one of results belong to it.
+    Links are followed; folders within one of results belong to it.
     """
     folders = (path.absolute().parent, path.resolve().parent)
     marks = (*_MARKS_OF_RESULTS, _MARK_OF_EXPERIMENTS)
@@ -50,19 +47,8 @@ def is_of_results(path: Path) -> bool:
 def setting_of(data: object, folder: Path, given: str | None = None, *, trust: bool = True) -> tuple[Setting, str]:
     """Return the setting that an options or a sweep file names, and what it calls it.
 
-    Parameters
-    ----------
-    folder
-        Folder that relative paths start from.
-    given
-        What the command line says instead; its paths start from the current folder.
-    trust
-        Whether a Python file may run that the data name. Without it, one serves that has run before.
-
-    Raises
-    ------
-    HdrlError
-        If there is no such setting.
+    ``given`` is what the command line says instead; its paths start from the current folder, others from ``folder``.
+    Without ``trust``, a Python file that the data name serves only if it has run before.
     """
     if given is not None:
         return find_setting(given), str(Path(given).absolute()) if given.endswith(".py") else given
@@ -88,18 +74,9 @@ def read_options(
         The setting, instead of the one that the file names.
     trust
         Whether Python files may run that the file names; ``None``: unless it lies in a folder of results.
-
-    Raises
-    ------
-    ReadError
-        If the file cannot be read or is no JSON.
-    OptionsError
-        If a key or value is wrong.
-    UntrustedFile
-        If it names a Python file that may not run.
     """
     path = Path(path)
-    data, may_run = read_json(path), not is_of_results(path) if trust is None else trust
+    data, may_run = read_json(path), not is_in_results(path) if trust is None else trust
     return parse_options(data, where=str(path), folder=path.parent, overrides=overrides, setting=setting, trust=may_run)
 
 
@@ -128,20 +105,10 @@ def parse_options(
         The setting, instead of the one that the data name.
     trust
         Whether Python files may run that the data name.
-
-    Raises
-    ------
-    OptionsError
-        If a key or value is wrong.
-    UntrustedFile
-        If the data name a Python file that may not run.
     """
     if not trust:
         setting = _setting_without_python(data, where, Path(folder), setting)
-    try:
-        found, name = setting_of(data, Path(folder), setting)
-    except (OptionsError, UnknownName) as error:
-        raise OptionsError(f"{where}: {error}") from None
+    found, name = _setting_at(where, data, Path(folder), setting)
     model = found.inputs.Options
     merged: Any = copy.deepcopy(dict(data)) if isinstance(data, Mapping) else data
     changed: list[str] = []
@@ -159,6 +126,14 @@ def parse_options(
     options = validated(model, merged, where, changed).placed(where, Path(folder))
     _check_named(found, name, options, where)
     return options
+
+
+def _setting_at(where: str, data: object, folder: Path, given: str | None) -> tuple[Setting, str]:
+    """Return what `setting_of` does, with the source in its error messages."""
+    try:
+        return setting_of(data, folder, given)
+    except (OptionsError, UnknownName) as error:
+        raise OptionsError(f"{where}: {error}") from None
 
 
 def _setting_without_python(data: object, where: str, folder: Path, given: str | None) -> str | None:
@@ -209,15 +184,6 @@ def read_sweep(
     trust
         Whether Python files may run that the file or a model names; ``None``: those of the file, unless it lies in a
         folder of results.
-
-    Raises
-    ------
-    ReadError
-        If the file cannot be read or is no JSON.
-    OptionsError
-        If a key or value is wrong.
-    UntrustedFile
-        If it names a Python file that may not run.
     """
     path = Path(path)
     data, folder = read_json(path), path.parent
@@ -225,7 +191,7 @@ def read_sweep(
         raise OptionsError(f"{path}: expected an object that describes a comparison")
     if path.name == SWEEP_FILE and path.with_name(RESUME_FILE).is_file():
         data, folder = sweep_in(path.parent)
-    if not (not is_of_results(path) if trust is None else trust):
+    if not (not is_in_results(path) if trust is None else trust):
         _refuse_python(data, str(path))
         setting = _setting_without_python(data, str(path), folder, setting)
     merged = dict(data)
@@ -246,18 +212,7 @@ def write_sweep(folder: Path, sweep: Sweep) -> None:
 
 
 def sweep_in(folder: Path) -> tuple[Mapping[str, Any], Path]:
-    """Return what the folder of a comparison was asked for, and the folder that its paths start from.
-
-    Parameters
-    ----------
-    folder
-        The folder; without a sweep in it, nothing was asked for.
-
-    Raises
-    ------
-    ReadError
-        If a file of it is damaged.
-    """
+    """Return what the folder of a comparison was asked for, and the folder that its paths start from."""
     path = folder / RESUME_FILE
     if not path.is_file():
         sweep = read_json(folder / SWEEP_FILE) if (folder / SWEEP_FILE).is_file() else {}
@@ -274,24 +229,10 @@ def make_sweep(
 ) -> Sweep:
     """Make a sweep of plain values.
 
-    Parameters
-    ----------
-    where
-        Name of the source for messages.
-    folder
-        Folder that relative paths start from.
-    setting
-        The setting, instead of the one that the data name.
-
-    Raises
-    ------
-    OptionsError
-        If a key or value is wrong.
+    Messages call the source ``where``; relative paths start from ``folder``. ``setting`` replaces the one that the data
+    name.
     """
-    try:
-        found, name = setting_of(data, Path(folder), setting)
-    except (OptionsError, UnknownName) as error:
-        raise OptionsError(f"{where}: {error}") from None
+    found, name = _setting_at(where, data, Path(folder), setting)
     merged = dict(data)
     _name_setting(merged, found.inputs.Sweep, name)
     candidates = merged.get("candidates")

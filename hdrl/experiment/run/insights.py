@@ -21,20 +21,7 @@ LOGGER = logging.getLogger("hdrl.insights")
 
 @contextlib.contextmanager
 def insights(log_level: str, folder: Path) -> Iterator[None]:
-    """Write insights into a folder for a while, if the level of the log asks for any.
-
-    Parameters
-    ----------
-    log_level
-        Name of the least severity that is logged.
-    folder
-        The folder; it must exist when the first insight comes.
-
-    Yields
-    ------
-    None
-        While they are written.
-    """
+    """Write insights into a folder for a while, if the level of the log asks for any."""
     level = getattr(logging, log_level) or logging.DEBUG  # NOTSET would ask the logger above
     if level > logging.INFO:
         yield
@@ -52,8 +39,8 @@ def insights(log_level: str, folder: Path) -> Iterator[None]:
         handler.close()
 
 
-def tell_run(trace: Trace) -> None:
-    """Tell what happened in a run, in the order of time: arrivals, starts, ends."""
+def log_run(trace: Trace) -> None:
+    """Log what happened in a run, in the order of time: arrivals, starts, ends."""
     if not LOGGER.isEnabledFor(logging.INFO):
         return
     for date_s, _, level, text in sorted(_events(trace), key=lambda event: event[:2]):

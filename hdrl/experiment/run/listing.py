@@ -15,37 +15,17 @@ from hdrl.setting import BATCH, SETTINGS
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The folder of a run, a training or a comparison.
-
-    Attributes
-    ----------
-    folder
-        Where it is.
-    kind
-        ``run``, ``training`` or ``comparison``.
-    is_complete
-        Whether it is finished; otherwise it can be resumed.
-    result
-        The verdict of a comparison; otherwise policy, workload and machine, and the metric that matters most.
-    when
-        When it was written last, local time.
-    """
+    """The folder of a run, a training or a comparison."""
 
     folder: Path
-    kind: str
-    is_complete: bool
-    result: str
-    when: datetime
+    kind: str  # ``run``, ``training`` or ``comparison``
+    is_complete: bool  # whether it is finished; otherwise it can be resumed
+    result: str  # the verdict of a comparison; otherwise policy, workload and machine, and the metric that matters most
+    when: datetime  # when it was written last, local time
 
 
 def list_runs(folder: str | Path) -> list[Listed]:
-    """Return what was run in a folder and the folders in it, the newest last.
-
-    Raises
-    ------
-    ReadError
-        If there is no such folder.
-    """
+    """Return what was run in a folder and the folders in it, the newest last."""
     folder = Path(folder)
     if not folder.is_dir():
         raise ReadError(folder, "no such folder")
@@ -67,7 +47,7 @@ def _listed(folder: Path) -> Listed | None:
     """Return what a folder is; ``None`` if hdrl has not made it."""
     summary, resumable = folder / "summary.json", (folder / "resume.json").is_file()
     if (folder / "sweep.json").is_file():
-        if not summary.is_file() and not resumable:  # a sweep file alone is a question that nobody has run
+        if not summary.is_file() and not resumable:  # a sweep file alone, which was not run
             return None
         verdict = read_object(summary).get("verdict") or "nothing to compare"
         when = _written(folder, summary)

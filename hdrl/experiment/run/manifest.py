@@ -27,37 +27,20 @@ would differ from run to run."""
 
 
 class Manifest(BaseModel):
-    """What ``manifest.json`` holds.
-
-    Attributes
-    ----------
-    hdrl
-        Version that wrote the folder.
-    files
-        SHA-256 of each file by its path in the folder; ``None`` for files that differ from run to run, and while files
-        still change.
-    """
+    """What ``manifest.json`` holds."""
 
     model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
-    hdrl: str
+    hdrl: str  # version that wrote the folder
+    # SHA-256 of each file by its path in the folder; ``None`` for files that differ from run to run, and while files
+    # still change
     files: dict[str, str | None]
 
 
 def write_manifest(folder: Path, names: Collection[str] | None = None, *, is_final: bool = True) -> None:
     """Write down which files of a folder are ours.
 
-    Parameters
-    ----------
-    names
-        Names of our files, if there may be others; those that are not there are left out.
-    is_final
-        Whether the files do not change any more.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
+    ``names`` are our files, if there may be others. Without ``is_final``, files still change and have no hashes.
     """
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     files: dict[str, str | None] = {}
@@ -71,13 +54,7 @@ def write_manifest(folder: Path, names: Collection[str] | None = None, *, is_fin
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return what a folder of results is made of.
-
-    Raises
-    ------
-    ReadError
-        If it has no manifest, or a damaged one.
-    """
+    """Return what a folder of results is made of."""
     path = folder / MANIFEST_FILE
     if path.is_symlink() or not path.is_file():
         raise ReadError(folder, f"is no folder of results of hdrl: it has no {MANIFEST_FILE}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 def quiet(*_: object) -> None:
-    """Tell nobody."""
+    """Ignore what is reported."""
 
 
 @contextlib.contextmanager
@@ -20,14 +20,14 @@ def _never() -> Iterator[Callable[[], bool]]:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress callbacks of an experiment; what is not given hears nothing.
+    """Progress callbacks of an experiment; those that are not given do nothing.
 
     Attributes
     ----------
     message
         Gets a line of text at each new stage.
     jobs
-        Gets the finished jobs and all jobs of the current simulation, a few times a second; ``None``: nobody does.
+        Gets the finished jobs and all jobs of the current simulation, a few times a second; ``None`` shows none.
     training
         Gets the finished iterations and all iterations of a training, and the numbers of the last one by name.
     stoppable

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import platform as python_platform
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from hdrl.base.files import write_json
+import numpy as np
+
+from hdrl.base.files import without_nan, write_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.plan import RunPlan
-from hdrl.experiment.run.provenance import inputs_of, versions
 from hdrl.setting import Trace
+from hdrl.trace.model import Load, Machine
+from hdrl.version import VERSION
 
 WALL_CLOCK_INFO = ("scheduling_time_s", "simulation_time_s")
 """What a Trace says about the wall clock: it goes into timing.json, so that the other files repeat exactly."""
 
 
 def write_results(
-    folder: Path, plan: RunPlan, trace: Any, model: Path | None = None, told: Mapping[str, Any] | None = None
+    folder: Path, plan: RunPlan, trace: Any, model: Path | None = None, extra: Mapping[str, Any] | None = None
 ) -> dict[str, float]:
     """Write the files of a run into its folder, and return its metrics.
 
-    Parameters
-    ----------
-    model
-        The model file that decided; ``None``: the one that the options name, if any.
-    told
-        What else the provenance says; ``None``: nothing.
+    ``model`` is the file that decided, by default the one that the options name. ``extra`` is added to the provenance.
     """
     options, setting = plan.asked, plan.setting
     repeatable = {name: value for name, value in trace.info.items() if name not in WALL_CLOCK_INFO}
@@ -37,14 +36,12 @@ def write_results(
         if not one.is_extra or set(one.names) & set(options.also_write_names):
             one.write(trace, folder)
     metrics = setting.measures.measure(trace)
-    write_json(
-        folder / "metrics.json", {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-    )
+    write_json(folder / "metrics.json", without_nan(metrics))
     write_json(folder / "options.resolved.json", options.portable())
     given = options.agent_options.input_model
     if model is None and given is not None:
         model = options.path_of(given)
-    write_json(folder / "provenance.json", _provenance(plan, trace, model) | dict(told or {}))
+    write_json(folder / "provenance.json", _provenance(plan, trace, model) | dict(extra or {}))
     return metrics
 
 
@@ -69,5 +66,43 @@ def _provenance(plan: RunPlan, trace: Trace, model: Path | None) -> dict[str, An
             "policy": agent.policy if isinstance(agent.policy, str) else None,
             "sha256": agent.sha256 or None,
             **learned,
+        },
+    }
+
+
+def versions(*, torch: bool = False) -> dict[str, str]:
+    """Return the versions of hdrl, Python and what the numbers depend on."""
+    return ({"torch": metadata.version("torch")} if torch else {}) | {
+        "hdrl": VERSION,
+        "python": python_platform.python_version(),
+        "numpy": metadata.version("numpy"),
+        "numba": metadata.version("numba"),
+    }
+
+
+def without_places(value: object) -> Any:
+    """Return a value made of dicts and lists with all absolute paths in it cut to their last part."""
+    if isinstance(value, Mapping):
+        return {str(key): without_places(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_places(inner) for inner in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, str | Path):
+        path = Path(value)
+        return path.name if path.is_absolute() else str(value)
+    return value
+
+
+def inputs_of(machine: Machine, load: Load) -> dict[str, Any]:
+    """Return what was simulated on what, with hashes."""
+    return {
+        "platform": {**machine.facts(), "sha256": machine.sha256()},
+        "workload": {
+            "name": load.name,
+            "n_jobs": load.n_items,
+            "n_dropped": dict(load.n_dropped),
+            "sha256": load.sha256(),
+            "origin": without_places(load.origin),
         },
     }

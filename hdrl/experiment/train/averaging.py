@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.base.errors import LearningError, OptionsError, OutputError
+from hdrl.base.errors import LearningError, OptionsError
+from hdrl.base.files import check_new
 from hdrl.base.hashing import sha256_of_file
 from hdrl.experiment.train.learning import require_torch
 from hdrl.experiment.train.modelfile import AVERAGED, read_checkpoint
@@ -21,30 +22,8 @@ _SAME = ("algorithm", "observation_space", "action_space", "environment")
 def average_models(models: Sequence[str | Path], out: str | Path, *, force: bool = False) -> Path:
     """Write a model file with the mean of the weights of several, for instance of trainings that differ in their seed.
 
-    Parameters
-    ----------
-    models
-        At least two model files of the same algorithm, trained in the same environment and on the same jobs.
-    out
-        The file to write; its folder must exist.
-    force
-        Whether a file that is there already is replaced.
-
-    Returns
-    -------
-    pathlib.Path
-        The file.
-
-    Raises
-    ------
-    OptionsError
-        If there are fewer than two models, or they do not belong together.
-    OutputError
-        If the file is there already, or cannot be written.
-    ReadError
-        If a model cannot be read.
-    MissingExtra
-        If torch is not installed.
+    The models are of one algorithm, trained in one environment and on the same jobs. A file that is there is replaced
+    only with ``force``.
     """
     require_torch()
     from hdrl.learn.checkpoint import save_checkpoint
@@ -53,8 +32,7 @@ def average_models(models: Sequence[str | Path], out: str | Path, *, force: bool
     out = Path(out)
     if len(models) < 2:
         raise OptionsError(f"{len(models)} model, expected at least two to average")
-    if out.exists() and not force:
-        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
+    check_new(out, force=force)
     read = [read_checkpoint(path) for path in models]
     for path, one in zip(models[1:], read[1:], strict=True):
         _check_same(read[0], one, models[0], path)
@@ -71,22 +49,7 @@ def average_models(models: Sequence[str | Path], out: str | Path, *, force: bool
 
 
 def untrained_model(model: str | Path, out: str | Path) -> Path:
-    """Write a model file with the weights that an agent began to evolve from; a file that is there is replaced.
-
-    Parameters
-    ----------
-    model
-        A model file of an agent that evolves.
-    out
-        The file to write; its folder must exist.
-
-    Raises
-    ------
-    ReadError
-        If the model cannot be read.
-    OptionsError
-        If it did not evolve.
-    """
+    """Write a model file with the weights that an agent began to evolve from; a file that is there is replaced."""
     require_torch()
     from hdrl.learn.checkpoint import save_checkpoint
     from hdrl.learn.evolution import untrained_state

@@ -27,18 +27,7 @@ the logarithms of the probabilities that its actions had."""
 
 
 def write_lines(folder: Path, lines: Mapping[str, Sequence[str]]) -> None:
-    """Add lines to files of a folder.
-
-    Parameters
-    ----------
-    lines
-        Lines without their ends, by the name of the file.
-
-    Raises
-    ------
-    OutputError
-        If they cannot be written.
-    """
+    """Add lines to files of a folder."""
     for name, more in lines.items():
         path = folder / name
         try:
@@ -51,15 +40,8 @@ def write_lines(folder: Path, lines: Mapping[str, Sequence[str]]) -> None:
 class DecisionLog:
     """Listens to an agent, see `hdrl.learn.agent.Listener`.
 
-    Parameters
-    ----------
-    actions
-        Names of the actions; empty: they have no lasting meaning.
-
-    Attributes
-    ----------
-    lines
-        What they have got since the last `take`, by name.
+    ``actions`` names the actions; it is empty if they have no lasting meaning. ``lines`` are those since the last
+    `take`, by the name of their file.
     """
 
     def __init__(self, actions: Sequence[str] = (), files: Sequence[str] = ()) -> None:
@@ -72,7 +54,7 @@ class DecisionLog:
 
     @property
     def is_needed(self) -> bool:
-        """Whether anybody reads what it notes."""
+        """Whether what it notes goes into a file or the log."""
         return bool(self.lines) or LOGGER.isEnabledFor(logging.INFO)
 
     def chose(self, agent: Agent, observations: Tensor, mask: Tensor | None, actions: Tensor) -> None:
@@ -99,7 +81,7 @@ class DecisionLog:
             if isinstance(action, int) and chances is not None and LOG_PROBS_FILE in self.lines:
                 self._log_probs.append(math.log(max(chances[action], 1e-45)))
             if LOGGER.isEnabledFor(logging.INFO):
-                self._tell(row, action, chances, float(rewards[row]))
+                self._log(row, action, chances, float(rewards[row]))
             self._n_steps += 1
 
     def learned(self, losses: Mapping[str, float]) -> None:
@@ -115,7 +97,7 @@ class DecisionLog:
         taken, self.lines = self.lines, {name: [] for name in self.lines}
         return taken
 
-    def _tell(self, row: int, action: Any, chances: list[float] | None, reward: float) -> None:
+    def _log(self, row: int, action: Any, chances: list[float] | None, reward: float) -> None:
         where = f"step {self._n_steps}" + (f", environment {row}" if len(self._chosen) > 1 else "")
         seen = np.array2string(self._seen[row].ravel(), threshold=64, precision=4, max_line_width=10**6)
         LOGGER.info("%s: observation %s", where, seen)

@@ -30,18 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """An environment without the machine and the load that it simulates.
+    """An environment without the machine and the load that it simulates."""
 
-    Attributes
-    ----------
-    spec
-        What kind it is.
-    arguments
-        Its arguments, as JSON.
-    """
-
-    spec: EnvironmentSpec
-    arguments: dict[str, Any]
+    spec: EnvironmentSpec  # what kind it is
+    arguments: dict[str, Any]  # its arguments, as JSON
 
     @property
     def id(self) -> str:
@@ -54,72 +46,27 @@ class Environment:
         return {"id": self.id, "arguments": _with_files_at(self.spec, arguments, lambda file: Path(file).name)}
 
     def single(self, machine: Machine, load: Load, **window: Any) -> Any:
-        """Make a single environment.
-
-        Parameters
-        ----------
-        **window
-            Which items an episode holds; all of them if nothing is said.
-        """
+        """Make a single environment."""
         given = {**self.spec.places(machine, load, window or None), **self.arguments}
         return creator(self.id, "entry_point")(**given)
 
     def batch(self, n_envs: int, machine: Machine, load: Load, **window: Any) -> Any:
-        """Make a batch of environments.
-
-        Parameters
-        ----------
-        **window
-            Which items an episode holds; all of them if nothing is said.
-        """
+        """Make a batch of environments."""
         given = {**self.spec.places(machine, load, window or None), **self.arguments}
         return creator(self.id, "vector_entry_point")(num_envs=n_envs, **given)
 
     def player(self, machine: Machine, load: Load, options: Any = None) -> Any:
-        """Make an environment in which a model decides about a whole load, under the physics of all candidates.
-
-        Parameters
-        ----------
-        options
-            Options or a sweep, for what they say of simulations.
-
-        Raises
-        ------
-        HdrlError
-            If the decisions of the model cannot be carried out there.
-        """
+        """Make an environment in which a model decides about a whole load, under the physics of all candidates."""
         return self.spec.player(machine, load, self.arguments, options)
 
     def check_can_play(self, where: str) -> None:
-        """Refuse an environment of which no model can be played by `player`.
-
-        Parameters
-        ----------
-        where
-            Name of the source for messages.
-
-        Raises
-        ------
-        OptionsError
-            If it cannot.
-        """
+        """Refuse an environment of which no model can be played by `player`."""
         why = self.spec.unplayable(self.arguments)
         if why is not None:
             raise OptionsError(f"{where}: {why}")
 
     def check_exact(self, machine: Machine, load: Load, where: str) -> None:
-        """Refuse a machine and a load that it cannot simulate exactly.
-
-        Parameters
-        ----------
-        where
-            Name of the source for messages.
-
-        Raises
-        ------
-        OptionsError
-            If it cannot.
-        """
+        """Refuse a machine and a load that it cannot simulate exactly."""
         why = self.spec.refuses(machine, load, self.arguments)
         if why is not None:
             raise OptionsError(f"{where}: {self.id} cannot simulate {load.name} on {machine.name}: {why}")
@@ -142,7 +89,7 @@ class Environment:
         return self.spec.configuration_now(env, load) if isinstance(self.spec, Configured) else 0
 
     def marks(self, machine: Machine, load: Load) -> NDArray[np.int64] | None:
-        """Return what each item of a load is as one number; ``None`` where only the hash of a whole load tells."""
+        """Return what each item of a load is as one number; ``None`` if only a whole load has a hash."""
         return marks_of(self.spec, machine, load)
 
     def further_parts(self, part: tuple[float, float]) -> Sequence[LoadPart]:
@@ -163,24 +110,12 @@ class Environment:
 
 
 def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.int64] | None:
-    """Return what each item of a load is as one number; ``None`` where only the hash of a whole load tells.
-
-    Parameters
-    ----------
-    spec
-        The kind of environment that looks at them.
-    """
+    """Return what each item of a load is as one number; ``None`` if only a whole load has a hash."""
     return spec.marks(machine, load) if isinstance(spec, Fingerprints) else None
 
 
 def environment_of(options: OptionsFile, setting: Setting) -> Environment:
-    """Return the environment that options of a setting ask for.
-
-    Raises
-    ------
-    OptionsError
-        If there is no such environment, or an argument of it does not exist.
-    """
+    """Return the environment that options of a setting ask for."""
     known = setting.environments
     if not known:
         raise OptionsError(f"{options.where}: setting {setting.name} has no environment to learn in")
@@ -196,13 +131,7 @@ def environment_of(options: OptionsFile, setting: Setting) -> Environment:
 
 
 def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Environment:
-    """Return the environment that a model file says it was trained in.
-
-    Parameters
-    ----------
-    arguments
-        Its arguments, as `Environment.as_json` returned them.
-    """
+    """Return the environment that a model file says it was trained in."""
     without = _with_objective_at(arguments, None)  # its file may be gone; playing has no rewards
     return Environment(spec, spec.saved_arguments(without))
 
@@ -234,10 +163,7 @@ def _with_files_at(
 def creator(environment: str, entry: str) -> Any:
     """Return what makes environments.
 
-    Parameters
-    ----------
-    entry
-        ``"entry_point"`` for single ones, ``"vector_entry_point"`` for batches.
+    ``entry`` is ``"entry_point"`` for single ones, ``"vector_entry_point"`` for batches.
     """
     import gymnasium
     from gymnasium.envs.registration import load_env_creator
@@ -261,13 +187,7 @@ CHANGES_NEITHER = ("objective", "reward", "reference", "n_threads", "more_logs")
 
 
 def check_same_meaning(trained: Environment, now: Environment, path: Path) -> None:
-    """Refuse a model whose actions or observations mean something else here.
-
-    Raises
-    ------
-    OptionsError
-        If it is so.
-    """
+    """Refuse a model whose actions or observations mean something else here."""
     if trained.id != now.id:
         raise OptionsError(f"{path}: was trained in {trained.id}, not in {now.id}")
     before, after = meaning_of(trained), meaning_of(now)

@@ -1,4 +1,4 @@
-"""The folder of a training: its files, who holds it, and how it begins anew."""
+"""The folder of a training: its files, its lock, and how it begins anew."""
 
 from __future__ import annotations
 
@@ -29,14 +29,10 @@ FILES = (
 
 
 class TrainingFolder(FolderLock):
-    """The folder of a training, which nobody else uses as long as it is held.
+    """The folder of a training, locked against other processes.
 
-    Attributes
-    ----------
-    path
-        The folder.
-    checkpoint, best, model
-        Where the last checkpoint, the best model by validation and the model in the end are.
+    ``checkpoint``, ``best`` and ``model`` are the paths of the last checkpoint, of the best model by validation and of
+    the last model.
     """
 
     def __init__(self, plan: RunPlan) -> None:
@@ -51,13 +47,7 @@ class TrainingFolder(FolderLock):
         return not self.checkpoint.exists() and (self.path / RESUME_FILE).is_file()
 
     def make(self) -> bool:
-        """Make and take the folder, and note what is asked for; tell whether there was none.
-
-        Raises
-        ------
-        OutputError
-            If that is not possible.
-        """
+        """Make and take the folder, and note what is asked for; tell whether there was none."""
         is_new = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -75,13 +65,7 @@ class TrainingFolder(FolderLock):
             (self.path / name).unlink(missing_ok=True)
 
     def take_back(self, *, is_gone: bool) -> None:
-        """Take back a folder in which nothing was reached.
-
-        Parameters
-        ----------
-        is_gone
-            Whether the folder itself goes, too.
-        """
+        """Take back a folder in which nothing was reached."""
         if is_gone:
             shutil.rmtree(self.path, ignore_errors=True)
             return
@@ -92,24 +76,12 @@ class TrainingFolder(FolderLock):
                 Path(entry.path).unlink(missing_ok=True)
 
     def write_manifest(self, *, is_final: bool) -> None:
-        """Write down which files of the folder are ours.
-
-        Parameters
-        ----------
-        is_final
-            Whether they do not change any more.
-        """
+        """Write down which files of the folder are ours."""
         write_manifest(self.path, self._names, is_final=is_final)
 
 
 def check_writable(output: Path | None) -> None:
-    """Refuse a model file that cannot be written, or would replace something else, before hours are spent on it.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written, or is something else than a model.
-    """
+    """Refuse a model file that cannot be written, or would replace something else, before hours are spent on it."""
     if output is None:
         return
     if not output.parent.is_dir():

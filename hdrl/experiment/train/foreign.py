@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.agents import make_agent
-from hdrl.base.errors import OptionsError, OutputError, ReadError, suggest
-from hdrl.base.files import max_unpacked_bytes
+from hdrl.base.errors import OptionsError, ReadError, suggest
+from hdrl.base.files import check_new, max_unpacked_bytes
 from hdrl.base.rowspace import n_per_row_of
 from hdrl.experiment.plan import plan_of
 from hdrl.experiment.train.learning import require_torch
@@ -37,33 +37,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a library names the layers of an algorithm's networks.
+    """How a library names the layers of an algorithm's networks."""
 
-    Attributes
-    ----------
-    name
-        The library and its algorithms, for messages.
-    algorithm
-        The algorithm of hdrl whose agent acts alike.
-    actor, critic, trunk
-        Beginnings of the names of the layers, in their order: of the network that says what to do, of the one that
-        says what is to be expected, and of what both share.
-    ignored
-        Beginnings or ends of names that playing has no use for.
-    head
-        The part of the actor whose hidden layers the library lets other activations follow.
-    activation
-        What follows all hidden layers unless something else is chosen.
-    """
-
-    name: str
-    algorithm: str
+    name: str  # the library and its algorithms, for messages
+    algorithm: str  # the algorithm of hdrl whose agent acts alike
+    # beginnings of the names of the layers, in their order: of the network that says what to do, of the one that says
+    # what is to be expected, and of what both share
     actor: tuple[str, ...]
     critic: tuple[str, ...] = ()
     trunk: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
-    head: str = ""
-    activation: str = "tanh"
+    ignored: tuple[str, ...] = ()  # beginnings or ends of names that playing has no use for
+    head: str = ""  # the part of the actor whose hidden layers the library lets other activations follow
+    activation: str = "tanh"  # what follows all hidden layers unless something else is chosen
 
 
 _CLIPS = ("log_std_clip_param_const",)
@@ -131,28 +116,16 @@ def import_model(
     str
         What it was taken for, for instance ``"PPO of CleanRL, 1024-64-64-128, tanh"``; a network over rows begins
         with their number: ``"PPO of CleanRL, 128 rows of 8-32-16-8-1, relu"``.
-
-    Raises
-    ------
-    ReadError
-        If the file cannot be read, or holds other networks.
-    OptionsError
-        If it does not fit the environment of the options.
-    OutputError
-        If ``out`` is there already, or cannot be written.
-    MissingExtra
-        If torch is not installed.
     """
     require_torch()
     from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint
 
     source, out = Path(source), Path(out)
-    if out.exists() and not force:
-        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
-    weights, told = _read(source)
+    check_new(out, force=force)
+    weights, settings = _read(source)
     layout = _layout_of(weights, source)
     networks = _networks(weights, layout, source)
-    activation = activation or _activation_told(told, source) or _usual_activation(weights, layout, source)
+    activation = activation or _saved_activation(settings, source) or _usual_activation(weights, layout, source)
     world = World(plan_of(options))
     normalizer = None if statistics is None else _read_statistics(Path(statistics))
     algorithm, agent, shape = _agent(networks, layout, world, str(source), activation, normalizer)
@@ -176,9 +149,9 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
             names = set(archive.namelist())
             if {"policy.pth", "data"} <= names:
                 content = read_tensors(_member(archive, "policy.pth", path), path)
-                told = json.loads(_member(archive, "data", path))
+                settings = json.loads(_member(archive, "data", path))
             else:
-                content, told = read_tensors(path.read_bytes(), path), {}
+                content, settings = read_tensors(path.read_bytes(), path), {}
     except FileNotFoundError:
         raise ReadError(path, "no such file") from None
     except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError, RecursionError) as error:
@@ -189,7 +162,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     )
     if not is_flat:
         raise ReadError(path, "holds no state dict, expected tensors by name: torch.save(network.state_dict(), FILE)")
-    return {str(name): tensor for name, tensor in content.items()}, told if isinstance(told, dict) else {}
+    return {str(name): tensor for name, tensor in content.items()}, settings if isinstance(settings, dict) else {}
 
 
 def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
@@ -201,12 +174,12 @@ def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
     return data
 
 
-def _activation_told(told: Mapping[str, Any], path: Path) -> str | None:
+def _saved_activation(settings: Mapping[str, Any], path: Path) -> str | None:
     """Return the activation that Stable-Baselines3 was asked for; its values are shown as text beside pickles."""
-    chosen = told.get("policy_kwargs")
+    chosen = settings.get("policy_kwargs")
     text = chosen.get("activation_fn") if isinstance(chosen, dict) else None
     if not isinstance(text, str):
-        policy = told.get("policy_class")
+        policy = settings.get("policy_class")
         # The usual one of a policy of ours is another than that of the library.
         return "relu" if isinstance(policy, dict) and policy.get("__module__") == "hdrl.learn.sb3" else None
     name = text.rstrip("'>").rpartition(".")[2]
@@ -217,10 +190,10 @@ def _activation_told(told: Mapping[str, Any], path: Path) -> str | None:
 
 
 def _usual_activation(weights: Mapping[str, Tensor], layout: Layout, path: Path) -> str:
-    """Return what the library puts between layers unless it is told otherwise."""
+    """Return what the library puts between layers by default."""
     if layout.head and len(_layers(weights, [layout.head], path)) > 1:
-        told = "does not say what follows the hidden layers of its heads (RLlib: relu) and of its encoder (tanh)"
-        raise ReadError(path, f"{told}; train with one activation for both, and name it (--activation)")
+        text = "does not say what follows the hidden layers of its heads (RLlib: relu) and of its encoder (tanh)"
+        raise ReadError(path, f"{text}; train with one activation for both, and name it (--activation)")
     return layout.activation
 
 
@@ -366,7 +339,7 @@ def _agent(
 # ------------------------------------------------------------------ statistics of observations
 
 _ABSENT = {"epsilon": 1e-8, "clip_obs": 10.0}
-"""What `VecNormalize` and Gymnasium's wrappers take unless they are told otherwise."""
+"""What `VecNormalize` and Gymnasium's wrappers take by default."""
 
 
 def _read_statistics(path: Path) -> dict[str, NDArray[np.float64]]:
@@ -383,8 +356,8 @@ def _read_statistics(path: Path) -> dict[str, NDArray[np.float64]]:
     except FileNotFoundError:
         raise ReadError(path, f"no such file, {expected}") from None
     except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError, TypeError, EOFError) as error:
-        told = getattr(error, "strerror", None) or " ".join(str(error).split())[:80]
-        raise ReadError(path, f"cannot be read ({told}); {expected}") from None
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:80]
+        raise ReadError(path, f"cannot be read ({why}); {expected}") from None
     absent = [name for name in ("mean", "var") if name not in found]
     if absent:
         raise ReadError(path, f"has no {absent[0]}; {expected}")

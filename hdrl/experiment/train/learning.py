@@ -1,4 +1,4 @@
-"""From options to an agent that learns: its class, its settings, whom it imitates, who is to blame."""
+"""From options to an agent that learns: its class, its settings, its imitation, and the file of an error."""
 
 from __future__ import annotations
 
@@ -26,13 +26,7 @@ HDEEPRM_ADAPTER = "hdrl.compat.hdeeprm.adapter"
 
 
 def require_torch() -> None:
-    """Say in one line what is missing where torch is.
-
-    Raises
-    ------
-    MissingExtra
-        If torch is not installed.
-    """
+    """Say in one line what is missing where torch is."""
     try:
         import torch  # noqa: F401 (it must be there)
     except ModuleNotFoundError:
@@ -55,13 +49,7 @@ def one_thread() -> Iterator[None]:
 
 
 def built_in_agent(options: OptionsFile, name: str) -> AgentChoice:
-    """Return a built-in learning agent.
-
-    Raises
-    ------
-    OptionsError
-        If there is no such algorithm.
-    """
+    """Return a built-in learning agent."""
     require_torch()
     try:
         return AgentChoice(name, name, kind=AgentKind.LEARNING, learner=ALGORITHMS[name].agent_class())
@@ -70,19 +58,8 @@ def built_in_agent(options: OptionsFile, name: str) -> AgentChoice:
 
 
 @contextlib.contextmanager
-def asked_for(where: str) -> Iterator[None]:
-    """Say in one line that an environment cannot be made of what was asked for, whatever it trips over.
-
-    Yields
-    ------
-    None
-        While it is made.
-
-    Raises
-    ------
-    OptionsError
-        In place of errors that no user can do anything with.
-    """
+def environment_errors(where: str) -> Iterator[None]:
+    """Say in one line that an environment cannot be made of what was asked for, whatever it trips over."""
     try:
         yield
     except UnknownName as error:
@@ -96,20 +73,7 @@ def asked_for(where: str) -> Iterator[None]:
 def make_agent(
     choice: AgentChoice, config: Mapping[str, Any], spaces: tuple[Any, Any], *, seed: int, where: str
 ) -> Agent:
-    """Make an agent that learns.
-
-    Parameters
-    ----------
-    spaces
-        The observation and the action space.
-    where
-        Where the settings come from, for messages.
-
-    Raises
-    ------
-    HdrlError
-        If a setting is wrong, or it cannot be made.
-    """
+    """Make an agent that learns."""
     cls, path = choice.learner, choice.path
     if cls is None:
         raise TypeError("the agent does not learn")
@@ -144,10 +108,7 @@ def _made(
 def settings_of(options: OptionsFile, choice: AgentChoice, usual: Mapping[str, object] | None = None) -> dict[str, Any]:
     """Return the settings of an agent: of the preset, of the environment, of the agent, of ``learning.settings``.
 
-    Parameters
-    ----------
-    usual
-        What is usual in the environment; settings that the agent does not know are left out.
+    ``usual`` are those of the environment; settings that the agent does not have are left out.
     """
     given = options.agent_options
     chosen = {name: getattr(given, name) for name in ("hidden", "lr", "gamma") if getattr(given, name) is not None}
@@ -172,13 +133,7 @@ def settings_of(options: OptionsFile, choice: AgentChoice, usual: Mapping[str, o
 
 
 def device_of(options: OptionsFile, agent: Agent) -> torch.device:
-    """Return where an agent is to learn.
-
-    Raises
-    ------
-    OptionsError
-        If there is no such device, or the agent or its workers compute on the CPU alone.
-    """
+    """Return where an agent is to learn."""
     from hdrl.learn.device import CPU, find_device
 
     asked, where = options.learning.device, f"{options.where}: learning.device"
@@ -197,13 +152,7 @@ def device_of(options: OptionsFile, agent: Agent) -> torch.device:
 
 
 def check_options_of(options: OptionsFile, choice: AgentChoice) -> None:
-    """Refuse what agents of HDeepRM's API cannot do in a training.
-
-    Raises
-    ------
-    OptionsError
-        If the options ask for it.
-    """
+    """Refuse what agents of HDeepRM's API cannot do in a training."""
     if choice.kind is not AgentKind.HDEEPRM:
         return
     if options.learning.settings:
@@ -224,15 +173,7 @@ IMITATION = "learning.imitation"
 def imitation_of(options: OptionsFile, agent: Agent, envs: Any) -> Imitation | None:
     """Return the policy that an agent imitates, ``None`` if none is asked for.
 
-    Parameters
-    ----------
-    envs
-        The environments of the training; their ``guide_actions`` say what the other would do.
-
-    Raises
-    ------
-    OptionsError
-        If the agent cannot imitate, the training is too short for it, or no discriminator can be made.
+    The ``guide_actions`` of the environments say what the other policy would do.
     """
     import torch
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdrl.base.errors import MissingExtra, OutputError, ReadError, readable
+from hdrl.base.errors import MissingExtra, ReadError, readable
 from hdrl.base.files import atomic_write, read_text, write_json
 from hdrl.experiment.train.decisions import write_lines
 
@@ -33,17 +33,7 @@ PROBABILITY = "probability."
 class Table:
     """A table of numbers in a CSV file that grows by rows.
 
-    Parameters
-    ----------
-    path
-        The file; it is made with the first row.
-    n_rows
-        Rows of an existing file to keep; what follows them is dropped.
-
-    Raises
-    ------
-    ReadError
-        If it holds fewer rows, or something else than numbers.
+    The file is made with the first row. Of an existing file, ``n_rows`` rows stay.
     """
 
     def __init__(self, path: Path, n_rows: int = 0) -> None:
@@ -76,36 +66,18 @@ class Table:
     def append(self, rows: Sequence[Mapping[str, float]]) -> None:
         """Add rows.
 
-        Parameters
-        ----------
-        rows
-            Values by column; a new column is empty in older rows.
-
-        Raises
-        ------
-        OutputError
-            If they cannot be written.
+        A new column is empty in older rows.
         """
         new = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in self.columns]
         if new:
             lines = read_text(self.path).splitlines()[1:] if self.n_rows else []
             self.columns += new
             self._rewrite([line + "," * len(new) for line in lines])
-        try:
-            with self.path.open("a", encoding="utf-8", newline="") as out:
-                out.writelines(f"{self._line(row)}\n" for row in rows)
-        except OSError as error:
-            raise OutputError(f"{self.path}: cannot be written ({error.strerror or error})") from None
+        write_lines(self.path.parent, {self.path.name: [self._line(row) for row in rows]})
         self.n_rows += len(rows)
 
     def column(self, name: str) -> list[float]:
-        """Return a column of the file, NaN where it is empty.
-
-        Parameters
-        ----------
-        name
-            Its name; of one that does not exist, all is NaN.
-        """
+        """Return a column of the file, NaN where it is empty."""
         if not self.n_rows:
             return []
         header, *lines = read_text(self.path).splitlines()
@@ -127,12 +99,7 @@ class Table:
 class TrainingLog:
     """The logs in the folder of a training.
 
-    Parameters
-    ----------
-    state
-        What `state_dict` returned when the training stopped; what was logged after that is dropped.
-    also
-        Names of files that get lines of their own.
+    What was logged after ``state`` (see `state_dict`) is dropped. ``also`` names files that get lines of their own.
     """
 
     def __init__(self, folder: Path, state: Mapping[str, int] | None = None, also: Sequence[str] = ()) -> None:
@@ -145,13 +112,7 @@ class TrainingLog:
         self.episodes = Table(folder / EPISODES_FILE, counts.get("n_episodes", 0))
 
     def add(self, iteration: Mapping[str, float], episodes: Sequence[Mapping[str, float]]) -> None:
-        """Add what an iteration brought.
-
-        Parameters
-        ----------
-        episodes
-            Rows of the episodes that ended in it.
-        """
+        """Add what an iteration brought."""
         self.iterations.append([iteration])
         if episodes:
             self.episodes.append(episodes)
@@ -162,18 +123,7 @@ class TrainingLog:
         return {"n_iterations": self.iterations.n_rows, "n_episodes": self.episodes.n_rows, **lines}
 
     def add_lines(self, lines: Mapping[str, Sequence[str]]) -> None:
-        """Add lines to the files that get lines of their own.
-
-        Parameters
-        ----------
-        lines
-            Lines without their ends, by the name of the file.
-
-        Raises
-        ------
-        OutputError
-            If they cannot be written.
-        """
+        """Add lines to the files that get lines of their own."""
         write_lines(self.folder, lines)
         for name, more in lines.items():
             self._n_lines[name] += len(more)
@@ -200,13 +150,7 @@ _LINES = "n_lines."
 
 
 def _cut(path: Path, n_lines: int) -> None:
-    """Keep the first lines of a file; without any, the file goes.
-
-    Raises
-    ------
-    ReadError
-        If it has fewer.
-    """
+    """Keep the first lines of a file; without any, the file goes."""
     if not n_lines:
         path.unlink(missing_ok=True)
         return
@@ -224,15 +168,7 @@ GROUPS = {"episode_": "episode", "validation_": "validation", PROBABILITY: "prob
 class Events:
     """Events for TensorBoard, over the decisions that the training has made.
 
-    Parameters
-    ----------
-    n_steps
-        Decisions made so far; events of later ones, which an interrupted training left, are hidden.
-
-    Raises
-    ------
-    MissingExtra
-        If tensorboardX is missing.
+    An interrupted training may have left events of decisions after ``n_steps``; these are hidden.
     """
 
     def __init__(self, folder: Path, n_steps: int = 0) -> None:
@@ -246,12 +182,7 @@ class Events:
     def add(self, n_steps: int, values: Mapping[str, float]) -> None:
         """Add the numbers of an iteration.
 
-        Parameters
-        ----------
-        n_steps
-            Decisions made by its end.
-        values
-            Numbers by name; those that are not finite are left out.
+        Numbers that are not finite are left out.
         """
         for name, value in values.items():
             if math.isfinite(value):

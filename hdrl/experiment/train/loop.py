@@ -28,62 +28,33 @@ EpisodeRow = dict[str, float]
 """A finished episode: ``return``, ``length`` and its results by name."""
 
 NOT_RESULTS = ("r", "l", "t", "env")
-"""What environments say of an episode apart from its results: copies of return and length, wall clock, who it was."""
+"""What environments say of an episode apart from its results: copies of return and length, wall clock, environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long a training takes, and what happens on the way.
+    """How long a training takes, and what happens on the way."""
 
-    Attributes
-    ----------
-    n_iterations
-        Iterations in all.
-    checkpoint_every
-        Iterations between two checkpoints.
-    validation_every
-        Iterations between two validations; ``None``: there are none.
-    n_validation_episodes
-        Episodes of a validation.
-    patience
-        Validations without a better one after which there is no hope; ``None``: any number.
-    validation_seed
-        Seed of the validations, the same for all.
-    actions
-        Names of the actions whose probabilities are logged; empty: none are.
-    has_events
-        Whether events for TensorBoard are written.
-    """
-
-    n_iterations: int
-    checkpoint_every: int = 10
-    validation_every: int | None = None
-    n_validation_episodes: int = 1
-    patience: int | None = None
-    validation_seed: int = 0
-    actions: tuple[str, ...] = ()
-    has_events: bool = False
+    n_iterations: int  # iterations in all
+    checkpoint_every: int = 10  # iterations between two checkpoints
+    validation_every: int | None = None  # iterations between two validations; ``None``: there are none
+    n_validation_episodes: int = 1  # episodes of a validation
+    patience: int | None = None  # validations without a better one after which there is no hope; ``None``: any number
+    validation_seed: int = 0  # seed of the validations, the same for all
+    actions: tuple[str, ...] = ()  # names of the actions whose probabilities are logged; empty: none are
+    has_events: bool = False  # whether events for TensorBoard are written
 
 
 @dataclass(slots=True)
 class Reached:
-    """How far a training is.
+    """How far a training is."""
 
-    Attributes
-    ----------
-    n_iterations, n_steps, n_episodes
-        Iterations, decisions and finished episodes so far.
-    best_score
-        Best validation, ``None`` before the first.
-    best_iteration
-        After which iteration it was, 0 before the first.
-    """
-
+    # iterations, decisions and finished episodes so far
     n_iterations: int = 0
     n_steps: int = 0
     n_episodes: int = 0
-    best_score: float | None = None
-    best_iteration: int = 0
+    best_score: float | None = None  # best validation, ``None`` before the first
+    best_iteration: int = 0  # after which iteration it was, 0 before the first
 
     def as_json(self) -> dict[str, Any]:
         """Return it by name."""
@@ -92,45 +63,19 @@ class Reached:
 
 @dataclass(slots=True)
 class Training:
-    """A training in a folder.
-
-    Attributes
-    ----------
-    folder
-        Its folder.
-    trainer
-        The agent and the environments that it learns in.
-    plan
-        How long, and what happens on the way.
-    save_checkpoint
-        Writes what resuming needs.
-    save_best
-        Writes the model that has done best so far.
-    score
-        Gives a number to the episodes of a validation, the more the better.
-    validation_envs
-        The environments to validate in, if any.
-    agent_file
-        The file of a user's own agent, for messages.
-    progress
-        Progress callbacks.
-    reached
-        How far it is.
-    decisions
-        What listens to the agent, if anything does.
-    """
+    """A training in a folder."""
 
     folder: Path
-    trainer: Trainer | DistributedTrainer | ConfigurationTrainer
-    plan: Plan
-    save_checkpoint: Callable[[Mapping[str, Any]], None]
-    save_best: Callable[[], None]
-    score: Callable[[list[EpisodeRow]], float]
-    validation_envs: gymnasium.vector.VectorEnv[Any, Any, Any] | None = None
-    agent_file: Path | None = None
+    trainer: Trainer | DistributedTrainer | ConfigurationTrainer  # the agent and the environments that it learns in
+    plan: Plan  # how long, and what happens on the way
+    save_checkpoint: Callable[[Mapping[str, Any]], None]  # writes what resuming needs
+    save_best: Callable[[], None]  # writes the model that has done best so far
+    score: Callable[[list[EpisodeRow]], float]  # gives a number to the episodes of a validation, the more the better
+    validation_envs: gymnasium.vector.VectorEnv[Any, Any, Any] | None = None  # the environments to validate in, if any
+    agent_file: Path | None = None  # the file of a user's own agent, for messages
     progress: Progress = field(default_factory=Progress)
-    reached: Reached = field(default_factory=Reached)
-    decisions: DecisionLog | None = None
+    reached: Reached = field(default_factory=Reached)  # how far it is
+    decisions: DecisionLog | None = None  # what listens to the agent, if anything does
     _log: TrainingLog | None = None
     _first: Any = None
 
@@ -139,27 +84,13 @@ class Training:
             self._first = self._first_seen()
 
     def resume(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint.
-
-        Parameters
-        ----------
-        model
-            The state of the agent then.
-        state
-            What was given to ``save_checkpoint``.
-        """
+        """Go on from a checkpoint."""
         self.reached = Reached(**state["reached"])
-        self.trainer.load_state_dict({**self._of_trainer(state["learner"]), "agent": model})
+        self.trainer.load_state_dict({**self._trainer_state(state["learner"]), "agent": model})
         self._log = self._new_log(state["log"])
 
     def run(self) -> bool:
-        """Iterate until the plan is fulfilled, or the user has had enough; then save.
-
-        Returns
-        -------
-        bool
-            Whether the plan is fulfilled.
-        """
+        """Iterate until the plan is fulfilled or the user stops it, then save; return whether it is fulfilled."""
         log = self._log = self._log or self._new_log()
         saved = self.reached.n_iterations
         with self.progress.stoppable() as is_stopped, self._events() as events:
@@ -285,7 +216,7 @@ class Training:
         state = {name: part for name, part in self.trainer.state_dict().items() if name != "agent"}
         self.save_checkpoint({"learner": state, "reached": self.reached.as_json(), "log": log.state_dict()})
 
-    def _of_trainer(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _trainer_state(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the state of the trainer; agents of HDeepRM had a loop of their own, which saved another one."""
         if "n_iterations" in state:
             return state
@@ -303,10 +234,10 @@ def _row(episode: Episode) -> EpisodeRow:
     return {name: float(value) for name, value in episode.items() if name not in NOT_RESULTS}
 
 
-def _with_loss(told: Mapping[str, float]) -> dict[str, float]:
+def _with_loss(logged: Mapping[str, float]) -> dict[str, float]:
     """Return what learning logged, with the sum of its losses if it logged no total."""
-    losses = [value for name, value in told.items() if name.endswith("_loss")]
-    return {**({"loss": sum(losses)} if losses and "loss" not in told else {}), **told}
+    losses = [value for name, value in logged.items() if name.endswith("_loss")]
+    return {**({"loss": sum(losses)} if losses and "loss" not in logged else {}), **logged}
 
 
 def _means(episodes: list[EpisodeRow], prefix: str) -> dict[str, float]:

@@ -52,14 +52,7 @@ def checkpoint_of_choice(
 ) -> Checkpoint:
     """Return what a model file of an agent holds.
 
-    Parameters
-    ----------
-    notes
-        Whatever else is worth keeping, as JSON.
-    training
-        The state of the training; ``None``: it cannot be resumed.
-    specialists
-        What was learned for single configurations.
+    ``notes`` is whatever else is worth keeping, as JSON. Without ``training``, it cannot be resumed.
     """
     from hdrl.learn.checkpoint import checkpoint_of
     from hdrl.learn.library import with_specialists
@@ -70,22 +63,7 @@ def checkpoint_of_choice(
 
 
 def load_weights(agent: Agent, model: Mapping[str, Any], where: str, path: Path | None = None) -> None:
-    """Let an agent start from the weights of a model file.
-
-    Parameters
-    ----------
-    model
-        What `read_model` returned.
-    where
-        Name of the model file, for messages.
-    path
-        The file of a user's own agent, for messages.
-
-    Raises
-    ------
-    LearningError
-        If they do not fit.
-    """
+    """Let an agent start from the weights of a model file."""
     try:
         with blamed(path):
             agent.load_weights(model)
@@ -108,7 +86,7 @@ class _LoadPart(BaseModel):
 
     @field_validator("sketch")
     @classmethod
-    def _is_a_sketch(cls, sketch: str) -> str:
+    def _check_sketch(cls, sketch: str) -> str:
         if not is_sketch(sketch):
             raise ValueError(f"sketch is {shown(sketch)}, expected hexadecimal digits, {DIGITS} for each hash")
         return sketch
@@ -142,7 +120,7 @@ class _Environment(BaseModel):
 
     @field_validator("arguments")
     @classmethod
-    def _is_about_neither_machine_nor_jobs(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _check_actions(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         actions = arguments.get("actions")
         if isinstance(actions, dict):
             actions = [actions]
@@ -154,13 +132,7 @@ class _Environment(BaseModel):
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
-    """Read a model file and what a training has noted in it.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or holds nonsense.
-    """
+    """Read a model file and what a training has noted in it."""
     from hdrl.learn.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(path)
@@ -178,13 +150,7 @@ def api_of(checkpoint: Checkpoint) -> str:
 
 
 def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = None) -> Environment:
-    """Return the environment in which the model of a file decides.
-
-    Raises
-    ------
-    ReadError
-        If it does not say so, or names one that does not exist.
-    """
+    """Return the environment in which the model of a file decides."""
     setting = setting or SETTINGS[BATCH]
     known = {one.id: one for one in setting.environments.values()}
     if not checkpoint.environment:
@@ -216,13 +182,7 @@ def _validated(schema: type[_Schema], data: object, path: str | Path, what: str)
 
 
 def check_same_file(choice: AgentChoice, checkpoint: Checkpoint, path: Path) -> None:
-    """Refuse an agent file that is not the one that a model was trained with.
-
-    Raises
-    ------
-    OptionsError
-        If the SHA-256 in the header is that of another file.
-    """
+    """Refuse an agent file that is not the one that a model was trained with."""
     trained = checkpoint.notes.get("agent_sha256")
     if choice.path is not None and trained and trained != choice.sha256:
         raise OptionsError(
@@ -234,17 +194,7 @@ def check_same_file(choice: AgentChoice, checkpoint: Checkpoint, path: Path) -> 
 def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Checkpoint | None]:
     """Read a model file for an agent.
 
-    Returns
-    -------
-    tuple
-        What `load_weights` takes, and the whole content of a file of ours, ``None`` for one of HDeepRM.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read.
-    OptionsError
-        If it is a model of another kind of agent.
+    The first is for `load_weights`, the second the whole content of a file of ours, ``None`` for one of HDeepRM.
     """
     try:
         checkpoint = read_checkpoint(path)
@@ -259,13 +209,7 @@ def read_model(path: Path, choice: AgentChoice) -> tuple[Mapping[str, Any], Chec
 
 
 def check_hdeeprm_layout(choice: AgentChoice, output: Path | None) -> None:
-    """Refuse to save a model as HDeepRM does where nobody could load it there.
-
-    Raises
-    ------
-    OptionsError
-        If there is no such place, or the agent is none of HDeepRM's API.
-    """
+    """Refuse to save a model as HDeepRM does if HDeepRM could not load it."""
     if output is None:
         raise OptionsError("--hdeeprm-model says how --outmodel FILE is written, and no file is given")
     if choice.kind is not AgentKind.HDEEPRM:
@@ -273,18 +217,7 @@ def check_hdeeprm_layout(choice: AgentChoice, output: Path | None) -> None:
 
 
 def write_hdeeprm_model(source: Path, target: Path) -> None:
-    """Write the weights and the optimiser of a model file as HDeepRM 0.3.1 does.
-
-    Parameters
-    ----------
-    source
-        A model file of an agent of HDeepRM's API.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
+    """Write the weights and the optimiser of a model file as HDeepRM 0.3.1 does."""
     import torch
 
     agent = read_checkpoint(source).agent

@@ -12,7 +12,7 @@ from hdrl.base.pyfiles import TRUST, UntrustedFile, blamed, refuse_python
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.decisions import DecisionLog, write_lines
 from hdrl.experiment.train.environments import Environment, check_same_meaning
-from hdrl.experiment.train.learning import asked_for, make_agent, one_thread, require_torch, settings_of
+from hdrl.experiment.train.learning import environment_errors, make_agent, one_thread, require_torch, settings_of
 from hdrl.experiment.train.modelfile import (
     AVERAGED,
     FILE,
@@ -117,23 +117,11 @@ class Model:
         return self._spec.spec.knows_too_much(self._spec.arguments)
 
     def check_can_play(self) -> None:
-        """Refuse a model that cannot be played in the world of the policies that hdrl simulates.
-
-        Raises
-        ------
-        OptionsError
-            If it is of an environment that is a simulator of its own.
-        """
+        """Refuse a model that cannot be played in the world of the policies that hdrl simulates."""
         self._spec.check_can_play(str(self.path))
 
     def warm_up(self, message: Message) -> None:
-        """Compile what plays the model, if that is compiled code.
-
-        Parameters
-        ----------
-        message
-            Message callback, called before anything takes long.
-        """
+        """Compile what plays the model, if that is compiled code."""
         if self._of_spaces(self._checkpoint.spaces(), 0).plain_actor() is not None:
             self._spec.spec.warm_up(message)
 
@@ -153,15 +141,10 @@ class Model:
             Options or a sweep, for what they say of simulations.
         as_trained
             Whether to simulate in the environment of the training, instead of as all candidates are simulated.
-
-        Raises
-        ------
-        HdrlError
-            If the model does not fit the platform, or a decision cannot be followed.
         """
         from hdrl.learn.library import specialists_of
 
-        with asked_for(f"{self.path}: its environment"):
+        with environment_errors(f"{self.path}: its environment"):
             if as_trained:
                 self._spec.check_exact(machine, load, str(self.path))
                 env = self._spec.single(machine, load)
@@ -176,13 +159,7 @@ class Model:
             env.close()
 
     def agent(self, envs: Any) -> Agent:
-        """Return the agent, to decide in a batch of environments like that of its training.
-
-        Raises
-        ------
-        HdrlError
-            If its observations or actions are others.
-        """
+        """Return the agent, to decide in a batch of environments like that of its training."""
         return self._of_spaces((envs.single_observation_space, envs.single_action_space), 0)
 
     def _made(self, env: Any, seed: int) -> Agent:
@@ -245,11 +222,6 @@ def evaluate_model(
         The agent file of a user's own agent.
     trust
         Whether the agent file may run that lies next to the model file.
-
-    Raises
-    ------
-    HdrlError
-        If a file cannot be read, or the model does not fit the platform.
     """
     return Model(path, agent_file=agent_file, trust=trust).play(machine, load, seed=seed)
 
@@ -257,17 +229,7 @@ def evaluate_model(
 def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path | None = None) -> Trace:
     """Test a learning agent as options say: with the model that they name, in the environment that they describe.
 
-    Parameters
-    ----------
-    seed
-        Seed of what is random in deciding.
-    folder
-        Where the decisions are written that the options ask for.
-
-    Raises
-    ------
-    HdrlError
-        If there is no model, or it does not fit.
+    ``folder`` gets the decisions that the options ask for.
     """
     require_torch()
     options = world.options
@@ -299,19 +261,7 @@ def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path |
 def switch_of(
     specialists: Sequence[Specialist], agent: Agent, env: Any, load: Load, spec: Environment, where: str
 ) -> Callable[[], None] | None:
-    """Return what gives an agent the weights of the configuration in force; ``None`` if it has the same for all.
-
-    Parameters
-    ----------
-    specialists
-        What was learned for single configurations.
-    agent, env, load
-        Who decides in which environment, and what that simulates.
-    spec
-        What kind of environment it is.
-    where
-        Name of the model file, for messages.
-    """
+    """Return what gives an agent the weights of the configuration in force; ``None`` if it has the same for all."""
     from hdrl.learn.library import Switch
 
     if not specialists:
@@ -323,19 +273,7 @@ def switch_of(
 def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callable[[], object] | None = None) -> Trace:
     """Simulate an episode with the best actions.
 
-    Parameters
-    ----------
-    env
-        A single environment of hdrl, with a ``trace`` method in addition to those of Gymnasium.
-    path
-        The file of a user's own agent, for messages.
-    before
-        Called before each decision; ``None``: nothing is.
-
-    Raises
-    ------
-    HdrlError
-        If the agent fails, or a decision cannot be followed.
+    The environment has a ``trace`` method in addition to those of Gymnasium. ``before`` is called before each decision.
     """
     from hdrl.learn.evaluate import play
 
@@ -348,20 +286,7 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callabl
 def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> list[Specialist]:
     """Let an agent start from a model file, if what it has learned means the same in its environment.
 
-    Parameters
-    ----------
-    choice, agent
-        Who starts from it, and what it is made of.
-
-    Returns
-    -------
-    list
-        What the file holds of single configurations; the agent has what was learned last.
-
-    Raises
-    ------
-    HdrlError
-        If the file cannot be read, or does not fit.
+    Return what the file holds of single configurations; the agent has what was learned last.
     """
     from hdrl.learn.library import specialists_of
     from hdrl.learn.spaces import check_same_spaces

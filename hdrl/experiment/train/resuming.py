@@ -52,15 +52,6 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = (), *, trust:
         Changes such as ``"learning.iterations=200"``; only some are possible.
     trust
         Whether the Python files may run that the folder names: of the agent, the setting, the objective.
-
-    Raises
-    ------
-    ReadError
-        If the folder is not that of a training.
-    OptionsError
-        If a change is wrong.
-    UntrustedFile
-        If the folder names a Python file that may not run.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -79,15 +70,7 @@ def resumed_options(folder: str | Path, overrides: Sequence[str] = (), *, trust:
 
 
 def read_resumed(path: Path, choice: AgentChoice) -> Checkpoint:
-    """Read the checkpoint of a training.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or holds no training.
-    OptionsError
-        If the agent's file has changed.
-    """
+    """Read the checkpoint of a training."""
     checkpoint = read_checkpoint(path)
     if not checkpoint.training or "options" not in checkpoint.notes:
         raise ReadError(path, "holds a model without its training")
@@ -99,17 +82,7 @@ def read_resumed(path: Path, choice: AgentChoice) -> Checkpoint:
 def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: Mapping[str, Any], folder: Path) -> None:
     """Refuse to resume a training that is another one now.
 
-    Parameters
-    ----------
-    jobs
-        On which jobs it would train now, with the hash of their workload.
-    before
-        The notes of its checkpoint: its portable ``options``, and the jobs that it was ``trained_on``.
-
-    Raises
-    ------
-    OptionsError
-        If an option differs that makes another training of it, or the jobs do.
+    ``before`` are the notes of its checkpoint: its portable ``options``, and the jobs that it was ``trained_on``.
     """
     now, then = dict(_flat(options.portable())), dict(_flat(before["options"]))
     for key in (*now, *(key for key in then if key not in now)):
@@ -129,24 +102,14 @@ def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: M
 
 def layout_of(envs: Any) -> str:
     """Return how environments keep their episodes, as a hash; empty if they do not say."""
-    told = getattr(envs, "state_layout", None)
-    return str(told()) if callable(told) else ""
+    layout = getattr(envs, "state_layout", None)
+    return str(layout()) if callable(layout) else ""
 
 
 def check_same_layout(checkpoint: Checkpoint, layout: str, path: Path) -> None:
     """Refuse to go on from a checkpoint of another version, whose episodes cannot be continued here.
 
-    Parameters
-    ----------
-    checkpoint
-        The checkpoint; older ones do not say how they keep episodes.
-    layout
-        What `layout_of` says of the same environments now.
-
-    Raises
-    ------
-    ReadError
-        If it keeps episodes in another way.
+    ``layout`` is what `layout_of` says of the same environments now; older checkpoints have none.
     """
     found = checkpoint.notes.get(LAYOUT) or layout
     if found != layout:
@@ -159,19 +122,8 @@ def check_same_layout(checkpoint: Checkpoint, layout: str, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def taking_over(checkpoint: Checkpoint, path: Path) -> Iterator[None]:
-    """Say of whatever a checkpoint lacks while its training is taken over that it is of another version.
-
-    Parameters
-    ----------
-    checkpoint
-        The checkpoint. Its options, jobs and agent have been found to be those of the training.
-
-    Raises
-    ------
-    ReadError
-        If it does not fit.
-    """
+def version_errors(checkpoint: Checkpoint, path: Path) -> Iterator[None]:
+    """Say of whatever a checkpoint lacks while its training is taken over that it is of another version."""
     try:
         yield
     except (OptionsError, LearningError, KeyError) as error:

@@ -49,7 +49,7 @@ from hdrl.experiment.train.resuming import (
     check_same_training,
     layout_of,
     read_resumed,
-    taking_over,
+    version_errors,
 )
 from hdrl.experiment.train.world import TrainingEnvs, World
 from hdrl.setting import Trace
@@ -64,49 +64,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a training has come to.
+    """What a training has come to."""
 
-    Attributes
-    ----------
-    is_complete
-        Whether it went through all its iterations; otherwise it can be resumed.
-    model
-        The model file: the best by validation, else the last.
-    n_iterations, n_steps, n_episodes
-        Iterations, decisions and episodes in all.
-    best_iteration
-        After which iteration the model was taken.
-    trace
-        What the model does on the jobs of the test; ``None`` if the training is not complete.
-    """
-
-    is_complete: bool
-    model: Path
+    is_complete: bool  # whether it went through all its iterations; otherwise it can be resumed
+    model: Path  # the best by validation, else the last
+    # iterations, decisions and episodes in all
     n_iterations: int
     n_steps: int
     n_episodes: int
-    best_iteration: int
+    best_iteration: int  # after which iteration the model was taken
+    # what the model does on the jobs of the test; ``None`` if the training is not complete
     trace: Trace | None = field(default=None, repr=False)
 
 
 class TrainingRun:
     """A training that is set up, and has not touched anything yet.
 
-    Parameters
-    ----------
-    plan
-        What is learned where; its folder is new or empty, or that of an earlier training to resume.
-    resumes
-        Whether to resume what is there.
-    on
-        Where several workers learn together: ``"local"``, in this process, ``"ray"`` or ``"ray:<address>"``.
-    hdeeprm_model
-        Whether the model that the options ask for is saved in HDeepRM's layout.
-
-    Raises
-    ------
-    HdrlError
-        If anything does not fit; nothing has been written then.
+    Its folder is new or empty, or with ``resumes`` that of an earlier training. If anything does not fit, nothing is
+    written.
     """
 
     def __init__(
@@ -175,12 +150,12 @@ class TrainingRun:
     def provenance(self) -> dict[str, Any]:
         """Return what the provenance says of the training."""
         device = self.device_name()
-        told: dict[str, Any] = {} if device is None else {"device": device}
-        told["is_portable"] = not self.why_not_portable
-        return told | ({"why_not_portable": self.why_not_portable} if self.why_not_portable else {})
+        found: dict[str, Any] = {} if device is None else {"device": device}
+        found["is_portable"] = not self.why_not_portable
+        return found | ({"why_not_portable": self.why_not_portable} if self.why_not_portable else {})
 
     def _listen(self) -> DecisionLog | None:
-        """Listen to the agent if anybody wants to know; the agents of several workers are far away."""
+        """Listen to the agent if its decisions are logged; the agents of several workers are in other processes."""
         decisions = DecisionLog(self.world.spec.action_names(), self.options.also_write_names)
         if self.options.learning.distributed is not None:
             if decisions.lines:
@@ -194,13 +169,7 @@ class TrainingRun:
         return decisions
 
     def run(self) -> Trained:
-        """Train, save the model, and simulate with it.
-
-        Raises
-        ------
-        HdrlError
-            If the agent fails, or something cannot be written.
-        """
+        """Train, save the model, and simulate with it."""
         try:
             is_complete = self._train()
             return self._finish(is_complete=is_complete)
@@ -353,7 +322,7 @@ class TrainingRun:
             if checkpoint.environment:
                 check_same_meaning(spec_of(checkpoint, path, self.world.setting), self.world.spec, path)
             check_same_layout(checkpoint, self._layout, path)
-            with taking_over(checkpoint, path):
+            with version_errors(checkpoint, path):
                 self.training.resume(checkpoint.agent, checkpoint.training)
         except BaseException:
             self.folder.release()

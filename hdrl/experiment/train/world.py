@@ -1,4 +1,4 @@
-"""What is simulated while an agent learns, is validated and tested: all that a training knows of machines and jobs."""
+"""What is simulated while an agent learns, is validated and tested: machine, jobs and environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hdrl.experiment.plan import Plan, plan_of
 from hdrl.experiment.recognition import sketch_of
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.train.environments import environment_of
-from hdrl.experiment.train.learning import asked_for
+from hdrl.experiment.train.learning import environment_errors
 from hdrl.experiment.train.loop import EpisodeRow
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine
@@ -24,25 +24,7 @@ Share = tuple[int, int]
 
 
 class World:
-    """A machine, its load, and the environment in which an agent decides about it.
-
-    Parameters
-    ----------
-    plan
-        What is asked for and simulated.
-
-    Attributes
-    ----------
-    options, setting, machine, load
-        Those of the plan.
-    spec
-        The environment.
-
-    Raises
-    ------
-    HdrlError
-        If the options ask for an environment that does not exist.
-    """
+    """A machine, its load, and the environment in which an agent decides about it."""
 
     def __init__(self, plan: Plan[OptionsFile]) -> None:
         self.options, self.setting = plan.asked, plan.setting
@@ -52,17 +34,7 @@ class World:
     def batch(self, part: str, n_envs: int, share: Share | None = None) -> Any:
         """Make a batch of environments.
 
-        Parameters
-        ----------
-        part
-            On which jobs: ``"train"`` or ``"validation"``.
-        share
-            Which of the configurations of the part; ``None``: all of them.
-
-        Raises
-        ------
-        HdrlError
-            If the part is too short for an episode, or an argument of the environment is wrong.
+        ``part`` is ``"train"`` or ``"validation"``; ``share`` says which of its configurations (``None``: all).
         """
         self.spec.check_exact(self.machine, self.load, self.options.where)
         arguments = _episode_arguments(self.options, part, self.load)
@@ -70,11 +42,11 @@ class World:
             arguments |= {"part": self._shares(share[1])[share[0]]}
         if part == "train":
             arguments |= self._lessons()
-        with self._asked_for():
+        with self._argument_errors():
             return self.spec.batch(n_envs, self.machine, self.load, **arguments)
 
     def _lessons(self) -> dict[str, Any]:
-        """Return the arguments that say whom an agent imitates, and which windows it learns from."""
+        """Return the arguments with the policy to imitate, and the windows to learn from."""
         learning = self.options.learning
         imitation, filtered = learning.imitation, learning.episodes.filter
         asked: dict[str, Any] = {}
@@ -92,17 +64,7 @@ class World:
     def check_shares(self, n: int, what: str = "allotment") -> None:
         """Refuse to share the configurations to train on among more workers than there are, or in pieces too short.
 
-        Parameters
-        ----------
-        n
-            How many shares there are: workers, or configurations.
-        what
-            Because of which key of ``learning.distributed``: ``"allotment"`` or ``"reliance"``.
-
-        Raises
-        ------
-        OptionsError
-            If each cannot have one.
+        ``what`` is the key of ``learning.distributed`` that asks for it.
         """
         options, episodes = self.options, self.options.learning.episodes
         shares = self._shares(n)
@@ -144,55 +106,29 @@ class World:
         return [points[bisect.bisect_right(places, first) - 1] for first in begins]
 
     def check_test(self) -> None:
-        """Refuse a test without jobs, which would be found after the training.
-
-        Raises
-        ------
-        OptionsError
-            If it has none.
-        """
+        """Refuse a test without jobs, which would be found after the training."""
         part_of(self.options, "test", self.load)
 
     def test(self) -> Any:
-        """Make the environment of the test: all jobs, or those of the range ``test`` where episodes are windows.
-
-        Raises
-        ------
-        HdrlError
-            If no job is in it, or the decisions of a model cannot be carried out.
-        """
+        """Make the environment of the test: all jobs, or those of the range ``test`` where episodes are windows."""
         tested = self.tested()
-        with self._asked_for():
+        with self._argument_errors():
             if self.spec.is_compatible:  # reproduces numbers that were made in that mode
                 self.spec.check_exact(self.machine, tested, self.options.where)
                 return self.spec.single(self.machine, tested)
             return self.spec.player(self.machine, tested, self.options)
 
     def tested(self) -> Load:
-        """Return the load of the test.
-
-        Raises
-        ------
-        OptionsError
-            If it has none.
-        """
+        """Return the load of the test."""
         if self.options.learning.episodes.n_jobs is None:
             return self.load
         first, last = part_of(self.options, "test", self.load)
         return self.load.window(first, last - first)
 
     def trained_on(self, *, is_validated: bool = False) -> dict[str, Any]:
-        """Return on which jobs a model is trained, so that nobody tests it on the same ones by accident.
+        """Return on which jobs a model is trained, so that a test on the same ones gives a warning.
 
-        Parameters
-        ----------
-        is_validated
-            Whether the best model by validation is kept: then ``"chosen_by"`` says by which jobs.
-
-        Raises
-        ------
-        OptionsError
-            If there are none.
+        If the best model by validation is kept, ``"chosen_by"`` says by which jobs.
         """
         first, last = part_of(self.options, "train", self.load)
         shares = first / self.load.n_items, last / self.load.n_items
@@ -226,8 +162,8 @@ class World:
         _, sign = self.spec.goal()
         return sum(sign * row["objective"] for row in episodes) / len(episodes)
 
-    def _asked_for(self) -> AbstractContextManager[None]:
-        return asked_for(f"{self.options.where}: learning.arguments")
+    def _argument_errors(self) -> AbstractContextManager[None]:
+        return environment_errors(f"{self.options.where}: learning.arguments")
 
 
 class TrainingEnvs:
@@ -239,13 +175,7 @@ class TrainingEnvs:
         self._given = (options.model_dump(mode="json"), options.where, options.folder)
 
     def __call__(self, n_envs: int, share: Share | None = None) -> Any:
-        """Make a number of environments.
-
-        Parameters
-        ----------
-        share
-            Which of the configurations to train on; ``None``: all of them.
-        """
+        """Make a number of environments."""
         if self._world is None:
             values, where, folder = self._given
             self._world = World(plan_of(parse_options(values, where=where, folder=folder)))
@@ -288,15 +218,7 @@ def _episode_arguments(options: OptionsFile, name: str, load: Load) -> dict[str,
 def part_of(options: OptionsFile, name: str, load: Load) -> Places:
     """Return a part of a load as places of items: the first, and the one after the last.
 
-    Parameters
-    ----------
-    name
-        The part: ``"train"``, ``"validation"`` or ``"test"``.
-
-    Raises
-    ------
-    OptionsError
-        If no item is in it.
+    The part is ``"train"``, ``"validation"`` or ``"test"``.
     """
     if options.learning.episodes.n_jobs is None:
         return 0, load.n_items

@@ -4,10 +4,8 @@ Their arguments are tables, see `hdrl.metrics.tables`. A window in which a value
 No function multiplies matrices or uses NumPy's ``exp`` and ``log``: both round differently on different processors.
 """
 
-from hdrl.metrics.statistics.anytime import anytime_interval, anytime_p, fewest_pairs, power_after
 from hdrl.metrics.statistics.blocks import FEWEST_BLOCKS, block_ratio, lag_one, suspicious_lag
 from hdrl.metrics.statistics.bootstrap import CONFIDENCE, N_RESAMPLES, Bootstrap, Interval
-from hdrl.metrics.statistics.groups import GroupInterval, across_groups, without_each_group
 from hdrl.metrics.statistics.ladder import LADDER_LEVEL, Rung, ladder
 from hdrl.metrics.statistics.ranks import (
     cliques,
@@ -17,8 +15,22 @@ from hdrl.metrics.statistics.ranks import (
     performance_profile,
     ratio_iqm,
 )
-from hdrl.metrics.statistics.ratios import geometric_mean_ratio, log_ratios, log_sd
-from hdrl.metrics.statistics.sequential import look_levels, look_sizes
+from hdrl.metrics.statistics.ratios import (
+    GroupInterval,
+    across_groups,
+    geometric_mean_ratio,
+    log_ratios,
+    log_sd,
+    without_each_group,
+)
+from hdrl.metrics.statistics.sequential import (
+    anytime_interval,
+    anytime_p,
+    fewest_pairs,
+    look_levels,
+    look_sizes,
+    power_after,
+)
 from hdrl.metrics.statistics.signedranks import holm, rank_direction, wilcoxon_p
 
 __all__ = [

@@ -95,13 +95,7 @@ _LEAST_P = 1e-6
 
 
 def lag_one(series: ArrayLike) -> float:
-    """Return the correlation of neighbours in a series; NaN where it does not vary or has fewer than three values.
-
-    Parameters
-    ----------
-    series
-        Values in the order of time.
-    """
+    """Return the correlation of neighbours in a series; NaN where it does not vary or has fewer than three values."""
     values: FloatArray = np.asarray(series, dtype=np.float64)
     if len(values) < 3 or np.isnan(values).any():
         return math.nan
@@ -113,13 +107,7 @@ def lag_one(series: ArrayLike) -> float:
 
 
 def suspicious_lag(series: ArrayLike, n_tests: int = 1) -> float | None:
-    """Return the correlation of neighbours if it is larger than chance explains (one-sided, 1 %), else ``None``.
-
-    Parameters
-    ----------
-    series
-        Values in the order of time, eight or more.
-    """
+    """Return the correlation of neighbours if it is larger than chance explains (one-sided, 1 %), else ``None``."""
     values = np.asarray(series, dtype=np.float64)
     found, n = lag_one(values), len(values)
     # Of independent values it is about normal, with mean -1/n and variance 1/n.

@@ -89,13 +89,8 @@ class Bootstrap:
     def mean(self, values: ArrayLike, *, trainings: ArrayLike | None = None) -> Interval:
         """Return the mean over windows and seeds.
 
-        Parameters
-        ----------
-        values
-            A table with the windows of the strata.
-        trainings
-            The table of the trainings of which ``values`` are the average model: the interval then shows what other
-            trainings would change, too.
+        ``trainings`` are those whose average model gave ``values``: the interval then shows what others would change,
+        too.
         """
         table, is_there = self._checked(values)
         if not np.any(is_there):
@@ -114,26 +109,14 @@ class Bootstrap:
         return Interval(centre, low if table[is_there].min() < 0 else max(0.0, low), high)
 
     def ratio(self, values: ArrayLike, reference: ArrayLike, *, trainings: ArrayLike | None = None) -> Interval:
-        """Return the geometric mean over windows of the ratio to the reference.
-
-        Parameters
-        ----------
-        values, reference
-            Tables with the windows of the strata.
-        """
+        """Return the geometric mean over windows of the ratio to the reference."""
         value, ends = self._ratio(values, reference, trainings, (self._tail, 1 - self._tail))
         return Interval(value, *ends)
 
     def ratio_bound(
         self, values: ArrayLike, reference: ArrayLike, *, is_upper: bool, trainings: ArrayLike | None = None
     ) -> float:
-        """Return the one-sided bound of `ratio`, with the same confidence; NaN where there is no interval.
-
-        Parameters
-        ----------
-        is_upper
-            Whether the true ratio lies below the bound, and not above it.
-        """
+        """Return the one-sided bound of `ratio`, with the same confidence; NaN where there is no interval."""
         share = 1 - 2 * self._tail if is_upper else 2 * self._tail
         return self._ratio(values, reference, trainings, (share,))[1][0]
 

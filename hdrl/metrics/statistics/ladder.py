@@ -16,21 +16,11 @@ LADDER_LEVEL = 0.05
 
 
 class Rung(NamedTuple):
-    """What came of an attempt.
+    """What came of an attempt."""
 
-    Attributes
-    ----------
-    is_published
-        Whether it improves on the last published attempt by more than the step; the first always is.
-    change
-        The mean difference to the last published attempt before it; less is better.
-    step
-        How much it must be below 0; NaN for the first.
-    """
-
-    is_published: bool
-    change: float
-    step: float
+    is_published: bool  # whether it improves on the last published attempt by more than the step; the first always is
+    change: float  # the mean difference to the last published attempt before it; less is better
+    step: float  # how much it must be below 0; NaN for the first
 
 
 def ladder(attempts: ArrayLike, level: float = LADDER_LEVEL) -> list[Rung]:
@@ -41,12 +31,7 @@ def ladder(attempts: ArrayLike, level: float = LADDER_LEVEL) -> list[Rung]:
     the windows. These levels add up to ``level``. They need no correction for attempts that depend on what was
     published before: as long as nothing is, the next attempt follows from what was known already.
 
-    Parameters
-    ----------
-    attempts
-        Logarithms of the scores, less is better, in the order of the attempts, shape ``(n_attempts, n_windows)``.
-    level
-        See `LADDER_LEVEL`.
+    Attempts are logarithms of scores, less is better, in their order, shape ``(n_attempts, n_windows)``.
 
     References
     ----------

@@ -17,13 +17,6 @@ from hdrl.metrics.tables import FloatArray, logarithms, paired, usable_logarithm
 def improvement_probability(values: ArrayLike, reference: ArrayLike, *, lower_is_better: bool = True) -> float:
     """Return the share of windows and pairs of seeds in which the candidate is better, equal ones counting half.
 
-    Parameters
-    ----------
-    values, reference
-        Tables with the same windows.
-    lower_is_better
-        Whether the smaller value is the better one.
-
     References
     ----------
     Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice", NeurIPS 2021.
@@ -38,11 +31,6 @@ def improvement_probability(values: ArrayLike, reference: ArrayLike, *, lower_is
 
 def ratio_iqm(values: ArrayLike, reference: ArrayLike) -> float:
     """Return the geometric mean of the middle half of all ratios (a window and a seed each); NaN without ratios.
-
-    Parameters
-    ----------
-    values, reference
-        Tables with the same windows.
 
     References
     ----------
@@ -62,12 +50,7 @@ def ratio_iqm(values: ArrayLike, reference: ArrayLike) -> float:
 def mean_ranks(table: ArrayLike, *, lower_is_better: bool = True) -> FloatArray:
     """Return the mean over windows of the rank of each candidate: 1 is the best, equal ones share theirs.
 
-    Parameters
-    ----------
-    table
-        Values, shape ``(n_windows, n_candidates)``.
-    lower_is_better
-        Whether the smaller value is the better one.
+    The table has the shape ``(n_windows, n_candidates)``.
     """
     values = np.asarray(table, dtype=np.float64) * (1.0 if lower_is_better else -1.0)
     better = (values[:, np.newaxis, :] < values[:, :, np.newaxis]).sum(axis=2)
@@ -106,10 +89,7 @@ def cliques(table: ArrayLike, *, lower_is_better: bool = True, level: float = 0.
 def kendall_tau(one: Sequence[float], other: Sequence[float]) -> float:
     """Return how much two rankings agree: 1 the same, -1 the reverse, NaN where one of them has only equal values.
 
-    Parameters
-    ----------
-    one, other
-        Values of the same things; those that are NaN on a side are left out.
+    Values that are NaN on a side are left out.
 
     References
     ----------
@@ -128,15 +108,6 @@ def performance_profile(
     values: ArrayLike, reference: ArrayLike, thresholds: ArrayLike, *, lower_is_better: bool = True
 ) -> FloatArray:
     """Return the share of windows and seeds whose ratio is at least as good as each threshold.
-
-    Parameters
-    ----------
-    values, reference
-        Tables with the same windows.
-    thresholds
-        Ratios, shape ``(n_thresholds,)``.
-    lower_is_better
-        Whether the smaller ratio is the better one.
 
     References
     ----------

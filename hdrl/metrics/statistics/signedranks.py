@@ -20,11 +20,6 @@ def wilcoxon_p(values: ArrayLike, reference: ArrayLike) -> float:
     Wilcoxon did; without any difference p is 1, without any pair NaN. All ways to choose the signs are counted for up
     to 50 windows, 13 if differences are equal; SciPy approximates p of more by the normal distribution.
 
-    Parameters
-    ----------
-    values, reference
-        One table each, with the same windows.
-
     Raises
     ------
     ValueError
@@ -55,16 +50,6 @@ def rank_direction(values: ArrayLike, reference: ArrayLike) -> int:
     """Return which side the signed ranks of `wilcoxon_p` favour: -1 if values are the lower ones, 1 the higher, else 0.
 
     A mean may say the opposite, where a few windows differ much and many a little.
-
-    Parameters
-    ----------
-    values, reference
-        One table each, with the same windows.
-
-    Raises
-    ------
-    ValueError
-        If they have different windows.
     """
     differences = _differences(values, reference)
     if differences is None or len(differences) == 0:
@@ -113,11 +98,6 @@ def _exact_p(differences: FloatArray) -> float | None:
 
 def holm(p_values: ArrayLike) -> FloatArray:
     """Return p-values adjusted for the number of tests by Holm's step-down method; NaN stays NaN and counts not.
-
-    Parameters
-    ----------
-    p_values
-        P-values of one family of tests.
 
     References
     ----------

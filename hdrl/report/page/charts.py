@@ -33,18 +33,7 @@ _COLOUR = re.compile("|".join(light for light, _ in COLOURS.values()), re.IGNORE
 
 
 def chart_of(figure: Figure, on_page: OnPage, runs: list[tuple[int, Run]]) -> Chart | None:
-    """Return a figure for the page; ``None`` if no run has what it is made of.
-
-    Parameters
-    ----------
-    runs
-        The runs with their positions.
-
-    Raises
-    ------
-    MissingExtra
-        If matplotlib is not installed.
-    """
+    """Return a figure for the page; ``None`` if no run has what it is made of."""
     shown = [(place, run) for place, run in runs if _has(run, figure.needs)]
     if not shown:
         return None
@@ -64,13 +53,7 @@ def chart_of(figure: Figure, on_page: OnPage, runs: list[tuple[int, Run]]) -> Ch
 
 
 def chart(drawing: Drawing, title: str, words: str, names: list[tuple[int, str]], *, has_marks: bool = False) -> Chart:
-    """Return a figure of matplotlib for the page, which has title and names beside it.
-
-    Parameters
-    ----------
-    drawing
-        The figure; it is changed.
-    """
+    """Return a figure of matplotlib for the page, which has title and names beside it."""
     for ax in drawing.axes:
         ax.set_title("", loc="left")
         for note in [text for text in ax.texts if text.get_gid() == FACTS]:

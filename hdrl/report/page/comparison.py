@@ -29,8 +29,8 @@ MOST_ON_LOGS = 3
 def _judged(compared: Compared, rows: list[SummaryRow]) -> list[SummaryRow]:
     """Return the rows of the candidates that were asked about, without second opponents that hdrl chose."""
     asked = compared.sweep.get("candidates") or []
-    let_in = {rival.name for rival in compared.result.rivals}.difference(asked)
-    named = [row for row in rows if row.candidate not in let_in]
+    extra_opponents = {rival.name for rival in compared.result.rivals}.difference(asked)
+    named = [row for row in rows if row.candidate not in extra_opponents]
     return named if len(named) <= len(asked) else rows  # opponents may be members of a group that was asked about
 
 
@@ -97,15 +97,7 @@ def tables_of_comparison(compared: Compared) -> tuple[list[Table], list[Table]]:
 
 
 def windows_of_comparison(compared: Compared) -> list[Chart]:
-    """Return the picture of the ratio to the baseline in each window: of the best candidates and those that learned.
-
-    Raises
-    ------
-    ReadError
-        If the table of all results is damaged.
-    MissingExtra
-        If matplotlib is not installed.
-    """
+    """Return the picture of the ratio to the baseline in each window: of the best candidates and those that learned."""
     means = compared.means_of_windows()
     n_windows = len(means.get(compared.result.baseline, ()))
     known = [
@@ -146,8 +138,8 @@ def origin_of_comparison(compared: Compared) -> tuple[Files, Table]:
     pairs += [(f"version of {name}", text) for name, text in identity.versions.items()]
     text = json.dumps(compared.sweep, indent=2) + "\n"
     sweep = File("sweep.json", "sweep.json", text, "hdrl compare sweep.json --out again")
-    told = [(name, str(value)) for name, value in pairs if value]
-    return Files([sweep]), code_table("Where the results come from", told)
+    known = [(name, str(value)) for name, value in pairs if value]
+    return Files([sweep]), code_table("Where the results come from", known)
 
 
 def _tables(compared: Compared, parts: Iterable[tuple[str, str]], scale: Scale) -> Iterable[Table]:

@@ -10,30 +10,18 @@ from dataclasses import dataclass
 from hdrl.figures.figure import Run
 from hdrl.figures.numbers import Form, listed, metric_form, metric_words, number_words
 from hdrl.metrics.catalogue import MetricInfo
-from hdrl.report.page.sources import policy_of
+from hdrl.report.runs import policy_of
 from hdrl.setting import Setting
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a report says above everything else.
+    """What a report says above everything else."""
 
-    Attributes
-    ----------
-    question
-        The question, one sentence.
-    verdict
-        The answer in one sentence.
-    certainty
-        How certain it is: the interval, or why there is none.
-    warnings
-        What would mislead a reader, a sentence each.
-    """
-
-    question: str
-    verdict: str
-    certainty: str
-    warnings: tuple[str, ...]
+    question: str  # the question, one sentence
+    verdict: str  # the answer in one sentence
+    certainty: str  # how certain it is: the interval, or why there is none
+    warnings: tuple[str, ...]  # what would mislead a reader, a sentence each
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +55,19 @@ def findings_of_runs(runs: Sequence[Run], metric: str, setting: Setting) -> Find
 
 
 def is_comparable(runs: Sequence[Run]) -> bool:
-    """Tell whether the runs differ in the policy and the seed only, as far as they say."""
+    """Return whether the runs differ in the policy and the seed only, as far as they say."""
     return not _differences(runs)
 
 
 def n_unrun(run: Run, setting: Setting) -> int:
-    """Return how many items a run did not bring to an end.
-
-    Parameters
-    ----------
-    setting
-        Which metrics count them.
-    """
+    """Return how many items a run did not bring to an end."""
     return int(sum(run.metrics.get(name, 0) for name in setting.measures.unrun))
 
 
 def best_of(values: Sequence[float | None], info: MetricInfo | None, *, allowed: Sequence[bool]) -> list[bool]:
-    """Tell which of several values are the best; none where all are equal or nothing is better.
+    """Return which of several values are the best; none where all are equal or nothing is better.
 
-    Parameters
-    ----------
-    values
-        The values; ``None`` where there is none.
-    allowed
-        Which of them may be the best: a run that left something unrun may not.
+    A run that left something unrun is not ``allowed`` to be the best.
     """
     usable = [
         value
@@ -233,13 +210,13 @@ def _unrun(runs: Sequence[Run], setting: Setting) -> list[str]:
 
 def _cautions(runs: Sequence[Run]) -> list[str]:
     """Say what the runs themselves warn of; what holds for all is said once."""
-    who: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for run in runs:
         for text in run.cautions.values():
-            who.setdefault(text, []).append(run.name)
+            names_of.setdefault(text, []).append(run.name)
     return [
         f"{text[:1].upper()}{text[1:]}" if len(names) == len(runs) else f"{listed(names)}: {text}"
-        for text, names in who.items()
+        for text, names in names_of.items()
     ]
 
 

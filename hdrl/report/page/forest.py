@@ -21,26 +21,15 @@ _TICKS = (
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A logarithmic scale for ratios.
+    """A logarithmic scale for ratios."""
 
-    Attributes
-    ----------
-    low, high
-        The ratios at its ends.
-    """
-
+    # the ratios at its ends
     low: float
     high: float
 
     @classmethod
     def over(cls, ratios: Iterable[float]) -> Self:
-        """Return a scale that holds some ratios and 1.
-
-        Parameters
-        ----------
-        ratios
-            The ratios; what is not finite or not positive does not count.
-        """
+        """Return a scale that holds 1 and all ratios that are finite and positive."""
         limit = math.log(WIDEST)
         logs = [math.log(ratio) for ratio in ratios if math.isfinite(ratio) and ratio > 0]
         within = [0.0, *(max(-limit, min(limit, value)) for value in logs)]
@@ -76,29 +65,16 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A ratio with its interval on a scale, in pixels from the left.
+    """A ratio with its interval on a scale, in pixels from the left."""
 
-    Attributes
-    ----------
-    words
-        The same in words.
-    one
-        Where 1 stands.
-    dot, low, high
-        Where the ratio and the ends of its interval stand; ``None`` where there is none.
-    mark
-        ``"good"``, ``"bad"`` or nothing.
-    is_learned
-        Whether it is a model's.
-    """
-
-    words: str
-    one: float
+    words: str  # the same in words
+    one: float  # where 1 stands
+    # where the ratio and the ends of its interval stand; ``None`` where there is none
     dot: float | None = None
     low: float | None = None
     high: float | None = None
-    mark: str = ""
-    is_learned: bool = False
+    mark: str = ""  # ``"good"``, ``"bad"`` or nothing
+    is_learned: bool = False  # whether it is a model's
 
 
 def interval(
@@ -106,14 +82,7 @@ def interval(
 ) -> Interval:
     """Return the picture of a ratio.
 
-    Parameters
-    ----------
-    ratio, low, high
-        The ratio and the ends of its interval; NaN where there is none.
-    mark
-        ``"good"`` if it is shown to be better, ``"bad"`` if worse.
-    is_learned
-        Whether it is a model's.
+    ``mark`` is ``"good"`` if the ratio is shown to be better, ``"bad"`` if worse. NaN stands for what is missing.
     """
     if not ratio > 0:
         return Interval("no ratio", scale.at(1))

@@ -27,21 +27,7 @@ def render(
 ) -> str:
     """Return the whole page.
 
-    Parameters
-    ----------
-    findings
-        What stands above everything.
-    facts
-        Pairs of a name and a value, shown in a line.
-    model
-        What the browser must know to draw: JSON.
-    packs
-        Arrays for it, by the id of the element that holds them.
-
-    Raises
-    ------
-    MissingExtra
-        If Jinja2 is not installed.
+    ``model`` is what the browser needs to draw, as JSON; ``packs`` are arrays for it, by the id of their element.
     """
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined

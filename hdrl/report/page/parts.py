@@ -10,30 +10,14 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table.
+    """A cell of a table."""
 
-    Attributes
-    ----------
-    text
-        What it says.
-    aside
-        What else it says, in small letters.
-    mark
-        ``"best"``, ``"good"``, ``"bad"`` or nothing.
-    is_code
-        Whether it is to be copied.
-    span
-        How many columns it fills.
-    drawing
-        A small picture instead of text, by the template ``interval.html``.
-    """
-
-    text: str = ""
-    aside: str = ""
-    mark: str = ""
-    is_code: bool = False
-    span: int = 1
-    drawing: Any = None
+    text: str = ""  # what it says
+    aside: str = ""  # what else it says, in small letters
+    mark: str = ""  # ``"best"``, ``"good"``, ``"bad"`` or nothing
+    is_code: bool = False  # whether it is to be copied
+    span: int = 1  # how many columns it fills
+    drawing: Any = None  # a small picture instead of text, by the template ``interval.html``
 
     def classes(self, column: Column) -> str:
         """Return how it looks in a column, as classes of CSS."""
@@ -47,30 +31,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes
-    ----------
-    title
-        What stands above it.
-    unit
-        The unit of its numbers.
-    help
-        What it means, for those who point at it.
-    is_number
-        Whether it holds numbers.
-    place
-        Position of the run that it is about, for its colour; ``None`` if it is about none.
-    scale
-        The scale of its drawings.
-    """
-
-    title: str
-    unit: str = ""
-    help: str = ""
-    is_number: bool = True
-    place: int | None = None
-    scale: Any = None
+    title: str  # what stands above it
+    unit: str = ""  # the unit of its numbers
+    help: str = ""  # what it means, shown by pointing at it
+    is_number: bool = True  # whether it holds numbers
+    place: int | None = None  # position of the run that it is about, for its colour; ``None`` if it is about none
+    scale: Any = None  # the scale of its drawings
 
     @property
     def label(self) -> str:
@@ -82,56 +50,30 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table.
+    """A row of a table."""
 
-    Attributes
-    ----------
-    title
-        What it is about.
-    cells
-        Its cells.
-    unit, help, place
-        As of a `Column`.
-    badge
-        A word that marks it: ``"learned"``.
-    is_code
-        Whether the title is to be copied.
-    address
-        Another page that it leads to; empty: none.
-    """
-
-    title: str
-    cells: Sequence[Cell]
+    title: str  # what it is about
+    cells: Sequence[Cell]  # its cells
+    # as of a `Column`
     unit: str = ""
     help: str = ""
     place: int | None = None
-    badge: str = ""
-    is_code: bool = False
-    address: str = ""
+    badge: str = ""  # a word that marks it: ``"learned"``
+    is_code: bool = False  # whether the title is to be copied
+    address: str = ""  # another page that it leads to; empty: none
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table.
-
-    Attributes
-    ----------
-    caption
-        What it shows.
-    about
-        What its rows are.
-    columns, rows
-        What it holds.
-    is_stacked
-        Whether each row becomes a block of its own where the page is narrow; else the table scrolls within itself.
-    """
+    """A table."""
 
     template: ClassVar[str] = "table.html"
 
-    caption: str
-    about: str
+    caption: str  # what it shows
+    about: str  # what its rows are
     columns: Sequence[Column]
     rows: Sequence[Row]
+    # whether each row becomes a block of its own where the page is narrow; else the table scrolls within itself
     is_stacked: bool = False
 
 
@@ -145,53 +87,28 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture with a title, words for those who cannot see it, and the names of its colours.
-
-    Attributes
-    ----------
-    title
-        What stands above it.
-    words
-        What it shows.
-    picture
-        The picture.
-    names
-        Position, which stands for the colour, and name of what is drawn; shown where there are several.
-    has_marks
-        Whether it is made of marks instead of lines.
-    """
+    """A picture with a title, a description in words, and the names of its colours."""
 
     template: ClassVar[str] = "chart.html"
 
-    title: str
-    words: str
-    picture: Picture
+    title: str  # what stands above it
+    words: str  # what it shows
+    picture: Picture  # the picture
+    # position, which stands for the colour, and name of what is drawn; shown where there are several
     names: Sequence[tuple[int, str]]
-    has_marks: bool = False
+    has_marks: bool = False  # whether it is made of marks instead of lines
 
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """Gantt charts to zoom in.
-
-    Attributes
-    ----------
-    title
-        What stands above them.
-    runs
-        Position and name of each run.
-    numbers
-        What colours can show.
-    item_word
-        What a rectangle is, in the singular.
-    """
+    """Gantt charts to zoom in."""
 
     template: ClassVar[str] = "schedules.html"
 
-    title: str
-    runs: Sequence[tuple[int, str]]
-    numbers: Sequence[str]
-    item_word: str
+    title: str  # what stands above them
+    runs: Sequence[tuple[int, str]]  # position and name of each run
+    numbers: Sequence[str]  # what colours can show
+    item_word: str  # what a rectangle is, in the singular
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,24 +122,12 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file to read and to save, and the command that repeats the results by it.
+    """A file to read and to save, and the command that repeats the results by it."""
 
-    Attributes
-    ----------
-    name
-        Its name.
-    title
-        What it belongs to.
-    text
-        What it holds.
-    command
-        The command.
-    """
-
-    name: str
-    title: str
-    text: str
-    command: str
+    name: str  # its name
+    title: str  # what it belongs to
+    text: str  # what it holds
+    command: str  # the command
 
     @property
     def address(self) -> str:
@@ -245,24 +150,12 @@ Part = Table | Chart | Schedules | Verdicts | Files
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One tab.
+    """One tab."""
 
-    Attributes
-    ----------
-    title
-        What stands on the tab.
-    parts
-        What it shows.
-    name
-        A word for the address of the page.
-    note
-        What stands above its parts.
-    """
-
-    title: str
-    parts: Sequence[Part]
-    name: str = ""
-    note: str = ""
+    title: str  # what stands on the tab
+    parts: Sequence[Part]  # what it shows
+    name: str = ""  # a word for the address of the page
+    note: str = ""  # what stands above its parts
 
     @property
     def word(self) -> str:

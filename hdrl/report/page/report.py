@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hdrl.base.errors import OutputError, ReadError, UnknownName
-from hdrl.base.files import atomic_write
+from hdrl.base.errors import ReadError, UnknownName
+from hdrl.base.files import atomic_write, check_new
 from hdrl.experiment.compare.held_out import PROTOCOLS
 from hdrl.experiment.compare.held_out import RESULT_FILE as HELD_OUT_FILE
 from hdrl.figures.figure import SUMMARY, Run
@@ -19,9 +19,8 @@ from hdrl.report.page.findings import Findings, findings_of_runs
 from hdrl.report.page.page import render
 from hdrl.report.page.parts import Panel, Part, Verdicts
 from hdrl.report.page.schedule import Packed, part_of
-from hdrl.report.page.sources import read_report_runs
 from hdrl.report.page.tables import headline_table, metrics_table, options_files, origin_tables
-from hdrl.report.runs import setting_of
+from hdrl.report.runs import read_report_runs, setting_of
 from hdrl.setting import Setting
 
 
@@ -46,20 +45,9 @@ def write_report(
         The question that the report answers; made from the runs by default.
     force
         Whether a file that is there already is replaced.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    HdrlError
-        If a folder is neither, the metric is unknown, a library is missing, or the file cannot be written.
     """
     out = Path(out)
-    if out.exists() and not force:
-        raise OutputError(f"{out}: exists already, expected the name of a new file (--force replaces it)")
+    check_new(out, force=force)
     text = build_report(folders, metric=metric, question=question)
     with atomic_write(out) as file:
         file.write(text)
@@ -67,13 +55,7 @@ def write_report(
 
 
 def build_report(folders: Sequence[str | Path], *, metric: str | None = None, question: str | None = None) -> str:
-    """Return the HTML of a report; see `write_report`.
-
-    Raises
-    ------
-    HdrlError
-        If a folder is neither a run nor a comparison, the metric is unknown, or a library is missing.
-    """
+    """Return the HTML of a report; see `write_report`."""
     paths = [Path(folder) for folder in folders]
     if not paths:
         raise ReadError("report", "no folder given, expected at least one of a run or a comparison")
@@ -94,13 +76,7 @@ def build_report(folders: Sequence[str | Path], *, metric: str | None = None, qu
 
 
 def report_of_runs(runs: Sequence[Run], metric: str, setting: Setting, question: str | None = None) -> str:
-    """Return the HTML of a report about runs that were read.
-
-    Raises
-    ------
-    MissingExtra
-        If a library that it needs is not installed.
-    """
+    """Return the HTML of a report about runs that were read."""
     schedules, packed = _schedules(runs)
     charts = _charts(runs, setting)
     panels = [

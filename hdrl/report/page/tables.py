@@ -16,15 +16,7 @@ from hdrl.setting import Setting
 
 
 def headline_table(runs: Sequence[Run], metric: str, setting: Setting) -> Table:
-    """Return the first table: a row per run, the metrics that matter most, and what was left unrun.
-
-    Parameters
-    ----------
-    metric
-        The metric that decides; it comes first.
-    setting
-        What the metrics mean, and which are shown.
-    """
+    """Return the first table: a row per run, the metrics that matter most, and what was left unrun."""
     unrun = [name for name in setting.measures.unrun if any(run.metrics.get(name, 0) for run in runs)]
     others = [name for name in setting.measures.headline if name != metric and any(name in run.metrics for run in runs)]
     numbers = [_Numbers(name, runs, setting) for name in (metric, *unrun, *others)]
@@ -107,7 +99,7 @@ class _Numbers:
         self.help = info.formula if info is not None else ""
 
     def _marked(self, is_best: list[bool]) -> list[bool]:
-        """Tell which numbers read like the best one; none where all do."""
+        """Return which numbers read like the best one; none where all do."""
         texts = [self._form.number(value) for value in self._values]
         best = {text for text, is_one in zip(texts, is_best, strict=True) if is_one}
         return [text in best and len(set(texts)) > 1 for text in texts]

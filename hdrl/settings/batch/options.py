@@ -364,7 +364,7 @@ class Options(OptionsFile):
             "whose kernel makes what they observe"
         )
 
-    def unheard(self, n_items: int) -> str | None:
+    def unmet(self, n_items: int) -> str | None:
         """Return in a sentence that there are fewer jobs than asked for, ``None`` if there are as many."""
         if self.nb_jobs is None or self.workload.custom is not None or n_items >= self.nb_jobs:
             return None

@@ -1,4 +1,4 @@
-// Arrays out of the page: base64, gzip, whole numbers, differences undone (hdrl.report.page.packing does it).
+// Arrays out of the page: base64, gzip, whole numbers, differences undone (hdrl.report.page.schedule does it).
 const model = JSON.parse(document.getElementById("model").textContent);
 const unpacked = new Map();
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.base.files import read_json
-from hdrl.figures import preferences
+from hdrl.figures import learning
 from hdrl.figures.learning import learning_curves
 from hdrl.figures.logs import Log
 from hdrl.figures.style import Axes, Figure
@@ -44,7 +44,7 @@ def action_preferences(folders: object, ax: Axes | None = None) -> Figure:
     OptionsError
         If there is more than one folder.
     """
-    return preferences.action_preferences(folders, ax, names_of=action_names)
+    return learning.action_preferences(folders, ax, names_of=action_names)
 
 
 def action_names(folder: Path) -> list[str]:
