@@ -49,10 +49,6 @@ class Adversary:
 
     Parameters
     ----------
-    agent
-        The agent, which learns from `hdrl.learn.rollout.Steps`.
-    generator
-        Source of all its random numbers.
     begins_after
         Iterations of the training before its first.
 
@@ -84,13 +80,7 @@ class Adversary:
         self.optimizer = portable.Adam(self.network.parameters(), options.lr)
 
     def weight(self, n_iterations: int) -> float:
-        """Return what is paid for a unit of log-odds, 0 before the first iteration and where it has faded.
-
-        Parameters
-        ----------
-        n_iterations
-            Iterations of the training so far.
-        """
+        """Return the reward for a unit of log-odds, 0 before the first iteration and where it has faded."""
         n_own = n_iterations - self.begins_after
         if n_own < 0:
             return 0.0
@@ -99,11 +89,11 @@ class Adversary:
         return self.options.weight * max(0.0, 1.0 - n_own / self.options.iterations)
 
     def pay(self, steps: Steps, weight: float) -> dict[str, float]:
-        """Learn from a batch, add to its rewards what its choices are paid, and return what is worth logging.
+        """Learn from a batch, add a reward for each choice, and return what is worth logging.
 
         ``discriminator_loss`` is the mean of softplus(-x) of the expert's and softplus(x) of the agent's choices, with
-        x the log-odds: 1.39 where they cannot be told apart. ``expert_agreement`` is how often both choose the same,
-        ``payment`` the mean that a decision was paid.
+        x the log-odds: 1.39 where the network cannot distinguish them. ``expert_agreement`` is how often both choose
+        the same, ``payment`` the mean reward added to a decision.
 
         Parameters
         ----------
@@ -153,13 +143,7 @@ class Adversary:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned.
-
-        Raises
-        ------
-        LearningError
-            If it does not fit.
-        """
+        """Take over what `state_dict` returned; raise LearningError if it does not fit."""
         with fitting("the discriminator"):
             self.network.load_state_dict(state["network"])
             self.optimizer.load_state_dict(state["optimizer"])

@@ -50,12 +50,7 @@ def check_calls(agent: object, calls: Calls) -> None:
 
 
 def check_agent(agent: Agent) -> None:
-    """Refuse what cannot be trained: methods with other arguments, or a base that was never set up.
-
-    Raises
-    ------
-    AgentError
-        If it is so.
+    """Raise AgentError for an agent that cannot be trained: wrong arguments of methods, no call of the base's set-up.
     """
     missing = [name for name in _ATTRIBUTES if not hasattr(agent, name)]
     if missing:
@@ -67,13 +62,7 @@ def check_agent(agent: Agent) -> None:
 
 
 def checked_memory(agent: Agent, n_envs: int) -> Memory:
-    """Return a new memory of an agent.
-
-    Raises
-    ------
-    AgentError
-        If it is none.
-    """
+    """Return a new memory of an agent; raise AgentError if it is none."""
     memory = agent.memory(n_envs)
     if not isinstance(memory, Memory):
         raise AgentError(
@@ -83,18 +72,7 @@ def checked_memory(agent: Agent, n_envs: int) -> Memory:
 
 
 def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
-    """Ask an agent for its actions.
-
-    Parameters
-    ----------
-    observations, mask, explore
-        As in `hdrl.learn.agent.Agent.act`.
-
-    Raises
-    ------
-    AgentError
-        If what it returns is no choice of one action in each environment.
-    """
+    """Return the agent's actions; raise AgentError unless it chooses one action in each environment."""
     seen = moved((observations, mask), agent.device)
     try:
         acted = agent.act(*seen, explore=explore)
@@ -132,12 +110,7 @@ def _are_actions(agent: Agent, actions: Tensor, n: int) -> bool:
 def checked_losses(agent: Agent, batch: Any, *, imitates: bool = False) -> dict[str, float]:
     """Let an agent learn from a batch, or imitate the choices in it.
 
-    Raises
-    ------
-    AgentError
-        If it does not return numbers by name.
-    LearningError
-        If a loss is not finite: there is nothing to be learned any more.
+    Raise AgentError if it does not return numbers by name, LearningError if a loss is not finite.
     """
     there = moved(batch, agent.device)
     told = agent.imitate(there) if imitates else agent.learn(there)
@@ -160,20 +133,7 @@ def checked_losses(agent: Agent, batch: Any, *, imitates: bool = False) -> dict[
 
 
 def checked_probabilities(agent: Agent, observations: Tensor, mask: Tensor | None) -> list[float]:
-    """Return how likely each action is in the first of some environments.
-
-    Parameters
-    ----------
-    observations, mask
-        As in `hdrl.learn.agent.Agent.act`.
-
-    Raises
-    ------
-    AgentError
-        If the agent returns anything else.
-    LearningError
-        If it cannot tell.
-    """
+    """Return how likely each action is in the first of some environments; raise AgentError for anything else."""
     with torch.no_grad():
         told = agent.probabilities(*moved((observations, mask), agent.device))
     if not isinstance(told, Tensor) or told.ndim != 2 or len(told) != len(observations):
@@ -185,17 +145,9 @@ def checked_probabilities(agent: Agent, observations: Tensor, mask: Tensor | Non
 
 
 def check_weights(agent: Agent, is_good: Callable[[Tensor], Tensor] | None = None) -> None:
-    """Refuse weights that are no longer numbers.
+    """Raise LearningError for weights that are no numbers.
 
-    Parameters
-    ----------
-    is_good
-        Which numbers are good; ``None``: all but NaN, since some networks hold infinities on purpose.
-
-    Raises
-    ------
-    LearningError
-        If a weight is not good.
+    ``is_good`` finds the good ones; ``None``: all but NaN, since some networks hold infinities on purpose.
     """
     if not _all_good(agent.state_dict(), is_good or _is_number):
         raise LearningError(f"weights of {type(agent).__name__} are not finite any more; a smaller lr may help")

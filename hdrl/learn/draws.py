@@ -59,20 +59,7 @@ def _draw(probabilities: Any, words: Any, left: Any, twister: Any, actions: Any)
 
 
 def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor | None:
-    """Draw an action for each row; ``None`` where only torch knows how.
-
-    Parameters
-    ----------
-    probabilities
-        Shape ``(n, n_actions)``; each row sums to 1.
-    generator
-        Source of random numbers.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(n,)``, int64.
-    """
+    """Draw an action (int64) for each row of probabilities; return ``None`` where only torch can."""
     is_plain = probabilities.device.type == "cpu" and probabilities.dtype == torch.float32 and len(probabilities) > 0
     return _drawn(probabilities, generator) if is_plain and not JIT_DISABLED and _is_known() else None
 

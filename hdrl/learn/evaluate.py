@@ -83,10 +83,6 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[]
 
     Parameters
     ----------
-    agent
-        The agent; it does not learn.
-    env
-        Any Gymnasium environment with the agent's spaces.
     before
         Called before each decision; ``None``: nothing is.
     """
@@ -121,20 +117,7 @@ def _is_played(agent: Agent, env: gym.Env[Any, Any], seed: int) -> bool:
 
 
 def batch_of_one(observation: Any, mask: Any) -> tuple[Tensor, Tensor | None]:
-    """Return an observation and a mask of one environment as an agent wants them.
-
-    Parameters
-    ----------
-    observation
-        Shape ``observation_shape``.
-    mask
-        Shape ``(n_actions,)``, or ``None``.
-
-    Returns
-    -------
-    tuple
-        float32 of shape ``(1, *observation_shape)``; bool of shape ``(1, n_actions)``, or ``None``.
-    """
+    """Return an observation and a mask of one environment as tensors with a first axis of 1."""
     return (
         torch.from_numpy(np.array(observation, dtype=np.float32)).unsqueeze(0),
         None if mask is None else torch.from_numpy(np.not_equal(mask, 0)).unsqueeze(0),

@@ -41,12 +41,9 @@ class Generation(Memory):
         """Remember nothing: the agent knows its candidates."""
 
     def record_outcome(self, outcome: Outcome) -> None:
-        """Remember the rewards, unless environments only began their episodes.
+        """Add the rewards, unless environments only began their episodes.
 
-        Raises
-        ------
-        LearningError
-            If episodes do not end with the first action.
+        Raise LearningError if episodes do not end with the first action.
         """
         if not bool(outcome.valid.all()):
             return
@@ -74,15 +71,7 @@ class Strategy(abc.ABC):
 
     @abc.abstractmethod
     def tell(self, candidates: Floats, losses: Floats) -> None:
-        """Move the mean.
-
-        Parameters
-        ----------
-        candidates
-            What `ask` returned.
-        losses
-            Of each, lower is better.
-        """
+        """Move the mean by the losses of the candidates that `ask` returned; lower is better."""
 
 
 class EvolutionConfig(Config):
@@ -101,10 +90,7 @@ class EvolutionConfig(Config):
 class EvolutionAgent(Agent):
     """Acts with its weights; while it learns, with candidates around them.
 
-    Raises
-    ------
-    LearningError
-        If actions are no Box.
+    Raise LearningError if actions are no Box.
     """
 
     Config = EvolutionConfig
@@ -130,26 +116,12 @@ class EvolutionAgent(Agent):
 
     @abc.abstractmethod
     def strategy(self, start: Floats, seed: int, population: int) -> Strategy:
-        """Return a new strategy.
-
-        Parameters
-        ----------
-        population
-            How many candidates a generation has.
-
-        Raises
-        ------
-        LearningError
-            If it needs more candidates.
-        """
+        """Return a new strategy with ``population`` candidates in a generation; raise LearningError for too few."""
 
     def memory(self, n_envs: int) -> Memory:
-        """Return what remembers the worth of a generation: one candidate for each environment.
+        """Return what gathers the losses of a generation: one candidate for each environment.
 
-        Raises
-        ------
-        LearningError
-            If there are fewer than four environments, or an odd number.
+        Raise LearningError for fewer than four environments, or an odd number.
         """
         if n_envs < 4 or n_envs % 2:
             raise LearningError(
@@ -172,13 +144,7 @@ class EvolutionAgent(Agent):
         return Acted(torch.from_numpy(weights), {})
 
     def learn(self, batch: Floats) -> dict[str, float]:
-        """Move the mean, and the weights after it.
-
-        Raises
-        ------
-        LearningError
-            If a loss is not finite.
-        """
+        """Move the mean, and the weights after it; raise LearningError if a loss is not finite."""
         if not np.isfinite(batch).all():
             raise LearningError(f"a candidate was judged to be {batch[~np.isfinite(batch)][0]}, not a finite number")
         self._tell(batch)
@@ -247,17 +213,9 @@ _ARRAYS = ("weights", "start", "losses")
 
 
 def untrained_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of an agent with the weights that another one began to evolve from.
+    """Return the state of an agent with the weights from which another one (``state``) began to evolve.
 
-    Parameters
-    ----------
-    state
-        What `EvolutionAgent.state_dict` returned.
-
-    Raises
-    ------
-    LearningError
-        If it has no such weights.
+    Raise LearningError if it has no such weights.
     """
     start = state.get("start")
     if not isinstance(start, np.ndarray):
@@ -266,17 +224,10 @@ def untrained_state(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def averaged_state(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the state of an agent with the mean of several agents' weights, which can be used and started from.
+    """Return the state of an agent with the mean weights of agents with the same spaces and settings.
 
-    Parameters
-    ----------
-    states
-        What `EvolutionAgent.state_dict` of agents with the same spaces and settings returned.
-
-    Raises
-    ------
-    LearningError
-        If there are none, or one has no such weights, or another number of them.
+    It can play and be trained further. Raise LearningError for no states, or weights that are missing or of another
+    number.
     """
     if not states:
         raise LearningError("no models to average, expected at least one")

@@ -67,13 +67,7 @@ class GlobalRng:
 
 @contextlib.contextmanager
 def kept_randomness() -> Iterator[None]:
-    """Leave the global generators as they were.
-
-    Yields
-    ------
-    None
-        While they may be drawn from.
-    """
+    """Keep the global generators as they are, whatever is drawn from them meanwhile."""
     before = _states()
     try:
         yield

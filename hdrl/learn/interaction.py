@@ -72,13 +72,7 @@ class Interaction:
         self._lengths = np.zeros(self.n_envs, dtype=np.int64)
 
     def reset(self, seed: int | None = None) -> None:
-        """Begin an episode in every environment.
-
-        Parameters
-        ----------
-        seed
-            Given to the environments; ``None``: they continue with the seeds that they have.
-        """
+        """Begin an episode in every environment; ``None`` as seed continues their own random streams."""
         observations, infos = self.envs.reset(seed=seed)
         self.observations = self._tensor(observations)
         self.mask = self._mask(infos)
@@ -128,10 +122,7 @@ class Interaction:
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:
         """Go on where `state_dict` was called, or return ``False`` if the environments cannot.
 
-        Raises
-        ------
-        LearningError
-            If it is of another number of environments.
+        Raise LearningError if it is of another number of environments.
         """
         if len(state["has_ended"]) != self.n_envs:
             raise LearningError(f"the saved state is of {len(state['has_ended'])} environments, not of {self.n_envs}")

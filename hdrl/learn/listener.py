@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 
 def tell(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:
-    """Tell an agent, and who listens to it, what its last choice led to.
-
-    Parameters
-    ----------
-    agent, outcome, observations, mask
-        As in `hdrl.learn.agent.Agent.saw`.
-    """
+    """Pass the outcome of the last choice to an agent and its listener, with the arguments of `Agent.saw`."""
     agent.saw(outcome, observations, mask)
     if agent.listener is not None:
         agent.listener.happened(outcome)
@@ -28,13 +22,7 @@ def tell(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | No
 
 @contextlib.contextmanager
 def silence_listener(agent: Agent) -> Iterator[None]:
-    """Silence the listener of an agent for a while.
-
-    Yields
-    ------
-    None
-        While it is silent.
-    """
+    """Detach the listener of an agent for a while."""
     listener, agent.listener = agent.listener, None
     try:
         yield

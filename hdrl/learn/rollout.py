@@ -59,14 +59,9 @@ class Steps:
     finals: list[tuple[int, Finals]] = field(default_factory=list)
 
     def next_values(self, values: Tensor, value_function: ValueFunction) -> Tensor:
-        """Return the values of what was seen after each step, shape ``(n_steps, n_envs)``.
+        """Return the values after each step, shape ``(n_steps, n_envs)``, from those before each step.
 
-        Parameters
-        ----------
-        values
-            Of what was seen before each step, of the same shape.
-        value_function
-            For the observations of which the value is not among them.
+        ``value_function`` computes those of observations that are not among them.
         """
         after = torch.cat([values[1:], value_function(self.last_observations, self.last_masks).unsqueeze(0)])
         for t, finals in self.finals:

@@ -131,10 +131,7 @@ class TrainingLoop(abc.ABC):
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to continue as if nothing had happened: tensors, arrays, numbers, texts and groups.
 
-        Raises
-        ------
-        LearningError
-            If an exception broke an iteration off: half an iteration cannot be resumed.
+        Raise LearningError if an exception broke an iteration off: half an iteration cannot be resumed.
         """
         if self._is_within:
             raise LearningError("an iteration was broken off; what was saved before it still holds")
@@ -142,13 +139,7 @@ class TrainingLoop(abc.ABC):
         return {"agent": self.agent.state_dict(), **self._own_state(), **counts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called.
-
-        Raises
-        ------
-        LearningError
-            If it does not fit.
-        """
+        """Go on where `state_dict` was called; raise LearningError if it does not fit."""
         try:
             self.agent.load_state_dict(state["agent"])
             self._load_own_state(state)

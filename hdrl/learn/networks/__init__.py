@@ -64,10 +64,6 @@ def build_network(
 
     Parameters
     ----------
-    generator
-        Source of the first weights.
-    has_critic
-        Whether a critic is needed.
     n_atoms
         Numbers for each action, and of the critic.
     n_per_row

@@ -74,21 +74,10 @@ class Among(NamedTuple):
 
 
 def pass_layers(table: Tensor, weights: Sequence[Tensor], stack: Stack, among: Among | None = None) -> Tensor:
-    """Return what comes out of the last layer; the tensors must be such that `is_own` is true of them.
+    """Return the outputs of the last layer, shape ``(among.n_places, n_out)``; `is_own` is true of all tensors.
 
-    Parameters
-    ----------
-    table
-        Shape ``(n, n_in)``.
-    weights
-        The weight of each layer, shape ``(n_out, n_in)``, and its bias, in turn.
-    among
-        Which rows pass; ``None``: all, each to its own place.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(among.n_places, n_out)``.
+    ``weights`` holds the weight ``(n_out, n_in)`` and the bias of each layer in turn. Without ``among`` every row of
+    the table ``(n, n_in)`` passes, to its own place.
     """
     if among is None:
         every = torch.arange(len(table))
@@ -100,17 +89,7 @@ def pass_layers(table: Tensor, weights: Sequence[Tensor], stack: Stack, among: A
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return ``inputs @ weight.T + bias``.
-
-    Parameters
-    ----------
-    inputs
-        Shape ``(..., n_in)``.
-    weight
-        Shape ``(n_out, n_in)``.
-    bias
-        Shape ``(n_out,)``; ``None``: 0.
-    """
+    """Return ``inputs @ weight.T + bias``, with a weight of shape ``(n_out, n_in)``."""
     if not is_own(inputs, weight):
         return functional.linear(inputs, weight, bias)
     n_out, n_in = weight.shape
