@@ -135,13 +135,7 @@ class Advisor(ActorCriticAgent):
             self.modules["parent"] = copy.deepcopy(self.network)
 
     def memory(self, n_envs: int) -> Memory:
-        """Return a memory of whole episodes.
-
-        Raises
-        ------
-        LearningError
-            If every sequence of actions cannot be played in that many environments.
-        """
+        """Return a memory of whole episodes; raise LearningError for fewer environments than sequences of actions."""
         if self.config.gradient == "exact":
             self._n_decisions(n_envs)
             return Episodes(1)

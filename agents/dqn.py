@@ -275,13 +275,7 @@ class DQN(Agent):
         return _Judged(losses, losses.detach().clamp(min=0.0), values, targets[:, 0] + targets[:, -1])
 
     def action_values(self, network: ActorCritic, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the value of each action, shape ``(n, n_actions)``; those of illegal ones are `masking.ILLEGAL`.
-
-        Parameters
-        ----------
-        network
-            The learning network, or the one that judges.
-        """
+        """Return the value of each action, shape ``(n, n_actions)``; those of illegal ones are `masking.ILLEGAL`."""
         outputs = self._outputs(network, observations, mask)
         return outputs if self.atoms is None else self._means(outputs, mask)
 

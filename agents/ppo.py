@@ -77,13 +77,7 @@ class PPOConfig(ValueConfig):
 
 
 class Sample(NamedTuple):
-    """What is learned from ``n`` steps, beside what was seen.
-
-    Attributes
-    ----------
-    actions, log_probs, advantages, returns
-        Shape ``(n,)``.
-    """
+    """What is learned from ``n`` steps beside observations; each of shape ``(n,)``."""
 
     actions: Tensor
     log_probs: Tensor

@@ -30,13 +30,7 @@ Data = dict[str, Any]
 
 
 def check_first_message(message: bytes) -> None:
-    """Refuse a first message that is none of Batsim 5: the size of the decision component's configuration, and that.
-
-    Raises
-    ------
-    BatsimError
-        If it is something else.
-    """
+    """Refuse a first message that is not Batsim 5's: the size of the decision component's configuration, then it."""
     if message[:1] == b"{":
         raise BatsimError("Batsim's first message is JSON, so it speaks the protocol of Batsim 4: batsim.protocol 4")
     size = int.from_bytes(message[:4], "little")
@@ -116,12 +110,7 @@ class Batprotocol:
         }
 
     def hear(self, text: str) -> str:
-        """Return a message of Batsim 5 as one of Batsim 4; what comes with SimulationBeginsEvent is held for `more`.
-
-        Parameters
-        ----------
-        text
-            Its text; batprotocol ends it with a null byte.
+        """Return a message of Batsim 5 as one of Batsim 4; what comes with SimulationBeginsEvent waits for `more`.
 
         Raises
         ------
@@ -140,26 +129,14 @@ class Batprotocol:
         return json.dumps({"now": message["now"], "events": events})
 
     def more(self, reply: str) -> str | None:
-        """Keep a reply and return the message that is held, if one is.
-
-        Parameters
-        ----------
-        reply
-            The reply to the message before, as of Batsim 4.
-        """
+        """Keep a reply (of Batsim 4's form) and return the message that is held, if one is."""
         if not self._held:
             return None
         self._said += json.loads(reply)["events"]
         return json.dumps(self._held.pop(0))
 
     def say(self, reply: str) -> str:
-        """Return a reply as Batsim 5 takes it, with its events by date.
-
-        Parameters
-        ----------
-        reply
-            The text of a reply as of Batsim 4.
-        """
+        """Return a reply of Batsim 4's form as Batsim 5 takes it, with its events by date."""
         data = json.loads(reply)
         events = []
         for event in sorted([*self._said, *data["events"]], key=lambda event: float(event["timestamp"])):

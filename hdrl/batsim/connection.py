@@ -18,11 +18,6 @@ class RemoteScheduler:
     timeout_s
         How long an answer may take, in wall-clock seconds; 0 for as long as it takes, as with Batsim. A scheduler
         that was there and goes away while an answer is due is noticed in any case.
-
-    Raises
-    ------
-    BatsimError
-        If the endpoint makes no sense.
     """
 
     def __init__(self, endpoint: str = DEFAULT_ENDPOINT, *, timeout_s: float = 0.0) -> None:
@@ -48,13 +43,7 @@ class RemoteScheduler:
         self._socket.close()
 
     def exchange(self, message: str) -> str:
-        """Send a message and return the reply.
-
-        Raises
-        ------
-        BatsimError
-            If there is no reply: the scheduler went away, or took too long; or if it is no text.
-        """
+        """Send a message and return the reply."""
         try:
             reply = self._socket.exchange(message.encode(), self.timeout_s or None)
         except TimeoutError:

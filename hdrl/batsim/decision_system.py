@@ -38,10 +38,6 @@ class DecisionSystem:
     ----------
     platform, workload
         What is simulated; the workload's sources are called w0, w1, ... as by Batsim.
-    seed
-        Seed of what is random in a policy.
-    energy
-        Whether Batsim accounts for energy.
     compatibility
         ``None``, or ``"hdeeprm-0.3.1"``.
     rule
@@ -136,18 +132,7 @@ class DecisionSystem:
         return View(self.platform, self.workload, self.lent)
 
     def hear(self, message: str) -> bool:
-        """Take in a message.
-
-        Returns
-        -------
-        bool
-            Whether jobs came or ended since the last decision, and jobs wait: a policy pair is to decide.
-
-        Raises
-        ------
-        BatsimError
-            If it is no message of Batsim, or contradicts what was said before.
-        """
+        """Take in a message; raise BatsimError if it is no message of Batsim, or contradicts what was said before."""
         self._picture.take(parse_message(message))
         self._answer.state = with_room_for_decisions(self.state, self.platform, self.workload)
         return entries.hear(self.lent)
@@ -155,36 +140,20 @@ class DecisionSystem:
     def decide(self, decisions: Iterable[Decision]) -> None:
         """Write decisions into the reply.
 
-        Raises
-        ------
-        DecisionError
-            At the first one that cannot be followed; those before it are kept.
+        Raise DecisionError at the first one that cannot be followed; those before it are kept.
         """
         self.state.scalars["n_decisions"] += 1
         self._answer.add_all(decisions)
 
     def schedule_pair(self, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
-        """Let a policy pair decide.
-
-        Parameters
-        ----------
-        job_key, core_key, backfilling
-            Numbers of the keys and of the kind of backfilling in `kernel.codes`.
-        """
+        """Let a policy pair decide, by the numbers of its keys and its backfilling in `kernel.codes`."""
         entries.schedule_pair(self.lent, job_key, core_key, backfilling)
 
     def reply(self, now_s: float | None = None) -> str:
-        """Return the text of the reply, and book it as carried out.
+        """Return the text of the reply, and note it as carried out.
 
-        Parameters
-        ----------
-        now_s
-            Date until which the scheduler is busy with it; ``None``: it takes no time.
-
-        Raises
-        ------
-        DecisionError
-            If what was decided is nothing that Batsim can be asked for.
+        The scheduler is busy with it until ``now_s``; ``None``: it takes no time. Raise DecisionError for a decision
+        that the protocol cannot express.
         """
         state = self.state
         entries.hand_out(self.lent)

@@ -170,18 +170,7 @@ class Batsim5(Dialect):
 
 
 def new_dialect(protocol: int) -> Dialect:
-    """Return what speaks with a Batsim of a version of the protocol.
-
-    Parameters
-    ----------
-    protocol
-        4 or 5.
-
-    Raises
-    ------
-    BatsimError
-        If there is no such version.
-    """
+    """Return the dialect of protocol 4 or 5."""
     if protocol not in (4, 5):
         raise BatsimError(f"batsim.protocol is {protocol}, expected 4 or 5")
     return Batsim4() if protocol == 4 else Batsim5()

@@ -75,11 +75,6 @@ class ProtocolServer:
 
     On a platform whose cores change their P-states by rules (`platform.Platform.rules`), these
     changes go on by themselves: the scheduler neither hears of them nor can ask for others.
-
-    Parameters
-    ----------
-    energy
-        Whether it measures energy (``-E`` of Batsim); requests that need it are refused otherwise.
     """
 
     def __init__(self, simulator: Simulator, *, energy: bool = True) -> None:
@@ -356,15 +351,7 @@ class ProtocolServer:
 class EmbeddedServer(ProtocolServer):
     """One simulation on the embedded simulator for a scheduler that speaks Batsim's protocol.
 
-    Parameters
-    ----------
-    energy
-        Whether energy is measured.
-
-    Raises
-    ------
-    SimulationError
-        If the platform has what only the exact simulator knows.
+    Raise SimulationError if the platform has what only the exact simulator knows.
     """
 
     def __init__(self, platform: Platform, workload: Workload, *, energy: bool = True, seed: int = 0) -> None:

@@ -153,11 +153,6 @@ class Job:
 class Host:
     """A compute host, as the scheduler knows it.
 
-    Parameters
-    ----------
-    machine
-        The engine's machine, of which only what never changes is looked at.
-
     Attributes
     ----------
     id, name

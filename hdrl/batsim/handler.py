@@ -116,28 +116,11 @@ class SimulatorHandler:
     # ---- who is told, and when time goes on
 
     def subscribe(self, event: JobEvent | HostEvent | SimulatorEvent, call: Listener) -> None:
-        """Have a function called at every event of a kind.
-
-        Parameters
-        ----------
-        call
-            Gets the job, the host or the handler that the event is about.
-        """
+        """Call a function with the job, host or handler of every event of a kind."""
         self._listeners[event].append(call)
 
     def set_callback(self, at: float, call: Callable[[float], None]) -> None:
-        """Have a function called at a date.
-
-        Parameters
-        ----------
-        at
-            The date in seconds, later than now.
-
-        Raises
-        ------
-        DecisionError
-            If the date is not later than now.
-        """
+        """Call a function at a date in seconds; raise DecisionError unless it is later than now."""
         self._need_running()
         if at <= self._now_s:
             raise DecisionError(f"a call at {at:f} was requested at {self._now_s:f}, expected a later date")

@@ -104,13 +104,7 @@ class Picture:
         self.awaited.switches.append((tuple(cores), pstate, self._leader_of(cores, pstate)))
 
     def take(self, message: Message) -> None:
-        """Take in a message: its events are those of the arrays then.
-
-        Raises
-        ------
-        BatsimError
-            If it contradicts what was said before.
-        """
+        """Update the picture by a message, whose events replace those before; raise BatsimError for a contradiction."""
         self._check_order(message)
         state = self.state
         for name in ("message_s", "now", "energy_time_s"):

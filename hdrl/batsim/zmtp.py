@@ -35,16 +35,6 @@ class RequestSocket:
     ----------
     endpoint
         ``tcp://HOST:PORT`` or ``ipc://PATH``.
-
-    Attributes
-    ----------
-    connected
-        Whether the other side has ever said that it answers requests.
-
-    Raises
-    ------
-    ValueError
-        If the endpoint is neither.
     """
 
     def __init__(self, endpoint: str) -> None:
@@ -63,17 +53,8 @@ class RequestSocket:
     def exchange(self, request: bytes, timeout_s: float | None = None) -> list[bytes]:
         """Send a request and return the parts of the reply.
 
-        Parameters
-        ----------
-        timeout_s
-            How long that may take, in wall-clock seconds; ``None`` for as long as it takes.
-
-        Raises
-        ------
-        TimeoutError
-            If it takes longer.
-        ConnectionError
-            If the other side goes away, or says what is no reply.
+        Raise TimeoutError after ``timeout_s`` of wall-clock time, ConnectionError if the other side goes away or
+        answers what is no reply.
         """
         self._deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         try:

@@ -47,11 +47,6 @@ def run_in_processes(
 ) -> None:
     """Work on tasks in processes, see `hdrl.distributed.run_tasks`.
 
-    Parameters
-    ----------
-    keep
-        Told every result.
-
     Raises
     ------
     WorkerDied

@@ -50,8 +50,7 @@ def check_calls(agent: object, calls: Calls) -> None:
 
 
 def check_agent(agent: Agent) -> None:
-    """Raise AgentError for an agent that cannot be trained: wrong arguments of methods, no call of the base's set-up.
-    """
+    """Raise AgentError for an agent that cannot be trained: wrong arguments of methods, or no set-up of the base."""
     missing = [name for name in _ATTRIBUTES if not hasattr(agent, name)]
     if missing:
         raise AgentError(

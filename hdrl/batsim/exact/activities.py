@@ -16,12 +16,9 @@ class Cancelled(Exception):
 
 
 class Mailbox:
-    """Where senders and receivers meet: each message takes one of either.
+    """The meeting point of senders and receivers: each message takes one of either.
 
-    Attributes
-    ----------
-    senders, receivers
-        Who waits for the other side; never both.
+    Only one of the two lists has members at any time.
     """
 
     __slots__ = ("_kernel", "_n_bytes", "receivers", "senders")
@@ -108,13 +105,7 @@ class Get:
 
 
 class Execution:
-    """A parallel task that somebody may wait for, with a timeout, and somebody else may cancel.
-
-    Parameters
-    ----------
-    timeout_s
-        How long somebody waits for it at most, in seconds; a negative value means for ever.
-    """
+    """A parallel task that an actor may wait for, with a timeout (negative: none), and that others may cancel."""
 
     __slots__ = ("_kernel", "_timeout_s", "_timer", "_waiter", "cancelled", "flow", "over")
 

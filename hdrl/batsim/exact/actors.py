@@ -184,13 +184,7 @@ class Sleep:
 
 
 class Update:
-    """A call that brings one machine up to date.
-
-    Parameters
-    ----------
-    of_all
-        Whether the caller goes through all machines.
-    """
+    """A call that brings one machine up to date; ``of_all`` says that the caller goes through all machines."""
 
     __slots__ = ("_machine", "_of_all")
 

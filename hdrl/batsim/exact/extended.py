@@ -126,11 +126,5 @@ def six_decimals(value: Extended) -> str:
 
 
 def is_sure(micros: float, error: float) -> bool:
-    """Tell whether a number of millionths is rounded to the same integer wherever within its error it is.
-
-    Parameters
-    ----------
-    error
-        How far from it the true one may be.
-    """
+    """Return True if a number of millionths rounds to the same integer anywhere within its error."""
     return abs(micros % 1.0 - _HALF) > error

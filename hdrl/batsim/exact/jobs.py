@@ -200,12 +200,7 @@ class Workload:
     def check_composition(self, where: str, *, complete: bool) -> None:
         """Refuse composed profiles that contain themselves, for they would never end.
 
-        Parameters
-        ----------
-        where
-            What is being read, for messages.
-        complete
-            Whether what they are composed of must exist already.
+        With ``complete``, refuse also those composed of profiles that do not exist.
         """
         done: set[str] = set()
 
@@ -300,12 +295,7 @@ def kept_profiles(used: Iterable[str], parts: Mapping[str, Sequence[str]]) -> li
 def read_workload(path: Path, name: str) -> Workload:
     """Return a workload from a Batsim JSON file.
 
-    Raises
-    ------
-    ReadError
-        If the file cannot be read or is no JSON.
-    WorkloadError
-        If what it holds is wrong.
+    Raise ReadError if the file cannot be read or is no JSON, WorkloadError if what it holds is wrong.
     """
     data = read_json(path, read_float=read_double)
     where = str(path)

@@ -23,10 +23,7 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r
 def dump(value: Any) -> str:
     """Write a JSON value as Batsim does: no spaces, six decimals for every number that is no integer.
 
-    Raises
-    ------
-    BatsimError
-        If a number needs more characters than Batsim has room for.
+    Raise BatsimError if a number needs more characters than Batsim has room for.
     """
     return _WRITERS.get(type(value), _write_other)(value)
 
@@ -51,18 +48,7 @@ def _integer(value: int) -> str:
 
 
 def dump_job(description: Mapping[str, Any], job_id: str) -> str:
-    """Write a job's description as Batsim tells it: every member ``id``, nested ones too, becomes the full id.
-
-    Parameters
-    ----------
-    description
-        What `json.loads` gives.
-
-    Raises
-    ------
-    BatsimError
-        If a number needs more characters than Batsim has room for.
-    """
+    """Write a job's description as Batsim does: every member ``id``, nested ones too, becomes the full id."""
     members = []
     for key, value in description.items():
         kind = type(value)
@@ -207,13 +193,7 @@ _REPLY_LENGTH_SHOWN = 200
 
 
 def parse_reply(text: str) -> Reply:
-    """Return what a scheduler answered.
-
-    Raises
-    ------
-    BatsimError
-        If it is no JSON, or not what the protocol asks for.
-    """
+    """Return what a scheduler answered; raise BatsimError if it is no JSON, or not what the protocol asks for."""
     data = _parse_json(text)
     if not isinstance(data, dict) or "now" not in data or "events" not in data:
         raise BatsimError(f"the scheduler's reply has no 'now' or no 'events': {_shown(text)}")

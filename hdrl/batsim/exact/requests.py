@@ -47,13 +47,7 @@ class Unfinished:
 
 
 class Requests:
-    """Carries out what the scheduler asks for.
-
-    Parameters
-    ----------
-    emit
-        Notes an event for the scheduler.
-    """
+    """Carries out what the scheduler asks for."""
 
     def __init__(self, context: Context, counts: Unfinished, emit: Callable[[str, dict[str, Any]], None]) -> None:
         self._context = context

@@ -21,13 +21,7 @@ _ROUNDED_DOWN = 1.0 - 2.0**-49
 
 
 class Timer:
-    """A duration that someone waits for.
-
-    Parameters
-    ----------
-    machine
-        The machine on which it is slept, or -1.
-    """
+    """A duration that an actor waits for; of a machine, or of none (-1)."""
 
     __slots__ = ("machines", "owner", "row", "serial")
 

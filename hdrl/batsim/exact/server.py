@@ -33,20 +33,7 @@ from hdrl.batsim.exact.submission import MACHINE_EVENTS
 
 
 class Server:
-    """The server of a simulation, with what it counts.
-
-    Parameters
-    ----------
-    n_event_submitters
-        Number of files of external events.
-
-    Attributes
-    ----------
-    finished
-        Whether the scheduler has acknowledged SIMULATION_ENDS.
-    scheduling_s
-        Wall-clock seconds spent in the scheduler.
-    """
+    """The server of a simulation, with what it counts."""
 
     def __init__(self, context: Context, scheduler: Scheduler, n_event_submitters: int) -> None:
         self.context = context

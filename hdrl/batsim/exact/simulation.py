@@ -106,13 +106,7 @@ class ExactBatsim:
         }
 
     def run(self, scheduler: Scheduler) -> Result:
-        """Simulate.
-
-        Raises
-        ------
-        BatsimError
-            If the scheduler asks for something that Batsim would refuse by stopping.
-        """
+        """Simulate; raise BatsimError if the scheduler asks for something that Batsim would refuse by stopping."""
         began_s = time.perf_counter()
         context = self.context
         server = Server(context, scheduler, len(self._events))

@@ -81,13 +81,7 @@ class HostedScheduler:
         self._folder.cleanup()
 
     def exchange(self, message: str) -> str:
-        """Answer a message of Batsim.
-
-        Raises
-        ------
-        BatsimError
-            If the scheduler fails; the line says where.
-        """
+        """Answer a message of Batsim; raise BatsimError with the line where the scheduler fails."""
         self._slot.message = message
         with self._closed_after_errors(), self._at_home():
             if self._batsim is None:

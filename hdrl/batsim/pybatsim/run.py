@@ -42,11 +42,6 @@ def run_scheduler(
     platform_file
         SimGrid file of the platform; the exact simulator needs it if hdrl did not describe the platform itself.
 
-    Returns
-    -------
-    Trace
-        Everything that happened.
-
     Raises
     ------
     MissingPyBatsim

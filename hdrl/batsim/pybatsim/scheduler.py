@@ -63,18 +63,7 @@ class Settings:
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Settings:
-        """Return the settings that a scheduler's options say.
-
-        Parameters
-        ----------
-        options
-            What ``-o`` or ``-O`` of the command ``pybatsim`` gives.
-
-        Raises
-        ------
-        OptionsError
-            If there is no platform, or a key or value that makes no sense.
-        """
+        """Return the settings in the options (``-o`` or ``-O``) of the command ``pybatsim``."""
         known = {field.name: _KINDS[str(field.type)] for field in fields(cls)}
         for key, value in options.items():
             if key not in known:

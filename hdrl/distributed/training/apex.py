@@ -37,15 +37,7 @@ BASE, SLOPE = 0.4, 7.0
 
 
 def epsilon_of(number: int, n_actors: int) -> float:
-    """Return the share of random actions of an actor.
-
-    Parameters
-    ----------
-    number
-        Which, from 0 on.
-    n_actors
-        How many there are; a single one explores as the first of several does.
-    """
+    """Return the share of random actions of an actor; a single one explores as the first of several does."""
     return float(BASE ** (1.0 + SLOPE * number / max(n_actors - 1, 1)))
 
 
@@ -80,15 +72,7 @@ class Actor:
         return SharedReplay(1, self._n_envs, generator=torch.Generator(), **settings)
 
     def act(self, weights: Weights | None, n_steps: int) -> tuple[Chunk, Told]:
-        """Act for some steps.
-
-        Parameters
-        ----------
-        weights
-            What the learner has; ``None``: it goes on with what it had.
-        n_steps
-            Steps of each of its environments.
-        """
+        """Act for some steps of each environment, with the learner's weights (``None``: with those of before)."""
         with torch_threads(1), self._agent.session():
             if weights is not None:
                 put_weights(self._weights, weights)
@@ -174,13 +158,7 @@ class Learner:
 
 
 class ApexCompany(Staff):
-    """Actors, the learner and the replay.
-
-    Parameters
-    ----------
-    crew, clock, options, plan
-        As in `hdrl.distributed.training.company.Staff`.
-    """
+    """Actors, the learner and the replay."""
 
     def __init__(self, crew: Crew, clock: Clock, options: DistributedOptions, plan: Plan) -> None:
         super().__init__(crew, clock, options, plan)
@@ -234,13 +212,7 @@ class ApexCompany(Staff):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned.
-
-        Raises
-        ------
-        LearningError
-            If it is of another number of actors.
-        """
+        """Restore a state; raise LearningError if it is of another number of actors."""
         if len(state["workers"]) != self.n_workers:
             raise LearningError(f"the saved state is of {len(state['workers'])} actors, not of {self.n_workers}")
         members = [*self.workers, self.learner, self.replay]

@@ -47,13 +47,7 @@ class Record:
     losses: dict[str, list[float]] = field(default_factory=dict)
 
     def take(self, told: Told) -> None:
-        """Take notice of what a worker has told.
-
-        Raises
-        ------
-        LearningError
-            If a loss is not finite.
-        """
+        """Add the report of a worker; raise LearningError if a loss is not finite."""
         self.n_steps += told.n_steps
         self.episodes += told.episodes
         for name, value in (told.losses or {}).items():
@@ -72,15 +66,7 @@ class Record:
 
 
 class Staff(abc.ABC):
-    """Workers, whatever they do, and what is known of them.
-
-    Parameters
-    ----------
-    crew, clock
-        Where they live, and who is ready next.
-    plan
-        What worker 0 is made of.
-    """
+    """Workers of any scheme, and their state."""
 
     def __init__(self, crew: Crew, clock: Clock, options: DistributedOptions, plan: Plan) -> None:
         self.crew, self.clock, self.options = crew, clock, options
@@ -158,13 +144,7 @@ class Company(Staff):
         return [self.crew.call(server, "weights") for server in self.servers]
 
     def update(self, gradients: list[Handle], max_norm: float | None) -> None:
-        """Let the servers make a step with the mean of some gradients, summed up in the given order.
-
-        Parameters
-        ----------
-        max_norm
-            Largest norm of the mean; ``None``: any.
-        """
+        """Let the servers make a step with the mean of gradients, summed up in the given order, of at most a norm."""
         norms = [self.crew.call(server, "take", gradients) for server in self.servers]
         for server in self.servers:
             self.crew.call(server, "step", norms, max_norm)
@@ -190,13 +170,7 @@ class Company(Staff):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned.
-
-        Raises
-        ------
-        LearningError
-            If it is of another number of workers or servers.
-        """
+        """Restore a state; raise LearningError if it is of another number of workers or servers."""
         for name, now in (("workers", self.workers), ("servers", self.servers)):
             if len(state[name]) != len(now):
                 raise LearningError(f"the saved state is of {len(state[name])} {name}, not of {len(now)}")

@@ -26,15 +26,7 @@ class RoleDied(HdrlError):
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """What a call will give.
-
-    Attributes
-    ----------
-    content
-        For other roles: pass it on as an argument.
-    told
-        For the director, who waits for it.
-    """
+    """The result of a call: ``content`` can be an argument of other calls, the director waits for ``told``."""
 
     content: Any
     told: Any
@@ -158,25 +150,7 @@ Crew = Here | OnRay
 
 @contextlib.contextmanager
 def crew_on(on: str, n_workers: int) -> Iterator[Crew]:
-    """Provide a crew.
-
-    Parameters
-    ----------
-    on
-        ``"local"``, ``"ray"`` or ``"ray:<address>"``.
-    n_workers
-        How many workers there will be.
-
-    Yields
-    ------
-    Crew
-        The crew.
-
-    Raises
-    ------
-    HdrlError
-        If there is no such place, or it cannot be reached.
-    """
+    """Provide workers on ``"local"``, ``"ray"`` or ``"ray:<address>"``; raise HdrlError for other places."""
     address = check_place(on)
     if on == "local":
         yield Here()

@@ -41,13 +41,7 @@ class Chunk:
 
 
 class ScaleOfAll(RewardScale):
-    """The unit of the rewards of several actors, each of which is followed by itself.
-
-    Parameters
-    ----------
-    gamma
-        Discount of later rewards.
-    """
+    """The unit of the rewards of several actors, each of which is followed by itself."""
 
     def __init__(self, gamma: float, n: int) -> None:
         super().__init__(gamma)
@@ -83,13 +77,7 @@ class ScaleOfAll(RewardScale):
 
 
 class SharedReplay(Replay):
-    """A replay to which several actors add, each with environments of its own.
-
-    Parameters
-    ----------
-    **settings
-        As in `hdrl.learn.replay.Replay`.
-    """
+    """A replay to which several actors add, each with environments of its own."""
 
     def __init__(self, n_actors: int, n_each: int, **settings: Any) -> None:
         super().__init__(n_actors * n_each, **settings)
@@ -98,12 +86,9 @@ class SharedReplay(Replay):
             self.scale = ScaleOfAll(self.gamma, n_actors)
 
     def add(self, chunk: Chunk) -> Any:
-        """Remember the steps of an actor.
+        """Add the steps of an actor, and return the slots that can be drawn from now on.
 
-        Returns
-        -------
-        ndarray
-            Which slots can be drawn now that could not before, in the order of time, then of environments.
+        They are in the order of time, then of environments.
         """
         first = chunk.number * self._n_each
         rows = np.arange(first, first + self._n_each)
@@ -155,13 +140,7 @@ class SharedReplay(Replay):
 
 
 class ReplayRole:
-    """The shared replay where it lives.
-
-    Parameters
-    ----------
-    settings
-        As in `hdrl.learn.replay.Replay`.
-    """
+    """The shared replay where it lives."""
 
     def __init__(self, n_actors: int, n_each: int, generator_state: Tensor, settings: Mapping[str, Any]) -> None:
         self._generator = torch.Generator()
@@ -199,13 +178,7 @@ class ReplayRole:
 
 
 def settings_of(replay: Replay) -> dict[str, Any]:
-    """Return what makes another replay like one.
-
-    Parameters
-    ----------
-    replay
-        What an agent's ``memory`` returned.
-    """
+    """Return the settings that make another replay like the one that an agent's ``memory`` returned."""
     return {
         "capacity": replay.length * replay.n_envs,
         "batch_size": replay.batch_size,

@@ -39,11 +39,6 @@ def row_trainer(
 ) -> Trainer:
     """Return a trainer of one process whose environments live with several workers.
 
-    Parameters
-    ----------
-    agent, make_envs, n_envs, options, seed, on, where
-        As of `hdrl.distributed.training.DistributedTrainer`.
-
     Raises
     ------
     OptionsError
@@ -66,13 +61,7 @@ def row_trainer(
 
 
 class Rows:
-    """A worker: some of the rows.
-
-    Parameters
-    ----------
-    first
-        Number of the first one among all rows.
-    """
+    """The part of the rows that one worker steps; ``first`` is the number of its first row."""
 
     def __init__(self, make_envs: MakeEnvs, n_rows: int, first: int) -> None:
         self._envs = make_envs(n_rows)
@@ -90,13 +79,7 @@ class Rows:
         return None, (*self._envs.step(actions), self._state())
 
     def load_state_dict(self, state: Any) -> tuple[None, None]:
-        """Go on where another worker was.
-
-        Raises
-        ------
-        LearningError
-            If the environments cannot.
-        """
+        """Continue from the state of another worker; raise LearningError if environments cannot."""
         load = getattr(self._envs, "load_state_dict", None)
         if state is None or not callable(load):
             raise LearningError("a worker died, and its environments cannot go on where they were")
@@ -174,13 +157,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
         self._like.close()
 
     def _all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Let all workers do something, and return what each has told, part by part.
-
-        Raises
-        ------
-        LearningError
-            If workers die again and again.
-        """
+        """Call a method of all workers, and return their answers part by part."""
         for _ in range(MAX_DEATHS):
             try:
                 crew = self._hired()

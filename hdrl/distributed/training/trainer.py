@@ -56,8 +56,6 @@ class DistributedTrainer(TrainingLoop):
         The scheme, and how many workers there are.
     on
         ``"local"``: all in this process; ``"ray"`` or ``"ray:<address>"``: each in its own. The results are the same.
-    where
-        Where the options come from, for messages.
 
     Attributes
     ----------
@@ -139,19 +137,11 @@ class DistributedTrainer(TrainingLoop):
         return Iteration(self.n_iterations, self.n_steps, record.episodes, losses)
 
     def _survived(self) -> tuple[Record, dict[str, float]]:
-        """Make an iteration; if somebody dies, begin it anew from what was saved last, with new roles.
-
-        In virtual order the iterations since then give what they gave before, so results stay the same.
-
-        Raises
-        ------
-        LearningError
-            If somebody dies again and again.
-        """
+        """Make an iteration; if a role dies, restore the last save and begin anew with new roles, a few times."""
         for _ in range(MAX_DEATHS):
             try:
                 team, since = self._hired()
-                for _ in range(self.n_iterations - since):
+                for _ in range(self.n_iterations - since):  # in virtual order they give what they gave before
                     self._directed(team)
                 return self._directed(team)
             except RoleDied as error:

@@ -132,13 +132,7 @@ class Worker:
             return self._next(told)
 
     def go_on(self, weights: Weights) -> tuple[list[Tensor] | None, Told]:
-        """Go on with the same batch and return its next gradient, or none if it is done with.
-
-        Parameters
-        ----------
-        weights
-            What came of the gradients before.
-        """
+        """Apply the outcome of the last gradients, and return the next gradient of the batch, or none."""
         with torch_threads(1), self._agent.session():
             self._put(weights)
             return self._next(Told())
@@ -163,8 +157,6 @@ class Worker:
 
         Parameters
         ----------
-        weights
-            What the servers have; ``None``: it goes on with its own.
         is_alone
             Whether it makes steps of its own on the way.
         is_clipped
