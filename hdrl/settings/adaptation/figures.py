@@ -20,15 +20,7 @@ from hdrl.settings.adaptation.metrics import regret_so_far
 
 
 def anytime(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw the mean regret of all jobs so far over the time of the device, search included.
-
-    Parameters
-    ----------
-    ax
-        Axes to draw on; new ones by default.
-    places
-        For each run its position among all of a page, for its colour.
-    """
+    """Draw the mean regret of all jobs so far over the time of the device, search included."""
     steps = []
     for run in runs:
         end_s = run.tasks["end_s"]
@@ -81,20 +73,7 @@ N_COLUMNS = 3
 
 
 def sequences(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw the accuracy of every sequence of each table by its rank, and mark what each run did most often.
-
-    Parameters
-    ----------
-    ax
-        Axes to draw on, if there is one table; new ones by default.
-    places
-        For each run its position among all of a page, for its colour.
-
-    Raises
-    ------
-    OptionsError
-        If the runs do not say what sequences are worth.
-    """
+    """Draw the accuracy of every sequence of each table by its rank, and mark what each run did most often."""
     known = {name: found for run in runs for name, found in run.sequences.items()}
     names = sorted(known)[:MAX_TABLES]
     if not names:

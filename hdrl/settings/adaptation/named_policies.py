@@ -72,13 +72,7 @@ class AdaptationPolicies(PolicyBook):
         return read_policy(text)
 
     def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
-        """Return the function ``advise`` of a user's file.
-
-        Raises
-        ------
-        OptionsError
-            If it is no function.
-        """
+        """Return the function ``advise`` of a user's file; refuse an ``advise`` that is no function."""
         advise = getattr(module, "advise", None)
         if advise is None:
             return None

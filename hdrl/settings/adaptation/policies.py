@@ -221,11 +221,6 @@ _FIXED_NAME = re.compile(r"fixed-([0-9]+)")
 def read_policy(text: str) -> str:
     """Return the name of a policy: one of `NAMES`, or ``fixed-`` and the digit of each action.
 
-    Parameters
-    ----------
-    text
-        As a user wrote it.
-
     Raises
     ------
     UnknownName

@@ -63,13 +63,7 @@ class Job:
         return self._spent_s
 
     def train(self, sequence: int, rung: int | None = None) -> float:
-        """Train a copy of the job under a sequence, and return its validation accuracy.
-
-        Parameters
-        ----------
-        rung
-            Up to which of the table's rungs; ``None``: to the end of the budget.
-        """
+        """Train a copy of the job under a sequence, up to a rung of its table, and return its validation accuracy."""
         table = self.table
         actions = table.actions(sequence)
         states = [table.state(actions[:step]) for step in range(table.n_steps)]
@@ -136,13 +130,7 @@ def simulate(
 
 
 def outcome(job: Job, sequence: int) -> tuple[Any, ...]:
-    """Return what becomes of a job under a sequence: a row of `OUTCOME_DTYPE`.
-
-    Raises
-    ------
-    DecisionError
-        If there is no such sequence.
-    """
+    """Return the outcome of a job under a sequence, a row of `OUTCOME_DTYPE`; refuse unknown sequences."""
     table = job.table
     if not 0 <= sequence < table.n_sequences:
         raise DecisionError(f"{table.name}: no sequence {sequence}, expected 0 to {table.n_sequences - 1}")
@@ -173,15 +161,7 @@ def _without_adaptation(table: Table, draw: int, rule: str, spent_s: float) -> t
 
 
 def trace_of(device: Device, load: Jobs, outcomes: NDArray[np.void], n_decisions: int) -> OutcomeTrace:
-    """Return the Trace of jobs of which is known what came of them; the device serves them as they come.
-
-    Parameters
-    ----------
-    device, load, outcomes
-        The device, the jobs, and what became of each.
-    n_decisions
-        How many decisions were made.
-    """
+    """Return the Trace of jobs whose outcomes are given; the device serves them in the order of release."""
     tasks, stays = np.zeros(load.n_items, TASK_DTYPE), np.zeros(load.n_items, STAY_DTYPE)
     now_s = 0.0
     budgets_s = load.budgets_s
@@ -199,18 +179,7 @@ def trace_of(device: Device, load: Jobs, outcomes: NDArray[np.void], n_decisions
 
 
 def decide_step_by_step(table: Table, decide: Callable[[int, Sequence[int]], int]) -> int:
-    """Return the sequence of decisions that are made one after the other.
-
-    Parameters
-    ----------
-    decide
-        From the state of the job and what was done so far to the next action.
-
-    Raises
-    ------
-    DecisionError
-        If there is no such action.
-    """
+    """Return the sequence of decisions that are made one after the other, from the state and the actions so far."""
     actions: list[int] = []
     for _ in range(table.n_steps):
         action = int(decide(table.state(actions), actions))

@@ -39,8 +39,6 @@ class Table:
 
     Attributes
     ----------
-    name
-        Its name.
     model
         The network at the beginning.
     scenario
@@ -51,8 +49,6 @@ class Table:
         What it ran on.
     budget_s
         How long it may train.
-    n_steps
-        How many decisions there are.
     validation, test
         Accuracies at the end by sequence and draw, shape ``(n_sequences, n_draws)``. Where the source has no
         validation part, both are the test accuracy.
@@ -173,13 +169,7 @@ def n_states(n_actions: int, n_steps: int) -> int:
 
 
 def read_table(path: Path) -> Table:
-    """Read a table: one of ``hdrl adaptation table``, or one of ChamiLamelas' advisor as JSON.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or is no complete table.
-    """
+    """Read a table: one of ``hdrl adaptation table``, or one of ChamiLamelas' advisor as JSON."""
     data = read_json(path)
     if not isinstance(data, Mapping) or not isinstance(data.get("rows"), list) or not data["rows"]:
         raise ReadError(path, "is no table of adaptations, expected an object with model, scenario and rows")

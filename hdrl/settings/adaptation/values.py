@@ -21,11 +21,6 @@ def values_json(tables: Sequence[Table]) -> dict[str, Any]:
     been trained is as good as guessing. What a job was to do later does not change what it is worth now, so a table of
     one budget tells of all shorter ones; but for training rules that look ahead to the end.
 
-    Parameters
-    ----------
-    tables
-        Tables of ``hdrl adaptation table``.
-
     Returns
     -------
     dict

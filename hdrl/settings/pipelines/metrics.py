@@ -90,13 +90,7 @@ def compute_metrics(trace: PipelineTrace) -> dict[str, float]:
 
 
 def wilson(n_hits: int, n: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Return the interval in which a share lies with 95 % confidence (Wilson's score interval).
-
-    Parameters
-    ----------
-    z
-        The quantile of the normal distribution.
-    """
+    """Return the interval of a share at quantile ``z``, by default 95 % confidence (Wilson's score interval)."""
     share, weight = n_hits / n, z * z / n
     middle = (share + weight / 2) / (1 + weight)
     half = z / (1 + weight) * math.sqrt(share * (1 - share) / n + weight / (4 * n))

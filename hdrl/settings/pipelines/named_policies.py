@@ -45,13 +45,7 @@ class PipelinePolicies(PolicyBook):
         return read_policy(text)
 
     def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
-        """Return the ``policy(view)`` of a Python file, ``None`` if it defines none.
-
-        Raises
-        ------
-        OptionsError
-            If it is no function, or a suffix follows the name of the file.
-        """
+        """Return the ``policy(view)`` of a Python file, ``None`` if it defines none; refuse a suffix."""
         found = getattr(module, "policy", None)
         if found is None:
             return None

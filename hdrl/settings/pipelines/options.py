@@ -126,13 +126,7 @@ class LoadOptions(Block):
         return self
 
     def refused(self, reasons: Mapping[str, str]) -> None:
-        """Refuse keys that would be ignored.
-
-        Raises
-        ------
-        ValueError
-            If one of them is not as it is by default.
-        """
+        """Raise ValueError for keys that would have no effect, unless they have their defaults."""
         defaults = LoadOptions()
         for key, why in reasons.items():
             if getattr(self, key) != getattr(defaults, key):

@@ -50,13 +50,7 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self._n_done = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Train a new job up to its first decision.
-
-        Parameters
-        ----------
-        seed
-            Seed of the job: first weights, order of examples, parts of the data.
-        """
+        """Train a new job up to its first decision; the seed sets weights, order of examples and parts of the data."""
         super().reset(seed=seed)
         del options
         number = int(self.np_random.integers(2**31)) if seed is None else seed
@@ -75,11 +69,6 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
     def step(self, action: Any) -> Any:
         """Adapt the job, and train it up to its next decision or its end.
-
-        Parameters
-        ----------
-        action
-            Which block is deepened; the last action is nothing.
 
         Raises
         ------

@@ -76,13 +76,7 @@ class ClusterChoices:
     sees_durations: bool = True
 
     def check(self) -> None:
-        """Refuse what there is not.
-
-        Raises
-        ------
-        OptionsError
-            If one of the names is unknown, or a number too small.
-        """
+        """Refuse what there is not; raise OptionsError if one of the names is unknown, or a number too small."""
         if self.objective not in OBJECTIVES:
             raise UnknownName("objective", self.objective, OBJECTIVES)
         for one in self.placements:
@@ -252,12 +246,9 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
 
     @classmethod
     def of(cls, num_envs: int = 1, *, render_mode: None = None, **arguments: Any) -> GpuClusterVectorEnv:
-        """Make a batch of arguments by their names, as options, model files and Gymnasium have them.
+        """Make a batch from arguments by name, as options, model files and Gymnasium have them.
 
-        Raises
-        ------
-        HdrlError
-            If one is unknown or wrong.
+        Raise HdrlError if one is unknown or wrong.
         """
         check_render_mode(render_mode)
         return cls(
@@ -361,10 +352,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     def trace(self) -> TaskTrace:
         """Return what has happened in the episode of the only row, which was made with ``records=True``.
 
-        Raises
-        ------
-        OptionsError
-            If stays were not recorded, or there has been no episode.
+        Raise OptionsError if stays were not recorded, or there has been no episode.
         """
         if not self._records:
             raise OptionsError("stays were not recorded: make a batch of one row with records=True")

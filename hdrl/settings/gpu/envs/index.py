@@ -67,10 +67,6 @@ class GpuIndexVectorEnv(IndexVectorEnv):
         A policy.
     restart_s, checkpoint_s, tie, node_order, levels
         See `hdrl.settings.gpu.policies.rules.Rules`.
-    autoreset_mode
-        ``NEXT_STEP`` or ``SAME_STEP``.
-    n_threads
-        How many threads simulate; ``None``: one for each core. Results do not depend on it.
 
     Raises
     ------
@@ -122,13 +118,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
             self._parts.append((low, high, length or high - low))
 
     def draw(self, draw: tuple[int, int]) -> list[GpuLoad]:
-        """Return the windows of an episode: those of loads in turn, each at all offered loads before the next one.
-
-        Parameters
-        ----------
-        draw
-            Seed and number of the draw.
-        """
+        """Return the windows of an episode: those of loads in turn, each at all offered loads before the next one."""
         seed, number = draw
         random = stream(seed, f"windows of loads, {number}")
         found = []
@@ -157,15 +147,7 @@ class GpuIndexEnv(IndexEnv):
 
 
 class GpuIndexPlayer(IndexPlayer):
-    """One environment whose only action, weights, is simulated on a whole load as any policy is.
-
-    Parameters
-    ----------
-    rules
-        How jobs are simulated.
-    objective
-        The metric that an episode tells.
-    """
+    """One environment whose only action, weights, is simulated on a whole load as any policy is."""
 
     def __init__(
         self, *, machine: Cluster, load: GpuLoad, rules: Rules | None = None, objective: str = "mean_jct_s"

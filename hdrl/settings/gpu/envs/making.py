@@ -41,13 +41,7 @@ def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> Single
 
 
 def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, **arguments: Any) -> NativeVectorEnv:
-    """Return a batch of environments.
-
-    Parameters
-    ----------
-    num_envs
-        Number of rows of the batch.
-    """
+    """Return a batch of environments."""
     _check_arguments(compatibility, arguments)
     return (GpuClusterVectorEnv.of if compatibility is None else _theirs(compatibility))(num_envs, **arguments)
 

@@ -147,12 +147,9 @@ def _predict(w, j, done_s):
 
 @jit
 def look_at(w, j, done_s):
-    """Predict a job anew if much has ended since it was predicted, or it has done more than a little since.
+    """Predict a job anew if many jobs have ended since its prediction, or it has worked more than a little.
 
-    Parameters
-    ----------
-    done_s
-        What it has done, in seconds alone on the fastest type.
+    ``done_s`` is its work in seconds alone on the fastest type.
     """
     n_done, before_s = w.counts[state.N_DONE], w.predicted[j, DONE_S]
     is_known = w.predicted_at[j] >= 0 and n_done - w.predicted_at[j] < STALE

@@ -61,14 +61,9 @@ def _might_fit(w, j):
 
 @jit
 def index_of(w, j, width, served_s):
-    """Return the index of a job that has been looked at (`hdrl.settings.gpu.kernel.history.look_at`).
+    """Return the index of a job that `hdrl.settings.gpu.kernel.history.look_at` has seen.
 
-    Parameters
-    ----------
-    width
-        How many GPUs it takes, a share counting as one.
-    served_s
-        How long it has run.
+    ``width`` is its number of GPUs, a share counting as one; ``served_s`` is how long it has run.
     """
     said, weights = w.predicted[j], w.weights
     age_s = w.now_s[0] - w.arrival_s[j]

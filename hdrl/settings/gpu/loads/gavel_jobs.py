@@ -50,11 +50,6 @@ def gavel_load(
         Whether some jobs take 2, 4 or 8 GPUs.
     multi_priority
         Whether a fifth of the jobs have a priority of 5.
-
-    Raises
-    ------
-    WorkloadError
-        If there are no jobs to make, or the table has no throughput for one.
     """
     if n_jobs < 1 or not jobs_per_hour > 0.0:
         raise WorkloadError(f"{n_jobs} jobs at {jobs_per_hour} per hour, expected at least 1, and a rate above 0")
@@ -110,10 +105,7 @@ def shuffled_types(seed: int) -> random.Random:
 def reference_hours(load: GpuLoad) -> float:
     """Return the mean run time of jobs on the reference type, in hours.
 
-    Raises
-    ------
-    WorkloadError
-        If the load has no throughputs.
+    Raise WorkloadError if the load has no throughputs.
     """
     if load.throughputs is None:
         raise WorkloadError(f"{load.name}: has no throughputs")

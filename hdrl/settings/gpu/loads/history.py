@@ -38,15 +38,7 @@ class History:
 
 
 def history_of(load: GpuLoad, cluster: Cluster) -> History:
-    """Return what is known of the jobs of a load, by those of the whole load that ended before.
-
-    Parameters
-    ----------
-    load
-        A load, or a window of one.
-    cluster
-        Where it runs.
-    """
+    """Return the history of the jobs of a load, or of a window of one: the whole load's jobs that ended before."""
     whole, first, n = load.whole or load, load.first, load.n_items
     used, numbers = np.unique(whole.groups[first : first + n], return_inverse=True)
     groups = numbers.reshape(n, -1) - int(used[0] < 0)

@@ -182,11 +182,6 @@ class Policy:
 def read_policy(text: str) -> Policy:
     """Read a policy: ``order[+history][+placement][+rule][+preempt][+advisor]``: ``sjf+fgd``, ``srsf+history``.
 
-    Parameters
-    ----------
-    text
-        As a user wrote it; any of the parts behind the order may be missing.
-
     Raises
     ------
     UnknownName
@@ -225,12 +220,9 @@ def read_policy(text: str) -> Policy:
 
 
 def learns(text: str) -> bool:
-    """Tell whether something that a comparison names is a policy that goes by predictions from history.
+    """Return True if a name is that of a policy that uses predictions from history.
 
-    Parameters
-    ----------
-    text
-        A name, which may be that of a file or of another kind of policy.
+    The name may also be that of a file or of another kind of policy.
     """
     try:
         return text not in SHARES and read_policy(text).learns

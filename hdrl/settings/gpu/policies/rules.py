@@ -89,13 +89,7 @@ def order_nodes(cluster: Cluster, order: NodeOrder, seed: int) -> NDArray[np.int
 
 
 def draw_restarts(rules: Rules, n_jobs: int, seed: int) -> NDArray[np.float64]:
-    """Return what each job spends when it goes on after a preemption.
-
-    Parameters
-    ----------
-    rules, n_jobs, seed
-        The rules, how many jobs, and the seed of the draws.
-    """
+    """Return the time that each job spends when it goes on after a preemption."""
     low, high = rules.restart_s
     if low == high:
         return np.full(n_jobs, low)
@@ -104,11 +98,6 @@ def draw_restarts(rules: Rules, n_jobs: int, seed: int) -> NDArray[np.float64]:
 
 def levels_of(rules: Rules, order: str, cluster: Cluster, load: GpuLoad) -> tuple[NDArray[np.float64], ...]:
     """Return the bounds between levels of attained service, and the key of each level.
-
-    Parameters
-    ----------
-    rules, order, cluster, load
-        The rules, the name of the order, and what is simulated.
 
     Raises
     ------

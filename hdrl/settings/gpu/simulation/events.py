@@ -48,8 +48,6 @@ def simulate(
     ----------
     seed
         Seed of what is random: placements, ties, restarts.
-    rules
-        What else it goes by.
     restart_s
         What each job spends when it goes on after a preemption, in seconds; ``None``: what the rules draw.
     progress
@@ -101,13 +99,7 @@ def _check_adapts(load: GpuLoad, policy: Policy, rules: Rules) -> None:
 
 
 def machine_arrays(cluster: Cluster, node_order: NDArray[np.int64]) -> dict[str, Any]:
-    """Return the arrays of a world that follow from the cluster alone.
-
-    Parameters
-    ----------
-    node_order
-        Its nodes in the order in which they are looked at.
-    """
+    """Return the arrays of a world that follow from the cluster alone, its nodes in the order of ``node_order``."""
     nodes = cluster.nodes
     return {
         "node_type": np.ascontiguousarray(nodes["gpu_type"]),
@@ -123,13 +115,7 @@ def machine_arrays(cluster: Cluster, node_order: NDArray[np.int64]) -> dict[str,
 
 
 def rank_types(rates: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return for each profile and type how many types are faster, shape ``(n_profiles, n_types)``.
-
-    Parameters
-    ----------
-    rates
-        Work per second, shape ``(n_profiles, n_types, 2)``.
-    """
+    """Return for each profile and type how many types are faster, shape ``(n_profiles, n_types)``."""
     together = rates[:, :, 0]
     return np.asarray((together[:, None, :] > together[:, :, None]).sum(axis=2), dtype=np.int64)
 
@@ -174,13 +160,7 @@ def shared_arrays(
     records: bool,
     typical: Any = None,
 ) -> tuple[dict[str, Any], NDArray[np.int64]]:
-    """Return the arrays of a world that all of its simulations share, and the class of each job for FGD.
-
-    Parameters
-    ----------
-    records, typical
-        See `new_world`.
-    """
+    """Return the arrays of a world that all of its simulations share, and the class of each job for FGD."""
     _, rates = load.profiles(cluster)
     bounds, keys = levels_of(rules, "" if policy.learns else policy.order, cluster, load)
     job_class, classes = np.zeros(load.n_items, dtype=np.int64), no_classes()
@@ -264,28 +244,14 @@ def columns_of(cluster: Cluster, load: GpuLoad) -> dict[str, NDArray[Any]]:
 
 
 def put_jobs(world: World, row: int, columns: Mapping[str, NDArray[Any]], first: int, n: int) -> None:
-    """Write jobs into an environment.
-
-    Parameters
-    ----------
-    columns
-        What `columns_of` returned, and what else is known of jobs.
-    first, n
-        How many of them come before, and how many are written.
-    """
+    """Write ``n`` jobs from the ``first`` one on into an environment, from what `columns_of` returned."""
     world.n_jobs[row] = n
     for name, column in columns.items():
         getattr(world, name)[row, :n] = column[first : first + n]
 
 
 def trace_of(cluster: Cluster, load: GpuLoad, world: World) -> TaskTrace:
-    """Return the Trace of a simulation that has ended.
-
-    Parameters
-    ----------
-    cluster, load, world
-        What was simulated, and its world.
-    """
+    """Return the Trace of a simulation that has ended."""
     n = load.n_items
     tasks = np.zeros(n, dtype=TASK_DTYPE)
     tasks["release_s"], tasks["deadline_s"] = load.jobs["arrival_s"], load.jobs["deadline_s"]
@@ -366,13 +332,7 @@ def _steps(times: NDArray[np.float64], changes: NDArray[np.float64]) -> Signal:
 
 
 def warm_up(message: Callable[[str], None]) -> None:
-    """Compile the simulator if it has never been compiled here; later processes load it from the cache.
-
-    Parameters
-    ----------
-    message
-        Told what is going on before it takes long.
-    """
+    """Compile the simulator if it has never been compiled here, after a message; later processes load the cache."""
     compile_once(
         CACHE_FOLDER,
         "compiled",

@@ -70,15 +70,7 @@ class Filled:
 
 
 def arrivals(pods: GpuLoad, cluster: Cluster, seed: int, requests: float = REQUESTS) -> GpuLoad:
-    """Return pods in random order, followed by copies of random ones until enough is requested.
-
-    Parameters
-    ----------
-    pods, cluster, seed
-        The pods of a trace, the cluster, and the seed of the order.
-    requests
-        How much is requested in the end, as a share of the cluster's GPUs.
-    """
+    """Return pods in random order, then copies of random ones until ``requests`` times the GPUs are requested."""
     draws = stream(seed, "gpu-pods")
     asked = pods.jobs["n_gpus"] * pods.jobs["gpu_milli"] / WHOLE_GPU
     if not asked.sum() > 0:
@@ -109,12 +101,10 @@ def fill(
 
     Parameters
     ----------
-    cluster, pods
+    pods
         The cluster, and the pods of a trace.
     placement
         A name of `hdrl.settings.gpu.policies.names.PLACEMENTS`.
-    seed
-        Seed of the order in which they arrive, of random placements and ties.
     tie, node_order
         Which of equally good nodes is taken; by default as in the published program.
     """

@@ -61,10 +61,6 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
         alone.
     objective
         A name of `OBJECTIVES` that is never negative; less is better.
-    autoreset_mode
-        ``NEXT_STEP`` or ``SAME_STEP``.
-    n_threads
-        How many threads simulate; ``None``: one for each core. Results do not depend on it.
 
     Raises
     ------
@@ -106,13 +102,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
         ]
 
     def draw(self, draw: tuple[int, int]) -> list[Window]:
-        """Return the windows of an episode.
-
-        Parameters
-        ----------
-        draw
-            Seed and number of the draw.
-        """
+        """Return the windows of an episode."""
         seed, number = draw
         random = stream(seed, f"windows of sets, {number}")
         order = np.concatenate(
@@ -157,13 +147,7 @@ class PipelinesIndexEnv(IndexEnv):
 
 
 class PipelinesIndexPlayer(IndexPlayer):
-    """One environment whose only action, weights, is simulated on a whole load as any policy is.
-
-    Parameters
-    ----------
-    objective
-        The metric that an episode tells.
-    """
+    """One environment whose only action, weights, is simulated on a whole load as any policy is."""
 
     def __init__(self, *, machine: Units, load: PipelineLoad, objective: str = "miss_ratio") -> None:
         check_runs_on(load, machine)

@@ -72,18 +72,7 @@ class OneRow(RowLayout):
         return spaces.Box(self.low, self.high, (self.n_columns,), np.float32)
 
     def action(self, name: str) -> int:
-        """Return the number of an action.
-
-        Parameters
-        ----------
-        name
-            Its name: ``"gpu+2"``.
-
-        Raises
-        ------
-        OptionsError
-            If there is none of that name.
-        """
+        """Return the number of an action such as ``"gpu+2"``; raise OptionsError if there is none of that name."""
         return RowLayout.action(self, name) - self.n_rows
 
     def name_of(self, action: int) -> str | None:
@@ -160,15 +149,7 @@ def pipelines_options(
 ) -> PipelinesOptions:
     """Check the arguments and fill in what depends on the load and on the compatibility mode.
 
-    Parameters
-    ----------
-    max_ready, n_depths, wait, lookahead, objective, reward, compatibility, errors
-        See `hdrl.settings.pipelines.envs.env.PipelinesVectorEnv`.
-
-    Raises
-    ------
-    OptionsError
-        If one is unknown, or some contradict each other.
+    Raise OptionsError if one is unknown, or some contradict each other.
     """
     is_compatible = compatibility is not None
     if is_compatible:

@@ -119,13 +119,7 @@ def _n_future(state, time_us):
 
 @jit
 def index_features(state, place, number, unit, time_us):
-    """Write the features of a row, after `look_ahead`.
-
-    Parameters
-    ----------
-    place, number, unit
-        The ready kernel, the choice and the unit.
-    """
+    """Write the features of a row (ready kernel, choice and unit), after `look_ahead`."""
     x = state.features
     s, ready, choice = state.scalars[0], state.ready[place], state.choices[number]
     row = state.instances[s.first_instance + ready.instance]

@@ -149,10 +149,7 @@ def drs(n: int, total: float, random: np.random.Generator, largest: float = 1.0)
 def generate(model: Model, random: np.random.Generator, name: str = "generated") -> PipelineSet:
     """Return pipelines by a model; each has one period.
 
-    Raises
-    ------
-    WorkloadError
-        If the model cannot be followed.
+    Raise WorkloadError if the model cannot be followed.
     """
     split = uunifast if model.split == "uunifast_discard" else drs
     shares = split(model.n_pipelines, model.utilization * model.n_units, random, model.largest)
