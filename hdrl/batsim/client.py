@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 import zmq
 
+from hdrl.base.closing import Closing
 from hdrl.base.errors import BatsimError
 from hdrl.settings.batch.simulators import FREE_ENDPOINT
 
@@ -24,7 +24,7 @@ _EVENTS = (
 )
 
 
-class Listener:
+class Listener(Closing):
     """A ZeroMQ REP socket to which one Batsim connects.
 
     Parameters
@@ -50,16 +50,6 @@ class Listener:
             self.close()
             raise BatsimError(f"cannot listen on {endpoint!r} ({error}), expected tcp://ADDRESS:PORT") from None
         self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
-
-    def __enter__(self) -> Listener:
-        """Return the socket."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the socket."""
-        self.close()
 
     def close(self, *, after_last_reply: bool = False) -> None:
         """Close the socket; a last reply that may still be under way gets a second to arrive."""

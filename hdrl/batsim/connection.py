@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
+from hdrl.base.closing import Closing
 from hdrl.base.errors import BatsimError
 from hdrl.batsim.zmtp import RequestSocket
 
 DEFAULT_ENDPOINT = "tcp://localhost:28000"
 
 
-class RemoteScheduler:
+class RemoteScheduler(Closing):
     """A scheduler that listens on a ZeroMQ REP socket.
 
     Parameters
@@ -27,16 +26,6 @@ class RemoteScheduler:
             self._socket = RequestSocket(endpoint)
         except ValueError as error:
             raise BatsimError(str(error)) from None
-
-    def __enter__(self) -> RemoteScheduler:
-        """Return the scheduler."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the connection."""
-        self.close()
 
     def close(self) -> None:
         """Close the connection at once, whatever is under way."""

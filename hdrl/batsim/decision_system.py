@@ -30,9 +30,9 @@ from hdrl.settings.batch.workload.model import Workload
 
 
 class DecisionSystem:
-    """The decision process, as Batsim knows it.
+    """The decision process, as Batsim sees it.
 
-    For each message: `hear` it, decide (`decide` or `schedule_pair`), then `reply`.
+    For each message: `receive` it, decide (`decide` or `schedule_pair`), then `reply`.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class DecisionSystem:
             state.scalars["power_w"] = math.nan
         return View(self.platform, self.workload, self.lent)
 
-    def hear(self, message: str) -> bool:
+    def receive(self, message: str) -> bool:
         """Take in a message; raise BatsimError if it is no message of Batsim, or contradicts what was said before."""
         self._picture.take(parse_message(message))
         self._answer.state = with_room_for_decisions(self.state, self.platform, self.workload)
@@ -199,7 +199,7 @@ class DecisionSystem:
 
     def _kill(self, jobs: list[int]) -> dict[str, Any] | None:
         rows = self.state.jobs
-        # Batsim stops if it is to kill a job whose end it has told; it tells nothing if all were asked for before.
+        # Batsim stops at a kill of a job whose end it has reported, and sends nothing if all were requested already.
         alive = [job for job in jobs if rows["state"][job] == codes.RUNNING and not rows["kill_asked"][job]]
         rows["kill_asked"][alive] = 1
         self._picture.awaited.n_kills += 1 if alive else 0

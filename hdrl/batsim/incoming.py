@@ -47,7 +47,7 @@ def shown(value: object) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a JSON value is a number that a date or an energy can be."""
+    """Return whether a JSON value is a number that a date or an energy can be."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
 
 

@@ -253,8 +253,8 @@ def _records(log: Log, system: DecisionSystem) -> tuple[NDArray[np.void], NDArra
         if job is None:
             raise ReadError("out_jobs.csv", f"no job {job_id!r}; {suggest(job_id, system.index_of)}")
         if state != records["state"][job]:
-            told = JobState(int(records["state"][job])).name
-            raise ReadError("out_jobs.csv", f"job {job_id!r} is {JobState(state).name}, Batsim reported {told}")
+            state_name = JobState(int(records["state"][job])).name
+            raise ReadError("out_jobs.csv", f"job {job_id!r} is {JobState(state).name}, Batsim reported {state_name}")
         row = records[job]
         row["start_s"], row["run_s"], row["energy_j"] = start_s, run_s, energy_j
         order.append(job)

@@ -12,12 +12,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.closing import Closing
 from hdrl.base.errors import BatsimError, OutputError, SimulationError
 from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
@@ -42,8 +42,8 @@ PREFIX = "out"
 PROGRESS_EVERY_S = 0.1
 
 
-class ProtocolSimulator(abc.ABC):
-    """One simulation by somebody who speaks Batsim's protocol.
+class ProtocolSimulator(Closing):
+    """One simulation by a simulator that uses Batsim's protocol.
 
     ``view = simulator.reset()``, then ``view = simulator.step(decisions)`` until ``view.is_over``; the result is
     `trace`. Use it as a context manager, or `close` it, so that nothing of it stays.
@@ -97,18 +97,8 @@ class ProtocolSimulator(abc.ABC):
         self._system = self._new_system()
         self._is_due = False
 
-    def __enter__(self) -> Self:
-        """Return the simulator."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()
-
     def close(self) -> None:
-        """End the simulation if it still goes on, and remove what nobody asked to keep."""
+        """End the simulation if it still goes on, and remove its temporary files."""
         self._stop()
         if self._temporary is not None:
             self._temporary.cleanup()
@@ -122,7 +112,7 @@ class ProtocolSimulator(abc.ABC):
         self.close()
         self._trace = None
         self._system = self._new_system()
-        self._hear(lambda: self._start(self._folder_to_use()))
+        self._take_in(lambda: self._start(self._folder_to_use()))
         return self._system.view
 
     def step(self, decisions: Iterable[Decision] = (), *, now_s: float | None = None) -> View:
@@ -201,12 +191,12 @@ class ProtocolSimulator(abc.ABC):
 
     def _go_on(self, now_s: float | None) -> None:
         reply = self._system.reply(now_s)
-        self._hear(lambda: self._exchange(reply))
+        self._take_in(lambda: self._exchange(reply))
 
-    def _hear(self, next_message: Callable[[], str]) -> None:
+    def _take_in(self, next_message: Callable[[], str]) -> None:
         """Take in the next message; after the last one, finish. Whatever goes wrong, nothing is left running."""
         try:
-            self._is_due = self._system.hear(next_message())
+            self._is_due = self._system.receive(next_message())
             if self._system.is_over:
                 self._trace = self._finish(self._system.reply())
         except BatsimError as error:

@@ -2,7 +2,7 @@
 
 At every decision of the agent the expert says what it would do in the same situation. The discriminator gives each
 action a number, the logarithm of the odds that it is the expert's; it learns from both choices by logistic regression.
-What the agent chose is paid by that number, which is 0 where the two cannot be told apart, so that an agent gains
+What the agent chose is paid by that number, which is 0 where the two cannot be distinguished, so that an agent gains
 nothing by deciding more often.
 
 J. Ho and S. Ermon, "Generative Adversarial Imitation Learning", NIPS 2016; the reward is that of J. Fu, K. Luo, S.
@@ -12,9 +12,9 @@ Generation Computer Systems 135, 2022.
 
 What differs from GAIL, and why:
 
-1. Experts are asked in the situations of the agent instead of leaving trajectories of their own, since policies can be
-   asked everywhere: the discriminator then has to look at choices, not at who gets into which situations.
-2. What it pays fades, if asked for: an agent that is paid for imitation for ever cannot become better than its experts.
+1. Experts choose in the situations of the agent instead of leaving trajectories of their own, since policies can
+choose anywhere: the discriminator then compares choices, not the situations that either gets into.
+2. Its rewards may fade: an agent that is always paid for imitation cannot become better than its experts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EXPERT = "expert"
 """The name under which the expert's actions are stored in a batch."""
 
 MOST = 4.0
-"""The largest log-odds that are paid for, on either side: 55 to 1. Beyond, nothing is told apart any better."""
+"""The largest log-odds that are paid for, on either side: 55 to 1. Beyond, no choices are distinguished any better."""
 
 BATCH = 256
 """Steps in a batch of the discriminator."""

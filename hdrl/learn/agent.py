@@ -8,7 +8,7 @@
 
 Which batches an agent learns from is said by its `Agent.memory`: rollouts (`hdrl.learn.rollout.Rollout`), whole
 episodes (`hdrl.learn.rollout.Episodes`) or a replay buffer (`hdrl.learn.replay.Replay`). An agent does no input or
-output, knows no environment, and draws all its random numbers from the generator that it was given.
+output, refers to no environment, and draws all its random numbers from the generator that it was given.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Descent(NamedTuple):
 
 
 class Listener(Protocol):
-    """What an agent's ``listener`` must be able to hear."""
+    """The callbacks of an agent's ``listener``."""
 
     def chose(self, agent: Agent, observations: Tensor, mask: Tensor | None, actions: Tensor) -> None:
         """Handle the ``actions`` (int64) that the agent chose for ``observations`` and ``mask``, as in `Agent.act`."""
@@ -78,7 +78,7 @@ class Agent(abc.ABC):
     """The base of agents; a custom agent derives from it and fills in `act`, `learn` and `memory`.
 
     Networks and optimisers that are put into ``modules`` and ``optimizers`` are saved and loaded by the base class.
-    Optimisers that `make_optimizers` returns are made when somebody asks for them: to play a model needs none, and with
+    Optimisers that `make_optimizers` returns are made on first use: to play a model needs none, and with
     the first one torch loads its compiler, which takes a second.
 
     Parameters
@@ -106,7 +106,7 @@ class Agent(abc.ABC):
     n_updates
         How often `learn` was called.
     listener
-        What hears of its decisions and of what it learns, if anything does.
+        Is called at its decisions and after it has learned; ``None``: there is none.
 
     Raises
     ------
@@ -169,7 +169,7 @@ class Agent(abc.ABC):
         """
 
     def plain_actor(self) -> PlainActor | None:
-        """Return what chooses the best action in plain numbers; ``None`` if only `act` can tell.
+        """Return the function of the best action in plain numbers; ``None`` if only `act` has it.
 
         Environments that know such actors play them in compiled code.
         """
@@ -194,7 +194,7 @@ class Agent(abc.ABC):
         raise LearningError(f"{type(self).__name__} cannot imitate, expected PPO")
 
     def gradients(self, batch: Any) -> Generator[Descent, None, dict[str, float]]:
-        """Learn from a batch, but leave the steps of the optimiser to the caller that asks for the next gradient.
+        """Learn from a batch, but leave the steps of the optimiser to the caller, which takes the next gradient then.
 
         It is a generator. It yields whenever the parameters hold a gradient, goes on when they have been changed, and
         ends with what `learn` returns. `learn` makes each step itself; workers that learn together make one with what

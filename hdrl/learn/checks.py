@@ -112,16 +112,16 @@ def checked_losses(agent: Agent, batch: Any, *, imitates: bool = False) -> dict[
     Raise AgentError if it does not return numbers by name, LearningError if a loss is not finite.
     """
     there = moved(batch, agent.device)
-    told = agent.imitate(there) if imitates else agent.learn(there)
+    returned = agent.imitate(there) if imitates else agent.learn(there)
     if there is not batch and isinstance(there, Transitions) and there.errors is not None:
         batch.errors = there.errors.cpu()
     try:
-        if not isinstance(told, Mapping):
+        if not isinstance(returned, Mapping):
             raise TypeError
-        losses = {str(name): float(value) for name, value in told.items()}
+        losses = {str(name): float(value) for name, value in returned.items()}
     except (TypeError, ValueError, RuntimeError):
         raise AgentError(
-            f"{place_of(agent, 'learn')} returned {_shown(told)}, expected numbers by name, such as {{'loss': 0.1}}"
+            f"{place_of(agent, 'learn')} returned {_shown(returned)}, expected numbers by name, such as {{'loss': 0.1}}"
         ) from None
     for name, value in losses.items():
         if (name == "loss" or name.endswith("_loss")) and not math.isfinite(value):
@@ -134,13 +134,13 @@ def checked_losses(agent: Agent, batch: Any, *, imitates: bool = False) -> dict[
 def checked_probabilities(agent: Agent, observations: Tensor, mask: Tensor | None) -> list[float]:
     """Return how likely each action is in the first of some environments; raise AgentError for anything else."""
     with torch.no_grad():
-        told = agent.probabilities(*moved((observations, mask), agent.device))
-    if not isinstance(told, Tensor) or told.ndim != 2 or len(told) != len(observations):
+        returned = agent.probabilities(*moved((observations, mask), agent.device))
+    if not isinstance(returned, Tensor) or returned.ndim != 2 or len(returned) != len(observations):
         shape = (len(observations), agent.n_actions)
         raise AgentError(
-            f"{place_of(agent, 'probabilities')} returned {_shown(told)}, expected a tensor of shape {shape}"
+            f"{place_of(agent, 'probabilities')} returned {_shown(returned)}, expected a tensor of shape {shape}"
         )
-    return [float(value) for value in told[0]]
+    return [float(value) for value in returned[0]]
 
 
 def check_weights(agent: Agent, is_good: Callable[[Tensor], Tensor] | None = None) -> None:

@@ -83,11 +83,11 @@ def check_used(config: type[Config], settings: Mapping[str, Any], given: Iterabl
 
     Examples are layers of networks that have their own, and parts of what is switched off.
     """
-    network, asked = settings.get("network"), set(given)
-    unused = [name for name in FIXED_LAYERS.get(str(network), ()) if name in asked]
+    network, named = settings.get("network"), set(given)
+    unused = [name for name in FIXED_LAYERS.get(str(network), ()) if name in named]
     for name, other in config.needs.items():
         value = settings.get(other, config.model_fields[other].get_default())
-        if name in asked and (value is False or (type(value) is int and value <= 1)):
+        if name in named and (value is False or (type(value) is int and value <= 1)):
             raise OptionsError(
                 f"{where}: {name} is given, but {other} is {str(value).lower()}, so that it would be ignored; leave"
                 f" {name} out, or change {other}"

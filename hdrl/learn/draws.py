@@ -25,7 +25,7 @@ from hdrl.learn import portable
 
 _entry = entry_in(cache_folder("hdrl-draws", [Path(__file__)]), "compiling draws (the first time only, some seconds)")
 
-# Of the state that torch tells of a generator: how many words of the twister are left, and one; the words.
+# In torch's state of a generator: how many words of the twister are left, and one; the words.
 _LEFT, _WORDS, _N_BYTES = 8, slice(24, 24 + 8 * N), 5056
 
 _SLACK = 1.0 + 1e-6
@@ -82,7 +82,7 @@ def _drawn(probabilities: Tensor, generator: torch.Generator) -> Tensor:
 
 @cache
 def _is_known() -> bool:
-    """Tell whether this torch draws, and tells the state of a generator, as the versions do that this was made for."""
+    """Return whether this torch draws, and lays out a generator's state, as the versions that this was made for."""
     mine, its = (torch.Generator().manual_seed(0) for _ in range(2))
     if mine.get_state().numel() != _N_BYTES:
         return False

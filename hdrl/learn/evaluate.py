@@ -13,7 +13,7 @@ from torch import Tensor
 from hdrl.learn.agent import Agent
 from hdrl.learn.checks import checked_choice
 from hdrl.learn.interaction import Episode, Interaction
-from hdrl.learn.listener import tell
+from hdrl.learn.listener import notify_listener
 from hdrl.learn.memory import Outcome
 from hdrl.learn.spaces import check_same_spaces
 
@@ -68,7 +68,7 @@ def evaluate(
         while any(len(mine) < share for mine, share in zip(played, shares.tolist(), strict=True)):
             acted = checked_choice(agent, interaction.observations, interaction.mask, explore=explore)
             outcome = interaction.step(acted.actions)
-            tell(agent, outcome, interaction.observations, interaction.mask)
+            notify_listener(agent, outcome, interaction.observations, interaction.mask)
             for episode in interaction.episodes:
                 played[episode["env"]].append(episode)
             interaction.episodes = []
@@ -86,8 +86,8 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[]
     before
         Called before each decision; ``None``: nothing is.
     """
-    hears = agent.listener is not None or type(agent).saw is not Agent.saw
-    if before is None and not hears and _is_played(agent, env, seed):
+    is_observed = agent.listener is not None or type(agent).saw is not Agent.saw
+    if before is None and not is_observed and _is_played(agent, env, seed):
         return
     observation, info = env.reset(seed=seed)
     observations, mask = batch_of_one(observation, info.get("action_mask"))
@@ -101,9 +101,9 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[]
             observation, reward, terminated, truncated, info = env.step(action)
             has_ended = bool(terminated or truncated)
             observations, mask = batch_of_one(observation, info.get("action_mask"))
-            if hears:
+            if is_observed:
                 outcome = _outcome_of_one(float(reward), terminated=bool(terminated), truncated=bool(truncated))
-                tell(agent, outcome, observations, mask)
+                notify_listener(agent, outcome, observations, mask)
 
 
 def _is_played(agent: Agent, env: gym.Env[Any, Any], seed: int) -> bool:

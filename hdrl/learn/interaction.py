@@ -157,14 +157,14 @@ class Interaction:
         self._lengths += valid
         if not ended.any():
             return
-        told = infos.get("final_info", infos) if self.is_same_step else infos
+        infos_of_ends = infos.get("final_info", infos) if self.is_same_step else infos
         for row in np.flatnonzero(ended & valid).tolist():
             self.episodes.append(
                 {
                     "return": float(self._returns[row]),
                     "length": int(self._lengths[row]),
                     "env": row,
-                    **_episode_of(told if "results" in told else infos, row),
+                    **_episode_of(infos_of_ends if "results" in infos_of_ends else infos, row),
                 }
             )
         self._returns[ended] = 0.0
@@ -187,11 +187,11 @@ class Interaction:
 
 def _episode_of(infos: Mapping[str, Any], row: int) -> dict[str, Any]:
     """Return what ``infos["results"]`` says of one environment, as plain numbers."""
-    told = infos.get("results")
-    if not isinstance(told, Mapping):
+    results = infos.get("results")
+    if not isinstance(results, Mapping):
         return {}
     result = {}
-    for name, column in told.items():
+    for name, column in results.items():
         if name.startswith("_"):
             continue
         value = column[row]

@@ -1,4 +1,4 @@
-"""Telling who listens to an agent (`hdrl.learn.agent.Listener`), or not."""
+"""Calls of the listener of an agent (`hdrl.learn.agent.Listener`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hdrl.learn.memory import Outcome
 
 
-def tell(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:
+def notify_listener(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:
     """Pass the outcome of the last choice to an agent and its listener, with the arguments of `Agent.saw`."""
     agent.saw(outcome, observations, mask)
     if agent.listener is not None:

@@ -60,8 +60,8 @@ class Outcome:
 class Memory(abc.ABC):
     """What remembers steps until there is something to learn from.
 
-    The training loop tells each choice before the environments are stepped (so that their buffers may be reused) and
-    its outcome afterwards, and asks whether there is a batch.
+    The training loop records each choice before the environments are stepped (so that their buffers may be reused) and
+    its outcome afterwards, and then takes a batch if there is one.
     """
 
     resets_first: bool = False

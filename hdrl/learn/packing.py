@@ -35,7 +35,7 @@ def pack(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.detach().to("cpu", copy=True).contiguous()
     if isinstance(value, str):
-        # Equal texts as one object: a file tells apart equal texts that are two, and would have other bytes.
+        # Equal texts as one object: torch.save writes two equal objects twice, which gives other bytes.
         return sys.intern(value)
     if value is None or isinstance(value, (bool, int, float)):
         return value

@@ -110,7 +110,7 @@ def send_back(
     critic_loss
         From their values to the loss of the critic.
     apart
-        Returns what the network computes both apart with, if somebody has looked for it already.
+        Returns `ActorCritic.apart` of these observations, if it has been computed already.
     """
     if network.is_parted or actor_loss is None:
         logits_of, values_of = network.apart(*seen, index) if apart is None else apart()

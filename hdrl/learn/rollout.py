@@ -116,7 +116,7 @@ class Rollout(Memory):
         self._n += 1
 
     def batch(self, observations: Tensor, mask: Tensor | None) -> Steps | None:
-        """Return the steps if there are as many as asked for; they are valid until the next choice is recorded."""
+        """Return the steps once there are enough; they are valid until the next choice is recorded."""
         if not self._is_complete():
             return None
         columns = {name: tensor[: self._n] for name, tensor in self._columns.items()}

@@ -80,8 +80,8 @@ def space_from_json(data: dict[str, Any]) -> gym.Space[Any]:
             )
         return spaces.Box(low, high, shape=shape, dtype=dtype.type)
     except (KeyError, TypeError, ValueError, OverflowError, AssertionError, SyntaxError) as error:
-        told = " ".join(str(error).split())
-        raise LearningError(f"no description of a space: {told[:160]}") from None
+        message = " ".join(str(error).split())
+        raise LearningError(f"no description of a space: {message[:160]}") from None
 
 
 def check_same_spaces(

@@ -58,11 +58,11 @@ def helped_by(n: int) -> Iterator[None]:
 def share(n_parts: int, work: Callable[[Iterator[int]], None]) -> None:
     """Do work in parts; each thread calls ``work`` once, with the numbers of its parts, from 0 on."""
     left, helpers = deque(range(n_parts)), _helpers.get()
-    n_asked = 0 if helpers is None else min(helpers.n, n_parts - 1)
-    asked = [helpers.pool.submit(work, _taken_from(left)) for _ in range(n_asked)] if helpers is not None else []
+    n_tasks = 0 if helpers is None else min(helpers.n, n_parts - 1)
+    tasks = [helpers.pool.submit(work, _taken_from(left)) for _ in range(n_tasks)] if helpers is not None else []
     work(_taken_from(left))
-    for one in asked:
-        if not one.cancel():  # nobody waits for those who have not even begun
+    for one in tasks:
+        if not one.cancel():  # a task that has not even begun is not waited for
             one.result()
 
 
@@ -81,14 +81,14 @@ def at_once(one: Callable[[], T], other: Callable[[], U]) -> tuple[T, U]:
         with torch_threads(n_threads):
             return other()
 
-    asked = helpers.pool.submit(copy_context().run, do_other)
+    tasks = helpers.pool.submit(copy_context().run, do_other)
     try:
         done = one()
     except BaseException:
-        if not asked.cancel():
-            asked.exception()
+        if not tasks.cancel():
+            tasks.exception()
         raise
-    return done, (other() if asked.cancel() else asked.result())
+    return done, (other() if tasks.cancel() else tasks.result())
 
 
 def begin(work: Callable[[], T]) -> Callable[[], T]:
@@ -105,8 +105,8 @@ def begin(work: Callable[[], T]) -> Callable[[], T]:
         with torch_threads(n_threads):
             return work()
 
-    asked = helpers.pool.submit(do)
-    return lambda: work() if asked.cancel() else asked.result()
+    tasks = helpers.pool.submit(do)
+    return lambda: work() if tasks.cancel() else tasks.result()
 
 
 def _taken_from(left: deque[int]) -> Iterator[int]:

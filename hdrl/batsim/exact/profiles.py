@@ -24,7 +24,7 @@ class Profile:
     Attributes
     ----------
     description
-        Its JSON description, as it is told to the scheduler.
+        Its JSON description, as the scheduler gets it.
     return_code
         What a job with it returns when nothing goes wrong.
     """

@@ -180,7 +180,7 @@ def _skip_rounds(
 
 
 def _shares(left: dict[Resource, float], live: set[Flow]) -> dict[Resource, float]:
-    """Share what is left of each resource between the demands on it; forget resources that nobody wants."""
+    """Share what is left of each resource between the demands on it; forget resources without demands."""
     shares = {}
     for resource in list(left):
         n_demands = 0

@@ -9,7 +9,7 @@ from types import ModuleType
 from hdrl.base.errors import MissingExtra
 
 INSTALL = "pip install 'hdrl[pybatsim]' && pip install --no-deps pybatsim==3.2.1"
-"""Commands that install it; it asks for a pyzmq that newer Pythons cannot build, so pip must not look at that."""
+"""Commands that install it; it requires a pyzmq that newer Pythons cannot build, so pip must ignore that."""
 
 _HELPERS = ("common_pyss_adaptator", "intervalContainer")
 

@@ -1,4 +1,4 @@
-"""Who is ready next: by virtual time, which is drawn and can be repeated, or by whose message really comes first."""
+"""The order of messages: by virtual time, which is drawn and can be repeated, or by their real arrival."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class VirtualClock:
         self._n_begun += 1
 
     def resume(self, name: str, number: int, handle: Any) -> None:
-        """Take notice that somebody was under way when the state was saved, which says when they are ready."""
+        """Note that a role was at work when the state was saved, which holds when it is ready."""
         del name, number, handle
 
     def next(self) -> tuple[str, int]:
@@ -105,7 +105,7 @@ class ArrivalClock:
         return time.perf_counter() - self._began_s
 
     def begin(self, name: str, number: int, handle: Any) -> None:
-        """Take notice that somebody has begun something."""
+        """Note that a role has begun a task."""
         self._waiting.append((name, number, handle))
 
     def resume(self, name: str, number: int, handle: Any) -> None:
@@ -113,7 +113,7 @@ class ArrivalClock:
         self.begin(name, number, handle)
 
     def next(self) -> tuple[str, int]:
-        """Wait until somebody is ready, and return who."""
+        """Wait until a role is ready, and return its kind and number."""
         index = self._wait([handle for _, _, handle in self._waiting])
         name, number, _ = self._waiting.pop(index)
         return name, number
@@ -128,4 +128,4 @@ class ArrivalClock:
 
 
 Clock = VirtualClock | ArrivalClock
-"""Says who is ready next."""
+"""Decides which role is ready next."""

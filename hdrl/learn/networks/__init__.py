@@ -74,7 +74,7 @@ def build_network(
     UnknownName
         If there is no such network.
     LearningError
-        If the network cannot take such observations, or knows one number for each action, or one action for each row,
+        If the network cannot take such observations, or has one number for each action, or one action for each row,
         alone.
     """
     builder = NETWORKS[config.network]

@@ -62,7 +62,7 @@ class ActorCritic(nn.Module, abc.ABC):
         return partial(self.logits, seen, legal), partial(self.values, seen, legal)
 
     def plain_actor(self) -> PlainActor | None:
-        """Return the actor in plain numbers, for compiled code that plays it; ``None`` where that knows no such one."""
+        """Return the actor in plain numbers, for compiled code that plays it; ``None`` where there is no such code."""
         return None
 
     @abc.abstractmethod

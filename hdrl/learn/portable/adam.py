@@ -36,7 +36,7 @@ class Adam(torch.optim.Adam):
             some = [(one, gradient) for one in group["params"] if (gradient := one.grad) is not None]
             if not some:
                 continue
-            # The gradients are kept until the end: those that are put together anew belong to nobody else.
+            # The gradients are kept until the end: new ones made of several parts have no other owner.
             tensors = [(one, gradient.contiguous(), *self._remembered(one)) for one, gradient in some]
             addresses, sizes = _places_of(tensors)
             beta1, beta2 = map(float, group["betas"])

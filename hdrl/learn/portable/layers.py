@@ -30,7 +30,7 @@ Widths: TypeAlias = NDArray[np.int64]
 _KINDS: dict[Kind, int] = {"relu": RELU, "tanh": TANH, "leaky_relu": LEAKY_RELU}
 
 _PART = 16 * BLOCK
-"""Rows whose gradients are summed up by themselves; the sums are then added in order, whoever made them."""
+"""Rows whose gradients are summed up by themselves; the sums are then added in order, whichever thread made them."""
 
 _WIDE, _SMALL_BLOCK = 1024, 64
 """From so many units on, so many rows pass together: else their units would not fit into the second cache."""
@@ -82,7 +82,7 @@ def pass_layers(table: Tensor, weights: Sequence[Tensor], stack: Stack, among: A
     if among is None:
         every = torch.arange(len(table))
         among = Among(every, every, len(table), 0.0)
-    # Where nobody asks for gradients, a step of the graph would take half as long as the layers of few rows.
+    # Where no gradients are needed, a step of the graph would take half as long as the layers of few rows.
     if torch.is_grad_enabled():
         return _Layers.apply(table, stack, among, *weights)  # type: ignore[no-untyped-call, no-any-return]
     return _sent(table.contiguous(), stack, among, _flat(weights))

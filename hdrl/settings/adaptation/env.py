@@ -256,7 +256,7 @@ def _seen(table: Table, max_layers: int) -> NDArray[np.float32]:
 
 
 def _worth(tables: Sequence[Table], *, mean: bool) -> FloatArray:
-    """Return validation accuracies by table, sequence and draw; if means are asked for, all draws are the mean."""
+    """Return validation accuracies by table, sequence and draw; for means, all draws are the mean."""
     width = max(table.n_draws for table in tables)
     found = np.zeros((len(tables), tables[0].n_sequences, width))
     for number, table in enumerate(tables):

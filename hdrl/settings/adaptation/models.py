@@ -96,13 +96,13 @@ def split_block(block: Sequence[Layer]) -> tuple[tuple[Layer, ...], tuple[Layer,
     The new block is an identity: a convolution or a linear layer with as many outputs as inputs, then normalisation
     and ReLU where the block has them. A block of several such layers gets one like its last.
     """
-    heart = max(i for i, layer in enumerate(block) if layer.kind in BLOCK_KINDS)
-    end = heart + 1
+    main = max(i for i, layer in enumerate(block) if layer.kind in BLOCK_KINDS)
+    end = main + 1
     while end < len(block) and block[end].kind in ("batchnorm", "relu"):
         end += 1
-    width = block[heart].sizes[1]
-    new = replace(block[heart], sizes=(width, width, *block[heart].sizes[2:]))
-    return tuple(block[:end]), (new, *block[heart + 1 : end]), tuple(block[end:])
+    width = block[main].sizes[1]
+    new = replace(block[main], sizes=(width, width, *block[main].sizes[2:]))
+    return tuple(block[:end]), (new, *block[main + 1 : end]), tuple(block[end:])
 
 
 def _is_size(text: str) -> bool:

@@ -81,9 +81,9 @@ class AdaptationPolicies(PolicyBook):
         return Own(advise)
 
     def draws(self, policy: str) -> bool:
-        """Tell whether the results of a policy depend on the seed."""
+        """Return whether the results of a policy depend on the seed."""
         return policy in (*BANDITS, "random")
 
     def knows_too_much(self, policy: Any) -> bool:
-        """Tell whether a policy knows the table."""
+        """Return whether a policy uses the table itself."""
         return bool(policy == "oracle")

@@ -16,7 +16,7 @@ FUNCTION = "blocks"
 
 
 def is_own_model(text: str) -> bool:
-    """Tell whether a network is given by a Python file."""
+    """Return whether a network is given by a Python file."""
     return text.endswith(SUFFIX)
 
 

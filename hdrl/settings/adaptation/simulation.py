@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Job:
     draw
         Which training it is.
     kind
-        A number that jobs of one table share: a scheduler knows model, data and start of a job.
+        A number that jobs of one table share: a scheduler can see model, data and start of a job.
     """
 
     table: Table
@@ -86,19 +87,13 @@ class Job:
 
 
 class Advisor(Protocol):
-    """What decides for one job after the other."""
+    """Decides for one job after the other."""
 
     def choose(self, job: Job) -> int | str:
         """Return the sequence of a job, or the name of a training rule without adaptation."""
 
-    def told(self, job: Job, chosen: int | str, validation: float) -> None:
-        """Hear what came of a job.
-
-        Parameters
-        ----------
-        validation
-            Its validation accuracy at the end.
-        """
+    def observe(self, job: Job, chosen: int | str, validation: float) -> None:
+        """Take in the validation accuracy at the end of a job, before the next job is chosen for."""
 
 
 def simulate(
@@ -114,6 +109,7 @@ def simulate(
         If the advisor chooses what there is not.
     """
     check_device(load, device)
+    observe = _observer_of(advisor)
     outcomes = np.zeros(load.n_items, OUTCOME_DTYPE)
     for number in range(load.n_items):
         table, draw = load.tables[load.table[number]], int(load.draw[number])
@@ -123,10 +119,17 @@ def simulate(
             outcomes[number] = _without_adaptation(table, draw, chosen, job.spent_s)
         else:
             outcomes[number] = outcome(job, chosen)
-        advisor.told(job, chosen, float(outcomes["validation"][number]))
+        observe(job, chosen, float(outcomes["validation"][number]))
         if progress is not None and number % 256 == 0:
             progress(number, load.n_items)
     return trace_of(device, load, outcomes, load.n_items * load.n_steps)
+
+
+def _observer_of(advisor: Advisor) -> Callable[[Job, int | str, float], None]:
+    if hasattr(advisor, "observe") or not hasattr(advisor, "told"):
+        return advisor.observe
+    warnings.warn("Advisor.told is now Advisor.observe", DeprecationWarning, stacklevel=3)
+    return cast("Callable[[Job, int | str, float], None]", advisor.told)
 
 
 def outcome(job: Job, sequence: int) -> tuple[Any, ...]:

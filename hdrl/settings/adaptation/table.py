@@ -283,8 +283,8 @@ def _array(values: Any, path: Path, what: str) -> Floats:
 
 
 def _budget_s(data: Mapping[str, Any], rows: list[dict[str, Any]], path: Path) -> float:
-    told = [row.get("totaltime_s", data.get("budget_s")) for row in rows]
-    budget_s = told[0] if all(one == told[0] for one in told) else None
+    totals_s = [row.get("totaltime_s", data.get("budget_s")) for row in rows]
+    budget_s = totals_s[0] if all(one == totals_s[0] for one in totals_s) else None
     if not isinstance(budget_s, (int, float)) or isinstance(budget_s, bool) or not 0 < budget_s <= LONGEST_S:
         raise ReadError(path, "has no budget: expected budget_s above 0, or the same totaltime_s in all rows")
     return float(budget_s)

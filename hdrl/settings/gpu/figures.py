@@ -76,7 +76,7 @@ class GpuView(View):
 def gantt(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
     """Draw which job had which GPUs when, a row for each GPU and a part for each run.
 
-    Colours tell neighbouring jobs apart. A job that was preempted has several rectangles of its colour.
+    Neighbouring jobs have different colours. A job that was preempted has several rectangles of its colour.
     """
     del places
     palette = rgb([colour(number) for number in range(N_COLOURS)])
@@ -120,7 +120,7 @@ def wait_cdf(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] 
 
 
 def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw completion times over arrival dates: a point for each finished job, and a line through moving means."""
+    """Draw completion times over arrival dates: a point for each finished job, and a line of binned means."""
     figure, (part,) = canvas(ax)
     unit_s = time_axis(part, runs)
     for place, run in zip(places or range(len(runs)), runs, strict=True):

@@ -1,4 +1,4 @@
-"""Pictures of pipelines: who ran where, with releases and deadlines; misses by pipeline."""
+"""Pictures of pipelines: kernels on units, with releases and deadlines; misses by pipeline."""
 
 from __future__ import annotations
 

@@ -107,21 +107,6 @@ def mk_violations(trace: PipelineTrace, m: int = MK[0], k: int = MK[1]) -> int:
     return n
 
 
-def per_pipeline(trace: PipelineTrace) -> dict[str, dict[str, float]]:
-    """Return instances, misses and the longest response of each pipeline, by its name."""
-    found = {}
-    for number, pipeline in enumerate(trace.load.pipelines):
-        own = trace.load.instances["pipeline"] == number
-        if own.any():
-            response_us = (trace.end_us - trace.load.instances["release_us"])[own]
-            found[f"{number}:{pipeline.name}"] = {
-                "n_instances": float(own.sum()),
-                "n_missed": float(trace.is_missed[own].sum()),
-                "max_response_s": float(response_us.max()) / 1e6,
-            }
-    return found
-
-
 def _jitter_s(pipelines: NDArray[np.int64], response_s: NDArray[np.float64]) -> float:
     return max(float(np.ptp(response_s[pipelines == one])) for one in np.unique(pipelines).tolist())
 

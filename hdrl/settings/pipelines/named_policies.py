@@ -56,11 +56,11 @@ class PipelinePolicies(PolicyBook):
         return found
 
     def draws(self, policy: str) -> bool:
-        """Tell whether the results of a policy depend on the seed."""
+        """Return whether the results of a policy depend on the seed."""
         from hdrl.settings.pipelines.simulation.policies import draws
 
         return draws(policy)
 
     def knows_too_much(self, policy: Any) -> bool:
-        """Tell whether a policy in Python says so (``policy.clairvoyant = True``); no named one sees true times."""
+        """Return whether a policy in Python says so (``policy.clairvoyant = True``); no named one sees true times."""
         return bool(getattr(policy, "clairvoyant", False))

@@ -133,7 +133,7 @@ def network_key(model: Model, shape: tuple[int, ...]) -> str:
 
 
 def device_of(clock: str, device: str | None) -> str:
-    """Return the name of the device that a clock tells the time of.
+    """Return the name of the device whose time a clock measures.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def device_of(clock: str, device: str | None) -> str:
     Raises
     ------
     OptionsError
-        If the clock tells the time of another device.
+        If the clock measures the time of another device.
     """
     name, _, rest = clock.partition(":")
     own = {"counted": COUNTED, "wall": name}.get(name)

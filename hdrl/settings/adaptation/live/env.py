@@ -22,7 +22,7 @@ from hdrl.settings.adaptation.ownmodels import read_model
 class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     """A job that trains while it is decided about; spaces and observations are those of ``hdrl/Adaptation-v0``.
 
-    The reward of the last decision is the validation accuracy at the end of the budget; the info of the end tells the
+    The reward of the last decision is the validation accuracy at the end of the budget; the info of the end holds the
     test accuracy, too.
 
     Parameters
@@ -86,8 +86,8 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         job.train_until(self.plan.budget_s)
         self._job = None
         validation = job.validation()
-        told = {"r": validation, "l": self._n_done, "objective": validation, "test_accuracy": job.test()}
-        return self._seen(job), validation, True, False, {**self._mask(), "results": told}
+        results = {"r": validation, "l": self._n_done, "objective": validation, "test_accuracy": job.test()}
+        return self._seen(job), validation, True, False, {**self._mask(), "results": results}
 
     def _mask(self) -> dict[str, Any]:
         return {"action_mask": np.ones(int(self.action_space.n), dtype=np.int8)}  # type: ignore[attr-defined]

@@ -58,7 +58,7 @@ class LiveJob:
     model
         A name of `hdrl.settings.adaptation.models.MODELS`.
     clock
-        What tells how long things take.
+        Measures or counts how long steps take.
     seed
         Seed of first weights and of the order of examples.
 

@@ -26,7 +26,7 @@ SPREAD = "_unconsolidated"
 """How the name of a type ends in the table of gangs that lie on more nodes than they would need."""
 
 MAX_RATE = 1e12
-"""The most steps per second that a table may tell of."""
+"""The most steps per second that a table may hold."""
 
 ALONE = "null"
 """The key of a job that has its GPUs for itself."""

@@ -35,7 +35,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
     """A batch of environments in which weights of an index of jobs are judged by windows of loads.
 
     **Description.** The action is an index that says which job is next, which running jobs give way, and which type of
-    GPUs a job tries first (`hdrl.settings.gpu.kernel.index`). It knows of how long jobs take what those say that have
+    GPUs a job tries first (`hdrl.settings.gpu.kernel.index`). It estimates durations from the jobs that have
     ended before. It is simulated on windows of loads, all rows on the same windows.
 
     **Action space.** ``Box(-50, 50, (20,))``: by how much the weights differ from those by hand, those of the policy
@@ -45,7 +45,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
 
     **Rewards.** Minus the mean logarithm of the objective over that of the reference, window by window.
 
-    **Episode end.** After the first action. ``info["results"]`` tells the mean of the objective (``objective``) and
+    **Episode end.** After the first action. ``info["results"]`` holds the mean of the objective (``objective``) and
     the geometric mean of what it is divided by that of the reference (``ratio``).
 
     Parameters
@@ -154,12 +154,7 @@ class GpuIndexPlayer(IndexPlayer):
     ) -> None:
         check_runs_on(load, machine)
         self.machine, self.load, self.rules = machine, load, rules
-        self._objective = objective
-        super().__init__(len(NAMES), LARGEST_WEIGHT, self._simulated)
+        super().__init__(len(NAMES), LARGEST_WEIGHT, self._simulated, lambda trace: compute_metrics(trace)[objective])
 
     def _simulated(self, offsets: NDArray[Any], seed: int) -> TaskTrace:
         return simulate(self.machine, self.load, index_policy(weights_of(offsets)), seed=seed, rules=self.rules)
-
-    def objective(self, trace: TaskTrace) -> float:
-        """Return the objective of a simulation."""
-        return compute_metrics(trace)[self._objective]

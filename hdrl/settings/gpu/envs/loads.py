@@ -1,4 +1,4 @@
-"""The loads that environments of GPU clusters are asked for."""
+"""The loads of environments of GPU clusters."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _of_whom(line: dict[str, str], name: str) -> Row:
 
 
 def _openb_asks(line: dict[str, str]) -> Row:
-    """Return what a pod of gpu-v2023 asks for."""
+    """Return the request of a pod of gpu-v2023."""
     n_gpus = whole(line["num_gpu"], "a number of GPUs")
     milli = whole(line["gpu_milli"] or "0", "a share of a GPU")
     if n_gpus < 0 or milli < 0:

@@ -1,7 +1,7 @@
 """What is known of jobs by those that have ended before: their groups, and what these held when a window began.
 
 A job of the whole load that came before a window has ended by then if its arrival,
-the wait that the trace tells (none if it tells none) and its run time lie before the first arrival of the window.
+the wait in the trace (none if the trace has none) and its run time lie before the first arrival of the window.
 """
 
 from __future__ import annotations

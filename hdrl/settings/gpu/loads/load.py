@@ -183,7 +183,7 @@ class GpuLoad:
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
-        """The groups of each job that predictions go by, see `hdrl.settings.gpu.loads.groups`."""
+        """The groups of each job for predictions, see `hdrl.settings.gpu.loads.groups`."""
         return groups_of(self.jobs, -(-self.jobs["n_gpus"] * self.jobs["gpu_milli"] // WHOLE_GPU))
 
     def held_gpus(
@@ -247,7 +247,7 @@ class GpuLoad:
         Raises
         ------
         WorkloadError
-            If the load has none, because all jobs come at once, or jobs would come later than numbers can tell.
+            If the load has none, because all jobs come at once, or dates would exceed what numbers can hold.
         """
         now = self.offered(cluster)
         first = self.jobs["arrival_s"][0] if len(self.jobs) else 0.0
@@ -278,7 +278,7 @@ def new_jobs(n: int) -> NDArray[np.void]:
 def check_runs_on(load: GpuLoad, cluster: Cluster) -> None:
     """Refuse loads with a job that a cluster can never run.
 
-    Raise WorkloadError if there is such a job: which one, what it asks for, and what there is.
+    Raise WorkloadError if there is such a job: which one, its request, and the largest node.
     """
     jobs, allowed = load.jobs, load.allowed(cluster)
     for place in np.flatnonzero(allowed == 0)[:1].tolist():
@@ -313,14 +313,14 @@ def without_unrunnable(load: GpuLoad, cluster: Cluster) -> GpuLoad:
     if not fits.any():
         raise WorkloadError(f"{load.name}: {cluster.name} can run none of its jobs, even when it is empty")
     n = int((~fits).sum())
-    told = f"left out: {n:,} jobs that {cluster.name} can never run, the widest of {jobs['n_gpus'][~fits].max()} GPUs"
+    note = f"left out: {n:,} jobs that {cluster.name} can never run, the widest of {jobs['n_gpus'][~fits].max()} GPUs"
     dropped = {**load.n_dropped, "jobs that can never run": n}
-    faults = (*load.faults, told)
+    faults = (*load.faults, note)
     return replace(load, jobs=jobs[fits], n_dropped=dropped, faults=faults, whole=None, first=0)
 
 
 def _fits_empty(cluster: Cluster, allowed: int, n_gpus: int, cpu_milli: int, memory_mib: int) -> bool:
-    """Tell whether some type has the GPUs, on nodes with cores and memory in proportion."""
+    """Return whether some type has the GPUs, on nodes with cores and memory in proportion."""
     nodes = cluster.nodes
     for number in range(len(cluster.types)):
         if not allowed >> number & 1:

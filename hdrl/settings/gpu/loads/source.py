@@ -19,7 +19,7 @@ Row = dict[str, Any]
 """A job as a reader gives it: ``arrival_s``, ``duration_s``, ``n_gpus``, and further columns of jobs by name."""
 
 LATE_S = 10_000_000.0
-"""A trace whose dates begin later is told of: whoever counts from 0 on divides by time in which nothing was there."""
+"""A trace whose dates begin later gets a warning: rates counted from 0 on include time without any job."""
 
 
 class Faulty(Exception):

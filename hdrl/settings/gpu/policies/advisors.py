@@ -1,8 +1,8 @@
 """Advisors of jobs that adapt: what is done to each job while it runs, and what it is worth when it ends.
 
 A job trains until its budget is used up, or its deadline comes. What it was granted by then follows from the schedule
-alone; an advisor decides on the way, when the job has used up given shares of its budget, and knows no more than a
-scheduler would: what other trainings of the job's table were worth, its deadline, and the GPUs that it has now.
+alone; an advisor decides on the way, when the job has used up given shares of its budget, and has no more information
+than a scheduler would: what other trainings of the job's table were worth, its deadline, and the GPUs that it has now.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ _FIXED_NAME = re.compile(r"fixed-([0-9]+)")
 
 
 def is_advisor(text: str) -> bool:
-    """Tell whether a text is the name of an advisor: one of `NAMES`, or ``fixed-`` and the digit of each action."""
+    """Return whether a text is the name of an advisor: one of `NAMES`, or ``fixed-`` and the digit of each action."""
     return text in NAMES or _FIXED_NAME.fullmatch(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""What else a simulation goes by: rounds, the costs of preemption, node order, tie rule, queues of attained service."""
+"""Further rules of a simulation: rounds, the costs of preemption, node order, tie rule, queues of attained service."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def levels_of(rules: Rules, order: str, cluster: Cluster, load: GpuLoad) -> tupl
     Raises
     ------
     OptionsError
-        If an order goes by attained service itself, but there are no rounds.
+        If an order uses attained service itself, but there are no rounds.
     """
     if order == "gittins":
         service = load.isolated_s(cluster) * load.jobs["n_gpus"] * load.jobs["gpu_milli"] / 1000.0

@@ -66,10 +66,10 @@ def simulate(
     check_runs_on(load, cluster)
     _check_adapts(load, policy, rules)
     world = new_world(cluster, load, policy, seed=seed, rules=rules, restart_s=restart_s, records=True)
-    lent = Lent(world)
-    entries.begin(lent.places)
+    batch = Lent(world)
+    entries.begin(batch.places)
     while True:
-        why = entries.run(lent.places, STEPS_AT_ONCE)
+        why = entries.run(batch.places, STEPS_AT_ONCE)
         check_status(why, *codes.asked_by(world.rules))
         if progress is not None:
             progress(int(world.counts[0, state.N_DONE]), load.n_items)
@@ -78,7 +78,7 @@ def simulate(
             return trace if load.values is None else advise(trace, _overheads_of(world), policy.advisor)
         if why == codes.NEEDS_ROOM:
             world = doubled(world)
-            lent = Lent(world)
+            batch = Lent(world)
         elif why == codes.STUCK:
             waiting = int(world.counts[0, state.N_WAITING])
             raise SimulationError(
@@ -232,14 +232,14 @@ def columns_of(cluster: Cluster, load: GpuLoad) -> dict[str, NDArray[Any]]:
     columns = {name: np.ascontiguousarray(jobs[name]) for name in same}
     for name, column in (("milli", "gpu_milli"), ("cpu", "cpu_milli"), ("memory", "memory_mib")):
         columns[name] = np.ascontiguousarray(jobs[column])
-    told = jobs["requested_s"] * load.best_rates(cluster)
+    requested = jobs["requested_s"] * load.best_rates(cluster)
     limit_s = np.full(load.n_items, np.inf) if load.values is None else np.ascontiguousarray(jobs["deadline_s"])
     return columns | {
         "limit_s": limit_s,
         "user": jobs["user"] + 1,
         "profile": load.profiles(cluster)[0],
         "allowed": load.allowed(cluster),
-        "estimate": np.where(np.isfinite(jobs["requested_s"]), told, jobs["work"]),
+        "estimate": np.where(np.isfinite(jobs["requested_s"]), requested, jobs["work"]),
     }
 
 
@@ -309,7 +309,7 @@ def signals_of(
 ) -> dict[str, Signal]:
     """Return how many jobs wait, and how many GPUs of each type are taken, over time."""
     left_s = tasks["end_s"][tasks["end_s"] >= 0]
-    if load.values is not None:  # who never ran left the queue at the deadline
+    if load.values is not None:  # jobs that never ran left the queue at the deadline
         left_s = np.concatenate([left_s, tasks["deadline_s"][tasks["state"] == TaskState.WAITING]])
     times = np.concatenate([tasks["release_s"], stays["start_s"], stays["end_s"], left_s])
     n, n_stays = len(tasks), len(stays)

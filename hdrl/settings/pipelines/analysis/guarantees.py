@@ -52,9 +52,9 @@ class Task:
 
 
 def is_dispatch_safe(tasks: Sequence[Task]) -> bool:
-    """Tell whether earliest deadline first, without preemption, meets all deadlines of tasks on one unit for sure.
+    """Return whether earliest deadline first, without preemption, meets all deadlines of tasks on one unit for sure.
 
-    For every length, what is released and due within it, and one part that was begun before by somebody with a later
+    For every length, what is released and due within it, and one part that was begun before by a task with a later
     deadline, must fit. For deadlines at the ends of periods and tasks of one part that is Jeffay's condition, which is
     also necessary if releases may come at any date.
 

@@ -191,7 +191,7 @@ def _share(task: Task) -> Fraction:
 
 
 def is_solved(machine: Units, load: PipelineLoad) -> bool:
-    """Tell whether a fixed mapping meets every deadline of a load for sure."""
+    """Return whether a fixed mapping meets every deadline of a load for sure."""
     try:
         return best_mapping(machine, load).is_guaranteed
     except WorkloadError:

@@ -94,7 +94,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     wait
         Whether there is an action that waits for the next event.
     lookahead
-        Whether rows tell four numbers more (see above), and a kernel whose row on a busy unit is picked is *held* until
+        Whether rows have four numbers more (see above), and a kernel whose row on a busy unit is picked is *held* until
         the next event instead of queued: others may start meanwhile; if all that are seen are held, nothing does.
     objective
         A name of `hdrl.settings.pipelines.envs.options.OBJECTIVES`.
@@ -261,7 +261,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
                 found |= {f"{name}.{part}": array[part] for part in array.dtype.names}
         return found
 
-    # ------------------------------------------------------------------ more than Gymnasium asks for
+    # ------------------------------------------------------------------ beyond the interface of Gymnasium
 
     def n_released(self, row: int = 0) -> int:
         """Return how many instances of a row's episode have been released."""

@@ -47,7 +47,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
 
     **Rewards.** Minus the mean of the objective over the windows, divided by that of the reference on the same ones.
 
-    **Episode end.** After the first action. ``info["results"]`` tells the mean of the objective (``objective``) and
+    **Episode end.** After the first action. ``info["results"]`` holds the mean of the objective (``objective``) and
     what it is divided by that of the reference (``ratio``).
 
     Parameters
@@ -152,12 +152,7 @@ class PipelinesIndexPlayer(IndexPlayer):
     def __init__(self, *, machine: Units, load: PipelineLoad, objective: str = "miss_ratio") -> None:
         check_runs_on(load, machine)
         self.machine, self.load = machine, load
-        self._objective = objective
-        super().__init__(len(NAMES), LARGEST_WEIGHT, self._simulated)
+        super().__init__(len(NAMES), LARGEST_WEIGHT, self._simulated, lambda trace: compute_metrics(trace)[objective])
 
     def _simulated(self, offsets: NDArray[Any], seed: int) -> PipelineTrace:
         return simulate_rule(self.machine, self.load, "index", index_rule(weights_of(offsets)), seed=seed)
-
-    def objective(self, trace: PipelineTrace) -> float:
-        """Return the objective of a simulation."""
-        return compute_metrics(trace)[self._objective]

@@ -38,7 +38,7 @@ REWARDS: Mapping[str, int] = {
 1; +1 if it ended in time, else -1; the same times the decisions that it took: what rlschedsim credits them with."""
 
 MAX_CHAIN_US = 2**31
-"""How long a pipeline may take where times within groups are told apart: products of two times stay exact."""
+"""How long a pipeline may take where times within groups are distinguished: products of two times stay exact."""
 
 COMPATIBILITY = "rlschedsim"
 """The compatibility mode."""
@@ -117,7 +117,7 @@ class PipelinesOptions:
         return RowLayout(self.max_ready * n_units * self.n_depths, n_columns, extra, -1.0, 1.0)
 
     def settings(self) -> NDArray[np.void]:
-        """Return what the compiled simulator is told, an array of one `SETTINGS_DTYPE`."""
+        """Return the settings of the compiled simulator, an array of one `SETTINGS_DTYPE`."""
         result = np.zeros(1, dtype=SETTINGS_DTYPE)
         s = result[0]
         s["compatibility"] = codes.RLSCHEDSIM if "late_releases" in self.errors else codes.PLAIN

@@ -122,8 +122,8 @@ SCALARS_DTYPE = record_dtype(
         ("told", np.float64),
     ]
 )
-"""One environment: dates; the places of its instances in the table; counts; ``is_waiting`` whether somebody chose to
-wait for the next event; ``decided`` the instance that was decided on last (-1: none); ``random`` the state of a
+"""One environment: dates; the places of its instances in the table; counts; ``is_waiting`` whether the last action was
+to wait for the next event; ``decided`` the instance that was decided on last (-1: none); ``random`` the state of a
 generator; sums over ended instances; ``earned`` rewards not yet paid, ``told`` the part of the objective that was."""
 
 UNIT_DTYPE = record_dtype(

@@ -118,7 +118,7 @@ class PipelineLoad:
 
     @cached_property
     def found_out(self) -> dict[str, int]:
-        """What has been found out about it that takes long, by question: kept by those who ask."""
+        """Results about the load that take long to compute, by name: their functions keep them here."""
         return {}
 
     def window(self, start: int, n_items: int, /) -> Self:

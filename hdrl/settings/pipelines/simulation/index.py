@@ -132,12 +132,12 @@ class IndexedLoads:
             first = int(self._firsts[window.workload]) + window.start
             set_episode(state, row, first, window.n_jobs, shares[row % len(cut)])
         state.weights[:] = np.repeat(weights, len(cut), axis=0)
-        lent, rows = Lent(state), np.arange(len(state.scalars))
+        batch, rows = Lent(state), np.arange(len(state.scalars))
         results = np.zeros((codes.N_OBJECTIVES, len(rows)))
 
         def run_share(member: int) -> None:
             chosen = rows % n_threads == member
-            results[:, chosen] = entries.run_policy(lent, rule, chosen)[:, chosen]
+            results[:, chosen] = entries.run_policy(batch, rule, chosen)[:, chosen]
 
         if n_threads == 1:
             run_share(0)

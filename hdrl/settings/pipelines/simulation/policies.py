@@ -128,7 +128,7 @@ def read_policy(text: str) -> str:
 
 
 def draws(policy: str) -> bool:
-    """Tell whether the results of a policy depend on the seed."""
+    """Return whether the results of a policy depend on the seed."""
     return policy == "random"
 
 

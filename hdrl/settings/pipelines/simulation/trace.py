@@ -40,7 +40,7 @@ class PipelineTrace:
     runs
         Array of `RUN_DTYPE`, by start, of the same start by unit.
     n_decisions
-        How many times the policy was asked.
+        Number of decisions of the policy.
     """
 
     machine: Units

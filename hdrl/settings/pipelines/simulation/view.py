@@ -143,7 +143,7 @@ class View:
 
 
 PythonPolicy: TypeAlias = Callable[[View], Start | None]
-"""Is asked whenever a decision is due; ``None``: wait for the next event."""
+"""Returns a decision whenever one is due; ``None``: wait for the next event."""
 
 
 def simulate_python(machine: Units, load: PipelineLoad, policy: PythonPolicy) -> PipelineTrace:
@@ -153,10 +153,10 @@ def simulate_python(machine: Units, load: PipelineLoad, policy: PythonPolicy) ->
     """
     check_runs_on(load, machine)
     state = one_state(machine, load)
-    lent, view = Lent(state), View(state, machine, load)
-    entries.begin_one(lent)
+    batch, view = Lent(state), View(state, machine, load)
+    entries.begin_one(batch)
     while state.scalars[0, 0]["stage"] == codes.CHOOSE:
-        entries.dispatch_one(lent, *_checked(policy(view), view, state))
+        entries.dispatch_one(batch, *_checked(policy(view), view, state))
     check_ended(state, getattr(policy, "__name__", "policy"))
     return trace_of(state, 0, machine, load, {"policy": getattr(policy, "__name__", "policy")})
 
