@@ -135,13 +135,7 @@ class Advisor(ActorCriticAgent):
             self.modules["parent"] = copy.deepcopy(self.network)
 
     def memory(self, n_envs: int) -> Memory:
-        """Return a memory of whole episodes.
-
-        Raises
-        ------
-        LearningError
-            If every sequence of actions cannot be played in that many environments.
-        """
+        """Return a memory of whole episodes; raise LearningError for fewer environments than sequences of actions."""
         if self.config.gradient == "exact":
             self._n_decisions(n_envs)
             return Episodes(1)
@@ -178,7 +172,7 @@ class Advisor(ActorCriticAgent):
         """Make one step of gradient descent."""
         if self.n_updates == 0 and "parent" in self.modules:
             self.modules["parent"].load_state_dict(self.network.state_dict())
-        loss, told = self._exact(batch) if self.config.gradient == "exact" else self._sampled(batch)
+        loss, logged = self._exact(batch) if self.config.gradient == "exact" else self._sampled(batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         step_clipped(self.optimizer, self.config.max_grad_norm)
@@ -187,7 +181,7 @@ class Advisor(ActorCriticAgent):
             for group in self.optimizer.param_groups:
                 group["lr"] *= self.config.lr_decay
         self.running.temperature = (self.running.temperature * self.config.temperature_decay).clamp(min=1.0)
-        return {"policy_loss": float(loss.detach()), **told}
+        return {"policy_loss": float(loss.detach()), **logged}
 
     def load_weights(self, state: Mapping[str, Any]) -> None:
         """Take over the weights; a model without those of its parent becomes the parent."""

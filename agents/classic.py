@@ -30,13 +30,7 @@ class ClassicAgent:
         self.policy_pair = normalise_policy_name(policy_pair)
 
     def decide(self, view: Any) -> Any:
-        """Return decisions for what the scheduler sees now; a subclass may override it.
-
-        Parameters
-        ----------
-        view
-            What a scheduler sees, valid until the function returns.
-        """
+        """Return decisions for a view, which is valid until the function returns; a subclass may override it."""
         raise NotImplementedError("the policy pair decides, unless a subclass overrides this")
 
     @property

@@ -19,13 +19,7 @@ _SMALL = 1e-8
 
 
 class Covariance(Strategy):
-    """Draws from a normal distribution whose covariance follows what was good.
-
-    Parameters
-    ----------
-    seed, sigma, population
-        Seed of the draws, the first standard deviation, and how many candidates a generation has.
-    """
+    """Draw from a normal distribution whose covariance follows the best candidates."""
 
     def __init__(self, start: Floats, seed: int, sigma: float, population: int) -> None:
         n, half = len(start), population // 2

@@ -116,20 +116,7 @@ class DDPG:
         self.n_updates = 0
 
     def act(self, observation: Floats, *, explore: bool) -> Floats:
-        """Choose an action.
-
-        Parameters
-        ----------
-        observation
-            Shape ``(n_values,)``.
-        explore
-            Whether noise is added.
-
-        Returns
-        -------
-        numpy.ndarray
-            Within the bounds, shape ``(n_action_values,)``, float32.
-        """
+        """Choose an action within the bounds for one observation; with ``explore`` noise is added."""
         with torch.no_grad():
             seen = torch.as_tensor(observation, dtype=torch.float32, device=self._device)
             action = self.actor(seen).cpu().numpy()
@@ -151,12 +138,9 @@ class DDPG:
         self._n_seen += 1
 
     def learn(self) -> dict[str, float]:
-        """Make one step of critic, actor and targets on a batch; do nothing before there are as many steps.
+        """Make one step of critic, actor and targets, and return ``value_loss`` and ``policy_loss``.
 
-        Returns
-        -------
-        dict
-            ``value_loss`` and ``policy_loss``; empty if nothing was done.
+        Do nothing, and return nothing, before there are as many steps as a batch has.
         """
         n_known = min(self._n_seen, len(self._buffer))
         if n_known < self.config.batch_size:

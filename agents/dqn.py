@@ -16,7 +16,7 @@ What differs from the papers, and why:
    transitions go over fewer than n steps.
 5. Noise: all environments that act at once share one draw. The means begin as weights without noise do.
 6. Distributions of illegal actions are left out of everything. A loss is a divergence, not a cross-entropy, which has
-   the same gradient; it is the error that priorities go by, as in Rainbow.
+   the same gradient; it is the error that sets priorities, as in Rainbow.
 """
 
 from __future__ import annotations
@@ -116,12 +116,12 @@ class DQNConfig(ReplayConfig):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_unused_parts(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out noise and atoms that there are not: model files stay as they always were."""
-        told: dict[str, Any] = handler(self)
+        state: dict[str, Any] = handler(self)
         unused = [] if self.is_noisy else ["is_noisy", "noise"]
         unused += [] if self.n_atoms > 1 else ["n_atoms", "value_range"]
-        return {name: value for name, value in told.items() if name not in unused}
+        return {name: value for name, value in state.items() if name not in unused}
 
 
 class _Judged(NamedTuple):
@@ -275,13 +275,7 @@ class DQN(Agent):
         return _Judged(losses, losses.detach().clamp(min=0.0), values, targets[:, 0] + targets[:, -1])
 
     def action_values(self, network: ActorCritic, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the value of each action, shape ``(n, n_actions)``; those of illegal ones are `masking.ILLEGAL`.
-
-        Parameters
-        ----------
-        network
-            The learning network, or the one that judges.
-        """
+        """Return the value of each action, shape ``(n, n_actions)``; those of illegal ones are `masking.ILLEGAL`."""
         outputs = self._outputs(network, observations, mask)
         return outputs if self.atoms is None else self._means(outputs, mask)
 
@@ -329,7 +323,7 @@ class DQN(Agent):
         return network
 
     def _noise_in(self, network: ActorCritic) -> contextlib.AbstractContextManager[None]:
-        """Let a network be noisy for a while, by noise that is drawn now, if noise is asked for."""
+        """Let a network be noisy for a while, by noise that is drawn now, if noise is switched on."""
         return noise_in(network, self.generator) if self.config.is_noisy else contextlib.nullcontext()
 
     def _best(self, observations: Tensor, mask: Tensor | None) -> Tensor:

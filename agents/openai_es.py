@@ -21,13 +21,7 @@ class OpenAIESConfig(EvolutionConfig):
 
 
 class Mirrored(Strategy):
-    """Draws pairs on both sides of the mean, and follows the gradient that their ranks estimate.
-
-    Parameters
-    ----------
-    seed, sigma, population, lr
-        What it draws by, how widely, how many, and the step of Adam.
-    """
+    """Draws pairs on both sides of the mean, and follows the gradient that their ranks estimate."""
 
     def __init__(self, start: Floats, seed: int, sigma: float, population: int, lr: float) -> None:
         self.mean = start

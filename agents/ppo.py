@@ -77,13 +77,7 @@ class PPOConfig(ValueConfig):
 
 
 class Sample(NamedTuple):
-    """What is learned from ``n`` steps, beside what was seen.
-
-    Attributes
-    ----------
-    actions, log_probs, advantages, returns
-        Shape ``(n,)``.
-    """
+    """What is learned from ``n`` steps beside observations; each of shape ``(n,)``."""
 
     actions: Tensor
     log_probs: Tensor
@@ -135,11 +129,11 @@ class Minibatch:
         self.apart = look
 
     def look_ahead(self) -> None:
-        """Let who helps, if there is anybody, do already what `apart` does."""
+        """Begin the work of `apart` in another thread, if one is free."""
         self.apart = begin(self.apart)
 
 
-Told = dict[str, Tensor]
+Logged = dict[str, Tensor]
 """What is worth logging, by name."""
 
 
@@ -165,7 +159,7 @@ class PPO(ActorCriticAgent):
         return descend(self.gradients(batch))
 
     def imitate(self, batch: Steps) -> dict[str, float]:
-        """Make the actions of a rollout likely, whoever chose them, and learn their values.
+        """Make the actions of a rollout likely, which another policy chose, and learn their values.
 
         The loss is the mean of -log p(action), that of the critic is as in `learn`. ``agreement`` is how often the most
         probable action is the other's.
@@ -179,15 +173,15 @@ class PPO(ActorCriticAgent):
     def _clone(self, batch: Batch, minibatch: Minibatch, log: _Log) -> None:
         """Make a step towards the actions of a minibatch."""
 
-        def imitation_loss(logits: Tensor, sample: Sample, told: Told) -> Tensor:
+        def imitation_loss(logits: Tensor, sample: Sample, logged: Logged) -> Tensor:
             loss = -portable.mean(portable.choose(logits, sample.actions).log_probs)
-            told["imitation_loss"] = loss.detach()
-            told["agreement"] = portable.mean(logits.detach().argmax(-1) == sample.actions)
+            logged["imitation_loss"] = loss.detach()
+            logged["agreement"] = portable.mean(logits.detach().argmax(-1) == sample.actions)
             return loss
 
-        told = self._send_back(batch, minibatch, imitation_loss)
+        logged = self._send_back(batch, minibatch, imitation_loss)
         step_clipped(self.optimizers["adam"], self.config.max_grad_norm)
-        log.add(**{name: told[name] for name in ("imitation_loss", "value_loss", "agreement")})
+        log.add(**{name: logged[name] for name in ("imitation_loss", "value_loss", "agreement")})
 
     def gradients(self, batch: Steps) -> Generator[Descent, None, dict[str, float]]:
         """Compute a gradient on every minibatch of every epoch."""
@@ -242,16 +236,16 @@ class PPO(ActorCriticAgent):
 
     def _update(self, batch: Batch, minibatch: Minibatch, following: Minibatch | None, log: _Log) -> Iterator[Descent]:
         """Compute the gradient on a minibatch, unless learning is to stop."""
-        told = self._send_back(batch, minibatch, None if log.is_stopped else self._policy_loss)
-        log.add(**told)
-        if not log.is_stopped and "policy_loss" not in told:
+        logged = self._send_back(batch, minibatch, None if log.is_stopped else self._policy_loss)
+        log.add(**logged)
+        if not log.is_stopped and "policy_loss" not in logged:
             log.is_stopped = True
             return
         if following is not None and self.network.is_parted:
             following.look_ahead()  # while this thread makes the step of the optimiser
         yield Descent(self.optimizers["adam"], self.config.max_grad_norm)
 
-    def _policy_loss(self, logits: Tensor, sample: Sample, told: Told) -> Tensor | None:
+    def _policy_loss(self, logits: Tensor, sample: Sample, logged: Logged) -> Tensor | None:
         """Return what the actor is to make small; ``None`` if learning is to stop."""
         config = self.config
         log_probs, entropies = portable.choose(logits, sample.actions)
@@ -259,24 +253,24 @@ class PPO(ActorCriticAgent):
         with torch.no_grad():
             kl = portable.mean(portable.expm1(log_ratio) - log_ratio)
         if config.target_kl is not None and float(kl) > KL_TOLERANCE * config.target_kl:
-            told["approx_kl"] = kl
+            logged["approx_kl"] = kl
             return None
         ratio = portable.exp(log_ratio)
         clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
         policy_loss = -portable.mean(torch.minimum(ratio * sample.advantages, clipped * sample.advantages))
         with torch.set_grad_enabled(config.entropy_coef > 0.0):
             entropy = portable.mean(entropies)
-        told["policy_loss"], told["entropy"], told["approx_kl"] = policy_loss.detach(), entropy.detach(), kl
-        told["clip_fraction"] = portable.mean((ratio.detach() - 1.0).abs() > config.clip)
+        logged["policy_loss"], logged["entropy"], logged["approx_kl"] = policy_loss.detach(), entropy.detach(), kl
+        logged["clip_fraction"] = portable.mean((ratio.detach() - 1.0).abs() > config.clip)
         return policy_loss - config.entropy_coef * entropy
 
     def _send_back(
-        self, batch: Batch, minibatch: Minibatch, actor_loss: Callable[[Tensor, Sample, Told], Tensor | None] | None
-    ) -> Told:
+        self, batch: Batch, minibatch: Minibatch, actor_loss: Callable[[Tensor, Sample, Logged], Tensor | None] | None
+    ) -> Logged:
         """Compute the gradients on a minibatch; return what is worth logging."""
         sample = batch.sample.at(minibatch.index)
-        of_actor: Told = {}
-        of_critic: Told = {}
+        of_actor: Logged = {}
+        of_critic: Logged = {}
 
         def value_loss(values: Tensor) -> Tensor:
             loss = 0.5 * portable.mean((values - sample.returns).square())

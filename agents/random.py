@@ -23,7 +23,7 @@ class RandomConfig(Config):
 
 
 class Random(Agent):
-    """Draws among the legal actions uniformly, even where the best action is asked for: it knows none."""
+    """Draws among the legal actions uniformly, even without exploration: it learns no best action."""
 
     Config = RandomConfig
     is_portable = True

@@ -116,5 +116,5 @@ class Reinforce(ActorCriticAgent):
         entropy = portable.mean(entropies)
         loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
         (share * loss).backward()  # type: ignore[no-untyped-call]
-        told = {"policy_loss": float(policy_loss.detach()), "entropy": float(entropy.detach())}
-        return {**told, "value_loss": float(value_loss.detach())} if config.has_baseline else told
+        losses = {"policy_loss": float(policy_loss.detach()), "entropy": float(entropy.detach())}
+        return {**losses, "value_loss": float(value_loss.detach())} if config.has_baseline else losses

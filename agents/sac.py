@@ -102,12 +102,12 @@ class SAC(ActorCriticAgent):
 
     def learn(self, batch: Transitions) -> dict[str, float]:
         """Make one step of critics, actor and temperature on a batch of transitions."""
-        told = self._learn_critics(batch)
+        logged = self._learn_critics(batch)
         self.n_updates += 1
         if self.n_updates % self.config.actor_every == 0:
-            told |= self._learn_actor(batch)
+            logged |= self._learn_actor(batch)
         self._move_targets(self.config.tau)
-        return {**told, "alpha": self.alpha, "reward_scale": batch.scale}
+        return {**logged, "alpha": self.alpha, "reward_scale": batch.scale}
 
     def _learn_critics(self, batch: Transitions) -> dict[str, float]:
         with torch.no_grad():

@@ -61,9 +61,9 @@ def cpu_s(trainer: Any) -> list[float]:
     """Return the processor time that each process of a team has used: this one, servers, then workers."""
     import ray
 
-    company = trainer._company  # noqa: SLF001 (who works is nobody else's business)
-    asked = [one.__ray_call__.remote(_process_time) for one in (*company.servers, *company.workers)]
-    return [time.process_time(), *ray.get(asked)]
+    group = trainer._team.group  # noqa: SLF001 (no public name leads to the workers)
+    times = [one.__ray_call__.remote(_process_time) for one in (*group.servers, *group.workers)]
+    return [time.process_time(), *ray.get(times)]
 
 
 def _process_time(member: Any) -> float:

@@ -159,7 +159,7 @@ def _bandit(tables: Sequence[Table], name: str, n_seeds: int) -> dict[int, _Judg
             for number in range(load.n_items):
                 job = Job(table, int(load.draw[number]), 0)
                 sequence = int(bandit.choose(job))
-                bandit.told(job, sequence, float(table.validation[sequence, job.draw]))
+                bandit.observe(job, sequence, float(table.validation[sequence, job.draw]))
                 chosen[number, sequence] = 1.0
             counts[table.name, seed] = chosen.cumsum(axis=0)
 

@@ -137,7 +137,7 @@ def values(out: Path, tables: tuple[str, ...]) -> None:
 @adaptation.command()
 def check() -> None:
     """Say on what live jobs would run here: Python, torch, its threads, CUDA and GPUs."""
-    from hdrl.settings.adaptation.live.check import describe_machine
+    from hdrl.settings.adaptation.live.timing import describe_machine
 
     for name, value in describe_machine().items():
         click.echo(f"{name}: {value}")

@@ -9,16 +9,16 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from hdrl.base import guard
+from hdrl.base.closing import Closing
 from hdrl.base.errors import SimulationError
 
 _N_LINES, _LONGEST_LINE, _TAIL_BYTES = 3, 200, 8192
 _CLOSING_S = 4 * guard.PATIENCE_S
 
 
-class Process:
+class Process(Closing):
     """A running command that writes into a log.
 
     It is the leader of a session of its own, so that Ctrl-C reaches us alone, and ends with us (`base.guard`).
@@ -53,16 +53,6 @@ class Process:
                 )
         except OSError as error:
             raise SimulationError(f"{self.name}: cannot be started ({error.strerror or error})") from None
-
-    def __enter__(self) -> Process:
-        """Return the process."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """End it if it still runs."""
-        self.close()
 
     def poll(self) -> int | None:
         """Return the exit code (as shells give it, above 128 for a signal), or ``None`` while it runs."""

@@ -1,4 +1,4 @@
-"""Batsim 5's protocol, in its JSON flavour, told in the words of Batsim 4 and back.
+"""Batsim 5's protocol, in its JSON flavour, translated to that of Batsim 4 and back.
 
 Written from the documentation of Batsim and batprotocol (https://batprotocol.readthedocs.io/en/latest/) and of PyBatsim
 4's sources, and held against conversations with v5.0.0-rc2. The decision system speaks the protocol of Batsim 4, so
@@ -30,13 +30,7 @@ Data = dict[str, Any]
 
 
 def check_first_message(message: bytes) -> None:
-    """Refuse a first message that is none of Batsim 5: the size of the decision component's configuration, and that.
-
-    Raises
-    ------
-    BatsimError
-        If it is something else.
-    """
+    """Refuse a first message that is not Batsim 5's: the size of the decision component's configuration, then it."""
     if message[:1] == b"{":
         raise BatsimError("Batsim's first message is JSON, so it speaks the protocol of Batsim 4: batsim.protocol 4")
     size = int.from_bytes(message[:4], "little")
@@ -51,7 +45,7 @@ def check_first_message(message: bytes) -> None:
 
 
 def hello() -> bytes:
-    """Return the answer to the first message: that we speak JSON, and EDCHelloEvent, who we are and what we need."""
+    """Return the answer to the first message: that we use JSON, and EDCHelloEvent with our name and needs."""
     features = (
         "dynamic_registration",
         "profile_reuse",
@@ -74,7 +68,7 @@ def hello() -> bytes:
 class Batprotocol:
     """One conversation with Batsim 5.
 
-    `hear` turns what Batsim says into a message of Batsim 4, `say` a reply to that into one to Batsim.
+    `decode` turns what Batsim says into a message of Batsim 4, `encode` a reply to that into one to Batsim.
     """
 
     def __init__(self) -> None:
@@ -85,7 +79,7 @@ class Batprotocol:
         self._n_hosts = 0
         self._sleep_pstates: dict[int, frozenset[int]] = {}
         self._asleep: set[int] = set()
-        self._hearers: dict[str, Callable[[Data], tuple[str, Data] | None]] = {
+        self._decoders: dict[str, Callable[[Data], tuple[str, Data] | None]] = {
             "SimulationBeginsEvent": self._begins,
             "SimulationEndsEvent": lambda data: ("SIMULATION_ENDS", {}),  # noqa: ARG005
             "JobSubmittedEvent": _submitted,
@@ -115,13 +109,8 @@ class Batprotocol:
             "SET_JOB_METADATA": lambda data: None,  # noqa: ARG005
         }
 
-    def hear(self, text: str) -> str:
-        """Return a message of Batsim 5 as one of Batsim 4; what comes with SimulationBeginsEvent is held for `more`.
-
-        Parameters
-        ----------
-        text
-            Its text; batprotocol ends it with a null byte.
+    def decode(self, text: str) -> str:
+        """Return a message of Batsim 5 as one of Batsim 4; what comes with SimulationBeginsEvent waits for `more`.
 
         Raises
         ------
@@ -131,35 +120,23 @@ class Batprotocol:
         message = _parse(text.rstrip("\0"))
         events = []
         for k, event in enumerate(message["events"]):
-            heard = self._heard(f"event {k} of Batsim's message", event)
-            if heard is not None:
-                events.append(heard)
+            decoded = self._decoded_event(f"event {k} of Batsim's message", event)
+            if decoded is not None:
+                events.append(decoded)
         if len(events) > 1 and events[0]["type"] == "SIMULATION_BEGINS":
             self._held = [{"now": message["now"], "events": events[1:]}]
             events = events[:1]
         return json.dumps({"now": message["now"], "events": events})
 
     def more(self, reply: str) -> str | None:
-        """Keep a reply and return the message that is held, if one is.
-
-        Parameters
-        ----------
-        reply
-            The reply to the message before, as of Batsim 4.
-        """
+        """Keep a reply (of Batsim 4's form) and return the message that is held, if one is."""
         if not self._held:
             return None
         self._said += json.loads(reply)["events"]
         return json.dumps(self._held.pop(0))
 
-    def say(self, reply: str) -> str:
-        """Return a reply as Batsim 5 takes it, with its events by date.
-
-        Parameters
-        ----------
-        reply
-            The text of a reply as of Batsim 4.
-        """
+    def encode(self, reply: str) -> str:
+        """Return a reply of Batsim 4's form as Batsim 5 takes it, with its events by date."""
         data = json.loads(reply)
         events = []
         for event in sorted([*self._said, *data["events"]], key=lambda event: float(event["timestamp"])):
@@ -169,21 +146,21 @@ class Batprotocol:
         self._said = []
         return json.dumps({"now": data["now"], "events": events})
 
-    def _heard(self, where: str, event: object) -> Data | None:
+    def _decoded_event(self, where: str, event: object) -> Data | None:
         if not isinstance(event, dict) or not {"timestamp", "event_type"} <= event.keys():
             raise BatsimError(f"{where} is {shown(event)}, expected 'timestamp', 'event_type' and 'event'")
         kind, data = event["event_type"], event.get("event", {})
         if kind == "SimulationErrorEvent":
             raise BatsimError(f"Batsim gives up: {shown(data)}")
-        if kind not in self._hearers:
-            raise BatsimError(f"{where} is of type {shown(kind)}; {suggest(str(kind), self._hearers)}")
+        if kind not in self._decoders:
+            raise BatsimError(f"{where} is of type {shown(kind)}; {suggest(str(kind), self._decoders)}")
         try:
-            heard = self._hearers[kind](data)
+            decoded = self._decoders[kind](data)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BatsimError(f"{where}: {kind} is {shown(data)} ({error})") from None
-        if heard is None:
+        if decoded is None:
             return None
-        return {"timestamp": event["timestamp"], "type": heard[0], "data": heard[1]}
+        return {"timestamp": event["timestamp"], "type": decoded[0], "data": decoded[1]}
 
     def _request(self, event: Data) -> tuple[str, Data] | None:
         if event["type"] == "QUERY":
@@ -202,14 +179,14 @@ class Batprotocol:
 
     def _completed(self, data: Data) -> tuple[str, Data]:
         code = int(data.get("return_code", 0))
-        told = {
+        data_of_end = {
             "job_id": data["job_id"],
             "job_state": data["state"],
             # an unsigned number in the schema
             "return_code": code - 2 * _SIGN_BIT if code >= _SIGN_BIT else code,
             "alloc": self._allocations.pop(data["job_id"], ""),
         }
-        return "JOB_COMPLETED", told
+        return "JOB_COMPLETED", data_of_end
 
     # ---- what is said to Batsim
 
@@ -273,10 +250,10 @@ def _submitted(data: Data) -> tuple[str, Data]:
 
 def _killed(data: Data) -> tuple[str, Data]:
     progress = {}
-    for told in data["progresses"]:
-        wrapper = told["wrapper"]
+    for report in data["progresses"]:
+        wrapper = report["wrapper"]
         if wrapper["kill_progress_type"] == "KillProgressAtomicProfile":
-            progress[told["job_id"]] = {"progress": wrapper["kill_progress"].get("progress", 0.0)}
+            progress[report["job_id"]] = {"progress": wrapper["kill_progress"].get("progress", 0.0)}
     return "JOB_KILLED", {"job_ids": data["job_ids"], "job_progress": progress}
 
 
@@ -286,8 +263,8 @@ def _state_changed(data: Data, key: str) -> tuple[str, Data]:
 
 def _sleep_pstates(host: Data) -> frozenset[int]:
     """Return the P-states of a host in which it sleeps, or is on the way: ``sleep:off:on`` of its properties."""
-    told = host.get("properties", [])
-    texts = [one["value"] for one in told if one["key"] == "sleep_pstates"]
+    properties = host.get("properties", [])
+    texts = [one["value"] for one in properties if one["key"] == "sleep_pstates"]
     return frozenset(int_of(word) for text in texts for part in text.split(",") for word in part.split(":")[:1])
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 import zmq
 
+from hdrl.base.closing import Closing
 from hdrl.base.errors import BatsimError
 from hdrl.settings.batch.simulators import FREE_ENDPOINT
 
@@ -24,7 +24,7 @@ _EVENTS = (
 )
 
 
-class Listener:
+class Listener(Closing):
     """A ZeroMQ REP socket to which one Batsim connects.
 
     Parameters
@@ -33,16 +33,6 @@ class Listener:
         Where to listen; ``*`` as port stands for a free one.
     timeout_s
         How long Batsim may be silent, in wall-clock seconds.
-
-    Attributes
-    ----------
-    endpoint
-        Where it listens, with the port.
-
-    Raises
-    ------
-    BatsimError
-        If it cannot listen there.
     """
 
     def __init__(self, endpoint: str = FREE_ENDPOINT, *, timeout_s: float) -> None:
@@ -61,42 +51,17 @@ class Listener:
             raise BatsimError(f"cannot listen on {endpoint!r} ({error}), expected tcp://ADDRESS:PORT") from None
         self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
-    def __enter__(self) -> Listener:
-        """Return the socket."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the socket."""
-        self.close()
-
     def close(self, *, after_last_reply: bool = False) -> None:
-        """Close the socket.
-
-        Parameters
-        ----------
-        after_last_reply
-            Whether a reply may still be under way, which is given a second to arrive.
-        """
+        """Close the socket; a last reply that may still be under way gets a second to arrive."""
         self._socket.disable_monitor()
         self._monitor.close(linger=0)
         self._socket.close(linger=round(1e3 * _SEND_ON_S) if after_last_reply else 0)
         self._context.term()
 
     def receive(self, look: Callable[[], None] | None = None) -> str:
-        """Return the next message.
+        """Return the next message, or raise BatsimError: no connection, a long silence, the end, or no text.
 
-        Parameters
-        ----------
-        look
-            Called several times a second meanwhile; it raises if there is no use in waiting. ``None`` where nothing
-            of Batsim can be seen but its messages.
-
-        Raises
-        ------
-        BatsimError
-            If there is none: nobody connects, Batsim is silent for too long or goes away; or if it is no text.
+        ``look`` is called several times a second meanwhile; it raises if waiting is of no use.
         """
         message = self.receive_bytes(look)
         try:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
+from hdrl.base.closing import Closing
 from hdrl.base.errors import BatsimError
 from hdrl.batsim.zmtp import RequestSocket
 
 DEFAULT_ENDPOINT = "tcp://localhost:28000"
 
 
-class RemoteScheduler:
+class RemoteScheduler(Closing):
     """A scheduler that listens on a ZeroMQ REP socket.
 
     Parameters
@@ -18,11 +17,6 @@ class RemoteScheduler:
     timeout_s
         How long an answer may take, in wall-clock seconds; 0 for as long as it takes, as with Batsim. A scheduler
         that was there and goes away while an answer is due is noticed in any case.
-
-    Raises
-    ------
-    BatsimError
-        If the endpoint makes no sense.
     """
 
     def __init__(self, endpoint: str = DEFAULT_ENDPOINT, *, timeout_s: float = 0.0) -> None:
@@ -33,28 +27,12 @@ class RemoteScheduler:
         except ValueError as error:
             raise BatsimError(str(error)) from None
 
-    def __enter__(self) -> RemoteScheduler:
-        """Return the scheduler."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the connection."""
-        self.close()
-
     def close(self) -> None:
         """Close the connection at once, whatever is under way."""
         self._socket.close()
 
     def exchange(self, message: str) -> str:
-        """Send a message and return the reply.
-
-        Raises
-        ------
-        BatsimError
-            If there is no reply: the scheduler went away, or took too long; or if it is no text.
-        """
+        """Send a message and return the reply."""
         try:
             reply = self._socket.exchange(message.encode(), self.timeout_s or None)
         except TimeoutError:

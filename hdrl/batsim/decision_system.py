@@ -30,18 +30,14 @@ from hdrl.settings.batch.workload.model import Workload
 
 
 class DecisionSystem:
-    """The decision process, as Batsim knows it.
+    """The decision process, as Batsim sees it.
 
-    For each message: `hear` it, decide (`decide` or `schedule_pair`), then `reply`.
+    For each message: `receive` it, decide (`decide` or `schedule_pair`), then `reply`.
 
     Parameters
     ----------
     platform, workload
         What is simulated; the workload's sources are called w0, w1, ... as by Batsim.
-    seed
-        Seed of what is random in a policy.
-    energy
-        Whether Batsim accounts for energy.
     compatibility
         ``None``, or ``"hdeeprm-0.3.1"``.
     rule
@@ -135,19 +131,8 @@ class DecisionSystem:
             state.scalars["power_w"] = math.nan
         return View(self.platform, self.workload, self.lent)
 
-    def hear(self, message: str) -> bool:
-        """Take in a message.
-
-        Returns
-        -------
-        bool
-            Whether jobs came or ended since the last decision, and jobs wait: a policy pair is to decide.
-
-        Raises
-        ------
-        BatsimError
-            If it is no message of Batsim, or contradicts what was said before.
-        """
+    def receive(self, message: str) -> bool:
+        """Take in a message; raise BatsimError if it is no message of Batsim, or contradicts what was said before."""
         self._picture.take(parse_message(message))
         self._answer.state = with_room_for_decisions(self.state, self.platform, self.workload)
         return entries.hear(self.lent)
@@ -155,36 +140,20 @@ class DecisionSystem:
     def decide(self, decisions: Iterable[Decision]) -> None:
         """Write decisions into the reply.
 
-        Raises
-        ------
-        DecisionError
-            At the first one that cannot be followed; those before it are kept.
+        Raise DecisionError at the first one that cannot be followed; those before it are kept.
         """
         self.state.scalars["n_decisions"] += 1
         self._answer.add_all(decisions)
 
     def schedule_pair(self, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
-        """Let a policy pair decide.
-
-        Parameters
-        ----------
-        job_key, core_key, backfilling
-            Numbers of the keys and of the kind of backfilling in `kernel.codes`.
-        """
+        """Let a policy pair decide, by the numbers of its keys and its backfilling in `kernel.codes`."""
         entries.schedule_pair(self.lent, job_key, core_key, backfilling)
 
     def reply(self, now_s: float | None = None) -> str:
-        """Return the text of the reply, and book it as carried out.
+        """Return the text of the reply, and note it as carried out.
 
-        Parameters
-        ----------
-        now_s
-            Date until which the scheduler is busy with it; ``None``: it takes no time.
-
-        Raises
-        ------
-        DecisionError
-            If what was decided is nothing that Batsim can be asked for.
+        The scheduler is busy with it until ``now_s``; ``None``: it takes no time. Raise DecisionError for a decision
+        that the protocol cannot express.
         """
         state = self.state
         entries.hand_out(self.lent)
@@ -230,7 +199,7 @@ class DecisionSystem:
 
     def _kill(self, jobs: list[int]) -> dict[str, Any] | None:
         rows = self.state.jobs
-        # Batsim stops if it is to kill a job whose end it has told; it tells nothing if all were asked for before.
+        # Batsim stops at a kill of a job whose end it has reported, and sends nothing if all were requested already.
         alive = [job for job in jobs if rows["state"][job] == codes.RUNNING and not rows["kill_asked"][job]]
         rows["kill_asked"][alive] = 1
         self._picture.awaited.n_kills += 1 if alive else 0

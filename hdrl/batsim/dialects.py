@@ -43,7 +43,7 @@ class Dialect(abc.ABC):
         """Take in and answer what comes before the first message."""
 
     @abc.abstractmethod
-    def hear(self, text: str) -> str:
+    def decode(self, text: str) -> str:
         """Return what Batsim says in the words of Batsim 4."""
 
     @abc.abstractmethod
@@ -51,7 +51,7 @@ class Dialect(abc.ABC):
         """Keep a reply, if Batsim has said more already, and return that."""
 
     @abc.abstractmethod
-    def say(self, reply: str) -> str:
+    def encode(self, reply: str) -> str:
         """Return a reply in the words of Batsim."""
 
     @abc.abstractmethod
@@ -88,7 +88,7 @@ class Batsim4(Dialect):
     def greet(self, listener: Listener, look: Look) -> None:
         """Do nothing: SIMULATION_BEGINS comes first."""
 
-    def hear(self, text: str) -> str:
+    def decode(self, text: str) -> str:
         """Return it as it is."""
         return text
 
@@ -96,7 +96,7 @@ class Batsim4(Dialect):
         """Return nothing."""
         return None
 
-    def say(self, reply: str) -> str:
+    def encode(self, reply: str) -> str:
         """Return it as it is."""
         return reply
 
@@ -139,17 +139,17 @@ class Batsim5(Dialect):
         check_first_message(listener.receive_bytes(look))
         listener.reply_bytes(hello())
 
-    def hear(self, text: str) -> str:
+    def decode(self, text: str) -> str:
         """Return what it says in the words of Batsim 4."""
-        return self._protocol.hear(text)
+        return self._protocol.decode(text)
 
     def more(self, reply: str) -> str | None:
         """Return what came with SimulationBeginsEvent."""
         return self._protocol.more(reply)
 
-    def say(self, reply: str) -> str:
+    def encode(self, reply: str) -> str:
         """Return a reply in the words of batprotocol."""
-        return self._protocol.say(reply)
+        return self._protocol.encode(reply)
 
     def files(self, prefix: Path, *, energy: bool) -> list[Path]:
         """Return the files that it writes."""
@@ -170,18 +170,7 @@ class Batsim5(Dialect):
 
 
 def new_dialect(protocol: int) -> Dialect:
-    """Return what speaks with a Batsim of a version of the protocol.
-
-    Parameters
-    ----------
-    protocol
-        4 or 5.
-
-    Raises
-    ------
-    BatsimError
-        If there is no such version.
-    """
+    """Return the dialect of protocol 4 or 5."""
     if protocol not in (4, 5):
         raise BatsimError(f"batsim.protocol is {protocol}, expected 4 or 5")
     return Batsim4() if protocol == 4 else Batsim5()

@@ -2,7 +2,7 @@
 
 `ProtocolServer` says what Batsim would say, as the same text, and takes the requests of the replies as decisions for
 any simulator with the face of the embedded one; `EmbeddedServer` is the server for that one. What has no place in
-views and decisions is refused with one line that says so; the command ``hdrl-batsim`` knows all of it.
+views and decisions is refused with one line that says so; the command ``hdrl-batsim`` supports all of it.
 """
 
 from __future__ import annotations
@@ -74,12 +74,7 @@ class ProtocolServer:
     """One simulation for a scheduler that speaks Batsim's protocol.
 
     On a platform whose cores change their P-states by rules (`platform.Platform.rules`), these
-    changes go on by themselves: the scheduler neither hears of them nor can ask for others.
-
-    Parameters
-    ----------
-    energy
-        Whether it measures energy (``-E`` of Batsim); requests that need it are refused otherwise.
+    changes go on by themselves: the scheduler gets no events of them and cannot request others.
     """
 
     def __init__(self, simulator: Simulator, *, energy: bool = True) -> None:
@@ -99,8 +94,8 @@ class ProtocolServer:
     def _forget(self) -> None:
         """Forget what a simulation has left."""
         self._allocations: dict[int, list[int]] = {}
-        self._told: set[int] = set()
-        self._kill_asked: set[int] = set()
+        self._ended: set[int] = set()
+        self._kill_requested: set[int] = set()
         self._kills: deque[list[int]] = deque()
         self._changes: deque[tuple[list[int], int]] = deque()  # of P-states, at once
         self._switches: dict[int, tuple[list[int], int]] = {}  # off and on, by the first node
@@ -111,7 +106,7 @@ class ProtocolServer:
         Raises
         ------
         BatsimError
-            If the scheduler asks for what Batsim refuses by stopping, or for what is not simulated here.
+            If Batsim would refuse a request by stopping, or a request is not simulated here.
         DecisionError
             If the simulated cluster cannot do what it asks for.
         SimulationError
@@ -132,7 +127,7 @@ class ProtocolServer:
         return self._simulator.trace
 
     def begins(self) -> dict[str, Any]:
-        """Return what SIMULATION_BEGINS tells."""
+        """Return the data of SIMULATION_BEGINS."""
         n_cores = self.platform.n_cores
         return {
             "nb_resources": n_cores,
@@ -183,7 +178,7 @@ class ProtocolServer:
         return [next(described[self.workload.sources[source]]) for source in self.workload.jobs["source"].tolist()]
 
     def _happened(self, view: View) -> Iterator[tuple[float, Event]]:
-        """Yield date, type and data of all that the scheduler is to be told."""
+        """Yield date, type and data of all events for the scheduler."""
         for time_s, (kind, subject) in zip(view.news_s.tolist(), view.news, strict=True):
             event = self._event(view, kind, subject)
             if event is not None:
@@ -212,7 +207,7 @@ class ProtocolServer:
                 return "NOTIFY", {"type": "no_more_static_job_to_submit"}
 
     def _completed(self, view: View, job: int) -> Event:
-        self._told.add(job)
+        self._ended.add(job)
         state, return_code = view.outcome(job)
         return "JOB_COMPLETED", {
             "job_id": self._ids[job],
@@ -294,15 +289,15 @@ class ProtocolServer:
     def _kill(self, data: dict[str, Any], where: str) -> Kill:
         jobs = [self._job(job_id, where) for job_id in data["job_ids"]]
         for job in jobs:
-            if job in self._told and job not in self._kill_asked:
+            if job in self._ended and job not in self._kill_requested:
                 raise BatsimError(f"{where}: job {self._ids[job]!r} does not exist any more: {_STOP}")
             if self._profile(job).get("type") in COMPOSED_TYPES:
                 raise BatsimError(
                     f"{where}: job {self._ids[job]!r} has a composed profile, whose progress "
                     "is not available here; hdrl-batsim has it"
                 )
-        new = [job for job in dict.fromkeys(jobs) if job not in self._kill_asked]
-        self._kill_asked.update(new)
+        new = [job for job in dict.fromkeys(jobs) if job not in self._kill_requested]
+        self._kill_requested.update(new)
         if new:
             self._kills.append(new)
         return Kill(new)
@@ -356,15 +351,7 @@ class ProtocolServer:
 class EmbeddedServer(ProtocolServer):
     """One simulation on the embedded simulator for a scheduler that speaks Batsim's protocol.
 
-    Parameters
-    ----------
-    energy
-        Whether energy is measured.
-
-    Raises
-    ------
-    SimulationError
-        If the platform has what only the exact simulator knows.
+    Raise SimulationError if the platform has what only the exact simulator supports.
     """
 
     def __init__(self, platform: Platform, workload: Workload, *, energy: bool = True, seed: int = 0) -> None:
@@ -372,7 +359,7 @@ class EmbeddedServer(ProtocolServer):
 
 
 def _used_profiles(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the profiles that Batsim tells of."""
+    """Return the profiles in Batsim's messages."""
     profiles = document["profiles"]
     parts = {name: profile.get("seq", ()) for name, profile in profiles.items()}
     kept = kept_profiles((job["profile"] for job in document["jobs"]), parts)

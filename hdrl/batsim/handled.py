@@ -1,4 +1,4 @@
-"""What a `handler.SimulatorHandler` handles: jobs, hosts, and the events that are told; the names are batsim-py's."""
+"""What a `handler.SimulatorHandler` handles: jobs, hosts, and events; the names are batsim-py's."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Job:
     id, name, workload
         Its full id, ``"workload!name"``, and the two parts.
     res, subtime, walltime, profile
-        What was asked for: hosts, date and time limit (``None`` for none) in seconds, name of the profile.
+        The request: hosts, date and time limit (``None`` for none) in seconds, name of the profile.
     description
         Its JSON description.
     state, allocation, storage_mapping
@@ -151,12 +151,7 @@ class Job:
 
 
 class Host:
-    """A compute host, as the scheduler knows it.
-
-    Parameters
-    ----------
-    machine
-        The engine's machine, of which only what never changes is looked at.
+    """A compute host, as the scheduler sees it.
 
     Attributes
     ----------
@@ -215,7 +210,7 @@ class Host:
 
     @property
     def power(self) -> float | None:
-        """Its power in watts, at full load where it computes; ``None`` if the platform does not tell."""
+        """Its power in watts, at full load where it computes; ``None`` if the platform does not say."""
         if self._watts is None:
             return None
         pstate = self.pstate

@@ -1,4 +1,4 @@
-"""A handler of a simulation as in batsim-py: listeners, call-backs, an agenda, and time that proceeds when told to.
+"""A handler of a simulation as in batsim-py: listeners, call-backs, an agenda, and time that proceeds on calls.
 
 `SimulatorHandler` has batsim-py 3's names; the simulation is the exact engine in this process, so that there is no
 Batsim to install. Its decisions are those of batsim-py: a job that got hosts starts when they are ready, and hosts that
@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from hdrl.base.closing import Closing
 from hdrl.base.errors import DecisionError, SimulationError, suggest
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
@@ -36,8 +37,8 @@ _SAME_DATE_S = 1e-6
 """Dates have six decimals in messages."""
 
 
-class SimulatorHandler:
-    """A simulation that somebody handles.
+class SimulatorHandler(Closing):
+    """A simulation that the caller handles step by step.
 
     `start` it, then decide (`allocate`, `reject_job`, ...) and let time proceed (`proceed_time`) until it is not
     running any more; or `subscribe` what decides to events. Use it as a context manager, or `close` it.
@@ -52,14 +53,6 @@ class SimulatorHandler:
         self.result: Result | None = None
         self._listeners: dict[Enum, list[Listener]] = defaultdict(list)
         self._reset()
-
-    def __enter__(self) -> SimulatorHandler:
-        """Return the handler."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close it."""
-        self.close()
 
     def _reset(self) -> None:
         self._engine: TurnedEngine | None = None
@@ -113,31 +106,14 @@ class SimulatorHandler:
         ran_s = 0.0 if job.start_time is None else self._now_s - job.start_time
         return math.inf if job.walltime is None else job.walltime - ran_s
 
-    # ---- who is told, and when time goes on
+    # ---- listeners, and the progress of time
 
     def subscribe(self, event: JobEvent | HostEvent | SimulatorEvent, call: Listener) -> None:
-        """Have a function called at every event of a kind.
-
-        Parameters
-        ----------
-        call
-            Gets the job, the host or the handler that the event is about.
-        """
+        """Call a function with the job, host or handler of every event of a kind."""
         self._listeners[event].append(call)
 
     def set_callback(self, at: float, call: Callable[[float], None]) -> None:
-        """Have a function called at a date.
-
-        Parameters
-        ----------
-        at
-            The date in seconds, later than now.
-
-        Raises
-        ------
-        DecisionError
-            If the date is not later than now.
-        """
+        """Call a function at a date in seconds; raise DecisionError unless it is later than now."""
         self._need_running()
         if at <= self._now_s:
             raise DecisionError(f"a call at {at:f} was requested at {self._now_s:f}, expected a later date")
@@ -192,11 +168,11 @@ class SimulatorHandler:
         hosts = (Host(machine, may_share=allow_compute_sharing) for machine in machines.all[: machines.n_compute])
         self._platform = HandledPlatform(tuple(hosts))
         self._engine = TurnedEngine(simulation)
-        self._hear(self._engine.next(None))
+        self._take_in(self._engine.next(None))
         if simulation_time is not None:
             self._ends_s = simulation_time
             self.set_callback(simulation_time, lambda now_s: None)  # noqa: ARG005
-        self._tell(SimulatorEvent.SIMULATION_BEGINS, self)
+        self._publish(SimulatorEvent.SIMULATION_BEGINS, self)
 
     def proceed_time(self, time: float = 0.0) -> None:
         """Go on to the next message, or to a date; listeners are called on the way.
@@ -213,7 +189,7 @@ class SimulatorHandler:
         SimulationError
             If nothing will ever happen again.
         BatsimError
-            If something was asked for that Batsim would stop at.
+            If Batsim would stop at a request.
         """
         self._need_running()
         if time < 0:
@@ -233,7 +209,7 @@ class SimulatorHandler:
         if self._engine is not None:
             engine, self._engine = self._engine, None
             engine.close()
-            self._tell(SimulatorEvent.SIMULATION_ENDS, self)
+            self._publish(SimulatorEvent.SIMULATION_ENDS, self)
 
     # ---- what is decided
 
@@ -269,7 +245,7 @@ class SimulatorHandler:
             raise
         job.state, job.allocation = JobState.ALLOCATED, tuple(sorted(host.id for host in hosts))
         job.storage_mapping = None if storage_mapping is None else dict(storage_mapping)
-        self._tell(JobEvent.ALLOCATED, job)
+        self._publish(JobEvent.ALLOCATED, job)
         self._start_runnable()
 
     def reject_job(self, job_id: str) -> None:
@@ -280,10 +256,10 @@ class SimulatorHandler:
         job.state = JobState.REJECTED
         del self._jobs[job_id]
         self._ask("REJECT_JOB", {"job_id": job_id})
-        self._tell(JobEvent.REJECTED, job)
+        self._publish(JobEvent.REJECTED, job)
 
     def kill_job(self, job_id: str) -> None:
-        """Kill a job that runs; its end is told when time proceeds. Raise `DecisionError` if it does not run."""
+        """Kill a job that runs; its end is an event once time proceeds. Raise `DecisionError` if it does not run."""
         job = self._job(job_id)
         if not job.is_running:
             raise DecisionError(f"job {job_id!r} is {job.state.name}, expected one that runs")
@@ -310,7 +286,7 @@ class SimulatorHandler:
             raise DecisionError(f"host {host.id} ({host.name}), which is {host.state.value}: no P-state {pstate_id}")
         self._ask("SET_RESOURCE_STATE", {"resources": str(host.id), "state": str(pstate_id)})
         host.pstate = pstate_id
-        self._tell(HostEvent.COMPUTATION_POWER_STATE_CHANGED, host)
+        self._publish(HostEvent.COMPUTATION_POWER_STATE_CHANGED, host)
 
     def _switch(self, host: Host, pstate: int, state: HostState) -> None:
         self._ask("SET_RESOURCE_STATE", {"resources": str(host.id), "state": str(pstate)})
@@ -328,7 +304,7 @@ class SimulatorHandler:
                 job.state, job.start_time = JobState.RUNNING, self._now_s
                 for host in hosts:
                     self._become(host, HostState.COMPUTING)
-                self._tell(JobEvent.STARTED, job)
+                self._publish(JobEvent.STARTED, job)
 
     # ---- the conversation with the engine
 
@@ -346,14 +322,14 @@ class SimulatorHandler:
         self._need_running()
         self._requests.append({"timestamp": self._now_s, "type": kind, "data": data})
 
-    def _tell(self, event: JobEvent | HostEvent | SimulatorEvent, subject: object) -> None:
+    def _publish(self, event: JobEvent | HostEvent | SimulatorEvent, subject: object) -> None:
         for call in list(self._listeners[event]):
             call(subject)
 
     def _become(self, host: Host, state: HostState) -> None:
         if host.state != state:
             host.state = state
-            self._tell(HostEvent.STATE_CHANGED, host)
+            self._publish(HostEvent.STATE_CHANGED, host)
 
     def _exchange(self) -> None:
         reply = json.dumps({"now": self._now_s, "events": self._requests})
@@ -364,23 +340,23 @@ class SimulatorHandler:
         except BaseException:
             self._engine = None  # its thread has ended
             raise
-        self._hear(message)
+        self._take_in(message)
         if self._now_s >= self._ends_s:
             self.close()
 
-    def _hear(self, message: str | Result) -> None:
+    def _take_in(self, message: str | Result) -> None:
         if isinstance(message, Result):
             self._engine, self.result = None, message
             if message.deadlocked:
                 raise SimulationError(message.deadlock())
             return
-        told = json.loads(message)
-        for event in told["events"]:
+        content = json.loads(message)
+        for event in content["events"]:
             self._now_s = event["timestamp"]
             self._take(event["type"], event["data"])
             if not self.is_running:
                 return
-        self._now_s = told["now"]
+        self._now_s = content["now"]
 
     def _take(self, kind: str, data: dict[str, Any]) -> None:
         if kind == "JOB_SUBMITTED":
@@ -407,7 +383,7 @@ class SimulatorHandler:
             description=description,
         )
         self._jobs[job_id] = job
-        self._tell(JobEvent.SUBMITTED, job)
+        self._publish(JobEvent.SUBMITTED, job)
 
     def _completed(self, job: Job, state: str) -> None:
         job.state, job.stop_time = JobState[state], self._now_s
@@ -416,7 +392,7 @@ class SimulatorHandler:
             host.jobs.remove(job.id)
             if not any(self._jobs[other].is_running for other in host.jobs):
                 self._become(host, HostState.IDLE)
-        self._tell(JobEvent.COMPLETED, job)
+        self._publish(JobEvent.COMPLETED, job)
         if self.is_running:
             self._start_runnable()
 
@@ -441,4 +417,4 @@ class SimulatorHandler:
         self._engine = None
         if isinstance(result, Result):
             self.result = result
-        self._tell(SimulatorEvent.SIMULATION_ENDS, self)
+        self._publish(SimulatorEvent.SIMULATION_ENDS, self)

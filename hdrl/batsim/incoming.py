@@ -40,20 +40,14 @@ class Message:
 
 
 def shown(value: object) -> str:
-    """Return a value in one line of a readable length, quoted.
-
-    Parameters
-    ----------
-    value
-        What `json.loads` gives, or a text.
-    """
+    """Return a text or a value of JSON in one line of a readable length, quoted."""
     text = value if isinstance(value, str) else json.dumps(value, default=repr)
     text = " ".join(text.split())
     return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a JSON value is a number that a date or an energy can be."""
+    """Return whether a JSON value is a number that a date or an energy can be."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
 
 
@@ -109,13 +103,7 @@ _MEMBERS: dict[str, dict[str, tuple[Callable[[object], bool], str]]] = {
 
 
 def parse_message(text: str) -> Message:
-    """Return what Batsim said.
-
-    Raises
-    ------
-    BatsimError
-        If it is no JSON, or no message of Batsim 3.1 to 4.2.
-    """
+    """Return what Batsim said; raise BatsimError if it is no JSON, or no message of Batsim 3.1 to 4.2."""
     data = _parse_json(text)
     if not (isinstance(data, dict) and {"now", "events"} <= data.keys()):
         raise BatsimError(f"Batsim's message has no 'now' or no 'events': {shown(text)}")

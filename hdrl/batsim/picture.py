@@ -1,4 +1,4 @@
-"""The decision system's picture of Batsim's world: what it has been told, and what it has asked for and awaits.
+"""The decision system's picture of Batsim's world: events so far, and requests whose outcomes are awaited.
 
 Messages that contradict what was said before are refused, for nothing that follows them could be trusted.
 """
@@ -29,7 +29,7 @@ _IGNORED_NOTIFICATIONS = ("no_more_external_event_to_occur",)
 
 @dataclass(slots=True)
 class Awaited:
-    """What Batsim was asked for and has not told yet.
+    """Requests to Batsim whose outcomes have not come yet.
 
     Attributes
     ----------
@@ -57,13 +57,13 @@ class Picture:
     ids, index_of
         Each job's full id, as Batsim calls it, and the index of each job by it.
     awaited
-        What Batsim was asked for.
+        Requests that Batsim has not answered yet.
     is_listening
         Whether the next message may come: the last one has been answered.
     hosts_were_looked_at
         Whether Batsim has brought the power of its hosts up to date.
     must_finish_registration
-        Whether Batsim waits to be told that no jobs will be registered.
+        Whether Batsim waits for the end of registration.
     """
 
     def __init__(self, platform: Platform, workload: Workload, answer: Answer) -> None:
@@ -99,18 +99,12 @@ class Picture:
         return float(self.state.scalars["message_s"][0])
 
     def await_switch(self, cores: list[int], pstate: int) -> None:
-        """Note that Batsim is asked for a P-state of machines."""
+        """Note a request for a P-state of machines."""
         cores = sorted(cores)
         self.awaited.switches.append((tuple(cores), pstate, self._leader_of(cores, pstate)))
 
     def take(self, message: Message) -> None:
-        """Take in a message: its events are those of the arrays then.
-
-        Raises
-        ------
-        BatsimError
-            If it contradicts what was said before.
-        """
+        """Update the picture by a message, whose events replace those before; raise BatsimError for a contradiction."""
         self._check_order(message)
         state = self.state
         for name in ("message_s", "now", "energy_time_s"):
@@ -125,7 +119,7 @@ class Picture:
         self.is_listening = False
 
     def _in_order(self, events: Sequence[Event]) -> list[Event]:
-        """Return events with the jobs that one file submits at one date in our order; in Batsim's they go by text."""
+        """Return events with the jobs that one file submits at one date in our order; Batsim sorts them as text."""
 
         def submission(event: Event) -> tuple[float, str] | None:
             if event.kind != "JOB_SUBMITTED":
@@ -155,7 +149,7 @@ class Picture:
             problem = "again" if self._has_begun else f"expected first and alone, got {', '.join(kinds[:3])}"
             raise BatsimError(f"t={message.now_s:g} s: SIMULATION_BEGINS {problem}")
 
-    def _tell(self, kind: int, subject: int, event: Event) -> None:
+    def _record(self, kind: int, subject: int, event: Event) -> None:
         n = int(self.state.scalars["n_events"][0])
         self.state.events[n] = (kind, subject, event.timestamp_s)
         self.state.scalars["n_events"] = n + 1
@@ -189,33 +183,33 @@ class Picture:
         self._take_names(event, list(event.data["workloads"]))
         self.must_finish_registration = bool(config.get("dynamic-jobs-enabled"))
         self._has_begun = True
-        self._tell(codes.TOLD_BEGINS, 0, event)
+        self._record(codes.TOLD_BEGINS, 0, event)
 
-    def _take_names(self, event: Event, told: list[str]) -> None:
+    def _take_names(self, event: Event, named: list[str]) -> None:
         """Take over what Batsim calls the workload, if there is only one (older versions make up a name)."""
         sources = self.workload.sources
-        if len(told) == len(sources) == 1:
-            self.ids = [f"{told[0]}!{name}" for name in self.workload.job_ids]
+        if len(named) == len(sources) == 1:
+            self.ids = [f"{named[0]}!{name}" for name in self.workload.job_ids]
             self.index_of = {job_id: job for job, job_id in enumerate(self.ids)}
-        elif sorted(told) != sorted(sources):
-            raise self._wrong(event, f"workloads {', '.join(told) or 'none'}, expected {', '.join(sources)}")
+        elif sorted(named) != sorted(sources):
+            raise self._wrong(event, f"workloads {', '.join(named) or 'none'}, expected {', '.join(sources)}")
 
     def _ends(self, event: Event) -> None:
         left = np.flatnonzero(self.state.jobs["state"] < codes.SUCCEEDED)
         if len(left):
             raise self._wrong(event, f"{len(left)} jobs have not ended, for instance {self.ids[int(left[0])]!r}")
         self.state.scalars["ended"] = 1
-        self._tell(codes.TOLD_ENDS, 0, event)
+        self._record(codes.TOLD_ENDS, 0, event)
 
     def _submitted(self, event: Event) -> None:
         job = self._job(event, event.data["job_id"], codes.NOT_SUBMITTED)
-        asked, told = int(self.workload.jobs["cores"][job]), event.data["job"].get("res")
-        if told != asked:
-            raise self._wrong(event, f"job {event.data['job_id']!r} asks for {shown(told)} cores, expected {asked}")
+        expected, found = int(self.workload.jobs["cores"][job]), event.data["job"].get("res")
+        if found != expected:
+            raise self._wrong(event, f"job {event.data['job_id']!r} asks for {shown(found)} cores, expected {expected}")
         self.state.jobs["state"][job] = codes.WAITING
         self.state.scalars["n_submitted"] += 1
         self.hosts_were_looked_at = True
-        self._tell(codes.TOLD_SUBMITTED, job, event)
+        self._record(codes.TOLD_SUBMITTED, job, event)
 
     def _completed(self, event: Event) -> None:
         job_id, state = event.data["job_id"], event.data["job_state"]
@@ -231,37 +225,37 @@ class Picture:
         row["return_code"] = event.data["return_code"]
         row["run_s"] = event.timestamp_s - row["start_s"]
         self.state.scalars["n_done"] += 1
-        self._tell(codes.TOLD_COMPLETED, job, event)
+        self._record(codes.TOLD_COMPLETED, job, event)
 
     def _killed(self, event: Event) -> None:
         for job_id in event.data["job_ids"]:
             job = self.index_of.get(job_id, -1)
             if job < 0 or not self.state.jobs["kill_asked"][job]:
                 raise self._wrong(event, f"the scheduler did not request to kill job {shown(job_id)}")
-            told = event.data["job_progress"].get(job_id)
-            progress = told.get("progress") if isinstance(told, dict) else None
+            report = event.data["job_progress"].get(job_id)
+            progress = report.get("progress") if isinstance(report, dict) else None
             if progress is not None and is_number(progress):
                 row = self.state.jobs[job]
                 row["remaining"], row["updated_s"] = 1.0 - progress, row["start_s"] + row["run_s"]
         if self.awaited.n_kills == 0:
             raise self._wrong(event, "the scheduler did not request it")
         self.awaited.n_kills -= 1
-        self._tell(codes.TOLD_KILLED, 0, event)
+        self._record(codes.TOLD_KILLED, 0, event)
 
     def _state_changed(self, event: Event) -> None:
-        told = tuple(self._machines(event, event.data["resources"])), int(event.data["state"])
-        switch = next((switch for switch in self.awaited.switches if switch[:2] == told), None)
+        switched = tuple(self._machines(event, event.data["resources"])), int(event.data["state"])
+        switch = next((switch for switch in self.awaited.switches if switch[:2] == switched), None)
         if switch is None:
             raise self._wrong(
-                event, f"the scheduler did not request P-state {told[1]} of {shown(event.data['resources'])}"
+                event, f"the scheduler did not request P-state {switched[1]} of {shown(event.data['resources'])}"
             )
         self.awaited.switches.remove(switch)
         self.hosts_were_looked_at = True
         _, pstate, node = switch
         if node is None:
-            self._tell(codes.TOLD_PSTATE, pstate, event)
+            self._record(codes.TOLD_PSTATE, pstate, event)
         else:
-            self._tell(codes.TOLD_NODE, node, event)
+            self._record(codes.TOLD_NODE, node, event)
 
     def _leader_of(self, cores: list[int], pstate: int) -> int | None:
         """Return the first node that goes a way to a P-state by a request; ``None`` if P-states alone change."""
@@ -278,7 +272,7 @@ class Picture:
         if self.awaited.n_calls == 0:
             raise self._wrong(event, "the scheduler did not request it")
         self.awaited.n_calls -= 1
-        self._tell(codes.TOLD_CALLED, 0, event)
+        self._record(codes.TOLD_CALLED, 0, event)
 
     def _answered(self, event: Event) -> None:
         if self.awaited.n_questions == 0:
@@ -286,12 +280,12 @@ class Picture:
         self.awaited.n_questions -= 1
         self.hosts_were_looked_at = True
         self.state.scalars["energy_j"] = event.data["consumed_energy"]
-        self._tell(codes.TOLD_ENERGY, 0, event)
+        self._record(codes.TOLD_ENERGY, 0, event)
 
     def _notified(self, event: Event) -> None:
         kind = event.data["type"]
         if kind == "no_more_static_job_to_submit":
-            self._tell(codes.TOLD_NO_MORE_JOBS, 0, event)
+            self._record(codes.TOLD_NO_MORE_JOBS, 0, event)
         elif kind not in _IGNORED_NOTIFICATIONS:
             raise self._wrong(event, f"external event {shown(kind)}: hdrl knows none")
 

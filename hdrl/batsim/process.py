@@ -28,18 +28,7 @@ _VERSION_TIMEOUT_S = 30.0
 
 
 def find_executable(name: str) -> str:
-    """Return the path of the Batsim to start.
-
-    Parameters
-    ----------
-    name
-        A name to look for on ``PATH``, or a path.
-
-    Raises
-    ------
-    BatsimError
-        If there is none.
-    """
+    """Return the path of the Batsim to start, from a name on ``PATH`` or a path."""
     found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
     if found is None:
         where = "" if os.sep in name else " on PATH"
@@ -48,18 +37,9 @@ def find_executable(name: str) -> str:
 
 
 def version_of(executable: str, *, timeout_s: float = _VERSION_TIMEOUT_S, versions: Versions = (OLDEST, NEWEST)) -> str:
-    """Return what version an executable says it is, after checking that hdrl speaks its protocol.
+    """Return the version that an executable prints within a time, after checking that hdrl supports its protocol.
 
-    Parameters
-    ----------
-    timeout_s
-        How long it may take to say it.
-
-    Raises
-    ------
-    BatsimError
-        If it does not say, or speaks another protocol. A version without a number (a build of the day) is let pass:
-        what it says later is checked anyway.
+    A version without a number (a build of the day) passes: its first message is checked anyway.
     """
     name = Path(executable).name
     with tempfile.TemporaryDirectory(prefix="hdrl-") as folder:

@@ -117,7 +117,7 @@ class BatsimSimulator(ProtocolSimulator):
             raise OutputError(f"{old[0]}: is there already and would be taken for a file of this run; remove it first")
 
     def _receive(self) -> str:
-        return self._dialect.hear(self._listening().receive(self._looking()))
+        return self._dialect.decode(self._listening().receive(self._looking()))
 
     def _looking(self) -> Callable[[], None] | None:
         return self._look if self._process is not None else None
@@ -143,11 +143,11 @@ class BatsimSimulator(ProtocolSimulator):
         more = self._dialect.more(reply)
         if more is not None:
             return more
-        self._listening().reply(self._dialect.say(reply))
+        self._listening().reply(self._dialect.encode(reply))
         return self._receive()
 
     def _finish(self, reply: str) -> Trace:
-        self._listening().reply(self._dialect.say(reply))
+        self._listening().reply(self._dialect.encode(reply))
         if self._process is not None:
             self._await_end(self._process)
         else:

@@ -70,18 +70,7 @@ class Log:
 
 
 class NotedOutputs(Outputs):
-    """The outputs of the exact engine, with all digits kept besides.
-
-    Parameters
-    ----------
-    energy
-        Whether energy is measured.
-
-    Attributes
-    ----------
-    log
-        What was noted.
-    """
+    """The outputs of the exact engine, with all digits kept besides."""
 
     def __init__(self, *, energy: bool) -> None:
         super().__init__(energy=energy)
@@ -109,18 +98,7 @@ class NotedOutputs(Outputs):
 
 
 def read_log(prefix: Path, *, energy: bool, n_cores: int) -> Log:
-    """Read the files that Batsim has written.
-
-    Parameters
-    ----------
-    energy
-        Whether energy was measured.
-
-    Raises
-    ------
-    ReadError
-        If one is missing, incomplete, or holds what no Batsim writes.
-    """
+    """Read the files that Batsim has written; raise ReadError for missing, incomplete or foreign content."""
     log = Log(ends=_read_ends(_file(prefix, "jobs")))
     schedule = read_out_schedule(_file(prefix, "schedule"))
     values = {name: value for name, value in schedule.items() if isinstance(value, float)}
@@ -148,17 +126,8 @@ def add_rejected(log: Log, system: DecisionSystem) -> None:
 def trace_of(log: Log, system: DecisionSystem, info: Mapping[str, Any]) -> Trace:
     """Return the trace of a finished simulation.
 
-    Parameters
-    ----------
-    system
-        Who decided: it knows the allocations, and when something did not suffice.
-    info
-        Facts about the run.
-
-    Raises
-    ------
-    ReadError
-        If the log holds jobs that do not exist, or does not hold all.
+    The decision system has the allocations, and the waits for resources. Raise ReadError if the log holds jobs that do
+    not exist, or not all.
     """
     state = system.state
     s = state.scalars[0]
@@ -190,12 +159,7 @@ def trace_of(log: Log, system: DecisionSystem, info: Mapping[str, Any]) -> Trace
 def take_out_wall_clock(path: Path) -> dict[str, float]:
     """Set the wall-clock columns of out_schedule.csv to zero, so that equal runs have equal files; return them.
 
-    Raises
-    ------
-    ReadError
-        If it cannot be read.
-    OutputError
-        If it cannot be written.
+    Raise ReadError if it cannot be read, OutputError if it cannot be written.
     """
     found = read_out_schedule(path)
     header, row = list(csv.reader(io.StringIO(read_text(path))))[:2]
@@ -289,8 +253,8 @@ def _records(log: Log, system: DecisionSystem) -> tuple[NDArray[np.void], NDArra
         if job is None:
             raise ReadError("out_jobs.csv", f"no job {job_id!r}; {suggest(job_id, system.index_of)}")
         if state != records["state"][job]:
-            told = JobState(int(records["state"][job])).name
-            raise ReadError("out_jobs.csv", f"job {job_id!r} is {JobState(state).name}, Batsim reported {told}")
+            state_name = JobState(int(records["state"][job])).name
+            raise ReadError("out_jobs.csv", f"job {job_id!r} is {JobState(state).name}, Batsim reported {state_name}")
         row = records[job]
         row["start_s"], row["run_s"], row["energy_j"] = start_s, run_s, energy_j
         order.append(job)

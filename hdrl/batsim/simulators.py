@@ -12,12 +12,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.closing import Closing
 from hdrl.base.errors import BatsimError, OutputError, SimulationError
 from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
@@ -42,8 +42,8 @@ PREFIX = "out"
 PROGRESS_EVERY_S = 0.1
 
 
-class ProtocolSimulator(abc.ABC):
-    """One simulation by somebody who speaks Batsim's protocol.
+class ProtocolSimulator(Closing):
+    """One simulation by a simulator that uses Batsim's protocol.
 
     ``view = simulator.reset()``, then ``view = simulator.step(decisions)`` until ``view.is_over``; the result is
     `trace`. Use it as a context manager, or `close` it, so that nothing of it stays.
@@ -54,8 +54,6 @@ class ProtocolSimulator(abc.ABC):
         What to simulate; every job must fit the platform.
     seed
         Seed of what is random in a policy; streams are spawned from it by name.
-    compatibility
-        ``None``, or ``"hdeeprm-0.3.1"`` to decide as HDeepRM 0.3.1 does, bugs included.
     folder
         Where the files of the simulation go; ``None``: they are thrown away.
     platform_file
@@ -99,18 +97,8 @@ class ProtocolSimulator(abc.ABC):
         self._system = self._new_system()
         self._is_due = False
 
-    def __enter__(self) -> Self:
-        """Return the simulator."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()
-
     def close(self) -> None:
-        """End the simulation if it still goes on, and remove what nobody asked to keep."""
+        """End the simulation if it still goes on, and remove its temporary files."""
         self._stop()
         if self._temporary is not None:
             self._temporary.cleanup()
@@ -119,35 +107,20 @@ class ProtocolSimulator(abc.ABC):
     def reset(self) -> View:
         """Begin from date 0 and return the first view.
 
-        Raises
-        ------
-        HdrlError
-            If the simulator cannot be started, or says something wrong.
+        Raise HdrlError if the simulator cannot be started, or says something wrong.
         """
         self.close()
         self._trace = None
         self._system = self._new_system()
-        self._hear(lambda: self._start(self._folder_to_use()))
+        self._take_in(lambda: self._start(self._folder_to_use()))
         return self._system.view
 
     def step(self, decisions: Iterable[Decision] = (), *, now_s: float | None = None) -> View:
-        """Carry out decisions and return the view at the next message.
+        """Carry out decisions in order and return the view at the next message.
 
-        Parameters
-        ----------
-        decisions
-            Carried out in order.
-        now_s
-            Date until which the scheduler is busy with this answer; ``None``: it takes no time.
-
-        Raises
-        ------
-        DecisionError
-            At the first decision that cannot be followed; neither it nor any after it is carried out.
-        SimulationError
-            If jobs are waiting and nothing will ever happen again.
-        BatsimError
-            If the simulator fails or says something wrong.
+        The scheduler is busy with them until ``now_s``; ``None``: they take no time. Raise DecisionError at the first
+        decision that cannot be followed, and carry out none after it; SimulationError if jobs wait and no event will
+        follow; BatsimError if the simulator fails.
         """
         if self._system.is_over:
             raise SimulationError("the simulation is over")
@@ -160,19 +133,7 @@ class ProtocolSimulator(abc.ABC):
     ) -> None:
         """Simulate from date 0 to the end under a policy pair.
 
-        Parameters
-        ----------
-        job_key, core_key, backfilling
-            Numbers of the keys and of the kind of backfilling in `kernel.codes`.
-        progress
-            Called with the numbers of finished and of all jobs, a few times a second.
-
-        Raises
-        ------
-        SimulationError
-            If jobs are waiting and nothing will ever happen again.
-        BatsimError
-            If the simulator fails or says something wrong.
+        ``progress`` is called with the numbers of finished and of all jobs, a few times a second.
         """
         told_s = time.monotonic()
         self.reset()
@@ -194,14 +155,9 @@ class ProtocolSimulator(abc.ABC):
     def start_by(
         self, priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING
     ) -> None:
-        """Start waiting jobs by priorities of somebody else; `step` goes on then.
+        """Start waiting jobs by given priorities, the lowest first; `step` goes on then.
 
-        Parameters
-        ----------
-        priorities
-            Of each waiting job, in the order in which they came (`View.waiting`); the lowest is served first.
-        job_key, core_key, backfilling
-            Numbers of the keys and of the kind of backfilling in `kernel.codes`; the job key is ``JOB_GIVEN``.
+        Priorities are in the order of `View.waiting`; the job key is ``JOB_GIVEN``.
         """
         start_by(self._system.lent, priorities, job_key, core_key, backfilling)
 
@@ -212,13 +168,7 @@ class ProtocolSimulator(abc.ABC):
 
     @property
     def trace(self) -> Trace:
-        """What has happened, once the simulation is over.
-
-        Raises
-        ------
-        SimulationError
-            If it is not.
-        """
+        """What has happened, once the simulation is over."""
         if self._trace is None:
             raise SimulationError(f"the simulation is not over: the {self.name} simulator has a trace at its end only")
         return self._trace
@@ -241,12 +191,12 @@ class ProtocolSimulator(abc.ABC):
 
     def _go_on(self, now_s: float | None) -> None:
         reply = self._system.reply(now_s)
-        self._hear(lambda: self._exchange(reply))
+        self._take_in(lambda: self._exchange(reply))
 
-    def _hear(self, next_message: Callable[[], str]) -> None:
+    def _take_in(self, next_message: Callable[[], str]) -> None:
         """Take in the next message; after the last one, finish. Whatever goes wrong, nothing is left running."""
         try:
-            self._is_due = self._system.hear(next_message())
+            self._is_due = self._system.receive(next_message())
             if self._system.is_over:
                 self._trace = self._finish(self._system.reply())
         except BatsimError as error:

@@ -13,13 +13,7 @@ class _Stopped(BaseException):
 
 
 class TurnedEngine:
-    """The exact engine turned round: it calls its scheduler, but we want to call it, one message at a time.
-
-    Parameters
-    ----------
-    simulation
-        What to run, in a thread of its own; only one of the two threads runs at any time.
-    """
+    """The exact engine turned round: it calls its scheduler, but we want to call it, one message at a time."""
 
     def __init__(self, simulation: ExactBatsim) -> None:
         self._simulation = simulation

@@ -1,6 +1,6 @@
 """A ZeroMQ REQ socket on one plain stream: ZMTP 3.0 (https://rfc.zeromq.org/spec/23) with the NULL mechanism.
 
-libzmq hands every message from thread to thread; whoever does nothing but ask and wait for the answer needs none of it.
+libzmq hands every message from thread to thread; a client that only sends and waits for the answer needs none of it.
 """
 
 from __future__ import annotations
@@ -35,16 +35,6 @@ class RequestSocket:
     ----------
     endpoint
         ``tcp://HOST:PORT`` or ``ipc://PATH``.
-
-    Attributes
-    ----------
-    connected
-        Whether the other side has ever said that it answers requests.
-
-    Raises
-    ------
-    ValueError
-        If the endpoint is neither.
     """
 
     def __init__(self, endpoint: str) -> None:
@@ -63,17 +53,8 @@ class RequestSocket:
     def exchange(self, request: bytes, timeout_s: float | None = None) -> list[bytes]:
         """Send a request and return the parts of the reply.
 
-        Parameters
-        ----------
-        timeout_s
-            How long that may take, in wall-clock seconds; ``None`` for as long as it takes.
-
-        Raises
-        ------
-        TimeoutError
-            If it takes longer.
-        ConnectionError
-            If the other side goes away, or says what is no reply.
+        Raise TimeoutError after ``timeout_s`` of wall-clock time, ConnectionError if the other side goes away or
+        answers what is no reply.
         """
         self._deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         try:
@@ -96,7 +77,7 @@ class RequestSocket:
         return parts
 
     def _connect(self) -> socket.socket:
-        """Connect and shake hands, again and again until someone is there who answers requests."""
+        """Connect and shake hands, again and again until a peer answers requests."""
         while True:
             stream = socket.socket(self._family, socket.SOCK_STREAM)
             self._stream = stream
@@ -109,7 +90,7 @@ class RequestSocket:
                 self._shake_hands(stream)
             except TimeoutError:
                 raise
-            except OSError:  # nobody is there yet, or somebody else, or a name that is not known
+            except OSError:  # no peer yet, or another program, or a name that cannot be resolved
                 self.close()
                 left_s = self._left_s()
                 time.sleep(_RETRY_S if left_s is None else min(left_s, _RETRY_S))

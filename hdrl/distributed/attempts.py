@@ -65,13 +65,7 @@ class Attempted:
 
 
 def attempt(function: Callable[[Any], Any], task: Any) -> Attempted:
-    """Call a function and return what came of it, whatever it is but Ctrl-C.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If the user has had enough.
-    """
+    """Call a function and return its result or its exception; only Ctrl-C passes through."""
     try:
         return Attempted(function(task))
     except HdrlError as error:

@@ -4,7 +4,7 @@ The pools of the standard library give up as a whole when one process dies, and 
 worker here is a process with a pipe of its own, and holds one task at a time.
 
 Where nothing else runs in this process, a worker is a copy of it (a *fork*): it has loaded all that it needs, which
-spares 0.3 s of processor time for each. With other threads, whose locks a copy would hold for ever, it is a new one.
+spares 0.3 s of processor time for each. With other threads, whose locks a copy would never release, it is a new one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ENDING = frozenset({signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(
 """Signals that end a process."""
 
 PATIENCE_S = 5.0
-"""How long a worker may take to end after it was told to."""
+"""How long a worker may take to end after the request."""
 
 _WAITS_S = 10 * (0.001,)
 """A thread that has ended may still be there for a moment."""
@@ -46,11 +46,6 @@ def run_in_processes(
     meanwhile: Callable[[], object] | None = None,
 ) -> None:
     """Work on tasks in processes, see `hdrl.distributed.run_tasks`.
-
-    Parameters
-    ----------
-    keep
-        Told every result.
 
     Raises
     ------
@@ -96,7 +91,7 @@ def run_in_processes(
 
 
 def is_alone() -> bool:
-    """Tell whether this process has a single thread, whoever started others: then a copy of it is whole."""
+    """Return True if this process has a single thread, in any library: then a copy of it is whole."""
     threads = Path("/proc/self/task")
     if threading.active_count() > 1 or not threads.is_dir():  # not Linux: its own libraries may not survive it
         return False
@@ -132,7 +127,7 @@ class _Worker:
             self.connection.send(tasks[index])
 
     def take(self) -> tuple[int, Attempted | None]:
-        """Return the index of the task and what came of it; ``None`` if the process died over it."""
+        """Return the index of the task and its result; ``None`` if the process died over it."""
         try:
             return self._index, self.connection.recv()
         except (EOFError, OSError):
@@ -174,7 +169,7 @@ def _work(connection: Connection, function: Callable[[Any], Any], copied: Sequen
     for number in ENDING:
         if callable(signal.getsignal(number)):  # what a copy answers is not ours
             signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who gave the tasks stops us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent stops us
     _mask(signal.SIG_UNBLOCK)
     with contextlib.suppress(EOFError, OSError), connection:
         while True:
@@ -190,7 +185,7 @@ def _work(connection: Connection, function: Callable[[Any], Any], copied: Sequen
 def _without_ctrl_c(*, forks: bool = False) -> Iterator[None]:
     """Start a process that Ctrl-C does not reach before `_work` ignores it: it inherits what is blocked here.
 
-    Nor does any other signal end us while we tell it what to do: it would complain about half of that. A signal that
+    Nor does any other signal end us while we send it a task: it would complain about half of that. A signal that
     comes meanwhile arrives here afterwards.
     """
     if not forks:

@@ -42,8 +42,6 @@ def run_on_ray(
         cluster asks for a token, Ray takes it from ``~/.ray/auth_token`` if RAY_AUTH_MODE is ``token``.
     n_workers
         How many tasks are worked on at a time; by default as many as the cluster has cores.
-    keep
-        Told every result.
 
     Raises
     ------
@@ -106,11 +104,6 @@ def _outcome(ray: Any, reference: Any, describe: Callable[[Any], str], task: Any
 @contextlib.contextmanager
 def connected(address: str | None, n_workers: int | None) -> Iterator[Any]:
     """Connect to a cluster, or start one; leave alone one that this process is connected to already.
-
-    Parameters
-    ----------
-    address, n_workers
-        See `run_on_ray`.
 
     Yields
     ------

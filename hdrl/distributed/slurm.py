@@ -227,7 +227,7 @@ def _check_command(job: SlurmJob) -> None:
 
 
 def _quoted(word: str) -> str:
-    """Return a word for the shell, its marks replaced by what the task knows."""
+    """Return a word for the shell, its placeholders replaced by shell variables of the task."""
     found = {TASK: '"$SLURM_ARRAY_TASK_ID"', EACH: '"$value"'}
     parts = re.split(r"(\{task\}|\{each\})", word)
     return "".join(found[part] if part in found else shlex.quote(part) for part in parts if part) or "''"

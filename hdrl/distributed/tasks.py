@@ -50,7 +50,7 @@ def run_tasks(
 
     The results do not depend on where and by how many workers they are made, if the function depends on nothing but
     its task. A worker that dies is replaced and its task is done again, three times at most. An exception, Ctrl-C
-    included, stops all workers; ``on_result`` has been told of what was finished by then.
+    included, stops all workers; ``on_result`` has been called for what was finished by then.
 
     Parameters
     ----------

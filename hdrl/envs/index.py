@@ -207,21 +207,29 @@ class IndexEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         return observations[0], float(rewards[0]), True, False, {"results": episode}
 
 
-class IndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]], abc.ABC):
+class IndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]]):
     """One environment whose only action, weights, is simulated on a whole load as any policy is.
 
     Parameters
     ----------
     simulate
         Simulates the load with some weights and a seed, and returns the Trace.
+    objective
+        Computes the objective from a Trace.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
 
-    def __init__(self, n_weights: int, largest: float, simulate: Callable[[NDArray[Any], int], Any]) -> None:
+    def __init__(
+        self,
+        n_weights: int,
+        largest: float,
+        simulate: Callable[[NDArray[Any], int], Any],
+        objective: Callable[[Any], float],
+    ) -> None:
         self.observation_space, self.action_space = index_spaces(n_weights, largest)
         self.render_mode = None
-        self._simulate = simulate
+        self._simulate, self._objective = simulate, objective
         self._seed = 0
         self._trace: Any = None
 
@@ -235,18 +243,8 @@ class IndexPlayer(gymnasium.Env[NDArray[Any], NDArray[Any]], abc.ABC):
     def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, Info]:
         """Simulate everything with some weights."""
         self._trace = self._simulate(np.asarray(action), self._seed)
-        episode = {"objective": self.objective(self._trace)}
+        episode = {"objective": self._objective(self._trace)}
         return np.zeros(1, dtype=np.float32), 0.0, True, False, {"results": episode}
-
-    @abc.abstractmethod
-    def objective(self, trace: Any) -> float:
-        """Return the objective of a simulation.
-
-        Parameters
-        ----------
-        trace
-            Everything that happened.
-        """
 
     def trace(self) -> Any:
         """Return everything that happened.

@@ -1,6 +1,6 @@
 """The torch kit of the agents: networks, buffers, advantages, loops, checkpoints.
 
-It knows spaces, not our environments.
+It depends on spaces, not on our environments.
 
 An agent (`Agent`) acts, learns from a batch, and can be saved; a `Trainer` steps a vector environment with it;
 `evaluate` plays its best actions. The agents themselves are in ``hdrl.agents``, a file for each algorithm.
@@ -23,8 +23,8 @@ from hdrl.learn.networks import NETWORKS, ActorCritic, build_network
 from hdrl.learn.replay import Replay, Schedule, Transitions
 from hdrl.learn.rollout import Episodes, Rollout, Steps
 from hdrl.learn.scaling import RewardScale, scale_of
+from hdrl.learn.skip_dynamo import spare_compiler
 from hdrl.learn.train import Iteration, Trainer
-from hdrl.learn.uncompiled import spare_compiler
 
 spare_compiler()
 

@@ -30,12 +30,6 @@ def gae(
 
     Parameters
     ----------
-    values
-        Of what was seen before each step.
-    next_values
-        Of what was seen after each step.
-    terminated, truncated
-        Whether the episode ended by itself, or was cut off.
     gamma
         Discount of later rewards, 0 to 1.
     lam
@@ -58,24 +52,10 @@ def gae(
 def discounted_returns(
     rewards: Tensor, terminated: Tensor, truncated: Tensor, gamma: float, next_values: Tensor | None = None
 ) -> Tensor:
-    """Return the discounted sums of rewards from each step to the end of its episode.
+    """Return the discounted sums of rewards from each step to the end of its episode, shape ``(n_steps, n_envs)``.
 
-    ``G_t = r_t + gamma G_{t+1}``; after a step that cut an episode off, and after the last step, ``G`` is the value
-    of what was seen then, or 0 without values.
-
-    Parameters
-    ----------
-    terminated, truncated
-        Whether the episode ended by itself, or was cut off.
-    gamma
-        Discount of later rewards, 0 to 1.
-    next_values
-        Of what was seen after each step; ``None``: zero.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(n_steps, n_envs)``.
+    ``G_t = r_t + gamma G_{t+1}``; after a step that cut an episode off, and after the last step, ``G`` is the value of
+    the next observation (``next_values``), or 0 without values.
     """
     beyond = torch.zeros_like(rewards) if next_values is None else next_values
     returns = torch.empty_like(rewards)
@@ -90,10 +70,7 @@ def discounted_returns(
 def standardise(numbers: Tensor, valid: Tensor | None = None) -> Tensor:
     """Return numbers shifted and scaled to mean 0 and standard deviation 1 (all zero if they are equal).
 
-    Parameters
-    ----------
-    valid
-        Which of them count for mean and deviation, of the same shape, bool; ``None``: all.
+    Only ``valid`` ones count for mean and deviation; ``None``: all.
     """
     counted = numbers if valid is None else numbers[valid]
     if counted.numel() < 2:
@@ -106,11 +83,6 @@ def explained_variance(predicted: Tensor, found: Tensor) -> float:
     """Return ``1 - Var(found - predicted) / Var(found)``; 0 if nothing varies.
 
     1 is perfect, 0 is no better than a constant.
-
-    Parameters
-    ----------
-    predicted, found
-        Of the same shape.
     """
     if found.numel() < 2:
         return 0.0

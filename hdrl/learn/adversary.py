@@ -2,7 +2,7 @@
 
 At every decision of the agent the expert says what it would do in the same situation. The discriminator gives each
 action a number, the logarithm of the odds that it is the expert's; it learns from both choices by logistic regression.
-What the agent chose is paid by that number, which is 0 where the two cannot be told apart, so that an agent gains
+What the agent chose is paid by that number, which is 0 where the two cannot be distinguished, so that an agent gains
 nothing by deciding more often.
 
 J. Ho and S. Ermon, "Generative Adversarial Imitation Learning", NIPS 2016; the reward is that of J. Fu, K. Luo, S.
@@ -12,9 +12,9 @@ Generation Computer Systems 135, 2022.
 
 What differs from GAIL, and why:
 
-1. Experts are asked in the situations of the agent instead of leaving trajectories of their own, since policies can be
-   asked everywhere: the discriminator then has to look at choices, not at who gets into which situations.
-2. What it pays fades, if asked for: an agent that is paid for imitation for ever cannot become better than its experts.
+1. Experts choose in the situations of the agent instead of leaving trajectories of their own, since policies can
+choose anywhere: the discriminator then compares choices, not the situations that either gets into.
+2. Its rewards may fade: an agent that is always paid for imitation cannot become better than its experts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EXPERT = "expert"
 """The name under which the expert's actions are stored in a batch."""
 
 MOST = 4.0
-"""The largest log-odds that are paid for, on either side: 55 to 1. Beyond, nothing is told apart any better."""
+"""The largest log-odds that are paid for, on either side: 55 to 1. Beyond, no choices are distinguished any better."""
 
 BATCH = 256
 """Steps in a batch of the discriminator."""
@@ -49,10 +49,6 @@ class Adversary:
 
     Parameters
     ----------
-    agent
-        The agent, which learns from `hdrl.learn.rollout.Steps`.
-    generator
-        Source of all its random numbers.
     begins_after
         Iterations of the training before its first.
 
@@ -84,13 +80,7 @@ class Adversary:
         self.optimizer = portable.Adam(self.network.parameters(), options.lr)
 
     def weight(self, n_iterations: int) -> float:
-        """Return what is paid for a unit of log-odds, 0 before the first iteration and where it has faded.
-
-        Parameters
-        ----------
-        n_iterations
-            Iterations of the training so far.
-        """
+        """Return the reward for a unit of log-odds, 0 before the first iteration and where it has faded."""
         n_own = n_iterations - self.begins_after
         if n_own < 0:
             return 0.0
@@ -99,11 +89,11 @@ class Adversary:
         return self.options.weight * max(0.0, 1.0 - n_own / self.options.iterations)
 
     def pay(self, steps: Steps, weight: float) -> dict[str, float]:
-        """Learn from a batch, add to its rewards what its choices are paid, and return what is worth logging.
+        """Learn from a batch, add a reward for each choice, and return what is worth logging.
 
         ``discriminator_loss`` is the mean of softplus(-x) of the expert's and softplus(x) of the agent's choices, with
-        x the log-odds: 1.39 where they cannot be told apart. ``expert_agreement`` is how often both choose the same,
-        ``payment`` the mean that a decision was paid.
+        x the log-odds: 1.39 where the network cannot distinguish them. ``expert_agreement`` is how often both choose
+        the same, ``payment`` the mean reward added to a decision.
 
         Parameters
         ----------
@@ -153,13 +143,7 @@ class Adversary:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned.
-
-        Raises
-        ------
-        LearningError
-            If it does not fit.
-        """
+        """Take over what `state_dict` returned; raise LearningError if it does not fit."""
         with fitting("the discriminator"):
             self.network.load_state_dict(state["network"])
             self.optimizer.load_state_dict(state["optimizer"])

@@ -8,7 +8,7 @@
 
 Which batches an agent learns from is said by its `Agent.memory`: rollouts (`hdrl.learn.rollout.Rollout`), whole
 episodes (`hdrl.learn.rollout.Episodes`) or a replay buffer (`hdrl.learn.replay.Replay`). An agent does no input or
-output, knows no environment, and draws all its random numbers from the generator that it was given.
+output, refers to no environment, and draws all its random numbers from the generator that it was given.
 """
 
 from __future__ import annotations
@@ -62,43 +62,23 @@ class Descent(NamedTuple):
 
 
 class Listener(Protocol):
-    """What an agent's ``listener`` must be able to hear."""
+    """The callbacks of an agent's ``listener``."""
 
     def chose(self, agent: Agent, observations: Tensor, mask: Tensor | None, actions: Tensor) -> None:
-        """Hear what an agent has chosen.
-
-        Parameters
-        ----------
-        observations, mask
-            What it saw, as in `Agent.act`.
-        actions
-            Shape ``(n,)``, int64.
-        """
+        """Handle the ``actions`` (int64) that the agent chose for ``observations`` and ``mask``, as in `Agent.act`."""
 
     def happened(self, outcome: Outcome) -> None:
-        """Hear what the last choice led to; rows that are not valid were no decisions.
-
-        Parameters
-        ----------
-        outcome
-            Rewards and ends.
-        """
+        """Handle the outcome of the last actions; rows that are not valid were no decisions."""
 
     def learned(self, losses: Mapping[str, float]) -> None:
-        """Hear what an agent has learned from a batch.
-
-        Parameters
-        ----------
-        losses
-            Numbers by name.
-        """
+        """Handle the losses of a batch, by name."""
 
 
 class Agent(abc.ABC):
     """The base of agents; a custom agent derives from it and fills in `act`, `learn` and `memory`.
 
     Networks and optimisers that are put into ``modules`` and ``optimizers`` are saved and loaded by the base class.
-    Optimisers that `make_optimizers` returns are made when somebody asks for them: to play a model needs none, and with
+    Optimisers that `make_optimizers` returns are made on first use: to play a model needs none, and with
     the first one torch loads its compiler, which takes a second.
 
     Parameters
@@ -126,7 +106,7 @@ class Agent(abc.ABC):
     n_updates
         How often `learn` was called.
     listener
-        What hears of its decisions and of what it learns, if anything does.
+        Is called at its decisions and after it has learned; ``None``: there is none.
 
     Raises
     ------
@@ -189,7 +169,7 @@ class Agent(abc.ABC):
         """
 
     def plain_actor(self) -> PlainActor | None:
-        """Return what chooses the best action in plain numbers; ``None`` if only `act` can tell.
+        """Return the function of the best action in plain numbers; ``None`` if only `act` has it.
 
         Environments that know such actors play them in compiled code.
         """
@@ -206,72 +186,40 @@ class Agent(abc.ABC):
         """
 
     def imitate(self, batch: Any) -> dict[str, float]:
-        """Learn to choose as somebody else did, and return what is worth logging, by name.
+        """Learn to choose as another policy did, and return what is worth logging, by name.
 
-        Parameters
-        ----------
-        batch
-            As in `learn`; the actions are the other's.
-
-        Raises
-        ------
-        LearningError
-            If the agent cannot imitate.
+        The actions in the batch are the other policy's. Raise LearningError if the agent cannot imitate.
         """
         del batch
         raise LearningError(f"{type(self).__name__} cannot imitate, expected PPO")
 
     def gradients(self, batch: Any) -> Generator[Descent, None, dict[str, float]]:
-        """Learn from a batch, but leave the steps of the optimiser to the caller that asks for the next gradient.
+        """Learn from a batch, but leave the steps of the optimiser to the caller, which takes the next gradient then.
 
         It is a generator. It yields whenever the parameters hold a gradient, goes on when they have been changed, and
         ends with what `learn` returns. `learn` makes each step itself; workers that learn together make one with what
-        all of them have found.
-
-        Raises
-        ------
-        LearningError
-            If the agent cannot learn together with others.
+        all of them have found. Raise LearningError if the agent cannot learn together with others.
         """
         del batch
         raise LearningError(f"{type(self).__name__} cannot learn together with others, expected DQN, A2C or PPO")
 
     @abc.abstractmethod
     def memory(self, n_envs: int) -> Memory:
-        """Return a new memory of the kind that this agent learns from.
-
-        Parameters
-        ----------
-        n_envs
-            Number of environments that will be stepped at once.
-        """
+        """Return a new memory of the kind that this agent learns from, for ``n_envs`` environments in step."""
 
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return how likely each action is while training, shape ``(n, n_actions)``; each row sums to 1.
 
-        Raises
-        ------
-        LearningError
-            If the agent cannot tell.
+        Raise LearningError if the agent cannot compute them.
         """
         del observations, mask
         raise LearningError(f"{type(self).__name__} gives no action probabilities")
 
     @contextlib.contextmanager
     def session(self, seed: int | None = None) -> Iterator[None]:
-        """Surround all that is asked of the agent in an iteration of training, or while episodes are played.
+        """Surround an iteration of training, or episodes of evaluation with their ``seed``.
 
         Nothing happens here. It is for agents that need more than their own generator, such as those of HDeepRM.
-
-        Parameters
-        ----------
-        seed
-            Seed of the episodes that are played without learning; ``None``: the agent is trained.
-
-        Yields
-        ------
-        None
-            While the agent is asked.
         """
         del seed
         yield
@@ -279,37 +227,21 @@ class Agent(abc.ABC):
     def latest_probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return how likely each action was in the choice just made, shape ``(n, n_actions)``.
 
-        Parameters
-        ----------
-        observations, mask
-            What was seen, as in `act`.
-
-        Raises
-        ------
-        LearningError
-            If the agent does not choose by probabilities.
+        Raise LearningError if the agent does not choose by probabilities.
         """
         return self.probabilities(observations, mask)
 
     def saw(self, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:
-        """Take notice of what the last actions led to, in training and in play; most agents learn it from their batch.
+        """Take in the outcome of the last actions and what is seen now, in training and in play.
 
-        Parameters
-        ----------
-        outcome
-            Rewards and ends.
-        observations, mask
-            What is seen now, as in `act`.
+        Most agents learn it from their batch.
         """
         del outcome, observations, mask
 
     def to(self, device: torch.device) -> None:
         """Let the networks compute elsewhere from now on.
 
-        Raises
-        ------
-        LearningError
-            If the agent computes on the CPU alone.
+        Raise LearningError if the agent computes on the CPU alone.
         """
         if device == self.device:
             return
@@ -336,10 +268,7 @@ class Agent(abc.ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` of an agent with the same spaces and settings returned.
 
-        Raises
-        ------
-        LearningError
-            If it does not fit.
+        Raise LearningError if it does not fit.
         """
         with fitting(type(self).__name__):
             for name, module in self.modules.items():
@@ -352,15 +281,7 @@ class Agent(abc.ABC):
     def load_weights(self, state: Mapping[str, Any]) -> None:
         """Take over the weights alone: a start for new training, with fresh optimisers and random numbers.
 
-        Parameters
-        ----------
-        state
-            What `state_dict` of an agent with the same networks returned.
-
-        Raises
-        ------
-        LearningError
-            If they do not fit.
+        Raise LearningError if they do not fit.
         """
         try:
             for name, module in self.modules.items():

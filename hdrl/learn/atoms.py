@@ -10,13 +10,7 @@ from torch import Tensor
 
 
 def atoms_of(value_range: tuple[float, float], n_atoms: int) -> Tensor:
-    """Return the returns that a distribution is over, evenly spaced, shape ``(n_atoms,)``.
-
-    Parameters
-    ----------
-    n_atoms
-        How many, at least 2.
-    """
+    """Return the evenly spaced returns that a distribution is over, shape ``(n_atoms,)``."""
     low, high = value_range
     return torch.tensor([low + (high - low) * i / (n_atoms - 1) for i in range(n_atoms)])
 
@@ -24,20 +18,9 @@ def atoms_of(value_range: tuple[float, float], n_atoms: int) -> Tensor:
 def project(chances: Tensor, returns: Tensor, discounts: Tensor, atoms: Tensor) -> Tensor:
     """Return the distribution of ``return + discount * later`` over the same atoms (algorithm 1 of the paper).
 
-    What falls between two atoms is shared by them, more to the nearer one, so that the mean stays as it is; what falls
-    beyond the last one counts as the last one.
-
-    Parameters
-    ----------
-    chances
-        How likely each atom is later, shape ``(n, n_atoms)``.
-    returns, discounts
-        What is earned until then, and by how much what comes later counts; shape ``(n,)``.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(n, n_atoms)``; each row sums to 1 as ``chances`` does.
+    A return between two atoms is shared by them, more to the nearer one, so that the mean stays as it is; one beyond
+    the last atom counts as the last one. ``chances`` and the result have shape ``(n, n_atoms)``, ``returns`` and
+    ``discounts`` shape ``(n,)``.
     """
     first, last = atoms[0], atoms[-1]
     n_gaps = len(atoms) - 1

@@ -75,10 +75,7 @@ class Checkpoint:
     def training_state(self) -> dict[str, Any]:
         """Return what `hdrl.learn.train.Trainer.load_state_dict` takes.
 
-        Raises
-        ------
-        LearningError
-            If the file holds a model without its training.
+        Raise LearningError if the file holds a model without its training.
         """
         if not self.training:
             raise LearningError("the model was saved without its training, so it cannot be resumed")

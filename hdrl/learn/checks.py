@@ -50,13 +50,7 @@ def check_calls(agent: object, calls: Calls) -> None:
 
 
 def check_agent(agent: Agent) -> None:
-    """Refuse what cannot be trained: methods with other arguments, or a base that was never set up.
-
-    Raises
-    ------
-    AgentError
-        If it is so.
-    """
+    """Raise AgentError for an agent that cannot be trained: wrong arguments of methods, or no set-up of the base."""
     missing = [name for name in _ATTRIBUTES if not hasattr(agent, name)]
     if missing:
         raise AgentError(
@@ -67,13 +61,7 @@ def check_agent(agent: Agent) -> None:
 
 
 def checked_memory(agent: Agent, n_envs: int) -> Memory:
-    """Return a new memory of an agent.
-
-    Raises
-    ------
-    AgentError
-        If it is none.
-    """
+    """Return a new memory of an agent; raise AgentError if it is none."""
     memory = agent.memory(n_envs)
     if not isinstance(memory, Memory):
         raise AgentError(
@@ -83,18 +71,7 @@ def checked_memory(agent: Agent, n_envs: int) -> Memory:
 
 
 def checked_choice(agent: Agent, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
-    """Ask an agent for its actions.
-
-    Parameters
-    ----------
-    observations, mask, explore
-        As in `hdrl.learn.agent.Agent.act`.
-
-    Raises
-    ------
-    AgentError
-        If what it returns is no choice of one action in each environment.
-    """
+    """Return the agent's actions; raise AgentError unless it chooses one action in each environment."""
     seen = moved((observations, mask), agent.device)
     try:
         acted = agent.act(*seen, explore=explore)
@@ -132,24 +109,19 @@ def _are_actions(agent: Agent, actions: Tensor, n: int) -> bool:
 def checked_losses(agent: Agent, batch: Any, *, imitates: bool = False) -> dict[str, float]:
     """Let an agent learn from a batch, or imitate the choices in it.
 
-    Raises
-    ------
-    AgentError
-        If it does not return numbers by name.
-    LearningError
-        If a loss is not finite: there is nothing to be learned any more.
+    Raise AgentError if it does not return numbers by name, LearningError if a loss is not finite.
     """
     there = moved(batch, agent.device)
-    told = agent.imitate(there) if imitates else agent.learn(there)
+    returned = agent.imitate(there) if imitates else agent.learn(there)
     if there is not batch and isinstance(there, Transitions) and there.errors is not None:
         batch.errors = there.errors.cpu()
     try:
-        if not isinstance(told, Mapping):
+        if not isinstance(returned, Mapping):
             raise TypeError
-        losses = {str(name): float(value) for name, value in told.items()}
+        losses = {str(name): float(value) for name, value in returned.items()}
     except (TypeError, ValueError, RuntimeError):
         raise AgentError(
-            f"{place_of(agent, 'learn')} returned {_shown(told)}, expected numbers by name, such as {{'loss': 0.1}}"
+            f"{place_of(agent, 'learn')} returned {_shown(returned)}, expected numbers by name, such as {{'loss': 0.1}}"
         ) from None
     for name, value in losses.items():
         if (name == "loss" or name.endswith("_loss")) and not math.isfinite(value):
@@ -160,42 +132,21 @@ def checked_losses(agent: Agent, batch: Any, *, imitates: bool = False) -> dict[
 
 
 def checked_probabilities(agent: Agent, observations: Tensor, mask: Tensor | None) -> list[float]:
-    """Return how likely each action is in the first of some environments.
-
-    Parameters
-    ----------
-    observations, mask
-        As in `hdrl.learn.agent.Agent.act`.
-
-    Raises
-    ------
-    AgentError
-        If the agent returns anything else.
-    LearningError
-        If it cannot tell.
-    """
+    """Return how likely each action is in the first of some environments; raise AgentError for anything else."""
     with torch.no_grad():
-        told = agent.probabilities(*moved((observations, mask), agent.device))
-    if not isinstance(told, Tensor) or told.ndim != 2 or len(told) != len(observations):
+        returned = agent.probabilities(*moved((observations, mask), agent.device))
+    if not isinstance(returned, Tensor) or returned.ndim != 2 or len(returned) != len(observations):
         shape = (len(observations), agent.n_actions)
         raise AgentError(
-            f"{place_of(agent, 'probabilities')} returned {_shown(told)}, expected a tensor of shape {shape}"
+            f"{place_of(agent, 'probabilities')} returned {_shown(returned)}, expected a tensor of shape {shape}"
         )
-    return [float(value) for value in told[0]]
+    return [float(value) for value in returned[0]]
 
 
 def check_weights(agent: Agent, is_good: Callable[[Tensor], Tensor] | None = None) -> None:
-    """Refuse weights that are no longer numbers.
+    """Raise LearningError for weights that are no numbers.
 
-    Parameters
-    ----------
-    is_good
-        Which numbers are good; ``None``: all but NaN, since some networks hold infinities on purpose.
-
-    Raises
-    ------
-    LearningError
-        If a weight is not good.
+    ``is_good`` finds the good ones; ``None``: all but NaN, since some networks hold infinities on purpose.
     """
     if not _all_good(agent.state_dict(), is_good or _is_number):
         raise LearningError(f"weights of {type(agent).__name__} are not finite any more; a smaller lr may help")

@@ -27,17 +27,7 @@ class Config(Block):
     def of(cls, settings: Mapping[str, Any], where: str = "settings") -> Self:
         """Make settings from names and values, as they stand in a JSON file.
 
-        Parameters
-        ----------
-        settings
-            Values by name; the others keep their defaults.
-        where
-            Name of the source, for messages.
-
-        Raises
-        ------
-        OptionsError
-            If a name or a value is wrong.
+        Raise OptionsError if a name or a value is wrong.
         """
         return validated(cls, settings, where, whole="")
 
@@ -89,25 +79,15 @@ FIXED_LAYERS = dict.fromkeys(_FIXED, _LAYERS)
 
 
 def check_used(config: type[Config], settings: Mapping[str, Any], given: Iterable[str], where: str) -> None:
-    """Refuse settings that would be ignored: layers of networks that have their own, parts of what is switched off.
+    """Raise OptionsError for settings that would have no effect, among those that the user has ``given``.
 
-    Parameters
-    ----------
-    given
-        Names of those that a user chose.
-    where
-        Where they come from, for messages.
-
-    Raises
-    ------
-    OptionsError
-        If one of them would be ignored.
+    Examples are layers of networks that have their own, and parts of what is switched off.
     """
-    network, asked = settings.get("network"), set(given)
-    unused = [name for name in FIXED_LAYERS.get(str(network), ()) if name in asked]
+    network, named = settings.get("network"), set(given)
+    unused = [name for name in FIXED_LAYERS.get(str(network), ()) if name in named]
     for name, other in config.needs.items():
         value = settings.get(other, config.model_fields[other].get_default())
-        if name in asked and (value is False or (type(value) is int and value <= 1)):
+        if name in named and (value is False or (type(value) is int and value <= 1)):
             raise OptionsError(
                 f"{where}: {name} is given, but {other} is {str(value).lower()}, so that it would be ignored; leave"
                 f" {name} out, or change {other}"

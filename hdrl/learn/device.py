@@ -35,8 +35,6 @@ def find_device(name: str, where: str = "device") -> torch.device:
     ----------
     name
         One of `DEVICES`, or ``"auto"``: CUDA's if there is one, else Apple's, else the CPU.
-    where
-        Where the name comes from, for messages.
 
     Raises
     ------
@@ -61,10 +59,7 @@ def name_of(device: torch.device) -> str:
 def moved(value: T, device: torch.device) -> T:
     """Return a value with all of its tensors on a device; itself if they may stay on the CPU.
 
-    Parameters
-    ----------
-    value
-        Tensors on the CPU, anything else, and data classes, lists, tuples and dictionaries of them.
+    The value may be a tensor, or a data class, list, tuple or dictionary with some.
     """
     return value if device == CPU else put(value, device)
 

@@ -25,7 +25,7 @@ from hdrl.learn import portable
 
 _entry = entry_in(cache_folder("hdrl-draws", [Path(__file__)]), "compiling draws (the first time only, some seconds)")
 
-# Of the state that torch tells of a generator: how many words of the twister are left, and one; the words.
+# In torch's state of a generator: how many words of the twister are left, and one; the words.
 _LEFT, _WORDS, _N_BYTES = 8, slice(24, 24 + 8 * N), 5056
 
 _SLACK = 1.0 + 1e-6
@@ -59,20 +59,7 @@ def _draw(probabilities: Any, words: Any, left: Any, twister: Any, actions: Any)
 
 
 def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor | None:
-    """Draw an action for each row; ``None`` where only torch knows how.
-
-    Parameters
-    ----------
-    probabilities
-        Shape ``(n, n_actions)``; each row sums to 1.
-    generator
-        Source of random numbers.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(n,)``, int64.
-    """
+    """Draw an action (int64) for each row of probabilities; return ``None`` where only torch can."""
     is_plain = probabilities.device.type == "cpu" and probabilities.dtype == torch.float32 and len(probabilities) > 0
     return _drawn(probabilities, generator) if is_plain and not JIT_DISABLED and _is_known() else None
 
@@ -95,7 +82,7 @@ def _drawn(probabilities: Tensor, generator: torch.Generator) -> Tensor:
 
 @cache
 def _is_known() -> bool:
-    """Tell whether this torch draws, and tells the state of a generator, as the versions do that this was made for."""
+    """Return whether this torch draws, and lays out a generator's state, as the versions that this was made for."""
     mine, its = (torch.Generator().manual_seed(0) for _ in range(2))
     if mine.get_state().numel() != _N_BYTES:
         return False

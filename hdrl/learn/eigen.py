@@ -27,18 +27,7 @@ _entry = entry_in(
 
 
 def eigh(matrix: Floats) -> tuple[Floats, Floats]:
-    """Return the eigenvalues, in no order, and the eigenvectors: row ``i`` belongs to eigenvalue ``i``.
-
-    Parameters
-    ----------
-    matrix
-        A symmetric matrix, shape ``(n, n)``.
-
-    Returns
-    -------
-    tuple
-        Shapes ``(n,)`` and ``(n, n)``.
-    """
+    """Return the eigenvalues of a symmetric matrix, in no order, and the eigenvectors as rows."""
     turned, vectors = np.array(matrix, dtype=np.float64, order="C"), np.eye(len(matrix))
     _diagonalise(turned, vectors)
     return np.diagonal(turned).copy(), vectors

@@ -13,7 +13,7 @@ from torch import Tensor
 from hdrl.learn.agent import Agent
 from hdrl.learn.checks import checked_choice
 from hdrl.learn.interaction import Episode, Interaction
-from hdrl.learn.listener import tell
+from hdrl.learn.listener import notify_listener
 from hdrl.learn.memory import Outcome
 from hdrl.learn.spaces import check_same_spaces
 
@@ -68,7 +68,7 @@ def evaluate(
         while any(len(mine) < share for mine, share in zip(played, shares.tolist(), strict=True)):
             acted = checked_choice(agent, interaction.observations, interaction.mask, explore=explore)
             outcome = interaction.step(acted.actions)
-            tell(agent, outcome, interaction.observations, interaction.mask)
+            notify_listener(agent, outcome, interaction.observations, interaction.mask)
             for episode in interaction.episodes:
                 played[episode["env"]].append(episode)
             interaction.episodes = []
@@ -83,15 +83,11 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[]
 
     Parameters
     ----------
-    agent
-        The agent; it does not learn.
-    env
-        Any Gymnasium environment with the agent's spaces.
     before
         Called before each decision; ``None``: nothing is.
     """
-    hears = agent.listener is not None or type(agent).saw is not Agent.saw
-    if before is None and not hears and _is_played(agent, env, seed):
+    is_observed = agent.listener is not None or type(agent).saw is not Agent.saw
+    if before is None and not is_observed and _is_played(agent, env, seed):
         return
     observation, info = env.reset(seed=seed)
     observations, mask = batch_of_one(observation, info.get("action_mask"))
@@ -105,9 +101,9 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[]
             observation, reward, terminated, truncated, info = env.step(action)
             has_ended = bool(terminated or truncated)
             observations, mask = batch_of_one(observation, info.get("action_mask"))
-            if hears:
+            if is_observed:
                 outcome = _outcome_of_one(float(reward), terminated=bool(terminated), truncated=bool(truncated))
-                tell(agent, outcome, observations, mask)
+                notify_listener(agent, outcome, observations, mask)
 
 
 def _is_played(agent: Agent, env: gym.Env[Any, Any], seed: int) -> bool:
@@ -121,20 +117,7 @@ def _is_played(agent: Agent, env: gym.Env[Any, Any], seed: int) -> bool:
 
 
 def batch_of_one(observation: Any, mask: Any) -> tuple[Tensor, Tensor | None]:
-    """Return an observation and a mask of one environment as an agent wants them.
-
-    Parameters
-    ----------
-    observation
-        Shape ``observation_shape``.
-    mask
-        Shape ``(n_actions,)``, or ``None``.
-
-    Returns
-    -------
-    tuple
-        float32 of shape ``(1, *observation_shape)``; bool of shape ``(1, n_actions)``, or ``None``.
-    """
+    """Return an observation and a mask of one environment as tensors with a first axis of 1."""
     return (
         torch.from_numpy(np.array(observation, dtype=np.float32)).unsqueeze(0),
         None if mask is None else torch.from_numpy(np.not_equal(mask, 0)).unsqueeze(0),

@@ -4,8 +4,8 @@ An action is a candidate: all weights of a policy. The environment plays whole e
 its reward says how good they were (``hdrl/JobIndex-v0``). Each environment of a batch judges one candidate of a
 generation, so that the number of environments is the size of the population.
 
-Whatever a strategy does follows from its start, its seed and the losses that it was told, so that these are all
-that is saved: going on after an interruption tells it the same losses again.
+All that a strategy does follows from its start, its seed and the losses that it was given, so that these are all
+that is saved: after an interruption it is given the same losses again.
 """
 
 from __future__ import annotations
@@ -38,15 +38,12 @@ class Generation(Memory):
     def record_choice(
         self, observations: Tensor, mask: Tensor | None, actions: Tensor, stored: Mapping[str, Tensor]
     ) -> None:
-        """Remember nothing: the agent knows its candidates."""
+        """Record nothing: the agent has its candidates."""
 
     def record_outcome(self, outcome: Outcome) -> None:
-        """Remember the rewards, unless environments only began their episodes.
+        """Add the rewards, unless environments only began their episodes.
 
-        Raises
-        ------
-        LearningError
-            If episodes do not end with the first action.
+        Raise LearningError if episodes do not end with the first action.
         """
         if not bool(outcome.valid.all()):
             return
@@ -74,15 +71,7 @@ class Strategy(abc.ABC):
 
     @abc.abstractmethod
     def tell(self, candidates: Floats, losses: Floats) -> None:
-        """Move the mean.
-
-        Parameters
-        ----------
-        candidates
-            What `ask` returned.
-        losses
-            Of each, lower is better.
-        """
+        """Move the mean by the losses of the candidates that `ask` returned; lower is better."""
 
 
 class EvolutionConfig(Config):
@@ -101,10 +90,7 @@ class EvolutionConfig(Config):
 class EvolutionAgent(Agent):
     """Acts with its weights; while it learns, with candidates around them.
 
-    Raises
-    ------
-    LearningError
-        If actions are no Box.
+    Raise LearningError if actions are no Box.
     """
 
     Config = EvolutionConfig
@@ -125,31 +111,17 @@ class EvolutionAgent(Agent):
         self.seed = int(torch.randint(2**31 - 1, (), generator=self.generator))
         self.weights = np.zeros(self.n_actions)
         self._start = self.weights.copy()
-        self._told: list[Floats] = []
-        self._asked: Floats | None = None
+        self._losses: list[Floats] = []
+        self._candidates: Floats | None = None
 
     @abc.abstractmethod
     def strategy(self, start: Floats, seed: int, population: int) -> Strategy:
-        """Return a new strategy.
-
-        Parameters
-        ----------
-        population
-            How many candidates a generation has.
-
-        Raises
-        ------
-        LearningError
-            If it needs more candidates.
-        """
+        """Return a new strategy with ``population`` candidates in a generation; raise LearningError for too few."""
 
     def memory(self, n_envs: int) -> Memory:
-        """Return what remembers the worth of a generation: one candidate for each environment.
+        """Return what gathers the losses of a generation: one candidate for each environment.
 
-        Raises
-        ------
-        LearningError
-            If there are fewer than four environments, or an odd number.
+        Raise LearningError for fewer than four environments, or an odd number.
         """
         if n_envs < 4 or n_envs % 2:
             raise LearningError(
@@ -161,9 +133,9 @@ class EvolutionAgent(Agent):
 
     def candidates(self) -> Floats:
         """Return the candidates of the generation that is to be judged next."""
-        if self._asked is None:
-            self._asked = self._strategy.ask()
-        return self._asked
+        if self._candidates is None:
+            self._candidates = self._strategy.ask()
+        return self._candidates
 
     def act(self, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
         """Return the weights, or one candidate for each environment."""
@@ -172,27 +144,21 @@ class EvolutionAgent(Agent):
         return Acted(torch.from_numpy(weights), {})
 
     def learn(self, batch: Floats) -> dict[str, float]:
-        """Move the mean, and the weights after it.
-
-        Raises
-        ------
-        LearningError
-            If a loss is not finite.
-        """
+        """Move the mean, and the weights after it; raise LearningError if a loss is not finite."""
         if not np.isfinite(batch).all():
             raise LearningError(f"a candidate was judged to be {batch[~np.isfinite(batch)][0]}, not a finite number")
-        self._tell(batch)
+        self._advance(batch)
         self.n_updates += 1
         return {"loss": float(batch.mean()), "best": float(batch.min())}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the weights, and what they evolved by."""
-        n_told = len(self._told)
+        n_done = len(self._losses)
         return {
             **super().state_dict(),
             "seed": self.seed,
             "start": self._start.copy(),
-            "losses": np.array(self._told, dtype=np.float64).reshape(n_told, -1) if n_told else np.zeros((0, 0)),
+            "losses": np.array(self._losses, dtype=np.float64).reshape(n_done, -1) if n_done else np.zeros((0, 0)),
             "weights": self.weights.copy(),
         }
 
@@ -210,7 +176,7 @@ class EvolutionAgent(Agent):
         if len(losses):
             self._begin(start, losses.shape[1])
         for row in losses:
-            self._tell(row)
+            self._advance(row)
         # Another version of hdrl may round otherwise; the weights that were judged are those that were saved.
         self.weights = weights.copy()
 
@@ -219,20 +185,20 @@ class EvolutionAgent(Agent):
         weights = np.asarray(state.get("weights", ()), dtype=np.float64)
         self._check(weights)
         self._start, self.weights = weights.copy(), weights.copy()
-        self._told, self._asked = [], None
+        self._losses, self._candidates = [], None
 
     def _begin(self, start: Floats, population: int) -> None:
         self._start = start
-        self._told = []
-        self._asked = None
+        self._losses = []
+        self._candidates = None
         self._strategy = self.strategy(start.copy(), self.seed, population)
         self.weights = start.copy()
 
-    def _tell(self, losses: Floats) -> None:
+    def _advance(self, losses: Floats) -> None:
         self._strategy.tell(self.candidates(), losses)
-        self._asked = None
-        self._told.append(losses.copy())
-        kept = self.config.averaging if len(self._told) > 1 else 0.0
+        self._candidates = None
+        self._losses.append(losses.copy())
+        kept = self.config.averaging if len(self._losses) > 1 else 0.0
         self.weights = kept * self.weights + (1 - kept) * self._strategy.mean
 
     def _check(self, weights: Floats) -> None:
@@ -247,17 +213,9 @@ _ARRAYS = ("weights", "start", "losses")
 
 
 def untrained_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of an agent with the weights that another one began to evolve from.
+    """Return the state of an agent with the weights from which another one (``state``) began to evolve.
 
-    Parameters
-    ----------
-    state
-        What `EvolutionAgent.state_dict` returned.
-
-    Raises
-    ------
-    LearningError
-        If it has no such weights.
+    Raise LearningError if it has no such weights.
     """
     start = state.get("start")
     if not isinstance(start, np.ndarray):
@@ -266,17 +224,10 @@ def untrained_state(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def averaged_state(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the state of an agent with the mean of several agents' weights, which can be used and started from.
+    """Return the state of an agent with the mean weights of agents with the same spaces and settings.
 
-    Parameters
-    ----------
-    states
-        What `EvolutionAgent.state_dict` of agents with the same spaces and settings returned.
-
-    Raises
-    ------
-    LearningError
-        If there are none, or one has no such weights, or another number of them.
+    It can play and be trained further. Raise LearningError for no states, or weights that are missing or of another
+    number.
     """
     if not states:
         raise LearningError("no models to average, expected at least one")

@@ -14,7 +14,7 @@ from hdrl.base.seeding import stream_seed
 
 
 class GlobalRng:
-    """Global generators that are seeded while they are lent, and afterwards are as they were before."""
+    """Global generators with seeds of their own while in use, and afterwards as they were before."""
 
     def __init__(self, seed: int, name: str) -> None:
         word = stream_seed(seed, name)
@@ -25,13 +25,13 @@ class GlobalRng:
             self._state = _states()
 
     @contextlib.contextmanager
-    def lent(self) -> Iterator[None]:
-        """Let the global generators continue where the last loan ended.
+    def in_use(self) -> Iterator[None]:
+        """Let the global generators continue where the last use ended.
 
         Yields
         ------
         None
-            While they are lent.
+            While they are in use.
         """
         with kept_randomness():
             _set(self._state)
@@ -41,7 +41,7 @@ class GlobalRng:
                 self._state = _states()
 
     def take_over(self) -> None:
-        """Let the global generators continue from here; who calls it puts them back (`kept_randomness`)."""
+        """Let the global generators continue from here; the caller restores them (`kept_randomness`)."""
         _set(self._state)
 
     def state_dict(self) -> dict[str, Any]:
@@ -67,13 +67,7 @@ class GlobalRng:
 
 @contextlib.contextmanager
 def kept_randomness() -> Iterator[None]:
-    """Leave the global generators as they were.
-
-    Yields
-    ------
-    None
-        While they may be drawn from.
-    """
+    """Keep the global generators as they are, whatever is drawn from them meanwhile."""
     before = _states()
     try:
         yield

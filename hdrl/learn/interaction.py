@@ -72,13 +72,7 @@ class Interaction:
         self._lengths = np.zeros(self.n_envs, dtype=np.int64)
 
     def reset(self, seed: int | None = None) -> None:
-        """Begin an episode in every environment.
-
-        Parameters
-        ----------
-        seed
-            Given to the environments; ``None``: they continue with the seeds that they have.
-        """
+        """Begin an episode in every environment; ``None`` as seed continues their own random streams."""
         observations, infos = self.envs.reset(seed=seed)
         self.observations = self._tensor(observations)
         self.mask = self._mask(infos)
@@ -128,10 +122,7 @@ class Interaction:
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:
         """Go on where `state_dict` was called, or return ``False`` if the environments cannot.
 
-        Raises
-        ------
-        LearningError
-            If it is of another number of environments.
+        Raise LearningError if it is of another number of environments.
         """
         if len(state["has_ended"]) != self.n_envs:
             raise LearningError(f"the saved state is of {len(state['has_ended'])} environments, not of {self.n_envs}")
@@ -166,14 +157,14 @@ class Interaction:
         self._lengths += valid
         if not ended.any():
             return
-        told = infos.get("final_info", infos) if self.is_same_step else infos
+        infos_of_ends = infos.get("final_info", infos) if self.is_same_step else infos
         for row in np.flatnonzero(ended & valid).tolist():
             self.episodes.append(
                 {
                     "return": float(self._returns[row]),
                     "length": int(self._lengths[row]),
                     "env": row,
-                    **_episode_of(told if "results" in told else infos, row),
+                    **_episode_of(infos_of_ends if "results" in infos_of_ends else infos, row),
                 }
             )
         self._returns[ended] = 0.0
@@ -196,11 +187,11 @@ class Interaction:
 
 def _episode_of(infos: Mapping[str, Any], row: int) -> dict[str, Any]:
     """Return what ``infos["results"]`` says of one environment, as plain numbers."""
-    told = infos.get("results")
-    if not isinstance(told, Mapping):
+    results = infos.get("results")
+    if not isinstance(results, Mapping):
         return {}
     result = {}
-    for name, column in told.items():
+    for name, column in results.items():
         if name.startswith("_"):
             continue
         value = column[row]

@@ -24,59 +24,32 @@ Point = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Specialist:
-    """What was learned for one configuration.
-
-    Attributes
-    ----------
-    point
-        Where it lies among the others.
-    modules
-        The networks, as `hdrl.learn.agent.Agent.state_dict` returns them.
-    """
+    """The weights (``modules``) that were learned for the configuration at ``point``."""
 
     point: Point
     modules: Mapping[str, Any]
 
 
 def nearest(point: Sequence[float], points: Sequence[Sequence[float]]) -> int:
-    """Return which of some points is the nearest to another one, the first of those that are equally near.
+    """Return the index of the nearest point, the first of those that are equally near.
 
-    Parameters
-    ----------
-    points
-        At least one. Those of another number of coordinates are farther away than all others.
+    Points of another number of coordinates are farther away than all others.
     """
     distances = [math.dist(point, one) if len(one) == len(point) else np.inf for one in points]
     return int(np.argmin(distances))
 
 
 def with_specialists(state: Mapping[str, Any], specialists: Sequence[Specialist]) -> dict[str, Any]:
-    """Return the state of an agent together with what was learned for configurations.
-
-    Parameters
-    ----------
-    state
-        What `hdrl.learn.agent.Agent.state_dict` returned.
-    specialists
-        What was learned; if nothing, the state stays as it is.
-    """
+    """Return the state of an agent together with its specialists; the same state if there are none."""
     if not specialists:
         return dict(state)
     return {**state, KEY: [{"point": list(one.point), "modules": dict(one.modules)} for one in specialists]}
 
 
 def specialists_of(state: Mapping[str, Any], where: str) -> list[Specialist]:
-    """Return what the state of an agent holds of configurations, nothing if one agent decides about all of them.
+    """Return the specialists in the state of an agent, none if one agent decides about all configurations.
 
-    Parameters
-    ----------
-    where
-        Name of the model file, for messages.
-
-    Raises
-    ------
-    LearningError
-        If it is damaged.
+    Raise LearningError if it is damaged; ``where`` names the model file.
     """
     try:
         found = [
@@ -93,12 +66,8 @@ class Switch:
 
     Parameters
     ----------
-    specialists
-        What was learned, at least one.
     point
         Says where the configuration that is in force lies.
-    where
-        Name of the model file, for messages.
     """
 
     def __init__(
@@ -109,13 +78,7 @@ class Switch:
         self._number: int | None = None
 
     def __call__(self) -> None:
-        """Look which configuration is in force.
-
-        Raises
-        ------
-        LearningError
-            If what was learned for it does not fit the agent.
-        """
+        """Load the weights of the configuration in force; raise LearningError if they do not fit the agent."""
         number = nearest(self._point(), self._points)
         if number != self._number:
             try:

@@ -1,4 +1,4 @@
-"""Telling who listens to an agent (`hdrl.learn.agent.Listener`), or not."""
+"""Calls of the listener of an agent (`hdrl.learn.agent.Listener`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,8 @@ if TYPE_CHECKING:
     from hdrl.learn.memory import Outcome
 
 
-def tell(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:
-    """Tell an agent, and who listens to it, what its last choice led to.
-
-    Parameters
-    ----------
-    agent, outcome, observations, mask
-        As in `hdrl.learn.agent.Agent.saw`.
-    """
+def notify_listener(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:
+    """Pass the outcome of the last choice to an agent and its listener, with the arguments of `Agent.saw`."""
     agent.saw(outcome, observations, mask)
     if agent.listener is not None:
         agent.listener.happened(outcome)
@@ -28,13 +22,7 @@ def tell(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | No
 
 @contextlib.contextmanager
 def silence_listener(agent: Agent) -> Iterator[None]:
-    """Silence the listener of an agent for a while.
-
-    Yields
-    ------
-    None
-        While it is silent.
-    """
+    """Detach the listener of an agent for a while."""
     listener, agent.listener = agent.listener, None
     try:
         yield

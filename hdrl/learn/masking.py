@@ -13,15 +13,7 @@ ILLEGAL = -1e30
 
 
 def mask_logits(logits: Tensor, mask: Tensor | None) -> Tensor:
-    """Return logits in which illegal actions are impossible.
-
-    Parameters
-    ----------
-    logits
-        Shape ``(..., n_actions)``, or ``(..., n_actions, n_atoms)``.
-    mask
-        Which actions are legal, shape ``(..., n_actions)``, bool; ``None``: all of them.
-    """
+    """Return logits, ``(..., n_actions)`` or ``(..., n_actions, n_atoms)``, in which illegal actions are impossible."""
     if mask is None:
         return logits
     return logits.masked_fill(~mask if mask.ndim == logits.ndim else ~mask.unsqueeze(-1), ILLEGAL)
@@ -31,18 +23,6 @@ def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
     """Draw an action for each row, with probabilities ``softmax(logits)``.
 
     The smallest of exponential times with these rates is the draw (the "Gumbel trick"): one pass, no cumulated sums.
-
-    Parameters
-    ----------
-    logits
-        Shape ``(n, n_actions)``.
-    generator
-        Source of random numbers.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(n,)``, int64.
     """
     probabilities = portable.softmax(logits)
     drawn = draw(probabilities, generator)
@@ -50,52 +30,21 @@ def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def random_legal(mask: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw one of the legal actions of each row, uniformly.
-
-    Parameters
-    ----------
-    mask
-        Shape ``(n, n_actions)``, bool, at least one in each row.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(n,)``, int64.
-    """
+    """Draw one of the legal actions (int64) of each row, uniformly; each row has at least one."""
     draws = torch.rand(mask.shape, generator=generator).to(mask.device)
     return draws.masked_fill_(~mask, -1.0).argmax(-1)
 
 
 def log_prob_of(log_probs: Tensor, actions: Tensor) -> Tensor:
-    """Return the log-probability of each row's action, shape ``(n,)``.
-
-    Parameters
-    ----------
-    log_probs
-        Shape ``(n, n_actions)``.
-    actions
-        Shape ``(n,)``, int64.
-    """
+    """Return the log-probability of each row's action, shape ``(n,)``."""
     return log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
 
 def probabilities_of(log_probs: Tensor) -> Tensor:
-    """Return probabilities, of the same shape, from log-probabilities that sum to 1 in each row.
-
-    Parameters
-    ----------
-    log_probs
-        Shape ``(n, n_actions)``.
-    """
+    """Return probabilities, of the same shape, from log-probabilities that sum to 1 in each row."""
     return portable.exp(log_probs)
 
 
 def entropy_of(log_probs: Tensor) -> Tensor:
-    """Return the entropy of each row in nats, shape ``(n,)``; at most the logarithm of the number of legal actions.
-
-    Parameters
-    ----------
-    log_probs
-        Shape ``(n, n_actions)``.
-    """
+    """Return the entropy of each row in nats, shape ``(n,)``; at most the logarithm of the number of legal actions."""
     return -portable.sum(probabilities_of(log_probs) * log_probs, -1)

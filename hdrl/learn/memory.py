@@ -60,8 +60,8 @@ class Outcome:
 class Memory(abc.ABC):
     """What remembers steps until there is something to learn from.
 
-    The training loop tells each choice before the environments are stepped (so that their buffers may be reused) and
-    its outcome afterwards, and asks whether there is a batch.
+    The training loop records each choice before the environments are stepped (so that their buffers may be reused) and
+    its outcome afterwards, and then takes a batch if there is one.
     """
 
     resets_first: bool = False
@@ -82,22 +82,10 @@ class Memory(abc.ABC):
 
     @abc.abstractmethod
     def batch(self, observations: Tensor, mask: Tensor | None) -> Any | None:
-        """Return a batch if it is time to learn, else ``None``.
-
-        Parameters
-        ----------
-        observations, mask
-            What the agent sees now, after the last outcome.
-        """
+        """Return a batch if it is time to learn, else ``None``; the arguments are what the agent sees now."""
 
     def after_learning(self, batch: Any) -> None:
-        """Take notice of what learning has found out about a batch, for instance its errors.
-
-        Parameters
-        ----------
-        batch
-            The batch that was learned from.
-        """
+        """Take in what learning has found out about a batch, for instance its errors."""
         del batch
 
     def state_dict(self) -> dict[str, Any]:

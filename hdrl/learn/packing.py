@@ -21,15 +21,8 @@ _ARRAY = "numpy array"
 def pack(value: Any) -> Any:
     """Return a value in which every array of NumPy is replaced by plain parts.
 
-    Parameters
-    ----------
-    value
-        Tensors, arrays (structured ones too), numbers, texts, ``None``, and dictionaries, lists and tuples of them.
-
-    Raises
-    ------
-    LearningError
-        If it holds anything else.
+    It may hold tensors, arrays (structured ones too), numbers, texts, ``None``, and dictionaries, lists and tuples of
+    them. Raise LearningError for anything else.
     """
     if isinstance(value, np.ndarray):
         return _pack_array(value)
@@ -42,7 +35,7 @@ def pack(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.detach().to("cpu", copy=True).contiguous()
     if isinstance(value, str):
-        # Equal texts as one object: a file tells apart equal texts that are two, and would have other bytes.
+        # Equal texts as one object: torch.save writes two equal objects twice, which gives other bytes.
         return sys.intern(value)
     if value is None or isinstance(value, (bool, int, float)):
         return value
@@ -50,13 +43,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """Return what was given to `pack`, with lists for tuples.
-
-    Raises
-    ------
-    LearningError
-        If an array is described wrongly.
-    """
+    """Return what was given to `pack`, with lists for tuples; raise LearningError if an array is described wrongly."""
     if isinstance(value, dict):
         return _unpack_array(value) if _ARRAY in value else {key: unpack(item) for key, item in value.items()}
     if isinstance(value, list):

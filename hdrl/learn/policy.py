@@ -29,11 +29,6 @@ Apart = tuple[Callable[[], Tensor], Callable[[], Tensor]]
 class ActorCriticAgent(Agent):
     """An agent that draws its actions from the softmax of its actor's logits.
 
-    Parameters
-    ----------
-    observation_space, action_space, config, generator
-        As for `hdrl.learn.agent.Agent`.
-
     Attributes
     ----------
     network
@@ -99,12 +94,12 @@ def send_back(
     critic_loss: Callable[[Tensor], Tensor],
     apart: Callable[[], Apart] | None = None,
 ) -> bool:
-    """Compute the gradients of two losses; those of actor and critic at once if they share no weights.
+    """Compute the gradients of two losses and return whether they are of use.
+
+    Those of actor and critic are computed at once if they share no weights.
 
     Parameters
     ----------
-    network
-        Actor and critic, without gradients so far.
     seen
         Observations and masks, as in `hdrl.learn.networks.ActorCritic.logits`.
     index
@@ -115,12 +110,7 @@ def send_back(
     critic_loss
         From their values to the loss of the critic.
     apart
-        Returns what the network computes both apart with, if somebody has looked for it already.
-
-    Returns
-    -------
-    bool
-        Whether the gradients are of use.
+        Returns `ActorCritic.apart` of these observations, if it has been computed already.
     """
     if network.is_parted or actor_loss is None:
         logits_of, values_of = network.apart(*seen, index) if apart is None else apart()
@@ -150,15 +140,7 @@ def send_back(
 
 
 def adam(network: ActorCritic, lr: float, value_lr: float | None) -> torch.optim.Adam:
-    """Return the optimiser of an actor and its critic.
-
-    Parameters
-    ----------
-    lr
-        Learning rate of the actor and of what both share.
-    value_lr
-        Learning rate of the critic; ``None``: the same.
-    """
+    """Return the optimiser of an actor and its critic, which learns by ``value_lr`` if that is given."""
     groups: list[dict[str, Any]] = [{"params": network.actor_parameters(), "lr": lr}]
     if network.critic_parameters():
         groups.append({"params": network.critic_parameters(), "lr": lr if value_lr is None else value_lr})
@@ -166,26 +148,14 @@ def adam(network: ActorCritic, lr: float, value_lr: float | None) -> torch.optim
 
 
 def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> None:
-    """Make a step of an optimiser with the gradients at hand, scaled down where their norm is too large.
-
-    Parameters
-    ----------
-    max_norm
-        Largest norm of all gradients together; ``None``: any.
-    """
+    """Make a step of an optimiser with the gradients at hand, scaled down where their norm is too large."""
     if max_norm is not None:
         portable.clip([parameter for group in optimizer.param_groups for parameter in group["params"]], max_norm)
     optimizer.step()
 
 
 def descend(gradients: Generator[Descent, None, dict[str, float]]) -> dict[str, float]:
-    """Make a step of the optimiser with every gradient of `hdrl.learn.agent.Agent.gradients`.
-
-    Returns
-    -------
-    dict
-        What is worth logging.
-    """
+    """Make a step of the optimiser with every gradient of `Agent.gradients`, and return what is worth logging."""
     while True:
         try:
             descent = next(gradients)

@@ -70,28 +70,14 @@ class Transitions:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A number that moves evenly from a first value to a last one, and stays there.
-
-    Attributes
-    ----------
-    first, last
-        The values.
-    n
-        Over how many batches; 0: the last value from the beginning.
-    """
+    """A number that moves evenly from ``first`` to ``last`` over ``n`` batches, and stays there."""
 
     first: float
     last: float
     n: int
 
     def at(self, i: int) -> float:
-        """Return the value at batch ``i``.
-
-        Parameters
-        ----------
-        i
-            Number of batches before, not negative.
-        """
+        """Return the value after ``i`` batches."""
         share = 1.0 if self.n <= 0 else min(1.0, i / self.n)
         return self.first + share * (self.last - self.first)
 
@@ -101,14 +87,10 @@ class Replay(Memory):
 
     Parameters
     ----------
-    n_envs
-        Number of environments that are stepped at once.
     capacity
         Entries of all environments together; at least ``2 * n_envs``.
     gamma
         Discount of later rewards.
-    generator
-        Source of random numbers.
     n_steps
         Over how many steps a transition goes, at most; fewer where the episode ends or the buffer does.
     warm_up
@@ -125,11 +107,6 @@ class Replay(Memory):
         Added to errors, so that every transition is drawn at times.
     scale
         What rewards are divided by when they are drawn; ``None``: they stay as they are.
-
-    Raises
-    ------
-    LearningError
-        If the capacity is too small.
     """
 
     def __init__(
@@ -177,18 +154,7 @@ class Replay(Memory):
 
     @classmethod
     def of(cls, config: ReplayConfig, n_envs: int, generator: torch.Generator, **more: Any) -> Self:
-        """Make a buffer as settings say.
-
-        Parameters
-        ----------
-        more
-            What else `Replay` takes.
-
-        Raises
-        ------
-        LearningError
-            If the capacity is too small.
-        """
+        """Make a buffer as settings say; raise LearningError if the capacity is too small."""
         return cls(
             n_envs,
             capacity=config.capacity,
@@ -282,15 +248,7 @@ class Replay(Memory):
         return slots, torch.from_numpy(weights / weights.max()).float()
 
     def transitions(self, slots: Any, weights: Tensor) -> Transitions:
-        """Return the transitions that begin in given slots.
-
-        Parameters
-        ----------
-        slots
-            Shape ``(n,)``, int64; each must be complete and valid.
-        weights
-            Shape ``(n,)``.
-        """
+        """Return the transitions that begin in given slots, int64; each must be complete and valid."""
         columns = self._columns
         rows, places = slots // self.length, slots % self.length
         # The newest entry is not complete: its observation may be looked at, its outcome may not.

@@ -59,14 +59,9 @@ class Steps:
     finals: list[tuple[int, Finals]] = field(default_factory=list)
 
     def next_values(self, values: Tensor, value_function: ValueFunction) -> Tensor:
-        """Return the values of what was seen after each step, shape ``(n_steps, n_envs)``.
+        """Return the values after each step, shape ``(n_steps, n_envs)``, from those before each step.
 
-        Parameters
-        ----------
-        values
-            Of what was seen before each step, of the same shape.
-        value_function
-            For the observations of which the value is not among them.
+        ``value_function`` computes those of observations that are not among them.
         """
         after = torch.cat([values[1:], value_function(self.last_observations, self.last_masks).unsqueeze(0)])
         for t, finals in self.finals:
@@ -121,7 +116,7 @@ class Rollout(Memory):
         self._n += 1
 
     def batch(self, observations: Tensor, mask: Tensor | None) -> Steps | None:
-        """Return the steps if there are as many as asked for; they are valid until the next choice is recorded."""
+        """Return the steps once there are enough; they are valid until the next choice is recorded."""
         if not self._is_complete():
             return None
         columns = {name: tensor[: self._n] for name, tensor in self._columns.items()}

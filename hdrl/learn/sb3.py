@@ -23,17 +23,7 @@ except ImportError:
 
 
 class RowLayers(nn.Module):
-    """The hidden layers of a `RowPolicy`: every row of an observation passes them by itself.
-
-    Parameters
-    ----------
-    observation_shape
-        ``(n_rows, n_features)``.
-    widths
-        Units of the layers.
-    activation_fn
-        What follows each of them.
-    """
+    """The hidden layers of a `RowPolicy`: every row of an observation passes them by itself."""
 
     def __init__(self, observation_shape: tuple[int, ...], widths: Sequence[int], activation_fn: type[nn.Module]):
         super().__init__()

@@ -54,13 +54,7 @@ class RewardScale:
         return math.sqrt(largest / self.n) if largest > 0.0 else 1.0
 
     def see(self, rewards: Tensor, terminated: Tensor, truncated: Tensor, valid: Tensor) -> None:
-        """Take in steps that follow those that were seen before.
-
-        Parameters
-        ----------
-        rewards, terminated, truncated, valid
-            As in `hdrl.learn.rollout.Steps`, shape ``(n_steps, n_envs)``.
-        """
+        """Take in steps that follow the earlier ones; arrays as in `hdrl.learn.rollout.Steps`."""
         before = self._sums_so_far(rewards, terminated | truncated)
         after = discounted_returns(rewards, terminated, truncated, self.gamma)
         for index, sums in enumerate((before, after)):

@@ -21,10 +21,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 def observation_shape_of(space: gym.Space[Any]) -> tuple[int, ...]:
     """Return the shape of the observations of a space.
 
-    Raises
-    ------
-    LearningError
-        If it is no `gymnasium.spaces.Box`, or an empty one.
+    Raise LearningError if it is no `gymnasium.spaces.Box`, or an empty one.
     """
     if not isinstance(space, spaces.Box) or math.prod(space.shape) == 0:
         raise LearningError(f"observations are {shown(space)}, expected a Box with at least one number")
@@ -34,10 +31,7 @@ def observation_shape_of(space: gym.Space[Any]) -> tuple[int, ...]:
 def n_actions_of(space: gym.Space[Any]) -> int:
     """Return the number of actions of a space.
 
-    Raises
-    ------
-    LearningError
-        If it is no `gymnasium.spaces.Discrete`, or does not begin with 0.
+    Raise LearningError if it is no `gymnasium.spaces.Discrete`, or does not begin with 0.
     """
     if not isinstance(space, spaces.Discrete) or int(space.start) != 0:
         raise LearningError(f"actions are {shown(space)}, expected a Discrete that begins with 0")
@@ -47,10 +41,7 @@ def n_actions_of(space: gym.Space[Any]) -> int:
 def n_numbers_of(space: gym.Space[Any]) -> int:
     """Return how many numbers an action of a space is.
 
-    Raises
-    ------
-    LearningError
-        If it is no `gymnasium.spaces.Box` of one dimension.
+    Raise LearningError if it is no `gymnasium.spaces.Box` of one dimension.
     """
     if not isinstance(space, spaces.Box) or len(space.shape) != 1 or space.shape[0] == 0:
         raise LearningError(f"actions are {shown(space)}, expected a Box of one dimension")
@@ -58,17 +49,9 @@ def n_numbers_of(space: gym.Space[Any]) -> int:
 
 
 def space_as_json(space: gym.Space[Any]) -> dict[str, Any]:
-    """Describe a space by what JSON can hold.
+    """Describe a Box or a Discrete by what JSON can hold; raise LearningError for other spaces.
 
-    Parameters
-    ----------
-    space
-        A Box, whose bounds are given as two numbers if they are the same everywhere, or a Discrete.
-
-    Raises
-    ------
-    LearningError
-        If it is neither.
+    Bounds of a Box are two numbers if they are the same everywhere.
     """
     if isinstance(space, spaces.Discrete):
         n_per_row = n_per_row_of(space)
@@ -82,13 +65,7 @@ def space_as_json(space: gym.Space[Any]) -> dict[str, Any]:
 
 
 def space_from_json(data: dict[str, Any]) -> gym.Space[Any]:
-    """Make the space that `space_as_json` has described.
-
-    Raises
-    ------
-    LearningError
-        If it describes none.
-    """
+    """Make the space that `space_as_json` has described; raise LearningError if it describes none."""
     try:
         if data["kind"] == "Discrete":
             n, n_per_row = int(data["n"]), int(data.get("n_per_row", 1))
@@ -103,26 +80,16 @@ def space_from_json(data: dict[str, Any]) -> gym.Space[Any]:
             )
         return spaces.Box(low, high, shape=shape, dtype=dtype.type)
     except (KeyError, TypeError, ValueError, OverflowError, AssertionError, SyntaxError) as error:
-        told = " ".join(str(error).split())
-        raise LearningError(f"no description of a space: {told[:160]}") from None
+        message = " ".join(str(error).split())
+        raise LearningError(f"no description of a space: {message[:160]}") from None
 
 
 def check_same_spaces(
     expected: tuple[gym.Space[Any], gym.Space[Any]], found: tuple[gym.Space[Any], gym.Space[Any]], what: str
 ) -> None:
-    """Refuse an environment on which an agent cannot act.
+    """Raise LearningError if the spaces of an environment are not those that an agent expects.
 
-    Parameters
-    ----------
-    expected
-        The observation and the action space of the agent.
-    what
-        Where the agent comes from, for the message.
-
-    Raises
-    ------
-    LearningError
-        If shapes or numbers of actions differ.
+    ``what`` says where the agent comes from. Shapes and numbers of actions count.
     """
     if observation_shape_of(expected[0]) != observation_shape_of(found[0]):
         raise LearningError(

@@ -14,13 +14,7 @@ FloatArray = NDArray[np.float64]
 
 
 class SumTree:
-    """Priorities of ``size`` slots, all 0 at first.
-
-    Parameters
-    ----------
-    size
-        Number of slots, at least 1.
-    """
+    """Priorities of at least one slot, all 0 at first."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -39,15 +33,7 @@ class SumTree:
         return self._nodes[self._first_leaf : self._first_leaf + self.size]
 
     def set(self, slots: IntArray, priorities: FloatArray | float) -> None:
-        """Change priorities.
-
-        Parameters
-        ----------
-        slots
-            Which slots, shape ``(k,)``; where one is named twice, its last priority counts.
-        priorities
-            Their new priorities, not negative and finite.
-        """
+        """Set the priorities (not negative, finite) of some slots; the last one counts where a slot comes twice."""
         nodes = slots + self._first_leaf
         self._nodes[nodes] = priorities
         for _ in range(self._depth):
@@ -55,31 +41,17 @@ class SumTree:
             self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
 
     def set_all(self, priorities: FloatArray) -> None:
-        """Change all priorities at once.
-
-        Parameters
-        ----------
-        priorities
-            Shape ``(size,)``, not negative and finite.
-        """
+        """Set all priorities at once, shape ``(size,)``, not negative and finite."""
         self._nodes[self._first_leaf : self._first_leaf + self.size] = priorities
         for depth in range(self._depth - 1, -1, -1):
             nodes = np.arange(1 << depth, 2 << depth)
             self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
 
     def find(self, sums: FloatArray) -> IntArray:
-        """Return the slots in which cumulated priorities reach given sums.
+        """Return the slots in which cumulated priorities reach given sums, each at least 0 and below `total`.
 
-        Parameters
-        ----------
-        sums
-            Shape ``(k,)``, at least 0 and below `total`. Uniform numbers give slots with probabilities proportional
-            to their priorities.
-
-        Returns
-        -------
-        IntArray
-            Shape ``(k,)``; never a slot of priority 0 while another has more.
+        Uniform numbers give slots with probabilities proportional to their priorities; a slot of priority 0 never comes
+        while another has more.
         """
         nodes: IntArray = np.ones(len(sums), dtype=np.int64)
         left_over = sums.astype(np.float64)

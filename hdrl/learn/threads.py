@@ -22,13 +22,7 @@ U = TypeVar("U")
 
 @contextlib.contextmanager
 def torch_threads(n: int | None) -> Iterator[None]:
-    """Let torch compute with a number of threads, and set it back afterwards.
-
-    Parameters
-    ----------
-    n
-        The number; ``None``: as it is.
-    """
+    """Let torch compute with ``n`` threads for a while; ``None``: with as many as it has."""
     before = torch.get_num_threads()
     if n is not None and n != before:
         torch.set_num_threads(n)
@@ -49,13 +43,7 @@ _helpers: ContextVar[_Helpers | None] = ContextVar("helpers", default=None)
 
 @contextlib.contextmanager
 def helped_by(n: int) -> Iterator[None]:
-    """Let other threads take parts of what `share` is given.
-
-    Parameters
-    ----------
-    n
-        How many others; 0: none.
-    """
+    """Let ``n`` other threads take parts of the work of `share` for a while."""
     if n < 1:
         yield
         return
@@ -68,34 +56,20 @@ def helped_by(n: int) -> Iterator[None]:
 
 
 def share(n_parts: int, work: Callable[[Iterator[int]], None]) -> None:
-    """Do work in parts, with those who help.
-
-    Parameters
-    ----------
-    work
-        Called once by each thread, with the numbers of the parts that are the thread's, from 0 on.
-    """
+    """Do work in parts; each thread calls ``work`` once, with the numbers of its parts, from 0 on."""
     left, helpers = deque(range(n_parts)), _helpers.get()
-    n_asked = 0 if helpers is None else min(helpers.n, n_parts - 1)
-    asked = [helpers.pool.submit(work, _taken_from(left)) for _ in range(n_asked)] if helpers is not None else []
+    n_tasks = 0 if helpers is None else min(helpers.n, n_parts - 1)
+    tasks = [helpers.pool.submit(work, _taken_from(left)) for _ in range(n_tasks)] if helpers is not None else []
     work(_taken_from(left))
-    for one in asked:
-        if not one.cancel():  # nobody waits for those who have not even begun
+    for one in tasks:
+        if not one.cancel():  # a task that has not even begun is not waited for
             one.result()
 
 
 def at_once(one: Callable[[], T], other: Callable[[], U]) -> tuple[T, U]:
-    """Do two things that have nothing to do with each other, at the same time if there is somebody who helps.
+    """Call two independent functions, at the same time if another thread is free, and return both results.
 
-    Parameters
-    ----------
-    other
-        What another thread does then, with as many threads of torch as this one has.
-
-    Returns
-    -------
-    tuple
-        What both return.
+    The other thread uses as many threads of torch as this one.
     """
     helpers = _helpers.get()
     if helpers is None:
@@ -107,28 +81,20 @@ def at_once(one: Callable[[], T], other: Callable[[], U]) -> tuple[T, U]:
         with torch_threads(n_threads):
             return other()
 
-    asked = helpers.pool.submit(copy_context().run, do_other)
+    tasks = helpers.pool.submit(copy_context().run, do_other)
     try:
         done = one()
     except BaseException:
-        if not asked.cancel():
-            asked.exception()
+        if not tasks.cancel():
+            tasks.exception()
         raise
-    return done, (other() if asked.cancel() else asked.result())
+    return done, (other() if tasks.cancel() else tasks.result())
 
 
 def begin(work: Callable[[], T]) -> Callable[[], T]:
-    """Let somebody who helps, if there is anybody, begin with what is needed later.
+    """Begin in another thread, if one is free, what is needed later.
 
-    Parameters
-    ----------
-    work
-        What is to be done, with as many threads of torch as this one has.
-
-    Returns
-    -------
-    Callable
-        Returns what ``work`` does: waits for who has begun, or does it now.
+    Return a function that waits for its result, or computes it now if no thread was free.
     """
     helpers = _helpers.get()
     if helpers is None:
@@ -139,8 +105,8 @@ def begin(work: Callable[[], T]) -> Callable[[], T]:
         with torch_threads(n_threads):
             return work()
 
-    asked = helpers.pool.submit(do)
-    return lambda: work() if asked.cancel() else asked.result()
+    tasks = helpers.pool.submit(do)
+    return lambda: work() if tasks.cancel() else tasks.result()
 
 
 def _taken_from(left: deque[int]) -> Iterator[int]:

@@ -17,7 +17,7 @@ from hdrl.learn.adversary import EXPERT, Adversary
 from hdrl.learn.agent import Acted, Agent
 from hdrl.learn.checks import check_agent, checked_choice, checked_losses, checked_memory
 from hdrl.learn.interaction import Episode, Interaction
-from hdrl.learn.listener import tell
+from hdrl.learn.listener import notify_listener
 from hdrl.learn.spaces import check_same_spaces
 from hdrl.learn.threads import torch_threads
 
@@ -33,7 +33,7 @@ class Iteration:
     n_steps
         Environment steps so far, those of all environments together; steps that only begin an episode do not count.
     episodes
-        The episodes that ended, in the order of time: ``return``, ``length``, ``env`` and what the environment told
+        The episodes that ended, in the order of time: ``return``, ``length``, ``env`` and what the environment reported
         of each.
     losses
         What learning logged, by name: means over the batches of the iteration.
@@ -47,7 +47,7 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class Imitation:
-    """Whom an agent imitates: somebody who chooses in the first iterations (behaviour cloning), or is asked afterwards.
+    """The policy that an agent imitates: it chooses in the first iterations (behaviour cloning), or is compared with.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Imitation:
     choose
         Returns the other's actions in the environments as they are, shape ``(n_envs,)``, int64.
     adversary
-        What tells both apart in the iterations that follow, and pays the agent; ``None``: nothing.
+        Discriminates both in the iterations that follow, and rewards the agent; ``None``: nothing does.
     """
 
     n_iterations: int
@@ -65,7 +65,7 @@ class Imitation:
 
 
 class TrainingLoop(abc.ABC):
-    """What all trainers do alike: iterate until enough is done, or somebody says stop, and save where they are.
+    """The common loop of all trainers: iterate until enough is done, or a callback stops it, and save the state.
 
     Attributes
     ----------
@@ -131,10 +131,7 @@ class TrainingLoop(abc.ABC):
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to continue as if nothing had happened: tensors, arrays, numbers, texts and groups.
 
-        Raises
-        ------
-        LearningError
-            If an exception broke an iteration off: half an iteration cannot be resumed.
+        Raise LearningError if an exception broke an iteration off: half an iteration cannot be resumed.
         """
         if self._is_within:
             raise LearningError("an iteration was broken off; what was saved before it still holds")
@@ -142,13 +139,7 @@ class TrainingLoop(abc.ABC):
         return {"agent": self.agent.state_dict(), **self._own_state(), **counts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called.
-
-        Raises
-        ------
-        LearningError
-            If it does not fit.
-        """
+        """Go on where `state_dict` was called; raise LearningError if it does not fit."""
         try:
             self.agent.load_state_dict(state["agent"])
             self._load_own_state(state)
@@ -181,7 +172,7 @@ class Trainer(TrainingLoop):
         Seed of the environments, not negative. The agent has its own generator.
     n_threads
         Threads of torch while training; ``None``: as many as it has. Results may differ in the last digits between
-        numbers of threads, but not by who helps (`hdrl.learn.threads.helped_by`).
+        numbers of threads, but not between numbers of helpers (`hdrl.learn.threads.helped_by`).
     imitation
         The policy that the agent imitates, if any.
 
@@ -263,8 +254,8 @@ class Trainer(TrainingLoop):
         sums: dict[str, float] = {}
         for _ in range(self.memory.learns_per_iteration):
             batch = self.gather()
-            told = self._paid(batch) | checked_losses(self.agent, batch, imitates=self._imitates)
-            for name, value in told.items():
+            losses = self._paid(batch) | checked_losses(self.agent, batch, imitates=self._imitates)
+            for name, value in losses.items():
                 sums[name] = sums.get(name, 0.0) + value
             self.memory.after_learning(batch)
         return {name: value / self.memory.learns_per_iteration for name, value in sums.items()}
@@ -295,7 +286,7 @@ class Trainer(TrainingLoop):
         return self._adversary.pay(batch, self._weight) if self._adversary is not None and self._weight > 0 else {}
 
     def _choice(self) -> Acted:
-        """Return what the agent chooses, beside it what another would, or what whom it imitates chooses."""
+        """Return the agent's choice, with the expert's beside it, or the choice of the policy that it imitates."""
         if self.imitation is None or not (self._imitates or self._weight > 0):
             return checked_choice(self.agent, self.interaction.observations, self.interaction.mask, explore=True)
         others = torch.from_numpy(self.imitation.choose())
@@ -312,7 +303,7 @@ class Trainer(TrainingLoop):
             memory.record_choice(interaction.observations, interaction.mask, acted.actions, acted.stored)
             outcome = interaction.step(acted.actions)
             memory.record_outcome(outcome)
-            tell(self.agent, outcome, interaction.observations, interaction.mask)
+            notify_listener(self.agent, outcome, interaction.observations, interaction.mask)
             self.n_steps += int(outcome.valid.sum())
             batch = memory.batch(interaction.observations, interaction.mask)
             if batch is not None:

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from hdrl.distributed.training.crew import RoleDied
+from hdrl.distributed.training.pool import RoleDied
 
 
 class OwnSeeds(VectorEnv[Any, Any, Any]):
@@ -38,8 +38,8 @@ class OwnSeeds(VectorEnv[Any, Any, Any]):
         ended = np.ones(self.num_envs, bool)
         final = np.empty(self.num_envs, object)
         final[:] = list(self._seen())
-        told = {"r": rewards.copy(), "_r": ended}
-        return self._seen(), rewards, ended, ~ended, {"final_obs": final, "final_info": {"results": told}}
+        report = {"r": rewards.copy(), "_r": ended}
+        return self._seen(), rewards, ended, ~ended, {"final_obs": final, "final_info": {"results": report}}
 
     def state_dict(self) -> dict[str, Any]:
         return {"seeds": list(self.seeds), "episode": self.episode}

@@ -51,10 +51,10 @@ def workers(cluster):
 
 
 def test_the_same_results_as_here(workers):
-    told = {}
-    on_ray = run_tasks(workers.double, TASKS, on="ray", n_workers=2, on_result=told.__setitem__)
+    report = {}
+    on_ray = run_tasks(workers.double, TASKS, on="ray", n_workers=2, on_result=report.__setitem__)
     assert on_ray == run_tasks(workers.double, TASKS, n_workers=1)
-    assert told == {t: 2 * t for t in TASKS}
+    assert report == {t: 2 * t for t in TASKS}
 
 
 def test_a_killed_worker_s_task_is_done_again(workers, tmp_path: Path):
@@ -129,29 +129,29 @@ def test_rows_that_live_elsewhere_are_those_of_one_batch(cluster):
     here = rowworkers.OwnSeeds(4)
     there = SharedRows(rowworkers.OwnSeeds(2), rowworkers.OwnSeeds, 2, "ray")
     actions = np.linspace(-1, 1, 4)[:, None]
-    told = [(envs.reset(seed=1)[0].tolist(), envs.step(actions)[1].tolist()) for envs in (here, there)]
+    report = [(envs.reset(seed=1)[0].tolist(), envs.step(actions)[1].tolist()) for envs in (here, there)]
     there.close()
-    assert told[0] == told[1]
+    assert report[0] == report[1]
 
 
-def test_a_crew_passes_on_what_it_does_not_look_into_and_tells_of_deaths(cluster, workers):
-    from hdrl.distributed.training.crew import OnRay, RoleDied
+def test_a_pool_passes_on_what_it_does_not_look_into_and_tells_of_deaths(cluster, workers):
+    from hdrl.distributed.training.pool import RayPool, RoleDied
 
-    crew = OnRay(cluster)
-    member = crew.hire(workers.Adder)
-    parts = [crew.call(member, "add", [1, 2]), crew.keep(4, None)]
-    assert crew.content(crew.call(member, "add", parts)) == 7
+    pool = RayPool(cluster)
+    member = pool.start_role(workers.Adder)
+    parts = [pool.call(member, "add", [1, 2]), pool.keep(4, None)]
+    assert pool.content(pool.call(member, "add", parts)) == 7
     with pytest.raises(HdrlError, match=r"^no more$"):
-        crew.result_of(crew.call(member, "fail"))
+        pool.result_of(pool.call(member, "fail"))
     cluster.kill(member)
     with pytest.raises(RoleDied):
-        _call_until_dead(crew, member)
+        _call_until_dead(pool, member)
 
 
-def _call_until_dead(crew, member):
+def _call_until_dead(pool, member):
     """Call a member that is being killed: Ray does so in its own time, and calls may be answered until it has."""
     for _ in range(600):
-        crew.result_of(crew.call(member, "add", [1]))
+        pool.result_of(pool.call(member, "add", [1]))
         time.sleep(0.1)
 
 

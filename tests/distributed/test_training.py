@@ -17,7 +17,7 @@ from pydantic import ValidationError  # noqa: E402
 from hdrl.base.errors import HdrlError, LearningError, OptionsError  # noqa: E402
 from hdrl.distributed.training.apex import epsilon_of  # noqa: E402
 from hdrl.distributed.training.clock import VirtualClock  # noqa: E402
-from hdrl.distributed.training.crew import Here, RoleDied  # noqa: E402
+from hdrl.distributed.training.pool import LocalPool, RoleDied  # noqa: E402
 from hdrl.distributed.training.replay import Chunk, SharedReplay  # noqa: E402
 from hdrl.distributed.training.server import Server, parts_of, weights_of  # noqa: E402
 from hdrl.learn import Trainer, Transitions, load_checkpoint  # noqa: E402
@@ -121,11 +121,11 @@ def test_the_rules_of_servers_are_those_of_torch(rule: str) -> None:
 
 def time_of(scheme: str, **options) -> tuple[float, float]:
     """Return virtual seconds per update, and how many gradients were dropped, in the last of two iterations."""
-    told = []
-    teams.team("a2c", scheme, **options).run(6, on_iteration=told.append)
-    last, before = told[-1].losses, told[1].losses
+    report = []
+    teams.team("a2c", scheme, **options).run(6, on_iteration=report.append)
+    last, before = report[-1].losses, report[1].losses
     seconds = last["virtual_time_s"] - before["virtual_time_s"]
-    return seconds / 4.0, sum(one.losses["n_dropped_gradients"] for one in told)
+    return seconds / 4.0, sum(one.losses["n_dropped_gradients"] for one in report)
 
 
 def test_a_backup_worker_makes_up_for_a_straggler() -> None:
@@ -144,11 +144,11 @@ def test_late_gradients_are_dropped() -> None:
 
 
 def test_staleness_follows_from_delays() -> None:
-    told = []
+    report = []
     team = teams.team("a2c", "async", workers=2, push_every=1, fetch_every=1, delays={"stragglers": 1, "slowdown": 3.0})
-    team.run(4, on_iteration=told.append)
+    team.run(4, on_iteration=report.append)
     # Worker 0 sends at 1, 2, 3, ... s, worker 1 at 3 s, before that of worker 0 since it began before it.
-    assert [(one.losses["mean_staleness"], one.losses["virtual_time_s"]) for one in told] == [
+    assert [(one.losses["mean_staleness"], one.losses["virtual_time_s"]) for one in report] == [
         (0.0, 2.0),
         (1.5, 3.0),
         (0.0, 5.0),
@@ -157,11 +157,11 @@ def test_staleness_follows_from_delays() -> None:
 
 
 def test_gradients_that_are_too_old_are_not_used() -> None:
-    told = []
+    report = []
     options = {"workers": 4, "max_staleness": 2}
-    teams.team("a2c", "gorila", **options).run(3, on_iteration=told.append)
-    assert sum(one.losses["n_dropped_gradients"] for one in told) > 0
-    assert max(one.losses["max_staleness"] for one in told) <= 2
+    teams.team("a2c", "gorila", **options).run(3, on_iteration=report.append)
+    assert sum(one.losses["n_dropped_gradients"] for one in report) > 0
+    assert max(one.losses["max_staleness"] for one in report) <= 2
 
 
 def test_everybody_s_delays_are_a_stream_of_their_own() -> None:
@@ -181,10 +181,10 @@ def test_everybody_s_delays_are_a_stream_of_their_own() -> None:
 
 @pytest.mark.parametrize("scheme", ["sync", "sync_backup", "async", "gorila", "apex"])
 def test_virtual_time_holds_for_many_workers(scheme: str) -> None:
-    told = []
+    report = []
     team = teams.large_team(scheme, 64, spread=0.2, stragglers=1, slowdown=10.0)
-    team.run(3, on_iteration=told.append)
-    logs = [one.losses for one in told]
+    team.run(3, on_iteration=report.append)
+    logs = [one.losses for one in report]
     n_updates = sum(one["n_server_updates"] for one in logs)
     n_dropped = sum(one["n_dropped_gradients"] for one in logs)
     s_per_update = logs[-1]["virtual_time_s"] / n_updates
@@ -207,10 +207,10 @@ def test_virtual_time_holds_for_many_workers(scheme: str) -> None:
 
 @pytest.mark.parametrize(("scheme", "name"), PAIRS)
 def test_a_worker_that_dies_is_replaced(scheme: str, name: str) -> None:
-    told = []
+    report = []
     team = teams.team(name, scheme, delays={"deaths": [[1.5, 1]]})
-    team.run(4, on_iteration=told.append)
-    assert len(told) == 4
+    team.run(4, on_iteration=report.append)
+    assert len(report) == 4
     whole = teams.team(name, scheme)
     whole.run(4)
     assert not same(team, whole)  # what it remembered is lost
@@ -233,8 +233,8 @@ def test_going_on_after_an_interruption_gives_the_same_bytes(scheme: str, name: 
     assert teams.fingerprint(rest, tmp_path / "a.pt") == teams.fingerprint(whole, tmp_path / "b.pt")
 
 
-class Mortal(Here):
-    """A crew of which one dies at its n-th call, as its process would."""
+class Mortal(LocalPool):
+    """A pool of which one dies at its n-th call, as its process would."""
 
     def __init__(self, n: int) -> None:
         self.n_left = n
@@ -259,14 +259,14 @@ def test_after_a_real_death_the_iterations_since_the_last_save_are_done_again(
     whole.run(1)
     whole.state_dict()
     whole.run(4)
-    crews = [Mortal(70), Here()]
-    monkeypatch.setattr(trainer, "crew_on", lambda *_: contextlib.nullcontext(crews.pop(0)))
+    pools = [Mortal(70), LocalPool()]
+    monkeypatch.setattr(trainer, "open_pool", lambda *_: contextlib.nullcontext(pools.pop(0)))
     numbers = []
     team = teams.team("d3qn", scheme)
     team.run(1)
     team.state_dict()
     team.run(4, on_iteration=lambda iteration: numbers.append(iteration.number))
-    assert crews == []
+    assert pools == []
     assert numbers == [2, 3, 4]
     assert same(team, whole)
     assert team.n_steps == whole.n_steps
@@ -275,7 +275,7 @@ def test_after_a_real_death_the_iterations_since_the_last_save_are_done_again(
 def test_a_role_that_dies_again_and_again_ends_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     from hdrl.distributed.training import trainer
 
-    monkeypatch.setattr(trainer, "crew_on", lambda *_: contextlib.nullcontext(Mortal(3)))
+    monkeypatch.setattr(trainer, "open_pool", lambda *_: contextlib.nullcontext(Mortal(3)))
     team = teams.team("a2c", "sync")
     with pytest.raises(LearningError, match=r"^workers or servers died 3 times \(killed\)"):
         team.run(1)

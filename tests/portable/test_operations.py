@@ -98,5 +98,5 @@ def test_torch_computes_nothing_that_depends_on_the_processor() -> None:
     assert done.returncode == 0, done.stderr
     seen = collections.Counter(json.loads(done.stdout))
     assert seen["copy_"] > 100, "operations were looked at"
-    seen -= collections.Counter({"add_ with alpha": 1})  # one number less one: `hdrl.learn.uncompiled` tries a step
+    seen -= collections.Counter({"add_ with alpha": 1})  # one number less one: `hdrl.learn.skip_dynamo` tries a step
     assert sorted(set(seen) - KNOWN - COUNTED) == []

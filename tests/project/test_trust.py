@@ -431,7 +431,7 @@ IMPORTERS = {
         "hdrl/setting/known.py",
         "hdrl/settings/batch/simulation/frames.py",
     ),
-    *("hdrl/settings/batch/simulators.py", "hdrl/learn/uncompiled.py", "launcher/main.py", "agents/__init__.py"),
+    *("hdrl/settings/batch/simulators.py", "hdrl/learn/skip_dynamo.py", "launcher/main.py", "agents/__init__.py"),
     *("hdrl/compiled/borrow.py", "hdrl/compiled/jit.py", "hdrl/base/gymnasium_ids.py"),
     *("hdrl/experiment/run/agentfile.py", "hdrl/experiment/train/learning.py"),
     *("hdrl/settings/batch/envs/job_pick_making.py", "hdrl/settings/gpu/envs/making.py"),

@@ -12,16 +12,13 @@ class TimedOut(Exception):
 
 
 class Cancelled(Exception):
-    """Thrown into an actor that waits for an execution that somebody cancels."""
+    """Thrown into an actor whose execution another one cancels."""
 
 
 class Mailbox:
-    """Where senders and receivers meet: each message takes one of either.
+    """The meeting point of senders and receivers: each message takes one of either.
 
-    Attributes
-    ----------
-    senders, receivers
-        Who waits for the other side; never both.
+    Only one of the two lists has members at any time.
     """
 
     __slots__ = ("_kernel", "_n_bytes", "receivers", "senders")
@@ -34,7 +31,7 @@ class Mailbox:
 
     @property
     def empty(self) -> bool:
-        """Whether nobody waits for the other side."""
+        """Whether no actor waits for the other side."""
         return not self.senders and not self.receivers
 
     def put(self, source: Cpu, message: object) -> Put:
@@ -55,7 +52,7 @@ class Put:
     """A call to send, answered when the message has arrived.
 
     In SimGrid these are two calls, one that begins and one that waits, a round each. The second changes nothing but
-    who waits, in the order of the first ones, and nothing arrives before it: so one call does for both.
+    waiters, in the order of the first ones, and nothing arrives before it: so one call does for both.
     """
 
     __slots__ = ("_kernel", "_mailbox", "_message", "_source", "_waiting")
@@ -108,13 +105,7 @@ class Get:
 
 
 class Execution:
-    """A parallel task that somebody may wait for, with a timeout, and somebody else may cancel.
-
-    Parameters
-    ----------
-    timeout_s
-        How long somebody waits for it at most, in seconds; a negative value means for ever.
-    """
+    """A parallel task that an actor may wait for, with a timeout (negative: none), and that others may cancel."""
 
     __slots__ = ("_kernel", "_timeout_s", "_timer", "_waiter", "cancelled", "flow", "over")
 
@@ -136,31 +127,31 @@ class Execution:
         self._waiter = actor
         actor.execution = self
         if self.over:
-            self._tell(Cancelled() if self.cancelled else None)
+            self._resume(Cancelled() if self.cancelled else None)
         elif self._timeout_s >= 0:
             self._timer = Timer(actor.cpu.machine, _Timeout(self))
             kernel.engine.start_timer(self._timer, self._timeout_s)
 
     def end(self) -> None:
-        """End: nobody needs the timer any more."""
+        """End: the timer is not needed any more."""
         self.over = True
         self.flow.owner = None
         if self._timer is not None:
             self._kernel.engine.drop_timer(self._timer)
             self._timer.owner = None
-        self._tell(Cancelled() if self.cancelled else None)
+        self._resume(Cancelled() if self.cancelled else None)
 
     def time_out(self) -> None:
         """Tell the waiter that it took too long; the work goes on."""
-        self._tell(TimedOut())
+        self._resume(TimedOut())
 
     def cancel(self) -> None:
-        """Stop the work; the waiter is told at the end of the round."""
+        """Stop the work; the waiter resumes at the end of the round."""
         if self._kernel.engine.stop_flow(self.flow):
             self.cancelled = self.over = True
             self._kernel.cancelled(self)
 
-    def _tell(self, news: Exception | None) -> None:
+    def _resume(self, news: Exception | None) -> None:
         actor, self._waiter = self._waiter, None
         if actor is not None:
             actor.execution = None

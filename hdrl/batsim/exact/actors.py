@@ -1,7 +1,7 @@
 """Actors: generators that yield calls to the kernel, in rounds as SimGrid schedules them.
 
 In each round all ready actors run until their next call; the calls are then served in the same order. A call that
-is answered at once makes its actor ready for the next round. When nobody is ready, time advances.
+is answered at once makes its actor ready for the next round. When no actor is ready, time advances.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Call(Protocol):
 
 
 class Waited(Protocol):
-    """What an actor waits for, and somebody else may cancel."""
+    """What an actor waits for, and other actors may cancel."""
 
     flow: Flow
 
     def end(self) -> None:
-        """Tell who waits for it."""
+        """Resume the actor that waits for it."""
 
 
 class Actor:
@@ -100,11 +100,11 @@ class Kernel:
             self.engine.stop_flow(actor.execution.flow)
 
     def cancelled(self, execution: Waited) -> None:
-        """Note a cancelled execution: who waits for it is told at the end of the round."""
+        """Note a cancelled execution: its waiter resumes at the end of the round."""
         self._cancelled.append(execution)
 
     def run(self) -> None:
-        """Run until nobody is ready and nothing takes time any more."""
+        """Run until no actor is ready and nothing takes time any more."""
         while True:
             while self._ready:
                 self._round()
@@ -184,13 +184,7 @@ class Sleep:
 
 
 class Update:
-    """A call that brings one machine up to date.
-
-    Parameters
-    ----------
-    of_all
-        Whether the caller goes through all machines.
-    """
+    """A call that brings one machine up to date; ``of_all`` says that the caller goes through all machines."""
 
     __slots__ = ("_machine", "_of_all")
 

@@ -25,12 +25,7 @@ class JobIo:
 def job_io(job: Job, name: str, machines: list[int], where: str) -> JobIo:
     """Return what is added to a job, by the name of a profile of its workload.
 
-    Raises
-    ------
-    BatsimError
-        If it cannot be merged with what the job does.
-    WorkloadError
-        If there is no such profile.
+    Raise BatsimError if it cannot be merged with what the job does, WorkloadError if there is no such profile.
     """
     io = job.workload.part(name, where)
     _check_parts(job, job.profile, io, where)
@@ -55,13 +50,7 @@ def _check_parts(job: Job, profile: Profile, io: Profile, where: str) -> None:
 
 
 def task_with_io(context: Context, job: Job, profile: Profile, io: Profile, io_machines: list[int]) -> Work:
-    """Return the parallel task of a job's profile and of what is added to it, on the machines of both.
-
-    Raises
-    ------
-    BatsimError
-        If one of the two is for another number of machines, adds storage hosts by itself, or computes on them.
-    """
+    """Return the parallel task of a job's profile and of what is added to it, on the machines of both."""
     machines = sorted({*job.allocation, *io_machines})
     place = {machine: k for k, machine in enumerate(machines)}
     n = len(machines)

@@ -53,7 +53,7 @@ class BatsimOptions:
     compute_sharing, storage_sharing
         Whether several jobs may use one machine at a time.
     dynamic_jobs, acknowledge_dynamic_jobs, profile_reuse
-        Whether the scheduler may register jobs; whether it is told that they are submitted; whether profiles
+        Whether the scheduler may register jobs; whether it gets their submissions as events; whether profiles
         outlive the first job that completes with them.
     forward_profiles, forward_unknown_events
         Whether profiles come with each submission; whether events of unknown types are passed on.
@@ -160,14 +160,14 @@ class Context:
         return job
 
     def only_polls(self) -> bool:
-        """Tell whether nothing is going on but jobs that poll for ever."""
+        """Return whether nothing is going on but jobs that poll without end."""
         return self.kernel.engine.n_actions + self.kernel.n_running == self.n_polling
 
     def read_energy(self, machines: Sequence[int] | None = None) -> Steps[Extended]:
         """Return the energy of machines (of all, if ``None``); each one that is out of date takes a round."""
         meter, kernel, now_s = self.meter, self.kernel, self._engine.now_s
         while True:
-            # where nobody else can do anything before this is over: all rounds at once. Who reads the energy of some
+            # where no other actor can run before this is over: all rounds at once. A reader of the energy of some
             # machines reads that of all at once.
             if kernel.all_sweeping if machines is None else kernel.n_running == 1:
                 meter.update_all(now_s)

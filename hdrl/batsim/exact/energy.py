@@ -105,15 +105,7 @@ class _Arrays:
 
 
 class EnergyMeter:
-    """The energy of all machines.
-
-    Parameters
-    ----------
-    cpus
-        The CPU of each machine, in the order of the machine ids.
-    on
-        Whether energy is measured at all.
-    """
+    """The energy of all machines."""
 
     def __init__(self, cpus: Sequence[Cpu], *, on: bool) -> None:
         self.on = on

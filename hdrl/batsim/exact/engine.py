@@ -27,7 +27,7 @@ class Engine:
     Parameters
     ----------
     meter
-        What measures energy; it is told before the load of a host changes.
+        Measures energy; it is called before the load of a host changes.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Engine:
         self._rows: Rows = ListRows()
         self._paying: list[Flow] = []  # flows whose latency is being paid
         self._message: Work | None = None  # one that has just begun and shares nothing
-        self._message_owner: Activity | None = None  # who waits for it
+        self._message_owner: Activity | None = None  # the activity that waits for it
         self._message_serial = -1
         self._n_created = 0
 
@@ -85,7 +85,7 @@ class Engine:
         return 1.0 - (self._rows.remains(flow) if flow.row >= 0 else flow.remains)
 
     def stop_flow(self, flow: Flow) -> bool:
-        """Take a flow out before its end; tell whether it was still there."""
+        """Take a flow out before its end; return whether it was still there."""
         if flow.serial < 0:
             return False
         self.meter.touch(flow.machines, self.now_s)
@@ -93,7 +93,7 @@ class Engine:
         return True
 
     def drop_timer(self, timer: Timer) -> bool:
-        """Forget a timer; tell whether it was still there."""
+        """Forget a timer; return whether it was still there."""
         if timer.serial < 0:
             return False
         timer.serial = -1
@@ -102,7 +102,7 @@ class Engine:
         return True
 
     def step(self) -> bool:
-        """Advance to the next end of anything; tell whether there was anything left to wait for."""
+        """Advance to the next end of anything; return whether there was anything left to wait for."""
         if self.network.dirty:
             self._set_rates()
         if self._message is not None:

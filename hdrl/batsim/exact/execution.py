@@ -65,7 +65,7 @@ class JobRun:
 def run_job(
     context: Context, job: Job, cpus: list[Cpu], storage_mapping: dict[str, int], io: JobIo | None = None
 ) -> Steps[None]:
-    """Be the actor of a job, from its start until its end is told."""
+    """Be the actor of a job, from its start until its end is reported."""
     now_s = job.start_s = context.now_s
     job.task = Task(job.profile, None if io is None else io.profile)
     here = context.machines[job.allocation[0]].cpu
@@ -219,7 +219,7 @@ def _execute(context: Context, execution: Execution) -> Steps[None]:
 
 
 def _replay_usage(run: JobRun, profile: UsageTrace) -> Steps[int]:
-    """Let every rank go through its phases; each tells its end to the job's actor."""
+    """Let every rank go through its phases; each reports its end to the job's actor."""
     job, kernel = run.job, run.context.kernel
     began_s = kernel.now_s
     ends = Mailbox(kernel, _RANK_END_BYTES)

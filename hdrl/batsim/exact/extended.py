@@ -99,7 +99,7 @@ def rounded_fraction(value: Fraction) -> Fraction:
     """Round a fraction to the nearest number of 80 bits."""
     if not value:
         return value
-    # so far to the left that the whole part has more than 64 bits; a further one tells whether anything is behind it
+    # so far to the left that the whole part has more than 64 bits; a further one holds whether anything is behind it
     shift = EXTENDED_BITS + 2 + value.denominator.bit_length() - value.numerator.bit_length()
     scaled = value * 2**shift if shift >= 0 else value / 2**-shift
     whole = scaled.numerator // scaled.denominator
@@ -126,11 +126,5 @@ def six_decimals(value: Extended) -> str:
 
 
 def is_sure(micros: float, error: float) -> bool:
-    """Tell whether a number of millionths is rounded to the same integer wherever within its error it is.
-
-    Parameters
-    ----------
-    error
-        How far from it the true one may be.
-    """
+    """Return True if a number of millionths rounds to the same integer anywhere within its error."""
     return abs(micros % 1.0 - _HALF) > error

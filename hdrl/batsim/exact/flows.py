@@ -168,7 +168,7 @@ class Work:
         return min(self._speed_limit, self.latency_limit)
 
     def _cross(self, network: Links, transfers: Iterable[tuple[int, int, float]]) -> int:
-        """Collect what is asked of links; return how many are crossed."""
+        """Collect the demands on links; return how many are crossed."""
         on_links: dict[Resource, float] = {}
         worst = 0.0
         n_links = 0

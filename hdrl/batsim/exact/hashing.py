@@ -30,13 +30,7 @@ _N_BUCKETS = (
 
 
 def hash_order(texts: Iterable[str]) -> list[str]:
-    """Return texts in the order of a table into which they were put one after the other.
-
-    Parameters
-    ----------
-    texts
-        Different texts, in the order in which they are put in.
-    """
+    """Return texts in the order of a table into which they were put one after the other."""
     buckets: dict[int, list[tuple[int, str]]] = {}
     size = 0
     for n, text in enumerate(texts, start=1):

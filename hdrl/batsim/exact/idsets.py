@@ -9,18 +9,7 @@ _RANGE = re.compile(r"(\d{1,9})-(\d{1,9})")
 
 
 def parse_ids(text: str, n_machines: int) -> list[int]:
-    """Return the ids of a set, ascending.
-
-    Parameters
-    ----------
-    text
-        Ids and ranges of ids, separated by spaces.
-
-    Raises
-    ------
-    ValueError
-        If it is no such set, is empty, or holds an id that does not exist.
-    """
+    """Return the ids of a set such as ``0 2-4``, ascending; raise ValueError for anything else."""
     parts = text.split()
     if text.isascii() and "".join(parts).isdecimal() and max(map(len, parts)) < 10:
         single = sorted({*map(int, parts)})

@@ -29,7 +29,7 @@ KILLED = "COMPLETED_KILLED"
 REJECTED = "REJECTED"
 
 SHORTEST_RUN_S = 1e-5
-"""What is told of a job that took no time; Batsim has the number in 80 bits."""
+"""The reported stretch of a job that took no time; Batsim has the number in 80 bits."""
 
 _DEEPEST_COMPOSITION = 100
 
@@ -76,7 +76,7 @@ class Task:
         return task
 
     def report(self) -> dict[str, Any]:
-        """Return what JOB_KILLED tells of it."""
+        """Return its report in JOB_KILLED."""
         name = self.profile.name
         if self.execution is not None or self.began_s >= 0:
             return {"profile_name": name, "progress": float(self.progress)}
@@ -105,7 +105,7 @@ class Job:
     messages
         What the scheduler has sent to it and it has not taken.
     kill_requested
-        Whether a kill has been asked for.
+        Whether a kill has been requested.
     actors
         Those that run it.
     task
@@ -153,7 +153,7 @@ class Workload:
     Attributes
     ----------
     jobs
-        Jobs that Batsim still knows, by full id.
+        Jobs that Batsim still holds, by full id.
     profiles
         Profiles by name; ``None`` for one that has been dropped.
     """
@@ -200,12 +200,7 @@ class Workload:
     def check_composition(self, where: str, *, complete: bool) -> None:
         """Refuse composed profiles that contain themselves, for they would never end.
 
-        Parameters
-        ----------
-        where
-            What is being read, for messages.
-        complete
-            Whether what they are composed of must exist already.
+        With ``complete``, refuse also those composed of profiles that do not exist.
         """
         done: set[str] = set()
 
@@ -248,7 +243,7 @@ class Workload:
         return job
 
     def has_met(self, job_id: str) -> bool:
-        """Tell whether there is, or ever was, a job with this full id."""
+        """Return whether there is, or ever was, a job with this full id."""
         return job_id in self._met
 
     def described_profiles(self) -> dict[str, Mapping[str, Any]]:
@@ -300,12 +295,7 @@ def kept_profiles(used: Iterable[str], parts: Mapping[str, Sequence[str]]) -> li
 def read_workload(path: Path, name: str) -> Workload:
     """Return a workload from a Batsim JSON file.
 
-    Raises
-    ------
-    ReadError
-        If the file cannot be read or is no JSON.
-    WorkloadError
-        If what it holds is wrong.
+    Raise ReadError if the file cannot be read or is no JSON, WorkloadError if what it holds is wrong.
     """
     data = read_json(path, read_float=read_double)
     where = str(path)

@@ -40,7 +40,7 @@ class BatsimMachine:
     Attributes
     ----------
     since, spent
-        When its state changed for the last time, and how long it has been in each state; `Machines` knows the unit.
+        When its state changed for the last time, and how long it has been in each state; `Machines` has the unit.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Machines:
         self.master = network.cpus[platform.host_named(master).index]
         compute: list[HostSpec] = []
         storage: list[HostSpec] = []
-        # ids go by the names as text: h10 comes before h2
+        # ids follow the names as text: h10 comes before h2
         for host in sorted(platform.hosts, key=lambda host: host.name):
             role = self._role(host)
             if host.name != master and role != "master":

@@ -1,4 +1,4 @@
-"""Internal messages: what Batsim's actors tell its server."""
+"""Internal messages of Batsim's actors to its server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Goodbye:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Asked:
-    """The scheduler asks for something."""
+    """A request of the scheduler has come."""
 
     request: Request
 
@@ -64,7 +64,7 @@ class Completed:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Killed:
-    """Kills have been carried out: the jobs asked for, and what those that were running were doing."""
+    """Kills have been carried out: the requested jobs, and what those that were running were doing."""
 
     jobs: list[Job]
     tasks: list[tuple[Job, Task]] = field(default_factory=list)

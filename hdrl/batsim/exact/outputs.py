@@ -46,13 +46,7 @@ _EARLY = 2000.0
 
 
 class Totals:
-    """What the schedule file sums up.
-
-    Attributes
-    ----------
-    n_jobs, n_finished, n_successes, n_rejected
-        Numbers of jobs: all, those that ended, those without any problem, those that were rejected.
-    """
+    """The totals of the schedule file; ``n_finished`` jobs ended, ``n_successes`` of them without a problem."""
 
     def __init__(self) -> None:
         self.n_jobs = self.n_finished = self.n_successes = self.n_rejected = 0
@@ -240,13 +234,7 @@ class Outputs:
         return f"{float(rounded_fraction(used / elapsed)):f}"
 
     def schedule_columns(self, machines: Machines, scheduling_s: float, simulation_s: float) -> dict[str, str]:
-        """Return the schedule file's columns and values, in alphabetical order.
-
-        Parameters
-        ----------
-        scheduling_s, simulation_s
-            Wall-clock seconds in the scheduler, and in all.
-        """
+        """Return the schedule file's columns and values, in alphabetical order."""
         totals = self.totals
         consumed_j = "0.000000"
         if self.with_energy:
@@ -282,28 +270,12 @@ class Outputs:
         trace: str | None = None,
         hosts: str | None = None,
     ) -> list[Path]:
-        """Write the files.
+        """Write the files, whose names begin with ``prefix``, and return them.
 
         Parameters
         ----------
-        prefix
-            What their names begin with; its folder must exist.
-        schedule
-            Columns and values of the schedule file.
-        machine_states
-            Whether to write the machine states file.
         trace, hosts
             The trace of the schedule and the table of hosts, if they are to be written.
-
-        Returns
-        -------
-        list[Path]
-            The files.
-
-        Raises
-        ------
-        OutputError
-            If one cannot be written.
         """
         tables = {"jobs": (JOB_COLUMNS, self.jobs)}
         tables["schedule"] = (",".join(schedule), [",".join(schedule.values())])

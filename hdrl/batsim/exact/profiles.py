@@ -23,10 +23,8 @@ class Profile:
 
     Attributes
     ----------
-    name
-        Its name.
     description
-        Its JSON description, as it is told to the scheduler.
+        Its JSON description, as the scheduler gets it.
     return_code
         What a job with it returns when nothing goes wrong.
     """
@@ -170,19 +168,7 @@ class _Fields:
 def parse_profile(name: str, description: object, where: str, folder: Path) -> Profile:
     """Return a profile from its JSON description.
 
-    Parameters
-    ----------
-    where
-        What is being read, for messages.
-    folder
-        The folder that file names in profiles refer to.
-
-    Raises
-    ------
-    WorkloadError
-        If the description is wrong, or of a type that is not simulated.
-    ReadError
-        If a file that it names cannot be read.
+    File names in it refer to ``folder``.
     """
     if not isinstance(description, dict):
         raise WorkloadError(f"{where}: profile {name!r} is {_short(description)}, expected an object")

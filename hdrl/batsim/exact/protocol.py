@@ -23,10 +23,7 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r
 def dump(value: Any) -> str:
     """Write a JSON value as Batsim does: no spaces, six decimals for every number that is no integer.
 
-    Raises
-    ------
-    BatsimError
-        If a number needs more characters than Batsim has room for.
+    Raise BatsimError if a number needs more characters than Batsim has room for.
     """
     return _WRITERS.get(type(value), _write_other)(value)
 
@@ -51,18 +48,7 @@ def _integer(value: int) -> str:
 
 
 def dump_job(description: Mapping[str, Any], job_id: str) -> str:
-    """Write a job's description as Batsim tells it: every member ``id``, nested ones too, becomes the full id.
-
-    Parameters
-    ----------
-    description
-        What `json.loads` gives.
-
-    Raises
-    ------
-    BatsimError
-        If a number needs more characters than Batsim has room for.
-    """
+    """Write a job's description as Batsim does: every member ``id``, nested ones too, becomes the full id."""
     members = []
     for key, value in description.items():
         kind = type(value)
@@ -113,7 +99,7 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
 
 
 def with_id(description: Mapping[str, Any], job_id: str) -> dict[str, Any]:
-    """Return a job's description as Batsim tells it: every member ``id``, nested ones too, becomes the full id."""
+    """Return a job's description as Batsim sends it: every member ``id``, nested ones too, becomes the full id."""
     return {
         key: _with_id(value, job_id) if isinstance(value, _NESTED) else job_id if key == "id" else value
         for key, value in description.items()
@@ -130,7 +116,7 @@ def _with_id(value: Any, job_id: str) -> Any:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Request:
-    """Something that the scheduler asks for.
+    """A request of the scheduler.
 
     Attributes
     ----------
@@ -207,13 +193,7 @@ _REPLY_LENGTH_SHOWN = 200
 
 
 def parse_reply(text: str) -> Reply:
-    """Return what a scheduler answered.
-
-    Raises
-    ------
-    BatsimError
-        If it is no JSON, or not what the protocol asks for.
-    """
+    """Return the reply of a scheduler; raise BatsimError if it is no JSON, or not of the protocol."""
     data = _parse_json(text)
     if not isinstance(data, dict) or "now" not in data or "events" not in data:
         raise BatsimError(f"the scheduler's reply has no 'now' or no 'events': {_shown(text)}")
@@ -324,7 +304,7 @@ class AddedIo:
 
 
 def parse_added_io(where: str, value: Any) -> AddedIo:
-    """Return what an ``additional_io_job`` asks for."""
+    """Return the request of an ``additional_io_job``."""
     where = f"{where}: 'additional_io_job'"
     if not isinstance(value, dict):
         raise BatsimError(f"{where} is {_shown(value)}, expected an object")

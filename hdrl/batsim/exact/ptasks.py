@@ -19,13 +19,7 @@ _NO_COMPUTATION_FLOP = 1e-10
 def parallel_task(
     context: Context, job: Job, profile: Profile, cpus: list[Cpu], storage_mapping: Mapping[str, int]
 ) -> Work:
-    """Return the parallel task of a profile on the host of each executor, with the machines of storage labels.
-
-    Raises
-    ------
-    BatsimError
-        If the profile does not fit the allocation, or names storage that the scheduler did not map.
-    """
+    """Return the parallel task of a profile on the host of each executor, with the machines of storage labels."""
     if isinstance(profile, Parallel | Homogeneous):
         flops, transfers = amounts(job, profile, len(cpus))
         check_computation(context, job, job.allocation, flops)
@@ -44,10 +38,7 @@ def parallel_task(
 def amounts(job: Job, profile: Parallel | Homogeneous, n: int) -> tuple[Sequence[float], Transfers]:
     """Return the flop of each of ``n`` executors, and the bytes between them.
 
-    Raises
-    ------
-    BatsimError
-        If the profile is for another number of executors.
+    Raise BatsimError if the profile is for another number of executors.
     """
     if isinstance(profile, Parallel):
         if n != len(profile.flops):

@@ -25,12 +25,9 @@ _KEPT = frozenset((str, int, bool))
 
 
 def read_double(text: str) -> float:
-    """Return a JSON number that has a point or an exponent.
+    """Return a JSON number that has a point or an exponent, as RapidJSON reads it.
 
-    Returns
-    -------
-    float
-        What RapidJSON makes of it; infinity where it refuses a number as too big.
+    That is infinity where RapidJSON refuses a number as too big.
     """
     if len(text) <= _EXACT_LENGTH and "e" not in text and "E" not in text:
         return float(text)

@@ -47,13 +47,7 @@ class Unfinished:
 
 
 class Requests:
-    """Carries out what the scheduler asks for.
-
-    Parameters
-    ----------
-    emit
-        Notes an event for the scheduler.
-    """
+    """Carries out the requests of the scheduler."""
 
     def __init__(self, context: Context, counts: Unfinished, emit: Callable[[str, dict[str, Any]], None]) -> None:
         self._context = context
@@ -90,7 +84,7 @@ class Requests:
         return Asked(request)
 
     def apply(self, request: Request) -> Steps[None] | None:
-        """Do what a request asks for; return the steps that are left to do, if it takes any."""
+        """Carry out a request; return the steps that are left to do, if it takes any."""
         where = f"{request.kind} at {self._context.now_s:f}"
         return self._appliers[request.kind](request.data, where)
 
@@ -333,7 +327,7 @@ def _as_kept(description: dict[str, Any]) -> Any:
 
 
 def _fits_any_number(job: Job) -> bool:
-    """Tell whether a job may run on any number of machines: amounts are shared out, now or in every part."""
+    """Return whether a job may run on any number of machines: amounts are shared out, now or in every part."""
     profile = job.profile
     if isinstance(profile, Homogeneous):
         return profile.total

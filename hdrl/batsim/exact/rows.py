@@ -1,4 +1,4 @@
-"""Actions under way: what remains of each, and how fast that goes by."""
+"""Actions under way: what remains of each, and its rate."""
 
 from __future__ import annotations
 
@@ -21,13 +21,7 @@ _ROUNDED_DOWN = 1.0 - 2.0**-49
 
 
 class Timer:
-    """A duration that someone waits for.
-
-    Parameters
-    ----------
-    machine
-        The machine on which it is slept, or -1.
-    """
+    """A duration that an actor waits for; of a machine, or of none (-1)."""
 
     __slots__ = ("machines", "owner", "row", "serial")
 
@@ -46,7 +40,7 @@ class Rows(abc.ABC):
     actions
         The action of each row.
     sure_s
-        So many seconds go by before the first end, at least: known without a look at every row. It saves a tenth of
+        No action ends before so many seconds: a bound that needs no look at every row. It saves a tenth of
         the time of a simulation on 64 hosts, where most steps are those of messages, far from the end of anything.
     """
 
@@ -69,7 +63,7 @@ class Rows(abc.ABC):
 
     @abc.abstractmethod
     def rate(self, action: Flow | Timer) -> float:
-        """Return how much of an action goes by in a second."""
+        """Return the rate of an action, its share of work done in a second."""
 
     @abc.abstractmethod
     def change_rate(self, action: Flow | Timer, rate: float) -> None:
@@ -124,7 +118,7 @@ class ListRows(Rows):
         return self._remains[action.row]
 
     def rate(self, action: Flow | Timer) -> float:
-        """Return how much of an action goes by in a second."""
+        """Return the rate of an action, its share of work done in a second."""
         return self._rates[action.row]
 
     def change_rate(self, action: Flow | Timer, rate: float) -> None:
@@ -194,7 +188,7 @@ class ArrayRows(Rows):
         return self._remains.item(action.row)
 
     def rate(self, action: Flow | Timer) -> float:
-        """Return how much of an action goes by in a second."""
+        """Return the rate of an action, its share of work done in a second."""
         return self._rates.item(action.row)
 
     def change_rate(self, action: Flow | Timer, rate: float) -> None:

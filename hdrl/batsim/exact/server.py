@@ -1,4 +1,4 @@
-"""Batsim's server: it receives internal messages one by one, and tells the scheduler what has happened."""
+"""Batsim's server: it receives internal messages one by one, and sends events to the scheduler."""
 
 from __future__ import annotations
 
@@ -33,20 +33,7 @@ from hdrl.batsim.exact.submission import MACHINE_EVENTS
 
 
 class Server:
-    """The server of a simulation, with what it counts.
-
-    Parameters
-    ----------
-    n_event_submitters
-        Number of files of external events.
-
-    Attributes
-    ----------
-    finished
-        Whether the scheduler has acknowledged SIMULATION_ENDS.
-    scheduling_s
-        Wall-clock seconds spent in the scheduler.
-    """
+    """The server of a simulation, with what it counts."""
 
     def __init__(self, context: Context, scheduler: Scheduler, n_event_submitters: int) -> None:
         self.context = context
@@ -58,8 +45,8 @@ class Server:
         self._pending: list[str] = []
         self._ready = False
         self._ending = False
-        self._told: list[Job] = []
-        self._told_s, self._told_date = -1.0, ""
+        self._ended: list[Job] = []
+        self._last_s, self._last_date = -1.0, ""
         self._handlers: dict[type[Message], Callable[[Any], Steps[None] | None]] = {
             Hello: self._greeted,
             Submitted: self._all_submitted,
@@ -72,7 +59,7 @@ class Server:
             Killed: self._killed,
             Called: self._called,
             Switched: self._switched,
-            FromJob: self._told_by_job,
+            FromJob: self._message_of_job,
         }
         """What to do with an internal message, by its type; steps that are left to do may be returned."""
 
@@ -84,11 +71,11 @@ class Server:
         self._pending.append(f'{{"timestamp":{self._date()},"type":"{kind}","data":{data}}}')
 
     def _date(self) -> str:
-        """Return the present date as it is told: most dates are told several times."""
+        """Return the present date as text, which most dates need several times."""
         now_s = self.context.now_s
-        if now_s != self._told_s:
-            self._told_s, self._told_date = now_s, dump(now_s)
-        return self._told_date
+        if now_s != self._last_s:
+            self._last_s, self._last_date = now_s, dump(now_s)
+        return self._last_date
 
     def run(self, begins: dict[str, Any]) -> Steps[None]:
         """Be the server, from SIMULATION_BEGINS until the reply to SIMULATION_ENDS has been applied."""
@@ -123,16 +110,16 @@ class Server:
         )
 
     def _send(self) -> Steps[None]:
-        """Send everything that is pending; whatever jobs have been told to be complete is then forgotten."""
+        """Send everything that is pending, then forget the jobs that it reports as complete."""
         text = f'{{"now":{self._date()},"events":[{",".join(self._pending)}]}}'
         self._pending = []
         self._ready = False
         yield Spawn(self._exchange(text), self.context.master)
-        for job in self._told:
+        for job in self._ended:
             job.workload.jobs.pop(job.id, None)
             if not self.context.options.profile_reuse:
                 job.workload.drop_profile(job.profile.name)
-        self._told = []
+        self._ended = []
 
     def _exchange(self, text: str) -> Steps[None]:
         """Be the actor of one exchange: apply the requests of the reply one after the other, at their dates."""
@@ -159,10 +146,10 @@ class Server:
     def _all_submitted(self, message: Submitted) -> None:
         for job in message.jobs:
             job.state = SUBMITTED
-            self._submitted(job, tell=True)
+            self._submitted(job, announce=True)
 
     def _registered(self, message: Registered) -> None:
-        self._submitted(message.job, tell=self.context.options.acknowledge_dynamic_jobs)
+        self._submitted(message.job, announce=self.context.options.acknowledge_dynamic_jobs)
 
     def _switched(self, message: Switched) -> Steps[None]:
         return self._requests.switched(message.machine_id, message.pstate)
@@ -171,15 +158,15 @@ class Server:
         self.counts.waiters -= 1
         self.emit("REQUESTED_CALL", {})
 
-    def _told_by_job(self, message: FromJob) -> None:
+    def _message_of_job(self, message: FromJob) -> None:
         self.emit("FROM_JOB_MSG", {"job_id": message.job.id, "msg": message.message})
 
     def _greeted(self, message: Hello) -> None:
         """Do nothing: that a submitter has started is no news."""
 
-    def _submitted(self, job: Job, *, tell: bool) -> None:
+    def _submitted(self, job: Job, *, announce: bool) -> None:
         self.counts.submitted += 1
-        if tell:
+        if announce:
             data = f'"job_id":{dump(job.id)},"job":{dump_job(job.description, job.id)}'
             if self.context.options.forward_profiles:
                 data += f',"profile":{dump(reread(job.profile.description))}'
@@ -191,7 +178,7 @@ class Server:
     def _end(self, job: Job) -> None:
         self.counts.running -= 1
         self.counts.completed += 1
-        self._told.append(job)
+        self._ended.append(job)
         data = f'"job_id":{dump(job.id)},"job_state":"{job.state}","return_code":{job.return_code}'
         self._emit_text("JOB_COMPLETED", f'{{{data},"alloc":"{job.allocation_text}"}}')
         self.context.outputs.add_job(job)
@@ -220,7 +207,7 @@ class Server:
             self._happened(dict(event))
 
     def _happened(self, event: dict[str, Any]) -> None:
-        """Apply an external event and tell it."""
+        """Apply an external event and report it."""
         kind = event["type"]
         if kind not in MACHINE_EVENTS:
             self.emit("NOTIFY", event)

@@ -25,13 +25,7 @@ beyond the pipe while slower flows are on it too, for millions of rounds if they
 
 
 class Network:
-    """The shared resources of a platform, and the flows whose rates have to be found again.
-
-    Attributes
-    ----------
-    cpus
-        The CPU of each host, in the order of the platform's hosts.
-    """
+    """The shared resources of a platform, and the flows whose rates have to be found again."""
 
     def __init__(self, platform: SimGridPlatform) -> None:
         self.platform = platform
@@ -142,13 +136,7 @@ def _rate_after_one_round(work: Work) -> float | None:
 
 
 def share_out(flows: Iterable[Flow]) -> None:
-    """Set the rates of flows that share resources with no other flow.
-
-    Parameters
-    ----------
-    flows
-        All flows of some resources, in any order.
-    """
+    """Set the rates of all flows of some resources, which no other flow shares."""
     live = []
     left: dict[Resource, float] = {}
     limits: dict[Flow, float] = {}
@@ -192,7 +180,7 @@ def _skip_rounds(
 
 
 def _shares(left: dict[Resource, float], live: set[Flow]) -> dict[Resource, float]:
-    """Share what is left of each resource between the demands on it; forget resources that nobody wants."""
+    """Share what is left of each resource between the demands on it; forget resources without demands."""
     shares = {}
     for resource in list(left):
         n_demands = 0

@@ -64,7 +64,7 @@ class ExactBatsim:
     Raises
     ------
     ReadError, PlatformError, WorkloadError
-        If a file is wrong, or asks for what is not simulated.
+        If a file is wrong, or needs what is not simulated.
     """
 
     def __init__(self, options: BatsimOptions) -> None:
@@ -78,7 +78,7 @@ class ExactBatsim:
         ]
 
     def begins(self) -> dict[str, Any]:
-        """Return what SIMULATION_BEGINS tells."""
+        """Return the data of SIMULATION_BEGINS."""
         options, machines = self.options, self.context.machines
         workloads = self.context.workloads
         return {
@@ -106,13 +106,7 @@ class ExactBatsim:
         }
 
     def run(self, scheduler: Scheduler) -> Result:
-        """Simulate.
-
-        Raises
-        ------
-        BatsimError
-            If the scheduler asks for something that Batsim would refuse by stopping.
-        """
+        """Simulate; raise BatsimError at a request that Batsim would refuse by stopping."""
         began_s = time.perf_counter()
         context = self.context
         server = Server(context, scheduler, len(self._events))

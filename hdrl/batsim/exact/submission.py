@@ -47,21 +47,9 @@ def call_later(context: Context, date_s: float) -> Steps[None]:
 
 
 def read_events(path: Path, *, n_machines: int, forward_unknown: bool) -> list[Mapping[str, Any]]:
-    """Return the events of a file, in the order in which they happen.
+    """Return the events of a file, one JSON object a line, in the order of their dates.
 
-    Parameters
-    ----------
-    path
-        A file with one JSON object per line.
-    n_machines
-        Number of machines of the platform.
-    forward_unknown
-        Whether types that Batsim does not know are accepted.
-
-    Raises
-    ------
-    ReadError
-        If the file cannot be read, or a line is no event.
+    Types that Batsim does not have are errors unless ``forward_unknown``.
     """
     events = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):

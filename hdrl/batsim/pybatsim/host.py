@@ -15,9 +15,9 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from hdrl.base.closing import Closing
 from hdrl.base.errors import BatsimError, HdrlError, ReadError, UnknownName
 from hdrl.batsim.pybatsim.require import require_pybatsim, scheduler_names
 
@@ -27,7 +27,7 @@ RECURSION_LIMIT = 10_000
 """What PyBatsim sets for the whole process; here it holds while a scheduler decides."""
 
 
-class HostedScheduler:
+class HostedScheduler(Closing):
     """A scheduler of PyBatsim, hosted in this process.
 
     It serves one simulation. What it prints and logs goes to Python's logging, as debug messages of this module.
@@ -61,16 +61,6 @@ class HostedScheduler:
         with self._closed_after_errors(), self._at_home():
             self._scheduler = self._make(str(name), _Options(options or {}, Path(self._folder.name)))
 
-    def __enter__(self) -> HostedScheduler:
-        """Return the scheduler."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close what it has opened."""
-        self.close()
-
     def close(self) -> None:
         """Close the files and forget the loggers that the scheduler has opened."""
         for logger in _loggers():
@@ -81,13 +71,7 @@ class HostedScheduler:
         self._folder.cleanup()
 
     def exchange(self, message: str) -> str:
-        """Answer a message of Batsim.
-
-        Raises
-        ------
-        BatsimError
-            If the scheduler fails; the line says where.
-        """
+        """Answer a message of Batsim; raise BatsimError with the line where the scheduler fails."""
         self._slot.message = message
         with self._closed_after_errors(), self._at_home():
             if self._batsim is None:
@@ -145,7 +129,7 @@ class HostedScheduler:
 class _Options(dict[str, Any]):
     """A scheduler's options, and where it writes if they do not say.
 
-    Schedulers of the newer kind always write a file of events, into the current folder unless told otherwise.
+    Schedulers of the newer kind always write a file of events, into the current folder by default.
     """
 
     def __init__(self, options: Mapping[str, Any], folder: Path) -> None:

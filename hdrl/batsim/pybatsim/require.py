@@ -9,7 +9,7 @@ from types import ModuleType
 from hdrl.base.errors import MissingExtra
 
 INSTALL = "pip install 'hdrl[pybatsim]' && pip install --no-deps pybatsim==3.2.1"
-"""Commands that install it; it asks for a pyzmq that newer Pythons cannot build, so pip must not look at that."""
+"""Commands that install it; it requires a pyzmq that newer Pythons cannot build, so pip must ignore that."""
 
 _HELPERS = ("common_pyss_adaptator", "intervalContainer")
 
@@ -24,13 +24,7 @@ class MissingPyBatsim(MissingExtra):
 
 
 def require_pybatsim() -> ModuleType:
-    """Return PyBatsim's module ``batsim.batsim``.
-
-    Raises
-    ------
-    MissingPyBatsim
-        If it, or what it needs, is not installed.
-    """
+    """Return PyBatsim's module ``batsim.batsim``; raise MissingPyBatsim if it, or what it needs, is not installed."""
     try:
         import batsim.batsim
         import batsim.tools.launcher
@@ -41,13 +35,7 @@ def require_pybatsim() -> ModuleType:
 
 
 def scheduler_names() -> list[str]:
-    """Return the names of the schedulers that PyBatsim brings.
-
-    Raises
-    ------
-    MissingPyBatsim
-        If PyBatsim is not installed.
-    """
+    """Return the names of the schedulers that PyBatsim brings; raise MissingPyBatsim if PyBatsim is not installed."""
     require_pybatsim()
     spec = importlib.util.find_spec("schedulers")
     folders = spec.submodule_search_locations if spec is not None else None

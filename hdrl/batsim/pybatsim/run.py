@@ -42,11 +42,6 @@ def run_scheduler(
     platform_file
         SimGrid file of the platform; the exact simulator needs it if hdrl did not describe the platform itself.
 
-    Returns
-    -------
-    Trace
-        Everything that happened.
-
     Raises
     ------
     MissingPyBatsim
@@ -54,7 +49,7 @@ def run_scheduler(
     UnknownName, ReadError
         If there is no such scheduler, simulator or file.
     BatsimError
-        If the scheduler fails, or asks for what the simulator does not know.
+        If the scheduler fails, or a request of it is not supported.
     DecisionError
         If the simulated cluster cannot do what it asks for.
     SimulationError

@@ -63,18 +63,7 @@ class Settings:
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Settings:
-        """Return the settings that a scheduler's options say.
-
-        Parameters
-        ----------
-        options
-            What ``-o`` or ``-O`` of the command ``pybatsim`` gives.
-
-        Raises
-        ------
-        OptionsError
-            If there is no platform, or a key or value that makes no sense.
-        """
+        """Return the settings in the options (``-o`` or ``-O``) of the command ``pybatsim``."""
         known = {field.name: _KINDS[str(field.type)] for field in fields(cls)}
         for key, value in options.items():
             if key not in known:
@@ -113,14 +102,14 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
         self._system = _or_exit(_new_system, self._settings, self._bs.workloads, rule)
 
     def onNoMoreEvents(self) -> None:
-        """Decide, now that all events of a message have been told."""
+        """Decide, after all events of a message."""
         _or_exit(self._decide)
 
     def onDeadlock(self) -> None:
-        """Give up: PyBatsim has waited for longer than it was told to."""
+        """Give up: PyBatsim has waited longer than its limit."""
         raise SystemExit("hdrl: Batsim was silent for longer than -t of pybatsim allows (2 s); -t 0 waits forever")
 
-    def _ignore(self, *told: Any) -> None:
+    def _ignore(self, *event: Any) -> None:
         """Do nothing: the message as a whole is what counts."""
 
     onJobSubmission = onJobCompletion = onJobsKilled = onMachinePStateChanged = _ignore
@@ -130,7 +119,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
     def _decide(self) -> None:
         assert self._system is not None  # noqa: S101 - Batsim begins with SIMULATION_BEGINS
         system, policy = self._system, self._policy
-        is_due = system.hear(self._network.text)
+        is_due = system.receive(self._network.text)
         if system.is_over:
             return
         if isinstance(policy, PolicyPair):
@@ -201,9 +190,9 @@ def _or_exit(function: Callable[..., Any], *args: Any) -> Any:
         raise SystemExit(f"hdrl: {error}") from error
 
 
-def _new_system(settings: Settings, told: Mapping[str, str], rule: Rule) -> DecisionSystem:
+def _new_system(settings: Settings, files: Mapping[str, str], rule: Rule) -> DecisionSystem:
     """Return the decision system for a simulation."""
-    files = {"w0": settings.workload} if settings.workload else told
+    files = {"w0": settings.workload} if settings.workload else files
     parts = [read_batsim_json(path, source=source) for source, path in files.items()]
     return DecisionSystem(
         read_platform(settings.platform),

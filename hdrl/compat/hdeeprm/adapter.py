@@ -208,7 +208,7 @@ class HDeepRMAgent(Agent):
         self._test_seed: int | None = None
         self._n_tests = 0
         self.random = GlobalRng(seed, "agent")
-        with self.random.lent():
+        with self.random.in_use():
             made = self._make()
             check_calls(made, _CALLS)
             self._weights: dict[str, Any] = made.state_dict()
@@ -231,7 +231,7 @@ class HDeepRMAgent(Agent):
         """Lend the global generators; tests have random numbers of their own, which do not shift the training's."""
         self._object, self._test_seed, self._n_tests = None, seed, 0
         if seed is None:
-            with self.random.lent():
+            with self.random.in_use():
                 yield
         else:
             with kept_randomness(), torch.no_grad():
@@ -352,7 +352,7 @@ class HDeepRMAgent(Agent):
             If they do not fit.
         """
         try:
-            with self.random.lent():
+            with self.random.in_use():
                 made = self._make()
                 made.load_state_dict(state.get("model_state_dict", state))
                 optimizer = self._adam(made)

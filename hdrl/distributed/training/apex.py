@@ -1,7 +1,7 @@
 """Ape-X: actors that only act, a learner that only learns, and a replay between them that belongs to neither.
 
 Horgan et al., "Distributed Prioritized Experience Replay", ICLR 2018. Actor i explores by an epsilon of its own that
-stays as it is, and tells how surprising its steps were to it, so that nothing has to be drawn to get a first priority.
+stays as it is, and reports the errors of its own steps, so that no batch is drawn for first priorities.
 
 What differs from the paper: actors and learner have no pace of their own but that of the clock (virtual by default); an
 actor's newest step has the highest priority until its next message, since what follows it is not known yet.
@@ -18,12 +18,11 @@ from torch import Tensor
 
 from hdrl.base.errors import LearningError
 from hdrl.distributed.training.clock import Clock
-from hdrl.distributed.training.company import Staff
-from hdrl.distributed.training.crew import Crew, Handle
-from hdrl.distributed.training.plain import chunk_as_plain, chunk_from_plain, told_as_plain, told_from_plain
+from hdrl.distributed.training.group import WorkerGroup
+from hdrl.distributed.training.pool import Handle, WorkerPool
 from hdrl.distributed.training.replay import Chunk, ReplayRole, SharedReplay, errors_of, settings_of
 from hdrl.distributed.training.schemes import UnderWay
-from hdrl.distributed.training.worker import Plan, Told, Weights, put_weights
+from hdrl.distributed.training.worker import Plan, Report, Weights, put_weights
 from hdrl.learn.agent import Agent
 from hdrl.learn.checks import checked_choice
 from hdrl.learn.config import ReplayConfig
@@ -37,15 +36,7 @@ BASE, SLOPE = 0.4, 7.0
 
 
 def epsilon_of(number: int, n_actors: int) -> float:
-    """Return the share of random actions of an actor.
-
-    Parameters
-    ----------
-    number
-        Which, from 0 on.
-    n_actors
-        How many there are; a single one explores as the first of several does.
-    """
+    """Return the share of random actions of an actor; a single one explores as the first of several does."""
     return float(BASE ** (1.0 + SLOPE * number / max(n_actors - 1, 1)))
 
 
@@ -55,7 +46,7 @@ def all_weights(agent: Agent) -> list[Tensor]:
 
 
 class Actor:
-    """Acts, and tells what it has seen."""
+    """Acts, and reports its steps."""
 
     def __init__(self, plan: Plan, n_actors: int) -> None:
         epsilon = epsilon_of(plan.number, n_actors)
@@ -79,22 +70,14 @@ class Actor:
         settings = {**self._settings, "capacity": room * self._n_envs, "alpha": 1.0, "scale": scale}
         return SharedReplay(1, self._n_envs, generator=torch.Generator(), **settings)
 
-    def act(self, weights: Weights | None, n_steps: int) -> tuple[Chunk, Told]:
-        """Act for some steps.
-
-        Parameters
-        ----------
-        weights
-            What the learner has; ``None``: it goes on with what it had.
-        n_steps
-            Steps of each of its environments.
-        """
+    def act(self, weights: Weights | None, n_steps: int) -> tuple[Chunk, Report]:
+        """Act for some steps of each environment, with the learner's weights (``None``: with those of before)."""
         with torch_threads(1), self._agent.session():
             if weights is not None:
                 put_weights(self._weights, weights)
             return self._acted(n_steps)
 
-    def _acted(self, n_steps: int) -> tuple[Chunk, Told]:
+    def _acted(self, n_steps: int) -> tuple[Chunk, Report]:
         interaction = self._interaction
         interaction.episodes = []
         if not self._is_reset:
@@ -114,7 +97,7 @@ class Actor:
         slots = self._near.add(dataclasses.replace(chunk, number=0))
         errors = errors_of(self._agent, self._near, slots)
         n_valid = sum(int(outcome.valid.sum()) for outcome in outcomes)
-        return dataclasses.replace(chunk, errors=errors), Told(n_valid, tuple(interaction.episodes))
+        return dataclasses.replace(chunk, errors=errors), Report(n_valid, tuple(interaction.episodes))
 
     def state_dict(self) -> tuple[dict[str, Any], None]:
         """Return all that is needed to continue."""
@@ -147,12 +130,12 @@ class Learner:
     def __init__(self, plan: Plan) -> None:
         self._agent = plan.agent()
 
-    def learn(self, batch: Transitions) -> tuple[Transitions, Told]:
+    def learn(self, batch: Transitions) -> tuple[Transitions, Report]:
         """Learn from a batch, and fill in its errors."""
         with torch_threads(1), self._agent.session():
             losses = self._agent.learn(batch)
         del losses["epsilon"]  # that of actors, of which it has none
-        return batch, Told(losses=losses)
+        return batch, Report(losses=losses)
 
     def weights(self) -> tuple[dict[int, Tensor], None]:
         """Return copies of all weights by place."""
@@ -173,80 +156,68 @@ class Learner:
         return None, None
 
 
-class ApexCompany(Staff):
-    """Actors, the learner and the replay.
+class ApexGroup(WorkerGroup):
+    """Actors, the learner and the replay."""
 
-    Parameters
-    ----------
-    crew, clock, options, plan
-        As in `hdrl.distributed.training.company.Staff`.
-    """
-
-    def __init__(self, crew: Crew, clock: Clock, options: DistributedOptions, plan: Plan) -> None:
-        super().__init__(crew, clock, options, plan)
+    def __init__(self, pool: WorkerPool, clock: Clock, options: DistributedOptions, plan: Plan) -> None:
+        super().__init__(pool, clock, options, plan)
         self.n_steps = 0
         config = plan.config
         if not isinstance(config, ReplayConfig):
             raise LearningError("apex needs an agent with a replay")
         self.config = config
         # Actors have the numbers below that of the replay, whose random numbers are its own.
-        self.learner = crew.hire(Learner, plan)
+        self.learner = pool.start_role(Learner, plan)
         pattern = plan.agent()
         generator = dataclasses.replace(plan, number=self.n_workers).agent().generator.get_state()
         settings = settings_of(_replay_of(pattern, self.n_workers * plan.n_envs))
-        self.replay = crew.hire(ReplayRole, self.n_workers, plan.n_envs, generator, settings)
-        self.workers = [self._hired(number) for number in range(self.n_workers)]
+        self.replay = pool.start_role(ReplayRole, self.n_workers, plan.n_envs, generator, settings)
+        self.workers = [self._started(number) for number in range(self.n_workers)]
 
-    def _hired(self, number: int) -> Any:
-        return self.crew.hire(Actor, self.plan(number), self.n_workers)
+    def _started(self, number: int) -> Any:
+        return self.pool.start_role(Actor, self.plan(number), self.n_workers)
 
     def model(self) -> Any:
-        """Return who has the model."""
+        """Return the role that has the model."""
         return self.learner
 
     def weights(self) -> list[Handle]:
         """Fetch the weights of the learner."""
-        return [self.crew.call(self.learner, "weights")]
+        return [self.pool.call(self.learner, "weights")]
 
     def replace(self, number: int) -> None:
-        """Put a new actor in the place of one that has died; what it has told is remembered."""
-        self.crew.call(self.replay, "cut", number)
+        """Replace an actor that has died; the steps that it has reported stay in the replay."""
+        self.pool.call(self.replay, "cut", number)
         super().replace(number)
 
     def close(self) -> None:
-        """End everybody."""
+        """End all roles."""
         super().close()
         for member in (self.learner, self.replay):
-            self.crew.dismiss(member)
+            self.pool.stop_role(member)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to continue."""
-        crew = self.crew
-        saved = [crew.call(worker, "state_dict") for worker in self.workers]
-        learner, replay = crew.call(self.learner, "state_dict"), crew.call(self.replay, "state_dict")
+        pool = self.pool
+        saved = [pool.call(worker, "state_dict") for worker in self.workers]
+        learner, replay = pool.call(self.learner, "state_dict"), pool.call(self.replay, "state_dict")
         return {
-            "workers": [crew.content(handle) for handle in saved],
-            "learner": crew.content(learner),
-            "replay": crew.content(replay),
+            "workers": [pool.content(handle) for handle in saved],
+            "learner": pool.content(learner),
+            "replay": pool.content(replay),
             "clock": self.clock.state_dict(),
             "lives": list(self.lives),
             "counts": [self.version, self.n_steps],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned.
-
-        Raises
-        ------
-        LearningError
-            If it is of another number of actors.
-        """
+        """Restore a state; raise LearningError if it is of another number of actors."""
         if len(state["workers"]) != self.n_workers:
             raise LearningError(f"the saved state is of {len(state['workers'])} actors, not of {self.n_workers}")
         members = [*self.workers, self.learner, self.replay]
         saved = [*state["workers"], state["learner"], state["replay"]]
-        for handle in [self.crew.call(one, "load_state_dict", it) for one, it in zip(members, saved, strict=True)]:
-            self.crew.result_of(handle)
+        for handle in [self.pool.call(one, "load_state_dict", it) for one, it in zip(members, saved, strict=True)]:
+            self.pool.result_of(handle)
         self.clock.load_state_dict(state["clock"])
         self.lives = [int(n) for n in state["lives"]]
         self.version, self.n_steps = (int(n) for n in state["counts"])
@@ -255,11 +226,11 @@ class ApexCompany(Staff):
 class Apex(UnderWay):
     """Directs actors and learner."""
 
-    company: ApexCompany
+    group: ApexGroup
     _counted = "n_told"
 
-    def __init__(self, company: ApexCompany) -> None:
-        super().__init__(company)
+    def __init__(self, group: ApexGroup) -> None:
+        super().__init__(group)
         self._is_learning = False
         self._learned: Handle | None = None
 
@@ -278,45 +249,45 @@ class Apex(UnderWay):
                 self._learn()
 
     def _call(self, number: int, weights: list[Handle] | None) -> Handle:
-        company = self.company
-        return company.crew.call(company.workers[number], "act", weights, company.options.push_every)
+        group = self.group
+        return group.pool.call(group.workers[number], "act", weights, group.options.push_every)
 
     def _remember(self, number: int) -> None:
-        company = self.company
-        handle, told = self._taken(number)
-        company.crew.call(company.replay, "add", handle)
-        company.record.lags.append(company.version - self._fetched[number])
-        company.n_steps += told.n_steps
-        if not self._is_learning and company.n_steps >= max(company.config.warm_up, 2 * company.n_workers):
+        group = self.group
+        handle, report = self._taken(number)
+        group.pool.call(group.replay, "add", handle)
+        group.record.lags.append(group.version - self._fetched[number])
+        group.n_steps += report.n_steps
+        if not self._is_learning and group.n_steps >= max(group.config.warm_up, 2 * group.n_workers):
             self._is_learning = True
             self._learn()
 
     def _learn(self) -> None:
         """Let the learner begin with a batch that is drawn now."""
-        company = self.company
-        batch = company.crew.call(company.replay, "sample")
-        self._learned = company.crew.call(company.learner, "learn", batch)
-        company.crew.call(company.replay, "renew", self._learned)
-        company.version += 1
-        company.clock.begin("learner", 0, self._learned)
+        group = self.group
+        batch = group.pool.call(group.replay, "sample")
+        self._learned = group.pool.call(group.learner, "learn", batch)
+        group.pool.call(group.replay, "renew", self._learned)
+        group.version += 1
+        group.clock.begin("learner", 0, self._learned)
 
     def _count_learned(self) -> None:
-        company = self.company
+        group = self.group
         if self._learned is not None:
-            company.take(self._learned)
-        company.record.n_updates += 1
-        company.record.n_batches += 1
+            group.take(self._learned)
+        group.record.n_updates += 1
+        group.record.n_batches += 1
 
     def _as_plain(self, content: Chunk) -> Any:
-        return chunk_as_plain(content)
+        return content.as_plain()
 
     def _from_plain(self, plain: Any) -> Chunk:
-        return chunk_from_plain(plain)
+        return Chunk.from_plain(plain)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the messages that have been written, and have not come yet."""
         state = super().state_dict()
-        learned = None if self._learned is None else told_as_plain(self.company.crew.result_of(self._learned))
+        learned = None if self._learned is None else self.group.pool.result_of(self._learned).as_plain()
         return {"messages": state.pop("messages"), "learned": learned, **state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -324,8 +295,8 @@ class Apex(UnderWay):
         super().load_state_dict(state)
         self._is_learning = state["learned"] is not None
         if self._is_learning:
-            self._learned = self.company.crew.keep(None, told_from_plain(state["learned"]))
-            self.company.clock.resume("learner", 0, self._learned)
+            self._learned = self.group.pool.keep(None, Report.from_plain(state["learned"]))
+            self.group.clock.resume("learner", 0, self._learned)
 
 
 def _replay_of(agent: Agent, n_envs: int) -> Replay:

@@ -1,4 +1,4 @@
-"""Who is ready next: by virtual time, which is drawn and can be repeated, or by whose message really comes first."""
+"""The order of messages: by virtual time, which is drawn and can be repeated, or by their real arrival."""
 
 from __future__ import annotations
 
@@ -16,14 +16,7 @@ class VirtualClock:
     """Time that passes as fast as the work is done, and always in the same way.
 
     Each role draws its times from a stream of its own, so its delays do not depend on how many others there are. Two
-    who are ready at once come in the order in which they began.
-
-    Parameters
-    ----------
-    delays
-        How long what takes.
-    n_workers
-        How many workers there are; the last of them are the slow ones.
+    roles that are ready at once come in the order in which they began. The last workers are the slow ones.
     """
 
     def __init__(self, delays: DelayOptions, n_workers: int, seed: int) -> None:
@@ -43,31 +36,17 @@ class VirtualClock:
         return self._now_s
 
     def begin(self, name: str, number: int, handle: Any) -> None:
-        """Take notice that somebody has begun something.
-
-        Parameters
-        ----------
-        name
-            ``"worker"`` or ``"learner"``.
-        handle
-            What it will give; virtual time does not look at it.
-        """
+        """Note that a worker or the learner has begun a task; virtual time does not look at its handle."""
         del handle
         heapq.heappush(self._events, (self._now_s + self._takes_s(name, number), self._n_begun, name, number))
         self._n_begun += 1
 
     def resume(self, name: str, number: int, handle: Any) -> None:
-        """Take notice that somebody was under way when the state was saved, which says when they are ready."""
+        """Note that a role was at work when the state was saved, which holds when it is ready."""
         del name, number, handle
 
     def next(self) -> tuple[str, int]:
-        """Let time pass until somebody is ready or dies.
-
-        Returns
-        -------
-        tuple
-            ``"worker"``, ``"learner"``, or ``"death"`` of a worker whose work is lost; and its number.
-        """
+        """Return ``"worker"``, ``"learner"`` or, of a worker whose work is lost, ``"death"``, and its number."""
         if self._n_dead < len(self._deaths) and self._deaths[self._n_dead][0] <= self._events[0][0]:
             when_s, number = self._deaths[self._n_dead]
             self._n_dead += 1
@@ -113,13 +92,7 @@ class VirtualClock:
 
 
 class ArrivalClock:
-    """The wall clock: the message that is there first is next.
-
-    Parameters
-    ----------
-    wait
-        Waits for one of some handles and returns its index.
-    """
+    """The wall clock: the message that is there first is next (``wait`` returns its index)."""
 
     def __init__(self, wait: Callable[[list[Any]], int]) -> None:
         self._wait = wait
@@ -132,7 +105,7 @@ class ArrivalClock:
         return time.perf_counter() - self._began_s
 
     def begin(self, name: str, number: int, handle: Any) -> None:
-        """Take notice that somebody has begun something."""
+        """Note that a role has begun a task."""
         self._waiting.append((name, number, handle))
 
     def resume(self, name: str, number: int, handle: Any) -> None:
@@ -140,7 +113,7 @@ class ArrivalClock:
         self.begin(name, number, handle)
 
     def next(self) -> tuple[str, int]:
-        """Wait until somebody is ready, and return who."""
+        """Wait until a role is ready, and return its kind and number."""
         index = self._wait([handle for _, _, handle in self._waiting])
         name, number, _ = self._waiting.pop(index)
         return name, number
@@ -155,4 +128,4 @@ class ArrivalClock:
 
 
 Clock = VirtualClock | ArrivalClock
-"""Says who is ready next."""
+"""Decides which role is ready next."""

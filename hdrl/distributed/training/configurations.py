@@ -1,4 +1,4 @@
-"""One agent for each configuration of a load, and whose weights it begins with: what one learns from its neighbours.
+"""One agent for each configuration of a load, which begins with the weights of a neighbour.
 
 A *visit* is some iterations on one configuration. Either all workers learn together on one configuration after the
 other (allotment ``simulations``: its simulations are split), or each worker goes through configurations of its own
@@ -18,7 +18,7 @@ import torch
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.seeding import seed_sequence
-from hdrl.distributed.training.crew import crew_on
+from hdrl.distributed.training.pool import open_pool
 from hdrl.distributed.training.sharing import shared_config, shared_envs
 from hdrl.distributed.training.trainer import DistributedTrainer
 from hdrl.distributed.training.worker import MakeEnvs
@@ -175,14 +175,14 @@ class ConfigurationTrainer(TrainingLoop):
         names = ["batch_size", "minibatch_size"] + (["epsilon_steps"] if self._options.epsilon == "all" else [])
         return given.model_copy(update={name: getattr(shared, name) for name in names if hasattr(given, name)})
 
-    # ------------------------------------------------------------------ what a training loop asks for
+    # ------------------------------------------------------------------ the interface of a training loop
 
     def _begin(self) -> None:
         if self._first is None:  # until now the agent may have been given weights
             self._first = _modules(self.agent)
         if self._place is None:  # a cluster is started once, not anew for each visit
             self._place = contextlib.ExitStack()
-            self._place.enter_context(crew_on(self._on, self._options.workers))
+            self._place.enter_context(open_pool(self._on, self._options.workers))
 
     def close(self) -> None:
         """End all workers and servers."""
@@ -283,10 +283,10 @@ class ConfigurationTrainer(TrainingLoop):
         lane.n_explored = self._learned[lane.last]["n_explored"]
         lane.n_visits += 1
 
-    # ------------------------------------------------------------------ whose weights
+    # ------------------------------------------------------------------ first weights
 
     def _trainer_of(self, lane: _Lane) -> DistributedTrainer:
-        """Return who trains the configuration of a lane during a visit."""
+        """Return the trainer of a lane's configuration for a visit."""
         options, number = self._options, lane.configuration
         seeds = seed_sequence(self.seed, f"visit {lane.n_visits_here} to configuration {number}").generate_state(2)
         generator = torch.Generator().manual_seed(int(seeds[0]))

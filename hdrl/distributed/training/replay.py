@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -39,15 +39,35 @@ class Chunk:
     outcomes: tuple[Outcome, ...]
     errors: Tensor | None = None
 
+    def as_plain(self) -> dict[str, Any]:
+        """Return the steps as a checkpoint can hold them."""
+        return {
+            "number": self.number,
+            "choices": [list(choice) for choice in self.choices],
+            "outcomes": [_outcome_as_plain(outcome) for outcome in self.outcomes],
+            "errors": self.errors,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Make the steps that `as_plain` described."""
+        choices = tuple((seen, mask, actions) for seen, mask, actions in plain["choices"])
+        return cls(int(plain["number"]), choices, tuple(map(_outcome, plain["outcomes"])), plain["errors"])
+
+
+def _outcome_as_plain(outcome: Outcome) -> dict[str, Any]:
+    named = {one.name: getattr(outcome, one.name) for one in fields(outcome)}
+    finals = outcome.finals
+    return {**named, "finals": None if finals is None else [finals.rows, finals.observations, finals.masks]}
+
+
+def _outcome(plain: Mapping[str, Any]) -> Outcome:
+    finals = plain["finals"]
+    return Outcome(**{**plain, "finals": None if finals is None else Finals(*finals)})
+
 
 class ScaleOfAll(RewardScale):
-    """The unit of the rewards of several actors, each of which is followed by itself.
-
-    Parameters
-    ----------
-    gamma
-        Discount of later rewards.
-    """
+    """The unit of the rewards of several actors, each of which is followed by itself."""
 
     def __init__(self, gamma: float, n: int) -> None:
         super().__init__(gamma)
@@ -83,13 +103,7 @@ class ScaleOfAll(RewardScale):
 
 
 class SharedReplay(Replay):
-    """A replay to which several actors add, each with environments of its own.
-
-    Parameters
-    ----------
-    **settings
-        As in `hdrl.learn.replay.Replay`.
-    """
+    """A replay to which several actors add, each with environments of its own."""
 
     def __init__(self, n_actors: int, n_each: int, **settings: Any) -> None:
         super().__init__(n_actors * n_each, **settings)
@@ -98,12 +112,9 @@ class SharedReplay(Replay):
             self.scale = ScaleOfAll(self.gamma, n_actors)
 
     def add(self, chunk: Chunk) -> Any:
-        """Remember the steps of an actor.
+        """Add the steps of an actor, and return the slots that can be drawn from now on.
 
-        Returns
-        -------
-        ndarray
-            Which slots can be drawn now that could not before, in the order of time, then of environments.
+        They are in the order of time, then of environments.
         """
         first = chunk.number * self._n_each
         rows = np.arange(first, first + self._n_each)
@@ -124,7 +135,7 @@ class SharedReplay(Replay):
         return slots
 
     def cut(self, number: int) -> None:
-        """Let nothing be learned across the death of an actor: what follows its last steps is somebody else's."""
+        """End the actor's transitions where it died: the steps that follow are those of its successor."""
         rows = np.arange(number * self._n_each, (number + 1) * self._n_each)
         rows = rows[self._heads[rows] > 0]
         if not len(rows):
@@ -155,13 +166,7 @@ class SharedReplay(Replay):
 
 
 class ReplayRole:
-    """The shared replay where it lives.
-
-    Parameters
-    ----------
-    settings
-        As in `hdrl.learn.replay.Replay`.
-    """
+    """The shared replay as a role."""
 
     def __init__(self, n_actors: int, n_each: int, generator_state: Tensor, settings: Mapping[str, Any]) -> None:
         self._generator = torch.Generator()
@@ -169,12 +174,12 @@ class ReplayRole:
         self._replay = SharedReplay(n_actors, n_each, generator=self._generator, **settings)
 
     def add(self, chunk: Chunk) -> tuple[None, int]:
-        """Remember the steps of an actor and tell how many they were."""
+        """Add the steps of an actor and return their number."""
         self._replay.add(chunk)
         return None, sum(int(outcome.valid.sum()) for outcome in chunk.outcomes)
 
     def cut(self, number: int) -> tuple[None, None]:
-        """Take notice that an actor has died."""
+        """Note that an actor has died."""
         self._replay.cut(number)
         return None, None
 
@@ -199,13 +204,7 @@ class ReplayRole:
 
 
 def settings_of(replay: Replay) -> dict[str, Any]:
-    """Return what makes another replay like one.
-
-    Parameters
-    ----------
-    replay
-        What an agent's ``memory`` returned.
-    """
+    """Return the settings that make another replay like the one that an agent's ``memory`` returned."""
     return {
         "capacity": replay.length * replay.n_envs,
         "batch_size": replay.batch_size,

@@ -1,7 +1,7 @@
-"""Who waits for whom: a class for each kind of scheme, and the names by which they are chosen.
+"""Schemes by which workers wait for each other: a class for each kind, and their names in options.
 
-A scheme only directs. It says in which order who does what, and never looks into a gradient; so it is the same whether
-all live in this process or each in its own, and whether time is virtual or real.
+A scheme orders the calls of roles, and never looks into a gradient; so it is the same whether
+all roles run in this process or each in its own, and whether time is virtual or real.
 
 References
 ----------
@@ -17,24 +17,23 @@ import abc
 from collections.abc import Mapping
 from typing import Any
 
-from hdrl.distributed.training.company import Company, Staff
-from hdrl.distributed.training.crew import Handle
-from hdrl.distributed.training.plain import told_as_plain, told_from_plain
-from hdrl.distributed.training.worker import Told
+from hdrl.distributed.training.group import TrainingGroup, WorkerGroup
+from hdrl.distributed.training.pool import Handle
+from hdrl.distributed.training.worker import Report
 
 
 class Scheme(abc.ABC):
     """Directs workers and servers."""
 
-    def __init__(self, company: Staff) -> None:
-        self.company = company
+    def __init__(self, group: WorkerGroup) -> None:
+        self.group = group
 
     @abc.abstractmethod
     def iterate(self, n_batches: int) -> None:
         """Let the workers learn from a number of batches, each of which all of them share."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what must be saved between iterations, besides the company."""
+        """Return what must be saved between iterations, besides the group."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -45,7 +44,7 @@ class Scheme(abc.ABC):
 class Sync(Scheme):
     """All gradients of a round are summed up, and all workers go on with the same weights."""
 
-    company: Company
+    group: TrainingGroup
 
     def iterate(self, n_batches: int) -> None:
         """Go through rounds."""
@@ -53,37 +52,37 @@ class Sync(Scheme):
             self._round()
 
     def _round(self) -> None:
-        company = self.company
+        group = self.group
         handles = self._gathered()
-        given: list[int] = list(range(company.n_workers))
+        given: list[int] = list(range(group.n_workers))
         while given:
-            told = {number: company.take(handles[number]) for number in given}
-            given = [number for number in given if not told[number].is_done]
+            report = {number: group.take(handles[number]) for number in given}
+            given = [number for number in given if not report[number].is_done]
             if given:
                 # The largest norm is a setting of the agent, the same for all.
-                company.update([handles[number] for number in given], told[given[0]].max_norm)
-                company.record.staleness += [0] * len(given)
-                weights = company.weights()
+                group.update([handles[number] for number in given], report[given[0]].max_norm)
+                group.record.staleness += [0] * len(given)
+                weights = group.weights()
                 for number in given:
-                    handles[number] = company.crew.call(company.workers[number], "go_on", weights)
-        company.record.n_batches += company.n_workers
+                    handles[number] = group.pool.call(group.workers[number], "go_on", weights)
+        group.record.n_batches += group.n_workers
 
     def _gathered(self) -> list[Handle]:
         """Let all workers gather, and replace those that die over it."""
-        company = self.company
-        weights = company.weights()
+        group = self.group
+        weights = group.weights()
         handles = []
-        for number, worker in enumerate(company.workers):
-            handles.append(company.crew.call(worker, "gather", weights))
-            company.clock.begin("worker", number, handles[number])
-        out = set(range(company.n_workers))
+        for number, worker in enumerate(group.workers):
+            handles.append(group.pool.call(worker, "gather", weights))
+            group.clock.begin("worker", number, handles[number])
+        out = set(range(group.n_workers))
         while out:
-            event, number = company.clock.next()
+            event, number = group.clock.next()
             out.discard(number)
-            if event == "death":  # its gradient is lost with it, even if it had been told
-                company.replace(number)
-                handles[number] = company.crew.call(company.workers[number], "gather", weights)
-                company.clock.begin("worker", number, handles[number])
+            if event == "death":  # its gradient is lost with it, even if its report had come
+                group.replace(number)
+                handles[number] = group.pool.call(group.workers[number], "gather", weights)
+                group.clock.begin("worker", number, handles[number])
                 out.add(number)
         return handles
 
@@ -92,13 +91,13 @@ class UnderWay(Scheme):
     """The base of schemes in which workers are under way while others are waited for."""
 
     _counted = "n_pushed"
-    """What saved states call the number of messages of each worker since it was hired."""
+    """Key in saved states of the number of messages of each worker since its start."""
 
-    def __init__(self, company: Staff) -> None:
-        super().__init__(company)
+    def __init__(self, group: WorkerGroup) -> None:
+        super().__init__(group)
         self._under_way: dict[int, Handle] = {}
-        self._fetched = [0] * company.n_workers
-        self._n_messages = [0] * company.n_workers
+        self._fetched = [0] * group.n_workers
+        self._n_messages = [0] * group.n_workers
 
     @abc.abstractmethod
     def _call(self, number: int, weights: list[Handle] | None) -> Handle:
@@ -111,35 +110,35 @@ class UnderWay(Scheme):
 
     def _begin(self, number: int) -> None:
         """Send a worker off, with new weights if it is time for them."""
-        company = self.company
-        is_fresh = self._n_messages[number] * self._per_message % company.options.fetch_every == 0
+        group = self.group
+        is_fresh = self._n_messages[number] * self._per_message % group.options.fetch_every == 0
         if is_fresh:
-            self._fetched[number] = company.version
-        handle = self._call(number, company.weights() if is_fresh else None)
+            self._fetched[number] = group.version
+        handle = self._call(number, group.weights() if is_fresh else None)
         self._under_way[number] = handle
-        company.clock.begin("worker", number, handle)
+        group.clock.begin("worker", number, handle)
 
     def _begin_all(self) -> None:
         """Send off all workers that are not under way."""
-        for number in range(self.company.n_workers):
+        for number in range(self.group.n_workers):
             if number not in self._under_way:
                 self._begin(number)
 
     def _next(self) -> tuple[str, int]:
         """Wait for the next event and return it with its number; successors of workers that have died are sent off."""
         while True:
-            event, number = self.company.clock.next()
+            event, number = self.group.clock.next()
             if event != "death":
                 return event, number
-            self.company.replace(number)
+            self.group.replace(number)
             self._n_messages[number] = 0  # it has no weights yet
             self._begin(number)
 
-    def _taken(self, number: int) -> tuple[Handle, Told]:
+    def _taken(self, number: int) -> tuple[Handle, Report]:
         """Take in the message of a worker."""
         handle = self._under_way.pop(number)
         self._n_messages[number] += 1
-        return handle, self.company.take(handle)
+        return handle, self.group.take(handle)
 
     def _as_plain(self, content: Any) -> Any:
         """Return the content of a message as it is saved."""
@@ -151,9 +150,9 @@ class UnderWay(Scheme):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the messages that are under way: they have been written, and have not come yet."""
-        crew = self.company.crew
+        pool = self.group.pool
         messages = {
-            str(number): {"content": self._as_plain(crew.content(one)), "told": told_as_plain(crew.result_of(one))}
+            str(number): {"content": self._as_plain(pool.content(one)), "told": pool.result_of(one).as_plain()}
             for number, one in sorted(self._under_way.items())
         }
         return {"messages": messages, "fetched": list(self._fetched), self._counted: list(self._n_messages)}
@@ -161,24 +160,24 @@ class UnderWay(Scheme):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` returned."""
         self._under_way = {
-            int(number): self.company.crew.keep(self._from_plain(one["content"]), told_from_plain(one["told"]))
+            int(number): self.group.pool.keep(self._from_plain(one["content"]), Report.from_plain(one["told"]))
             for number, one in state["messages"].items()
         }
         self._fetched = [int(n) for n in state["fetched"]]
         self._n_messages = [int(n) for n in state[self._counted]]
         for number, handle in self._under_way.items():
-            self.company.clock.resume("worker", number, handle)
+            self.group.clock.resume("worker", number, handle)
 
 
 class Loose(UnderWay):
     """The base of schemes in which workers push gradients while others are waited for."""
 
-    company: Company
+    group: TrainingGroup
 
     def _call(self, number: int, weights: list[Handle] | None) -> Handle:
-        company, options = self.company, self.company.options
-        return company.crew.call(
-            company.workers[number],
+        group, options = self.group, self.group.options
+        return group.pool.call(
+            group.workers[number],
             "contribute",
             weights,
             options.push_every,
@@ -188,15 +187,15 @@ class Loose(UnderWay):
 
     @property
     def _per_message(self) -> int:
-        return self.company.options.push_every
+        return self.group.options.push_every
 
     @property
     @abc.abstractmethod
     def _is_clipped(self) -> bool:
         """Whether workers scale down their gradients themselves."""
 
-    def _taken(self, number: int) -> tuple[Handle, Told]:
-        self.company.record.n_batches += self.company.options.push_every
+    def _taken(self, number: int) -> tuple[Handle, Report]:
+        self.group.record.n_batches += self.group.options.push_every
         return super()._taken(number)
 
 
@@ -207,22 +206,22 @@ class SyncBackup(Loose):
 
     def iterate(self, n_batches: int) -> None:
         """Go through rounds."""
-        company = self.company
+        group = self.group
         for _ in range(n_batches):
             self._begin_all()
-            arrived: dict[int, tuple[Handle, Told]] = {}
-            while len(arrived) < company.options.workers:
+            arrived: dict[int, tuple[Handle, Report]] = {}
+            while len(arrived) < group.options.workers:
                 _, number = self._next()
                 message = self._taken(number)
-                if self._fetched[number] == company.version:
+                if self._fetched[number] == group.version:
                     arrived[number] = message
                 else:
-                    company.record.n_dropped += 1
+                    group.record.n_dropped += 1
                     self._begin(number)
             # The order of workers, not of messages: so the sum does not depend on who was first.
             ordered = [arrived[number] for number in sorted(arrived)]
-            company.update([handle for handle, _ in ordered], ordered[0][1].max_norm)
-            company.record.staleness += [0] * len(ordered)
+            group.update([handle for handle, _ in ordered], ordered[0][1].max_norm)
+            group.record.staleness += [0] * len(ordered)
         self._begin_all()
 
 
@@ -233,20 +232,20 @@ class Async(Loose):
 
     def iterate(self, n_batches: int) -> None:
         """Take messages, as many as workers would send in that many rounds."""
-        company = self.company
+        group = self.group
         self._begin_all()
-        n_left = n_batches * company.n_workers
+        n_left = n_batches * group.n_workers
         while n_left > 0:
             _, number = self._next()
             handle, _ = self._taken(number)
-            n_left -= company.options.push_every
-            staleness = company.version - self._fetched[number]
-            limit = company.options.max_staleness
+            n_left -= group.options.push_every
+            staleness = group.version - self._fetched[number]
+            limit = group.options.max_staleness
             if limit is not None and staleness > limit:
-                company.record.n_dropped += 1
+                group.record.n_dropped += 1
             else:
-                company.update([handle], None)
-                company.record.staleness.append(staleness)
+                group.update([handle], None)
+                group.record.staleness.append(staleness)
             self._begin(number)
 
 

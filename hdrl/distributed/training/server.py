@@ -28,17 +28,7 @@ RULES: dict[str, type[torch.optim.Optimizer]] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one server holds.
-
-    Attributes
-    ----------
-    places
-        Which of the tensors.
-    groups
-        The settings of the optimiser for each of them.
-    rule
-        Makes the optimiser.
-    """
+    """The tensors of one server, the optimiser's settings for each of them, and what makes the optimiser."""
 
     places: tuple[int, ...]
     groups: tuple[dict[str, Any], ...]
@@ -46,13 +36,7 @@ class Part:
 
 
 def weights_of(agent: Agent) -> list[Tensor]:
-    """Return the weights that an agent's optimiser changes, in its order; not copies.
-
-    Raises
-    ------
-    LearningError
-        If it has several optimisers.
-    """
+    """Return the weights that the agent's only optimiser changes, in its order; not copies."""
     return [cast("Tensor", one) for group in _optimizer_of(agent).param_groups for one in group["params"]]
 
 
@@ -113,13 +97,7 @@ class Server:
         self._optimizer = part.rule(groups)
 
     def take(self, gradients: Sequence[Sequence[Tensor]]) -> tuple[list[Tensor], None]:
-        """Take the gradients of workers, in their order, and keep their mean for `step`.
-
-        Returns
-        -------
-        tuple
-            The norm of the mean for each tensor held here, and nothing to be told.
-        """
+        """Keep the mean of workers' gradients, in their order, for `step`; return its norm for each tensor."""
         for place, weight in zip(self._places, self._weights, strict=True):
             mean = gradients[0][place].clone()
             for one in gradients[1:]:
@@ -129,15 +107,7 @@ class Server:
         return [torch.tensor(math.sqrt(one), dtype=torch.float64) for one in squares], None
 
     def step(self, norms: Sequence[Sequence[Tensor]], max_norm: float | None) -> tuple[None, None]:
-        """Make a step with what was taken.
-
-        Parameters
-        ----------
-        norms
-            What `take` of all servers returned.
-        max_norm
-            Largest norm of the gradient; ``None``: any.
-        """
+        """Make a step with the mean, scaled down to a norm; ``norms`` is what `take` of all servers returned."""
         if max_norm is not None:
             flat = [norm for some in norms for norm in some]
             norm = math.sqrt(sum(float(one) ** 2 for one in flat))

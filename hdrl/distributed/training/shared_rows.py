@@ -1,4 +1,4 @@
-"""A batch of environments whose rows live with several workers: for agents that share no gradients, only environments.
+"""A batch of environments whose rows several workers step: for agents that share environments, but no gradients.
 
 Agents that evolve need nothing else: each row judges one candidate of a generation, and the trainer of one process
 moves them all. Which worker has a row changes nothing about it, so the bytes are those of one process.
@@ -16,7 +16,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from hdrl.base.errors import LearningError, OptionsError
-from hdrl.distributed.training.crew import Crew, RoleDied, crew_on
+from hdrl.distributed.training.pool import RoleDied, WorkerPool, open_pool
 from hdrl.distributed.training.sharing import shared_envs
 from hdrl.distributed.training.worker import MakeEnvs
 from hdrl.learn.agent import Agent
@@ -37,12 +37,7 @@ def row_trainer(
     on: str,
     where: str,
 ) -> Trainer:
-    """Return a trainer of one process whose environments live with several workers.
-
-    Parameters
-    ----------
-    agent, make_envs, n_envs, options, seed, on, where
-        As of `hdrl.distributed.training.DistributedTrainer`.
+    """Return a trainer of one process whose environments are stepped by several workers.
 
     Raises
     ------
@@ -66,13 +61,7 @@ def row_trainer(
 
 
 class Rows:
-    """A worker: some of the rows.
-
-    Parameters
-    ----------
-    first
-        Number of the first one among all rows.
-    """
+    """The part of the rows that one worker steps; ``first`` is the number of its first row."""
 
     def __init__(self, make_envs: MakeEnvs, n_rows: int, first: int) -> None:
         self._envs = make_envs(n_rows)
@@ -86,17 +75,11 @@ class Rows:
         return None, (*self._envs.reset(seed=own, options=options), self._state())
 
     def step(self, actions: NDArray[Any]) -> tuple[None, Any]:
-        """Carry out one action in each row, and tell where the episodes are, too."""
+        """Carry out one action in each row, and return the state of the episodes, too."""
         return None, (*self._envs.step(actions), self._state())
 
     def load_state_dict(self, state: Any) -> tuple[None, None]:
-        """Go on where another worker was.
-
-        Raises
-        ------
-        LearningError
-            If the environments cannot.
-        """
+        """Continue from the state of another worker; raise LearningError if environments cannot."""
         load = getattr(self._envs, "load_state_dict", None)
         if state is None or not callable(load):
             raise LearningError("a worker died, and its environments cannot go on where they were")
@@ -116,7 +99,7 @@ class Rows:
 class SharedRows(VectorEnv[Any, Any, Any]):
     """Environments of several workers as one batch.
 
-    No worker is hired before the first episode. If a worker dies, others take over all rows from where they were before
+    No worker is started before the first episode. If a worker dies, others take over all rows from their state before
     the step.
 
     Parameters
@@ -143,7 +126,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
         self._n_workers, self._n_each = n_workers, like.num_envs
         self._states: list[Any] = []
         self._workers: list[Any] = []
-        self._crew: Crew | None = None
+        self._pool: WorkerPool | None = None
         self._open = contextlib.ExitStack()
 
     def reset(
@@ -174,43 +157,37 @@ class SharedRows(VectorEnv[Any, Any, Any]):
         self._like.close()
 
     def _all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Let all workers do something, and return what each has told, part by part.
-
-        Raises
-        ------
-        LearningError
-            If workers die again and again.
-        """
+        """Call a method of all workers, and return their answers part by part."""
         for _ in range(MAX_DEATHS):
             try:
-                crew = self._hired()
+                pool = self._started()
                 handles = [
-                    crew.call(worker, method, *given) for worker, given in zip(self._workers, arguments, strict=True)
+                    pool.call(worker, method, *given) for worker, given in zip(self._workers, arguments, strict=True)
                 ]
-                *told, states = zip(*(crew.result_of(handle) for handle in handles), strict=True)
+                *report, states = zip(*(pool.result_of(handle) for handle in handles), strict=True)
             except RoleDied as error:
                 died = error
                 self._dismiss()
             else:
                 self._states = list(states)
-                return told
+                return report
         raise LearningError(f"workers died {MAX_DEATHS} times ({died}); what was saved before still holds")
 
-    def _hired(self) -> Crew:
-        """Return who works, hired and put where they were if there are none."""
-        if self._crew is None:
-            self._crew = self._open.enter_context(crew_on(self._on, self._n_workers))
+    def _started(self) -> WorkerPool:
+        """Return the workers; start them in the last known state if there are none."""
+        if self._pool is None:
+            self._pool = self._open.enter_context(open_pool(self._on, self._n_workers))
         if not self._workers:
             self._workers = [
-                self._crew.hire(Rows, self._make_envs, self._n_each, number * self._n_each)
+                self._pool.start_role(Rows, self._make_envs, self._n_each, number * self._n_each)
                 for number in range(self._n_workers)
             ]
             for worker, state in zip(self._workers, self._states, strict=bool(self._states)):
-                self._crew.result_of(self._crew.call(worker, "load_state_dict", state))
-        return self._crew
+                self._pool.result_of(self._pool.call(worker, "load_state_dict", state))
+        return self._pool
 
     def _dismiss(self) -> None:
-        self._workers, self._crew = [], None
+        self._workers, self._pool = [], None
         self._open.close()
 
 

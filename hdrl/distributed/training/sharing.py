@@ -12,13 +12,7 @@ C = TypeVar("C", bound=Config)
 
 
 def check_room(config: Config, options: DistributedOptions, n_envs: int, where: str) -> None:
-    """Refuse a replay of apex that a few messages of the actors would fill.
-
-    Raises
-    ------
-    OptionsError
-        If it is so.
-    """
+    """Refuse a replay of apex that a few messages of the actors would fill."""
     if options.scheme != "apex" or not isinstance(config, ReplayConfig):
         return
     least = n_envs * (2 * options.push_every + 2)
@@ -30,13 +24,7 @@ def check_room(config: Config, options: DistributedOptions, n_envs: int, where: 
 
 
 def shared_envs(n_envs: int, n_workers: int, where: str) -> int:
-    """Return how many environments each worker has.
-
-    Raises
-    ------
-    OptionsError
-        If they cannot be shared evenly.
-    """
+    """Return how many environments each worker has, all the same number."""
     if n_envs % n_workers:
         raise OptionsError(
             f"{where}: learning.n_envs is {n_envs}, expected a multiple of learning.distributed.workers, {n_workers}: "

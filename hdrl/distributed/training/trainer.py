@@ -10,10 +10,10 @@ from typing import Any
 
 from hdrl.base.errors import LearningError, OptionsError
 from hdrl.distributed.tasks import check_place
-from hdrl.distributed.training.apex import Apex, ApexCompany
+from hdrl.distributed.training.apex import Apex, ApexGroup
 from hdrl.distributed.training.clock import ArrivalClock, Clock, VirtualClock
-from hdrl.distributed.training.company import Company, Record, Staff
-from hdrl.distributed.training.crew import Crew, RoleDied, crew_on
+from hdrl.distributed.training.group import Record, TrainingGroup, WorkerGroup
+from hdrl.distributed.training.pool import RoleDied, WorkerPool, open_pool
 from hdrl.distributed.training.schemes import RULES_OF, SCHEMES, STALENESS_OF, Scheme
 from hdrl.distributed.training.server import parts_of, weights_of
 from hdrl.distributed.training.sharing import check_room, shared_config, shared_envs
@@ -30,13 +30,13 @@ MAX_DEATHS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Team:
-    """Who works, and who directs them."""
+    """The workers and their scheme."""
 
-    company: Staff
+    group: WorkerGroup
     scheme: Scheme
 
     def state_dict(self) -> dict[str, Any]:
-        return {"company": self.company.state_dict(), "scheme": self.scheme.state_dict()}
+        return {"company": self.group.state_dict(), "scheme": self.scheme.state_dict()}
 
 
 class DistributedTrainer(TrainingLoop):
@@ -56,8 +56,6 @@ class DistributedTrainer(TrainingLoop):
         The scheme, and how many workers there are.
     on
         ``"local"``: all in this process; ``"ray"`` or ``"ray:<address>"``: each in its own. The results are the same.
-    where
-        Where the options come from, for messages.
 
     Attributes
     ----------
@@ -116,7 +114,7 @@ class DistributedTrainer(TrainingLoop):
         self.interaction.envs.close()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was called; workers and servers are hired anew."""
+        """Go on where `state_dict` was called, with new workers and servers."""
         super().load_state_dict(state)
         self._release()
 
@@ -139,19 +137,11 @@ class DistributedTrainer(TrainingLoop):
         return Iteration(self.n_iterations, self.n_steps, record.episodes, losses)
 
     def _survived(self) -> tuple[Record, dict[str, float]]:
-        """Make an iteration; if somebody dies, begin it anew from what was saved last, with new roles.
-
-        In virtual order the iterations since then give what they gave before, so results stay the same.
-
-        Raises
-        ------
-        LearningError
-            If somebody dies again and again.
-        """
+        """Make an iteration; if a role dies, restore the last save and begin anew with new roles, a few times."""
         for _ in range(MAX_DEATHS):
             try:
-                team, since = self._hired()
-                for _ in range(self.n_iterations - since):
+                team, since = self._started()
+                for _ in range(self.n_iterations - since):  # in virtual order they give what they gave before
                     self._directed(team)
                 return self._directed(team)
             except RoleDied as error:
@@ -160,34 +150,34 @@ class DistributedTrainer(TrainingLoop):
         raise LearningError(f"workers or servers died {MAX_DEATHS} times ({died}); what was saved before still holds")
 
     def _directed(self, team: _Team) -> tuple[Record, dict[str, float]]:
-        company = team.company
-        company.record = Record()
+        group = team.group
+        group.record = Record()
         team.scheme.iterate(self._n_batches)
-        losses = company.record.columns() | company.replay_ratio()
+        losses = group.record.columns() | group.replay_ratio()
         if self.options.order == "virtual":  # logs hold nothing of the wall clock
-            losses |= {"virtual_time_s": company.clock.now_s}
-        self._take_over(company)
-        return company.record, losses
+            losses |= {"virtual_time_s": group.clock.now_s}
+        self._take_over(group)
+        return group.record, losses
 
-    def _take_over(self, company: Staff) -> None:
+    def _take_over(self, group: WorkerGroup) -> None:
         """Give the agent what has been learned."""
         own = self.agent.state_dict()
-        crew = company.crew
-        learned = crew.content(crew.call(company.model(), "modules"))
+        pool = group.pool
+        learned = pool.content(pool.call(group.model(), "modules"))
         self.agent.load_state_dict({**own, **learned})
-        if isinstance(company, Company):
-            put_weights(weights_of(self.agent), [crew.content(handle) for handle in company.weights()])
+        if isinstance(group, TrainingGroup):
+            put_weights(weights_of(self.agent), [pool.content(handle) for handle in group.weights()])
 
-    # ------------------------------------------------------------------ who works
+    # ------------------------------------------------------------------ workers and their scheme
 
-    def _hired(self) -> tuple[_Team, int]:
-        """Return everybody, hired if nobody is there, and of which iteration their state is."""
+    def _started(self) -> tuple[_Team, int]:
+        """Return the team, started if there is none, and the iteration of its state."""
         if self._team is not None:
             return self._team, self.n_iterations
         if self._first is None:
             self._first = copy.deepcopy(self.agent.state_dict())
-        crew = self._place.enter_context(crew_on(self._on, self.options.workers))
-        clock = self._clock(crew)
+        pool = self._place.enter_context(open_pool(self._on, self.options.workers))
+        clock = self._clock(pool)
         plan = Plan(
             type(self.agent),
             self._config,
@@ -200,27 +190,27 @@ class DistributedTrainer(TrainingLoop):
             n_shares=self.options.workers if self.options.allotment == "configurations" else 1,
         )
         if self.options.scheme == "apex":
-            actors = ApexCompany(crew, clock, self.options, plan)
+            actors = ApexGroup(pool, clock, self.options, plan)
             team = _Team(actors, Apex(actors))
         else:
-            company = Company(crew, clock, self.options, plan, self._parts)
-            team = _Team(company, SCHEMES[self.options.scheme](company))
+            group = TrainingGroup(pool, clock, self.options, plan, self._parts)
+            team = _Team(group, SCHEMES[self.options.scheme](group))
         self._team = team
         if self._saved is None:
             return team, 0
-        team.company.load_state_dict(self._saved["company"])
+        team.group.load_state_dict(self._saved["company"])
         team.scheme.load_state_dict(self._saved["scheme"])
         return team, int(self._saved["n_iterations"])
 
-    def _clock(self, crew: Crew) -> Clock:
+    def _clock(self, pool: WorkerPool) -> Clock:
         options = self.options
         if options.order == "arrival":
-            return ArrivalClock(crew.wait)
+            return ArrivalClock(pool.wait)
         return VirtualClock(options.delays, options.workers + options.backup, self.seed)
 
     def _release(self) -> None:
         if self._team is not None:
-            self._team.company.close()
+            self._team.group.close()
         self._team = None
         self._place.close()
 

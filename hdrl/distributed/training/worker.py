@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import gymnasium as gym
 import torch
@@ -29,7 +29,7 @@ MakeEnvs = Callable[..., gym.vector.VectorEnv[Any, Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a worker is made of; it travels to where the worker lives.
+    """The parts of a worker; it is sent to the worker's process.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Plan:
     number
         Which worker.
     life
-        How often one with this number has died.
+        How many workers of this number have died before.
     n_shares
         Among how many the configurations of the load are shared; 1: each worker has all of them.
     """
@@ -86,13 +86,13 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a worker tells besides its gradient.
+class Report:
+    """The report of a worker, besides its gradient.
 
     Attributes
     ----------
     n_steps
-        Environment steps since it last told.
+        Environment steps since the last report.
     episodes
         Episodes that have ended since.
     losses
@@ -109,6 +109,16 @@ class Told:
     max_norm: float | None = None
     is_done: bool = False
 
+    def as_plain(self) -> dict[str, Any]:
+        """Return the report as a checkpoint can hold it."""
+        named = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {**named, "episodes": list(self.episodes), "losses": None if self.losses is None else dict(self.losses)}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Make the report that `as_plain` described."""
+        return cls(**{**plain, "episodes": tuple(plain["episodes"])})
+
 
 class Worker:
     """Gathers steps and computes gradients."""
@@ -123,27 +133,21 @@ class Worker:
 
     # ------------------------------------------------------------------ together with others, gradient by gradient
 
-    def gather(self, weights: Weights) -> tuple[list[Tensor] | None, Told]:
+    def gather(self, weights: Weights) -> tuple[list[Tensor] | None, Report]:
         """Gather a batch and return its first gradient."""
         with torch_threads(1), self._agent.session():
             self._put(weights)
-            self._batch, told = self._gather()
+            self._batch, report = self._gather()
             self._steps = self._agent.gradients(self._batch)
-            return self._next(told)
+            return self._next(report)
 
-    def go_on(self, weights: Weights) -> tuple[list[Tensor] | None, Told]:
-        """Go on with the same batch and return its next gradient, or none if it is done with.
-
-        Parameters
-        ----------
-        weights
-            What came of the gradients before.
-        """
+    def go_on(self, weights: Weights) -> tuple[list[Tensor] | None, Report]:
+        """Apply the outcome of the last gradients, and return the next gradient of the batch, or none."""
         with torch_threads(1), self._agent.session():
             self._put(weights)
-            return self._next(Told())
+            return self._next(Report())
 
-    def _next(self, told: Told) -> tuple[list[Tensor] | None, Told]:
+    def _next(self, report: Report) -> tuple[list[Tensor] | None, Report]:
         if self._steps is None:
             raise LearningError("a worker must gather a batch before it continues with it")
         try:
@@ -151,20 +155,18 @@ class Worker:
         except StopIteration as end:
             self._steps = None
             self._trainer.memory.after_learning(self._batch)
-            return None, Told(told.n_steps, told.episodes, end.value, is_done=True)
-        return self._gradient(), Told(told.n_steps, told.episodes, None, descent.max_norm)
+            return None, Report(report.n_steps, report.episodes, end.value, is_done=True)
+        return self._gradient(), Report(report.n_steps, report.episodes, None, descent.max_norm)
 
     # ------------------------------------------------------------------ by itself, a message now and then
 
     def contribute(
         self, weights: Weights | None, n_batches: int, *, is_alone: bool, is_clipped: bool
-    ) -> tuple[list[Tensor], Told]:
+    ) -> tuple[list[Tensor], Report]:
         """Learn from batches and return the sum of their gradients.
 
         Parameters
         ----------
-        weights
-            What the servers have; ``None``: it goes on with its own.
         is_alone
             Whether it makes steps of its own on the way.
         is_clipped
@@ -179,9 +181,9 @@ class Worker:
             losses: dict[str, float] = {}
             max_norm: float | None = None
             for _ in range(n_batches):
-                batch, told = self._gather()
-                n_steps += told.n_steps
-                episodes += told.episodes
+                batch, report = self._gather()
+                n_steps += report.n_steps
+                episodes += report.episodes
                 steps = self._agent.gradients(batch)
                 descent = next(steps)
                 max_norm = descent.max_norm
@@ -193,7 +195,7 @@ class Worker:
                     step_clipped(descent.optimizer, None)
                 losses = _finished(steps)
                 self._trainer.memory.after_learning(batch)
-            return sums, Told(n_steps, tuple(episodes), losses, max_norm)
+            return sums, Report(n_steps, tuple(episodes), losses, max_norm)
 
     # ------------------------------------------------------------------ both
 
@@ -216,13 +218,13 @@ class Worker:
         self._trainer.interaction.envs.close()
         return None, None
 
-    def _gather(self) -> tuple[Any, Told]:
+    def _gather(self) -> tuple[Any, Report]:
         trainer = self._trainer
         trainer.interaction.episodes = []
         before = trainer.n_steps
         trainer.begin()
         batch = trainer.gather()
-        return batch, Told(trainer.n_steps - before, tuple(trainer.interaction.episodes))
+        return batch, Report(trainer.n_steps - before, tuple(trainer.interaction.episodes))
 
     def _gradient(self) -> list[Tensor]:
         return [torch.zeros_like(one) if one.grad is None else one.grad.detach().clone() for one in self._weights]

@@ -64,10 +64,6 @@ def build_network(
 
     Parameters
     ----------
-    generator
-        Source of the first weights.
-    has_critic
-        Whether a critic is needed.
     n_atoms
         Numbers for each action, and of the critic.
     n_per_row
@@ -78,7 +74,7 @@ def build_network(
     UnknownName
         If there is no such network.
     LearningError
-        If the network cannot take such observations, or knows one number for each action, or one action for each row,
+        If the network cannot take such observations, or has one number for each action, or one action for each row,
         alone.
     """
     builder = NETWORKS[config.network]

@@ -18,12 +18,8 @@ from hdrl.learn.networks.rows import Rows, rows_of, table_shape
 def attended(parts: Tensor, rows: Rows, n_heads: int) -> Tensor:
     """Return what each row finds in the others, its heads side by side, shape ``(n, n_rows, width)``.
 
-    Parameters
-    ----------
-    parts
-        Queries, keys and values side by side, those of each head in a piece; shape ``(n, n_rows, 3 * width)``.
-    rows
-        Which rows look and are looked at; what stands in the others is not looked at either.
+    ``parts`` holds queries, keys and values side by side, each head's in a piece: ``(n, n_rows, 3 * width)``. Rows that
+    are not in ``rows`` neither attend nor are attended to.
     """
     n, n_rows = rows.shape
     if portable.is_own(parts):
@@ -36,15 +32,7 @@ def attended(parts: Tensor, rows: Rows, n_heads: int) -> Tensor:
 
 
 class Encoder(nn.Module):
-    """Rows that have looked at each other: an embedding, and one layer of multi-head attention added to it.
-
-    Parameters
-    ----------
-    n_heads
-        Number of heads; divides the width.
-    generator
-        Source of the first weights.
-    """
+    """Rows that attend to each other: an embedding, and one layer of multi-head attention added to it."""
 
     def __init__(
         self, n_features: int, width: int, n_heads: int, activation: Activation, generator: torch.Generator
@@ -56,13 +44,7 @@ class Encoder(nn.Module):
         self.merge = linear(width, width, generator, gain=1.0)
 
     def forward(self, rows: Rows) -> Tensor:
-        """Return the encoded rows, shape ``(n, n_rows, width)``, with 0 in the places of the others.
-
-        Parameters
-        ----------
-        rows
-            The rows, at least one of each observation.
-        """
+        """Return the encoded rows, shape ``(n, n_rows, width)``, with 0 for rows that are empty."""
         embedded = self.embed.through(rows, 0.0)
         parts = through(self.project, rows.of(embedded), 0.0)
         return embedded + through(self.merge, rows.of(attended(parts, rows, self.n_heads)), 0.0)
@@ -84,14 +66,6 @@ class AttentionActorCritic(ActorCritic):
 
     Parameters
     ----------
-    observation_shape
-        ``(n_rows, n_features)``.
-    n_actions
-        At least ``n_rows``.
-    generator
-        Source of the first weights.
-    hidden
-        Units of the layers after it.
     sees_all_rows
         Whether rows whose actions are illegal are attended to as well.
     """

@@ -41,15 +41,7 @@ class ActorCritic(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        """Return a number for each action, shape ``(n, n_actions)``; those of illegal actions are `masking.ILLEGAL`.
-
-        Parameters
-        ----------
-        observations
-            Shape ``(n, *observation_shape)``, float32.
-        mask
-            Which actions are legal, shape ``(n, n_actions)``, bool; ``None``: all of them.
-        """
+        """Return a number for each action, shape ``(n, n_actions)``; those of illegal actions are `masking.ILLEGAL`."""
 
     @abc.abstractmethod
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
@@ -62,18 +54,15 @@ class ActorCritic(nn.Module, abc.ABC):
     def apart(
         self, observations: Tensor, mask: Tensor | None, index: Tensor
     ) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
-        """Return what computes `logits` and what computes `values` of some observations, in threads of their own.
+        """Return functions that compute `logits` and `values` of the observations at ``index``, each in its own thread.
 
-        Parameters
-        ----------
-        index
-            Which of them, each at most once, shape ``(k,)``, int64.
+        Each index (int64) comes at most once.
         """
         seen, legal = observations.index_select(0, index), None if mask is None else mask.index_select(0, index)
         return partial(self.logits, seen, legal), partial(self.values, seen, legal)
 
     def plain_actor(self) -> PlainActor | None:
-        """Return the actor in plain numbers, for compiled code that plays it; ``None`` where that knows no such one."""
+        """Return the actor in plain numbers, for compiled code that plays it; ``None`` where there is no such code."""
         return None
 
     @abc.abstractmethod
@@ -88,10 +77,7 @@ class ActorCritic(nn.Module, abc.ABC):
     def by_atoms(self, numbers: Tensor) -> Tensor:
         """Return numbers whose last axis holds all atoms of several actions with an axis of its own for the atoms.
 
-        Parameters
-        ----------
-        numbers
-            Shape ``(..., k * n_atoms)``; it becomes ``(..., k, n_atoms)``, or stays as it is if there is one atom.
+        ``(..., k * n_atoms)`` becomes ``(..., k, n_atoms)``, or stays as it is if there is one atom.
         """
         return numbers if self.n_atoms == 1 else numbers.reshape(*numbers.shape[:-1], -1, self.n_atoms)
 
@@ -101,11 +87,5 @@ class ActorCritic(nn.Module, abc.ABC):
 
     @torch.no_grad()
     def copy_from(self, other: ActorCritic, share: float = 1.0) -> None:
-        """Move the weights towards those of another network of the same kind.
-
-        Parameters
-        ----------
-        share
-            How far, 0 to 1; 1 copies them.
-        """
+        """Move the weights by a share (0 to 1) of the distance to those of another network; 1 copies them."""
         portable.move_towards(list(self.parameters()), list(other.parameters()), share)

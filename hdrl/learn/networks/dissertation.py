@@ -39,11 +39,6 @@ class JobAttention(nn.Module):
 
     Its program let each job look at those in the same row of other observations of the batch (``batch_first`` is not
     set there); here jobs look at those of their own observation.
-
-    Parameters
-    ----------
-    generator
-        Source of the first weights.
     """
 
     def __init__(self, generator: torch.Generator) -> None:
@@ -59,13 +54,7 @@ class JobAttention(nn.Module):
         self.after = mlp((ATTENTION_WIDTH, *AFTER_ATTENTION), generator, is_open=True)
 
     def forward(self, rows: Rows) -> Tensor:
-        """Return ten numbers for each row, shape ``(n, n_rows, 10)``, with 0 in the places of the others.
-
-        Parameters
-        ----------
-        rows
-            Rows of 20 numbers.
-        """
+        """Return ten numbers for each row of 20, shape ``(n, n_rows, 10)``, with 0 for empty rows."""
         pairs: list[tuple[Any, Any]] = list(zip(self.asks, self.projects, strict=True))
         parts = [through(project, rows.of(ask.through(rows, 0.0)), 0.0) for ask, project in pairs]
         mixed = attended(torch.cat(parts, -1), rows, ATTENTION_HEADS)
@@ -89,15 +78,8 @@ class DissertationActorCritic(ActorCritic):
     ----------
     observation_shape
         ``(10 * n_actions + n_nodes,)``: the rows one after the other, then the nodes.
-    generator
-        Source of the first weights.
     has_attention
         Whether the actor looks at each job beside the others.
-
-    Raises
-    ------
-    LearningError
-        If observations are of another shape.
     """
 
     is_portable = True

@@ -44,10 +44,6 @@ class KernelActorCritic(ActorCritic):
 
     Parameters
     ----------
-    observation_shape
-        ``(n_rows, n_features)``.
-    n_actions
-        At least ``n_rows``.
     generator
         Source of the first weights.
     sees_all_rows
@@ -56,8 +52,6 @@ class KernelActorCritic(ActorCritic):
         How many actions each row has; a row's last hidden layer gives the logits of all of them.
     hidden
         Units of the hidden layers that each row passes, at least one.
-    activation
-        What follows them.
     """
 
     is_portable = True

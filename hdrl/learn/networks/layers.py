@@ -54,15 +54,9 @@ class _Linear(nn.Linear):
 
 
 def linear(n_in: int, n_out: int, generator: torch.Generator, gain: float | None) -> nn.Linear:
-    """Return a linear layer.
+    """Return a linear layer with orthogonal weights of a gain and zero biases.
 
-    Parameters
-    ----------
-    generator
-        Source of the first weights.
-    gain
-        Orthogonal weights of this gain and zero biases; ``None``: torch's own choice, uniform within
-        ``1 / sqrt(n_in)``.
+    Without a gain it keeps torch's own weights, uniform within ``1 / sqrt(n_in)``.
     """
     layer = _Linear(n_in, n_out)
     with torch.no_grad():
@@ -94,13 +88,7 @@ class Layers(nn.Sequential):
         self.stack = Stack(np.array(sizes, dtype=np.int64), activation, is_open)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return what comes out of the last layer, shape ``(..., width)``.
-
-        Parameters
-        ----------
-        inputs
-            Shape ``(..., n_in)``.
-        """
+        """Return the outputs of the last layer, shape ``(..., width)``."""
         weights = self.linear_weights()
         if not weights or not portable.is_own(inputs, *weights):
             found: Tensor = super().forward(inputs)  # type: ignore[no-untyped-call]
@@ -109,14 +97,9 @@ class Layers(nn.Sequential):
         return out.view(*inputs.shape[:-1], out.shape[1])
 
     def through(self, rows: Rows, fill: float, head: Layers | None = None) -> Tensor:
-        """Return what comes out of the last layer at the places of the rows, shape ``(*rows.shape, width)``.
+        """Return the outputs at the places of the rows, shape ``(*rows.shape, width)``, and ``fill`` in all others.
 
-        Parameters
-        ----------
-        fill
-            What stands in all other places.
-        head
-            Layers that follow these, which are open then; ``None``: none.
+        Layers of ``head`` follow these, which are open then.
         """
         assert head is None or self.stack.is_open  # noqa: S101 - nothing else is ever followed
         weights = self.linear_weights() + ([] if head is None else head.linear_weights())
@@ -163,12 +146,8 @@ def mlp(
     ----------
     sizes
         Width of the input and of each layer; one number alone means no layer.
-    generator
-        Source of the first weights.
     last_gain
         Gain of the last layer; ``None``: that of the others.
-    is_open
-        Whether an activation follows the last layer too.
     has_plain_init
         Whether all layers begin with torch's own choice of weights instead of orthogonal ones.
     """
@@ -184,13 +163,7 @@ def mlp(
 
 
 def plain_layers(modules: Sequence[nn.Module]) -> PlainLayers | None:
-    """Return layers as plain numbers; ``None`` if they are others than linear ones with ReLU in between.
-
-    Parameters
-    ----------
-    modules
-        The layers of `mlp`, and what follows each.
-    """
+    """Return the layers of `mlp` as plain numbers; ``None`` if others than linear ones with ReLU are among them."""
     linears = modules[::2]
     if not all(type(one) is _Linear for one in linears) or not all(type(one) is nn.ReLU for one in modules[1::2]):
         return None

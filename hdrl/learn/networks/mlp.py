@@ -27,8 +27,6 @@ class MlpActorCritic(ActorCritic):
 
     Parameters
     ----------
-    generator
-        Source of the first weights.
     hidden
         Units of the layers of the trunk, or of the first layers of both networks.
     heads

@@ -53,23 +53,11 @@ class NoisyLinear(nn.Module):
         return self.mean_bias + self.spread_bias * self._noise[1]
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return what comes out with the weights of now.
-
-        Parameters
-        ----------
-        inputs
-            Shape ``(..., n_in)``.
-        """
+        """Return the outputs with the present weights."""
         return portable.linear(inputs, self.weight, self.bias)
 
     def draw(self, generator: torch.Generator) -> None:
-        """Draw new noise.
-
-        Parameters
-        ----------
-        generator
-            Source of random numbers.
-        """
+        """Draw new noise."""
         n_out, n_in = self.mean_weight.shape
         drawn = portable.normal((n_in + n_out,), generator)
         flattened = (drawn.sign() * portable.sqrt(drawn.abs())).to(self.mean_weight.device)
@@ -91,19 +79,9 @@ def make_noisy(module: nn.Module, first_spread: float) -> None:
 
 @contextlib.contextmanager
 def noise_in(module: nn.Module, generator: torch.Generator) -> Iterator[None]:
-    """Let the weights of a network be noisy for a while, by the same noise in all that is computed meanwhile.
+    """Draw noise for the weights of a network, and use it for all computations meanwhile.
 
-    Parameters
-    ----------
-    module
-        The network; without a `NoisyLinear` nothing happens, and nothing is drawn.
-    generator
-        Source of random numbers.
-
-    Yields
-    ------
-    None
-        While they are noisy.
+    Without a `NoisyLinear` nothing happens, and nothing is drawn.
     """
     layers = [one for one in module.modules() if isinstance(one, NoisyLinear)]
     for layer in layers:

@@ -16,13 +16,6 @@ class NormalizedActorCritic(ActorCritic):
     """A network whose observations are ``clip((observation - mean) / deviation, -bound, bound)``.
 
     The three are part of its weights and never learned. At first they change nothing.
-
-    Parameters
-    ----------
-    network
-        What sees the normalised observations.
-    observation_shape
-        Their shape, which is that of ``mean`` and ``deviation``.
     """
 
     is_portable = True

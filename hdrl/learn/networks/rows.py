@@ -43,29 +43,13 @@ class Rows(NamedTuple):
         return Rows(numbers.flatten(0, 1), self.places, self.places, self.shape)
 
     def spread(self, numbers: Tensor, fill: float) -> Tensor:
-        """Put what belongs to each row back to its place, shape ``(n, n_rows, ...)``.
-
-        Parameters
-        ----------
-        numbers
-            Shape ``(k, ...)``.
-        fill
-            What stands in the places of the other rows.
-        """
+        """Put numbers of shape ``(k, ...)`` at their rows, shape ``(n, n_rows, ...)``; others get ``fill``."""
         flat = numbers.new_full((self.shape[0] * self.shape[1], *numbers.shape[1:]), fill)
         return flat.index_copy(0, self.places, numbers).view(*self.shape, *numbers.shape[1:])
 
 
 def rows_of(observations: Tensor, mask: Tensor | None) -> Rows:
-    """Collect rows.
-
-    Parameters
-    ----------
-    observations
-        Shape ``(n, n_rows, n_features)``.
-    mask
-        Which rows, shape ``(n, at least n_rows)``, bool; what it says beyond is not looked at. ``None``: all rows.
-    """
+    """Collect the rows in the mask, all without one; columns of the mask beyond the rows do not count."""
     n, n_rows, n_features = observations.shape
     places = _places(mask, n, n_rows, observations.device)
     return Rows(observations.reshape(n * n_rows, n_features), places, places, (n, n_rows))
@@ -78,12 +62,9 @@ def _places(mask: Tensor | None, n: int, n_rows: int, device: torch.device) -> T
 
 
 def rows_at(observations: Tensor, mask: Tensor | None, index: Tensor) -> Rows:
-    """Collect the rows of some observations, which stay where they are: to copy them takes longer than to send them.
+    """Collect the rows of the observations at ``index``, which are not copied.
 
-    Parameters
-    ----------
-    index
-        Which observations, each at most once, shape ``(n,)``, int64.
+    To copy observations takes longer than to pass them; each index (int64) comes at most once.
     """
     n, n_rows = len(index), observations.shape[1]
     if mask is None or JIT_DISABLED or index.device.type != "cpu":
@@ -101,15 +82,7 @@ def table_shape(
 ) -> tuple[int, int, int]:
     """Return the numbers of rows, of features, and of actions beyond the rows.
 
-    Parameters
-    ----------
-    network
-        Name of the network, for the message.
-
-    Raises
-    ------
-    LearningError
-        If observations are no tables with at most as many rows as there are actions.
+    Raise LearningError if observations are no tables with at most as many rows as there are actions.
     """
     if len(observation_shape) != 2 or observation_shape[0] * n_per_row > n_actions:
         raise LearningError(

@@ -39,13 +39,6 @@ class SequenceActorCritic(ActorCritic):
     ----------
     observation_shape
         ``(1 + length,)``: the share of time, then ids, whole numbers below 64, 0 behind the last one.
-    generator
-        Source of the first weights, and of the embedding.
-
-    Raises
-    ------
-    LearningError
-        If observations are of another shape.
     """
 
     is_portable = True

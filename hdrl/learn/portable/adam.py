@@ -22,13 +22,6 @@ class Adam(torch.optim.Adam):
     """Adam in one pass over the weights, with torch's own settings but for the learning rates.
 
     What it remembers is laid out as torch's own, which goes on where ours has stopped, and the other way round.
-
-    Parameters
-    ----------
-    weights
-        What `torch.optim.Adam` is given: weights, or groups of them.
-    lr
-        Learning rate of groups that have none.
     """
 
     def __init__(self, weights: Any, lr: float = 1e-3) -> None:
@@ -43,7 +36,7 @@ class Adam(torch.optim.Adam):
             some = [(one, gradient) for one in group["params"] if (gradient := one.grad) is not None]
             if not some:
                 continue
-            # The gradients are kept until the end: those that are put together anew belong to nobody else.
+            # The gradients are kept until the end: new ones made of several parts have no other owner.
             tensors = [(one, gradient.contiguous(), *self._remembered(one)) for one, gradient in some]
             addresses, sizes = _places_of(tensors)
             beta1, beta2 = map(float, group["betas"])
@@ -72,14 +65,9 @@ def _places_of(rows: Sequence[Sequence[Tensor]]) -> tuple[NDArray[np.int64], NDA
 
 @torch.no_grad()
 def clip(weights: Sequence[Tensor], max_norm: float) -> None:
-    """Scale the gradients of weights down where their norm is too large, as `torch.nn.utils.clip_grad_norm_` does.
+    """Scale gradients down to a norm of ``max_norm``, as `torch.nn.utils.clip_grad_norm_` does.
 
-    Parameters
-    ----------
-    weights
-        The weights; those without a gradient do not count.
-    max_norm
-        Largest norm of all gradients together.
+    Weights without a gradient do not count.
     """
     gradients = [gradient for one in weights if (gradient := one.grad) is not None]
     if not gradients:
@@ -96,15 +84,7 @@ def clip(weights: Sequence[Tensor], max_norm: float) -> None:
 
 @torch.no_grad()
 def move_towards(mine: Sequence[Tensor], theirs: Sequence[Tensor], share: float) -> None:
-    """Move tensors towards others by a share of the distance.
-
-    Parameters
-    ----------
-    mine, theirs
-        The tensors, of equal shapes.
-    share
-        How far, 0 to 1; 1 copies them.
-    """
+    """Move tensors towards others of equal shapes by a share (0 to 1) of the distance; 1 copies them."""
     if share >= 1.0:
         for one, other in zip(mine, theirs, strict=True):
             one.copy_(other)

@@ -21,23 +21,11 @@ _AT_ONCE = 16
 
 
 def attend_rows(parts: Tensor, places: Tensor, shape: tuple[int, int], n_heads: int) -> Tensor:
-    """Return what each row finds in the others; the tensors must be such that `is_own` is true of them.
+    """Return what each row finds in the others, shape ``(n * n_rows, width)``, 0 in all other rows.
 
-    Parameters
-    ----------
-    parts
-        Queries, keys and values side by side, those of each head in a piece; shape ``(n * n_rows, 3 * width)``.
-    places
-        Which rows look and are looked at, in ascending order, int64.
-    shape
-        ``(n, n_rows)``.
-    n_heads
-        Heads; divides the width.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(n * n_rows, width)``; 0 in all other rows.
+    ``parts`` holds queries, keys and values side by side, each head's in a piece: ``(n * n_rows, 3 * width)``.
+    ``places`` names the rows that attend, ascending, int64; ``shape`` is ``(n, n_rows)``. `is_own` is true of all
+    tensors.
     """
     bounds = torch.arange(shape[0] + 1) * shape[1]
     starts = array_of(torch.searchsorted(places, bounds))

@@ -30,7 +30,7 @@ Widths: TypeAlias = NDArray[np.int64]
 _KINDS: dict[Kind, int] = {"relu": RELU, "tanh": TANH, "leaky_relu": LEAKY_RELU}
 
 _PART = 16 * BLOCK
-"""Rows whose gradients are summed up by themselves; the sums are then added in order, whoever made them."""
+"""Rows whose gradients are summed up by themselves; the sums are then added in order, whichever thread made them."""
 
 _WIDE, _SMALL_BLOCK = 1024, 64
 """From so many units on, so many rows pass together: else their units would not fit into the second cache."""
@@ -74,43 +74,22 @@ class Among(NamedTuple):
 
 
 def pass_layers(table: Tensor, weights: Sequence[Tensor], stack: Stack, among: Among | None = None) -> Tensor:
-    """Return what comes out of the last layer; the tensors must be such that `is_own` is true of them.
+    """Return the outputs of the last layer, shape ``(among.n_places, n_out)``; `is_own` is true of all tensors.
 
-    Parameters
-    ----------
-    table
-        Shape ``(n, n_in)``.
-    weights
-        The weight of each layer, shape ``(n_out, n_in)``, and its bias, in turn.
-    among
-        Which rows pass; ``None``: all, each to its own place.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(among.n_places, n_out)``.
+    ``weights`` holds the weight ``(n_out, n_in)`` and the bias of each layer in turn. Without ``among`` every row of
+    the table ``(n, n_in)`` passes, to its own place.
     """
     if among is None:
         every = torch.arange(len(table))
         among = Among(every, every, len(table), 0.0)
-    # Where nobody asks for gradients, a step of the graph would take half as long as the layers of few rows.
+    # Where no gradients are needed, a step of the graph would take half as long as the layers of few rows.
     if torch.is_grad_enabled():
         return _Layers.apply(table, stack, among, *weights)  # type: ignore[no-untyped-call, no-any-return]
     return _sent(table.contiguous(), stack, among, _flat(weights))
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return ``inputs @ weight.T + bias``.
-
-    Parameters
-    ----------
-    inputs
-        Shape ``(..., n_in)``.
-    weight
-        Shape ``(n_out, n_in)``.
-    bias
-        Shape ``(n_out,)``; ``None``: 0.
-    """
+    """Return ``inputs @ weight.T + bias``, with a weight of shape ``(n_out, n_in)``."""
     if not is_own(inputs, weight):
         return functional.linear(inputs, weight, bias)
     n_out, n_in = weight.shape

@@ -12,22 +12,10 @@ from hdrl.compiled.ways import JIT_DISABLED
 
 
 def is_own(*tensors: Tensor) -> bool:
-    """Tell whether tensors are in single precision on the CPU, and there is a compiler.
-
-    Parameters
-    ----------
-    tensors
-        All that take part in a computation.
-    """
+    """Return True if tensors are in single precision on the CPU, and there is a compiler."""
     return not JIT_DISABLED and all(one.dtype == torch.float32 and one.device.type == "cpu" for one in tensors)
 
 
 def array_of(tensor: Tensor) -> NDArray[Any]:
-    """Return the numbers of a contiguous tensor on the CPU, in the same place.
-
-    Parameters
-    ----------
-    tensor
-        The tensor; its gradient is not looked at.
-    """
+    """Return the numbers of a contiguous tensor on the CPU, in the same memory, without its gradient."""
     return tensor.detach().numpy()

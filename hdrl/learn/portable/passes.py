@@ -14,7 +14,7 @@ from hdrl.compiled.plain import TILE_ROWS
 BLOCK = 256
 """Rows that pass the layers together; their units take only 70 kB. Through 7-32-16-8-1 and back, in turn on one core,
 16,384 rows take 0.97 times as long with 128 and 1.10 times with 512. Both ways together are an eighth of a training, so
-that no other size would save 5 % of it; and sums of gradients go by this size, so that another gives other bytes."""
+that no other size would save 5 % of it; and sums of gradients depend on this size: another gives other bytes."""
 
 SPARE = 16
 """Rows that units have room for, and that are left empty: else all units of a row would share a few sets of a cache."""

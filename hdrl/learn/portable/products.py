@@ -19,20 +19,7 @@ _AT_ONCE = 1 << 18
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """Return the product of two matrices, or of each of two batches of the same shape.
-
-    Parameters
-    ----------
-    a
-        Shape ``(..., n, k)``.
-    b
-        Shape ``(..., k, m)``.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(..., n, m)``.
-    """
+    """Return the product of two matrices, or of each pair of two batches, shape ``(..., n, m)``."""
     if not is_own(a, b):
         return a @ b
     batch = a.shape[:-2]

@@ -14,13 +14,7 @@ _HALF_STEP = 2.0**-54
 
 
 def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Draw numbers of the standard normal distribution.
-
-    Parameters
-    ----------
-    generator
-        Source of random numbers, on the CPU.
-    """
+    """Draw numbers of the standard normal distribution."""
     shares = torch.rand(shape, dtype=torch.float64, generator=generator) + _HALF_STEP
     if JIT_DISABLED:
         return torch.as_tensor(torch.special.ndtri(shares).float())
@@ -45,13 +39,7 @@ def uniform(shape: tuple[int, ...], low: float, high: float, generator: torch.Ge
 
 
 def orthogonal(n_out: int, n_in: int, gain: float, generator: torch.Generator) -> Tensor:
-    """Draw a matrix whose rows, or columns if there are fewer of them, are orthogonal, of a length.
-
-    Parameters
-    ----------
-    generator
-        Source of random numbers.
-    """
+    """Draw a matrix whose rows, or columns if there are fewer of them, are orthogonal, of a length."""
     numbers = normal((n_out, n_in), generator)
     if JIT_DISABLED:
         weight = torch.empty((n_out, n_in))

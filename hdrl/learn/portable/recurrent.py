@@ -19,7 +19,7 @@ from hdrl.compiled.fma import fma
 from hdrl.compiled.jit import entry_in, jit
 
 N_IDS = 64
-"""Ids that can be told apart; 0 is none."""
+"""Number of different ids; 0 is none."""
 
 EMBEDDED, READ, ENCODED, N_WAVES = 16, 50, 16, 8
 """Numbers of an id, units of either direction of the reader, of the encoder, and waves of the time."""

@@ -32,23 +32,19 @@ __all__ = ["EMBEDDED", "ENCODED", "N_IDS", "N_WAVES", "READ", "WAVE", "read_sequ
 def read_sequences(
     observations: Tensor, embedding: Tensor, waves: Tensor, weights: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return what is known of each different observation, and which of them each of all is.
+    """Return the codes of the different observations, and the index of each observation among them.
+
+    Codes have shape ``(n_different, ENCODED + N_WAVES)``, in the order in which they come first. An observation is a
+    share of time, then ids, 0 behind the last one.
 
     Parameters
     ----------
-    observations
-        A share of time, then ids, 0 behind the last one; shape ``(n, 1 + length)``.
     embedding
         Of each id, shape ``(N_IDS, EMBEDDED)``; it does not learn.
     waves
         By what the share of time is multiplied before the sine is taken, shape ``(N_WAVES,)``.
     weights
         Those of an LSTM that reads both ways and of one that encodes, as ``torch.nn.LSTM`` has them.
-
-    Returns
-    -------
-    tuple
-        Shape ``(n_different, ENCODED + N_WAVES)``, in the order in which they come first; and ``(n,)``, int64.
     """
     seen = np.ascontiguousarray(observations.detach().numpy())
     n = len(seen)

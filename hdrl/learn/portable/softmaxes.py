@@ -50,14 +50,9 @@ class Chosen(NamedTuple):
 
 
 def choose(logits: Tensor, actions: Tensor) -> Chosen:
-    """Return what is known of actions, in one step of the graph.
+    """Return log-probabilities and entropies of actions, in one step of the graph.
 
-    Parameters
-    ----------
-    logits
-        Shape ``(n, n_actions)``; those of impossible actions are finite, but so low that they have no probability.
-    actions
-        Shape ``(n,)``, int64.
+    Logits of impossible actions are finite, but so low that they have no probability.
     """
     if not is_own(logits):
         logs = torch.log_softmax(logits, -1)

@@ -15,15 +15,7 @@ from hdrl.learn.portable.own import array_of, is_own
 
 
 def sum(x: Tensor, dim: int | None = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001 - torch's name
-    """Return the sum of all numbers, or over an axis.
-
-    Parameters
-    ----------
-    dim
-        The axis; ``None``: all of them.
-    keepdim
-        Whether the axis remains, of length 1.
-    """
+    """Return the sum of all numbers, or over an axis."""
     if not is_own(x):
         return x.sum() if dim is None else x.sum(dim, keepdim=keepdim)
     if x.requires_grad and torch.is_grad_enabled():
@@ -34,13 +26,7 @@ def sum(x: Tensor, dim: int | None = None, *, keepdim: bool = False) -> Tensor: 
 
 
 def mean(x: Tensor, dim: int | None = None, *, keepdim: bool = False) -> Tensor:
-    """Return the mean of all numbers, or over an axis; NaN of none.
-
-    Parameters
-    ----------
-    x, dim, keepdim
-        As in `sum`; numbers that are not floating-point ones are made such.
-    """
+    """Return the mean of all numbers, or over an axis; NaN of none; integers become floating-point numbers."""
     x = x if x.is_floating_point() else x.float()
     return sum(x, dim, keepdim=keepdim) / (x.numel() if dim is None else x.shape[dim])
 
@@ -76,11 +62,6 @@ def expand(x: Tensor, *shape: int) -> Tensor:
     """Return a tensor that is repeated along axes, as ``x.expand(*shape)``; its gradient is summed by `sum`.
 
     What torch repeats by itself in a sum, difference or product, it sums up by itself on the way back.
-
-    Parameters
-    ----------
-    *shape
-        The new shape, -1 where it stays.
     """
     if not (is_own(x) and x.requires_grad and torch.is_grad_enabled()):
         return x.expand(*shape)

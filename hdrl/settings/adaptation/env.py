@@ -61,8 +61,6 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
 
     Parameters
     ----------
-    num_envs
-        Number of rows of the batch.
     machine
         The device; ``None``: that of the first table.
     load
@@ -199,13 +197,7 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
         return {name: getattr(self, f"_{name}") for name in names}
 
     def trace(self) -> OutcomeTrace:
-        """Return what became of the jobs of the first row's episode, which must have ended.
-
-        Raises
-        ------
-        OptionsError
-            If it has had no episode.
-        """
+        """Return the outcomes of the first row's episode, which must have ended."""
         window = self.window()
         load = self.loads[window.workload].window(window.start, window.n_jobs)
         outcomes = np.zeros(load.n_items, OUTCOME_DTYPE)
@@ -223,18 +215,7 @@ class AdaptationEnv(SingleEnv):
 
 
 def loads_of(load: Loads) -> list[Jobs]:
-    """Return loads, tables as jobs that take turns.
-
-    Parameters
-    ----------
-    load
-        See `AdaptationVectorEnv`.
-
-    Raises
-    ------
-    OptionsError
-        If there are none.
-    """
+    """Return loads, tables as jobs that take turns."""
     several = [load] if load is None or isinstance(load, (Jobs, str, Path)) else list(load)
     if not several:
         raise OptionsError("load is empty, expected jobs or tables")
@@ -275,7 +256,7 @@ def _seen(table: Table, max_layers: int) -> NDArray[np.float32]:
 
 
 def _worth(tables: Sequence[Table], *, mean: bool) -> FloatArray:
-    """Return validation accuracies by table, sequence and draw; if means are asked for, all draws are the mean."""
+    """Return validation accuracies by table, sequence and draw; for means, all draws are the mean."""
     width = max(table.n_draws for table in tables)
     found = np.zeros((len(tables), tables[0].n_sequences, width))
     for number, table in enumerate(tables):

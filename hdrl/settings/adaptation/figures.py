@@ -1,4 +1,4 @@
-"""What can be drawn of adaptations: accuracy and regret as time goes by, and ranks."""
+"""Figures of adaptations: accuracy and regret over time, and ranks."""
 
 from __future__ import annotations
 
@@ -20,15 +20,7 @@ from hdrl.settings.adaptation.metrics import regret_so_far
 
 
 def anytime(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw the mean regret of all jobs so far over the time of the device, search included.
-
-    Parameters
-    ----------
-    ax
-        Axes to draw on; new ones by default.
-    places
-        For each run its position among all of a page, for its colour.
-    """
+    """Draw the mean regret of all jobs so far over the time of the device, search included."""
     steps = []
     for run in runs:
         end_s = run.tasks["end_s"]
@@ -81,20 +73,7 @@ N_COLUMNS = 3
 
 
 def sequences(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw the accuracy of every sequence of each table by its rank, and mark what each run did most often.
-
-    Parameters
-    ----------
-    ax
-        Axes to draw on, if there is one table; new ones by default.
-    places
-        For each run its position among all of a page, for its colour.
-
-    Raises
-    ------
-    OptionsError
-        If the runs do not say what sequences are worth.
-    """
+    """Draw the accuracy of every sequence of each table by its rank, and mark what each run did most often."""
     known = {name: found for run in runs for name, found in run.sequences.items()}
     names = sorted(known)[:MAX_TABLES]
     if not names:
@@ -126,7 +105,7 @@ def _draw_sequences(ax: Any, found: Sequences) -> None:
 
 def _mark_choices(ax: Any, name: str, found: Sequences, runs: Sequence[AdaptationRun], places: Sequence[int]) -> None:
     """Mark what runs did with most of the last jobs of a table; runs that did the same are rings around each other."""
-    told = set()
+    shown = set()
     for number, run in enumerate(runs):
         done = [
             actions for table, actions in zip(run.job_tables, run.actions, strict=True) if table == name and actions
@@ -137,10 +116,10 @@ def _mark_choices(ax: Any, name: str, found: Sequences, runs: Sequence[Adaptatio
         at, shade = found.actions.index(actions), colour(places[number])
         size = 6.0 + 9.0 * (len(runs) - 1 - number) / len(runs)
         ax.plot([at + 1], [found.test[at]], "o", color=shade, markersize=size, zorder=3, label=run_label(run, runs))
-        if actions not in told:
+        if actions not in shown:
             spot = (at + 1, found.test[at])
             ax.annotate(actions, spot, xytext=(5, 5), textcoords="offset points", fontsize=8, color=shade)
-        told.add(actions)
+        shown.add(actions)
 
 
 FIGURES = by_name(

@@ -97,13 +97,7 @@ class AdaptationRun(TableRun):
 
 
 def read_run(folder: Path, name: str | None = None) -> Run:
-    """Read a run folder.
-
-    Raises
-    ------
-    ReadError
-        If a file is missing or damaged.
-    """
+    """Read a run folder; raise ReadError if a file is missing or damaged."""
     run = read_table_run(folder, name, unit_word="device")
     path = folder / JOBS_FILE
     rows = read_table(path, COLUMNS)

@@ -23,8 +23,6 @@ class Jobs:
 
     Attributes
     ----------
-    name
-        Its name.
     tables
         The tables; all have as many actions and decisions.
     table
@@ -114,10 +112,7 @@ def jobs_of(name: str, tables: Sequence[Table], n_items: int | None, origin: Map
 def poisson_jobs(name: str, tables: Sequence[Table], n_items: int, offered_load: float, seed: int) -> Jobs:
     """Return jobs of random tables and trainings that come as a Poisson process.
 
-    Parameters
-    ----------
-    offered_load
-        Budgets that arrive per time.
+    ``offered_load`` is the sum of budgets that arrive per time.
     """
     check_alike(name, tables)
     random = stream(seed, "adaptation jobs")
@@ -129,13 +124,7 @@ def poisson_jobs(name: str, tables: Sequence[Table], n_items: int, offered_load:
 
 
 def check_alike(name: str, tables: Sequence[Table]) -> None:
-    """Refuse tables that one device and one advisor cannot serve.
-
-    Raises
-    ------
-    OptionsError
-        If they differ in actions, decisions or device.
-    """
+    """Refuse tables that differ in actions, decisions or device: one advisor cannot serve them."""
     first = tables[0]
     for other in tables[1:]:
         for what in ("n_actions", "n_steps", "device"):
@@ -147,13 +136,7 @@ def check_alike(name: str, tables: Sequence[Table]) -> None:
 
 
 def check_device(load: Jobs, device: Device) -> None:
-    """Refuse jobs that were not measured on a device: nothing is known of other ones.
-
-    Raises
-    ------
-    WorkloadError
-        If they were not.
-    """
+    """Refuse jobs that were not measured on a device: there are no outcomes for other ones."""
     for table in load.tables:
         if table.device != device.name:
             raise WorkloadError(

@@ -55,8 +55,6 @@ def read_device(text: str, where: str = "platform") -> Device:
     ----------
     text
         Its name: ``gv100`` for the published tables, ``counted`` for those that are shipped.
-    where
-        Name of the source for messages.
 
     Raises
     ------

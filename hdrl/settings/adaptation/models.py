@@ -36,15 +36,7 @@ N_IDS = 64
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer.
-
-    Attributes
-    ----------
-    kind
-        A name of `LAYERS`.
-    sizes
-        The numbers that follow it.
-    """
+    """One layer: a name of `LAYERS` and the sizes that follow it."""
 
     kind: str
     sizes: tuple[int, ...] = ()
@@ -59,8 +51,6 @@ class Model:
 
     Attributes
     ----------
-    name
-        Its name.
     blocks
         Its blocks, each with a convolution or a linear layer, as a rule one; what stands before the first of these
         belongs to the first block.
@@ -78,18 +68,7 @@ class Model:
         return tuple(layer for block in self.blocks for layer in block)
 
     def deepened(self, target: int) -> Model:
-        """Return the network with one more block behind an original one.
-
-        Parameters
-        ----------
-        target
-            Which original block, from 0.
-
-        Raises
-        ------
-        OptionsError
-            If there is no such block.
-        """
+        """Return the network with one more block behind an original one; refuse blocks that do not exist."""
         if not 0 <= target < len(self.targets):
             raise OptionsError(f"{self.name}: no block {target} to deepen, expected 0 to {len(self.targets) - 1}")
         at = self.targets[target]
@@ -100,13 +79,7 @@ class Model:
 
 
 def reachable(model: Model, n_steps: int) -> list[Model]:
-    """Return all networks that some decisions can lead to, the one at the beginning first; each once.
-
-    Parameters
-    ----------
-    n_steps
-        How often it may be deepened.
-    """
+    """Return all networks after up to ``n_steps`` deepenings, the one at the beginning first; each once."""
     found: dict[tuple[tuple[Layer, ...], ...], Model] = {}
     for n_deepened in range(n_steps + 1):
         for targets in itertools.combinations_with_replacement(range(len(model.targets)), n_deepened):
@@ -123,13 +96,13 @@ def split_block(block: Sequence[Layer]) -> tuple[tuple[Layer, ...], tuple[Layer,
     The new block is an identity: a convolution or a linear layer with as many outputs as inputs, then normalisation
     and ReLU where the block has them. A block of several such layers gets one like its last.
     """
-    heart = max(i for i, layer in enumerate(block) if layer.kind in BLOCK_KINDS)
-    end = heart + 1
+    main = max(i for i, layer in enumerate(block) if layer.kind in BLOCK_KINDS)
+    end = main + 1
     while end < len(block) and block[end].kind in ("batchnorm", "relu"):
         end += 1
-    width = block[heart].sizes[1]
-    new = replace(block[heart], sizes=(width, width, *block[heart].sizes[2:]))
-    return tuple(block[:end]), (new, *block[heart + 1 : end]), tuple(block[end:])
+    width = block[main].sizes[1]
+    new = replace(block[main], sizes=(width, width, *block[main].sizes[2:]))
+    return tuple(block[:end]), (new, *block[main + 1 : end]), tuple(block[end:])
 
 
 def _is_size(text: str) -> bool:
@@ -151,11 +124,6 @@ def _read_layer(text: str, where: str) -> Layer:
 def model_of(name: str, texts: Sequence[str], where: str = "layers") -> Model:
     """Cut a list of layers into blocks.
 
-    Parameters
-    ----------
-    where
-        Name of the source for messages.
-
     Raises
     ------
     OptionsError
@@ -174,14 +142,7 @@ def model_of(name: str, texts: Sequence[str], where: str = "layers") -> Model:
 
 
 def model_of_blocks(name: str, blocks: Sequence[Sequence[str]], where: str = "layers") -> Model:
-    """Return a network in the blocks that are given.
-
-    Parameters
-    ----------
-    blocks
-        The layers of each block, see `read_layer`.
-    where
-        Name of the source for messages.
+    """Return a network from the layers of each block, see `read_layer`.
 
     Raises
     ------
@@ -256,18 +217,7 @@ CIFAR10_SHAPE, CIFAR10_CLASSES = (3, 32, 32), 10
 
 
 def find_model(name: str, shape: tuple[int, ...] = CIFAR10_SHAPE, n_classes: int = CIFAR10_CLASSES) -> Model:
-    """Return a network by name, sized to data.
-
-    Parameters
-    ----------
-    shape
-        Shape of one example, channels first.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such network.
-    """
+    """Return a network by name, sized to examples of a shape (channels first); raise UnknownName for others."""
     if name not in MODELS:
         raise UnknownName("model", name, MODELS)
     return model_of(name, MODELS[name](shape, n_classes), name)

@@ -72,13 +72,7 @@ class AdaptationPolicies(PolicyBook):
         return read_policy(text)
 
     def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
-        """Return the function ``advise`` of a user's file.
-
-        Raises
-        ------
-        OptionsError
-            If it is no function.
-        """
+        """Return the function ``advise`` of a user's file; refuse an ``advise`` that is no function."""
         advise = getattr(module, "advise", None)
         if advise is None:
             return None
@@ -87,9 +81,9 @@ class AdaptationPolicies(PolicyBook):
         return Own(advise)
 
     def draws(self, policy: str) -> bool:
-        """Tell whether the results of a policy depend on the seed."""
+        """Return whether the results of a policy depend on the seed."""
         return policy in (*BANDITS, "random")
 
     def knows_too_much(self, policy: Any) -> bool:
-        """Tell whether a policy knows the table."""
+        """Return whether a policy uses the table itself."""
         return bool(policy == "oracle")

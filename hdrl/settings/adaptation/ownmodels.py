@@ -16,7 +16,7 @@ FUNCTION = "blocks"
 
 
 def is_own_model(text: str) -> bool:
-    """Tell whether a network is given by a Python file."""
+    """Return whether a network is given by a Python file."""
     return text.endswith(SUFFIX)
 
 
@@ -46,11 +46,6 @@ def read_own_model(path: Path, shape: tuple[int, ...], n_classes: int) -> Model:
     The file has a function ``blocks(shape, n_classes)``. It returns a list of blocks, each a list of layers in words,
     see `hdrl.settings.adaptation.models.read_layer`. Each block can be deepened, and is counted from 0.
 
-    Parameters
-    ----------
-    shape
-        Shape of one example, channels first.
-
     Raises
     ------
     OptionsError
@@ -76,20 +71,7 @@ def read_own_model(path: Path, shape: tuple[int, ...], n_classes: int) -> Model:
 
 
 def check_fits(model: Model, shape: tuple[int, ...], n_classes: int, where: str) -> None:
-    """Refuse a network whose layers do not follow from one another, from the data, or to as many classes.
-
-    Parameters
-    ----------
-    shape
-        Shape of one example, channels first.
-    where
-        Name of the source for messages.
-
-    Raises
-    ------
-    OptionsError
-        If there is such a layer.
-    """
+    """Refuse a network whose layers do not fit one another, the data, or the number of classes."""
     now = shape
     for number, layer in enumerate(model.layers):
         now = _passed(layer, now, f"{where}: layer {number}, {str(layer)!r}, is given {_words(now)}")

@@ -24,7 +24,7 @@ SPREAD = 0.05
 
 
 class Chooses:
-    """Chooses by a function of the job, and does not care what came of it."""
+    """Chooses by a function of the job, and ignores the outcomes."""
 
     def __init__(self, choose: Callable[[Job], int | str]) -> None:
         self._choose = choose
@@ -33,12 +33,12 @@ class Chooses:
         """Return what to do with a job."""
         return self._choose(job)
 
-    def told(self, job: Job, chosen: int | str, validation: float) -> None:
-        """Hear what came of a job: see `Advisor.told`."""
+    def observe(self, job: Job, chosen: int | str, validation: float) -> None:
+        """Take in the outcome of a job: see `Advisor.observe`."""
 
 
 class Bandit:
-    """A bandit whose arms are the sequences, one for each table: it knows which jobs are alike.
+    """A bandit whose arms are the sequences, one for each table: it can see which jobs are alike.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ class Bandit:
         best = np.flatnonzero(index == index.max())
         return int(best[self._random.integers(len(best))])
 
-    def told(self, job: Job, chosen: int | str, validation: float) -> None:
-        """Learn what came of a job: see `Advisor.told`."""
+    def observe(self, job: Job, chosen: int | str, validation: float) -> None:
+        """Learn from the outcome of a job: see `Advisor.observe`."""
         self._pulls[job.kind][int(chosen)] += 1.0
         self._sums[job.kind][int(chosen)] += validation
 
@@ -201,7 +201,7 @@ FIXED: Mapping[str, Callable[[Job], int | str]] = MappingProxyType(
         "oracle": lambda job: int(np.argmax(job.table.expected)),
     }
 )
-"""Policies that try nothing out. ``oracle`` knows the table."""
+"""Policies that try nothing out. ``oracle`` uses the table itself."""
 
 SEARCHES: Mapping[str, Callable[[Job], int]] = MappingProxyType(
     {
@@ -220,11 +220,6 @@ _FIXED_NAME = re.compile(r"fixed-([0-9]+)")
 
 def read_policy(text: str) -> str:
     """Return the name of a policy: one of `NAMES`, or ``fixed-`` and the digit of each action.
-
-    Parameters
-    ----------
-    text
-        As a user wrote it.
 
     Raises
     ------

@@ -105,7 +105,7 @@ class AdaptationSimulator(Simulator[AdaptationOptions, AdaptationSweep, Device, 
     ) -> OutcomeTrace:
         """Run jobs as a policy says."""
         del options, folder
-        advisor = _Asks(policy) if isinstance(policy, Own) else make_advisor(str(policy), _random(seed, load))
+        advisor = _OwnAdvisor(policy) if isinstance(policy, Own) else make_advisor(str(policy), _random(seed, load))
         return simulate(machine, load, advisor, progress)
 
 
@@ -117,8 +117,8 @@ class AdaptationView(View):
         return read_run(folder, name)
 
 
-class _Asks:
-    """Asks a user's function before each decision."""
+class _OwnAdvisor:
+    """Calls a user's function before each decision."""
 
     def __init__(self, own: Own) -> None:
         self._own = own
@@ -134,8 +134,8 @@ class _Asks:
 
         return decide_step_by_step(table, decide)
 
-    def told(self, job: Job, chosen: int | str, validation: float) -> None:
-        """Hear nothing."""
+    def observe(self, job: Job, chosen: int | str, validation: float) -> None:
+        """Ignore the outcome."""
 
 
 def _random(seed: int, load: Jobs) -> np.random.Generator:

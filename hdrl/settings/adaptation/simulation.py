@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Job:
     draw
         Which training it is.
     kind
-        A number that jobs of one table share: a scheduler knows model, data and start of a job.
+        A number that jobs of one table share: a scheduler can see model, data and start of a job.
     """
 
     table: Table
@@ -63,13 +64,7 @@ class Job:
         return self._spent_s
 
     def train(self, sequence: int, rung: int | None = None) -> float:
-        """Train a copy of the job under a sequence, and return its validation accuracy.
-
-        Parameters
-        ----------
-        rung
-            Up to which of the table's rungs; ``None``: to the end of the budget.
-        """
+        """Train a copy of the job under a sequence, up to a rung of its table, and return its validation accuracy."""
         table = self.table
         actions = table.actions(sequence)
         states = [table.state(actions[:step]) for step in range(table.n_steps)]
@@ -92,19 +87,13 @@ class Job:
 
 
 class Advisor(Protocol):
-    """What decides for one job after the other."""
+    """Decides for one job after the other."""
 
     def choose(self, job: Job) -> int | str:
         """Return the sequence of a job, or the name of a training rule without adaptation."""
 
-    def told(self, job: Job, chosen: int | str, validation: float) -> None:
-        """Hear what came of a job.
-
-        Parameters
-        ----------
-        validation
-            Its validation accuracy at the end.
-        """
+    def observe(self, job: Job, chosen: int | str, validation: float) -> None:
+        """Take in the validation accuracy at the end of a job, before the next job is chosen for."""
 
 
 def simulate(
@@ -120,6 +109,7 @@ def simulate(
         If the advisor chooses what there is not.
     """
     check_device(load, device)
+    observe = _observer_of(advisor)
     outcomes = np.zeros(load.n_items, OUTCOME_DTYPE)
     for number in range(load.n_items):
         table, draw = load.tables[load.table[number]], int(load.draw[number])
@@ -129,20 +119,21 @@ def simulate(
             outcomes[number] = _without_adaptation(table, draw, chosen, job.spent_s)
         else:
             outcomes[number] = outcome(job, chosen)
-        advisor.told(job, chosen, float(outcomes["validation"][number]))
+        observe(job, chosen, float(outcomes["validation"][number]))
         if progress is not None and number % 256 == 0:
             progress(number, load.n_items)
     return trace_of(device, load, outcomes, load.n_items * load.n_steps)
 
 
-def outcome(job: Job, sequence: int) -> tuple[Any, ...]:
-    """Return what becomes of a job under a sequence: a row of `OUTCOME_DTYPE`.
+def _observer_of(advisor: Advisor) -> Callable[[Job, int | str, float], None]:
+    if hasattr(advisor, "observe") or not hasattr(advisor, "told"):
+        return advisor.observe
+    warnings.warn("Advisor.told is now Advisor.observe", DeprecationWarning, stacklevel=3)
+    return cast("Callable[[Job, int | str, float], None]", advisor.told)
 
-    Raises
-    ------
-    DecisionError
-        If there is no such sequence.
-    """
+
+def outcome(job: Job, sequence: int) -> tuple[Any, ...]:
+    """Return the outcome of a job under a sequence, a row of `OUTCOME_DTYPE`; refuse unknown sequences."""
     table = job.table
     if not 0 <= sequence < table.n_sequences:
         raise DecisionError(f"{table.name}: no sequence {sequence}, expected 0 to {table.n_sequences - 1}")
@@ -173,15 +164,7 @@ def _without_adaptation(table: Table, draw: int, rule: str, spent_s: float) -> t
 
 
 def trace_of(device: Device, load: Jobs, outcomes: NDArray[np.void], n_decisions: int) -> OutcomeTrace:
-    """Return the Trace of jobs of which is known what came of them; the device serves them as they come.
-
-    Parameters
-    ----------
-    device, load, outcomes
-        The device, the jobs, and what became of each.
-    n_decisions
-        How many decisions were made.
-    """
+    """Return the Trace of jobs whose outcomes are given; the device serves them in the order of release."""
     tasks, stays = np.zeros(load.n_items, TASK_DTYPE), np.zeros(load.n_items, STAY_DTYPE)
     now_s = 0.0
     budgets_s = load.budgets_s
@@ -199,18 +182,7 @@ def trace_of(device: Device, load: Jobs, outcomes: NDArray[np.void], n_decisions
 
 
 def decide_step_by_step(table: Table, decide: Callable[[int, Sequence[int]], int]) -> int:
-    """Return the sequence of decisions that are made one after the other.
-
-    Parameters
-    ----------
-    decide
-        From the state of the job and what was done so far to the next action.
-
-    Raises
-    ------
-    DecisionError
-        If there is no such action.
-    """
+    """Return the sequence of decisions that are made one after the other, from the state and the actions so far."""
     actions: list[int] = []
     for _ in range(table.n_steps):
         action = int(decide(table.state(actions), actions))

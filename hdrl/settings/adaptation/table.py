@@ -39,8 +39,6 @@ class Table:
 
     Attributes
     ----------
-    name
-        Its name.
     model
         The network at the beginning.
     scenario
@@ -51,8 +49,6 @@ class Table:
         What it ran on.
     budget_s
         How long it may train.
-    n_steps
-        How many decisions there are.
     validation, test
         Accuracies at the end by sequence and draw, shape ``(n_sequences, n_draws)``. Where the source has no
         validation part, both are the test accuracy.
@@ -173,13 +169,7 @@ def n_states(n_actions: int, n_steps: int) -> int:
 
 
 def read_table(path: Path) -> Table:
-    """Read a table: one of ``hdrl adaptation table``, or one of ChamiLamelas' advisor as JSON.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or is no complete table.
-    """
+    """Read a table: one of ``hdrl adaptation table``, or one of ChamiLamelas' advisor as JSON."""
     data = read_json(path)
     if not isinstance(data, Mapping) or not isinstance(data.get("rows"), list) or not data["rows"]:
         raise ReadError(path, "is no table of adaptations, expected an object with model, scenario and rows")
@@ -293,8 +283,8 @@ def _array(values: Any, path: Path, what: str) -> Floats:
 
 
 def _budget_s(data: Mapping[str, Any], rows: list[dict[str, Any]], path: Path) -> float:
-    told = [row.get("totaltime_s", data.get("budget_s")) for row in rows]
-    budget_s = told[0] if all(one == told[0] for one in told) else None
+    totals_s = [row.get("totaltime_s", data.get("budget_s")) for row in rows]
+    budget_s = totals_s[0] if all(one == totals_s[0] for one in totals_s) else None
     if not isinstance(budget_s, (int, float)) or isinstance(budget_s, bool) or not 0 < budget_s <= LONGEST_S:
         raise ReadError(path, "has no budget: expected budget_s above 0, or the same totaltime_s in all rows")
     return float(budget_s)

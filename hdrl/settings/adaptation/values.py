@@ -19,12 +19,7 @@ def values_json(tables: Sequence[Table]) -> dict[str, Any]:
 
     They were measured before each decision, at the rungs behind the last one, and at the end. A network that has not
     been trained is as good as guessing. What a job was to do later does not change what it is worth now, so a table of
-    one budget tells of all shorter ones; but for training rules that look ahead to the end.
-
-    Parameters
-    ----------
-    tables
-        Tables of ``hdrl adaptation table``.
+    one budget holds all shorter ones; but for training rules that look ahead to the end.
 
     Returns
     -------
@@ -70,5 +65,5 @@ def _table_json(table: Table) -> dict[str, Any]:
 
 
 def _n_classes(table: Table) -> int:
-    """Return how many classes a network tells apart: the outputs of its last linear layer."""
+    """Return the number of classes of a network: the outputs of its last linear layer."""
     return next(layer.sizes[-1] for layer in reversed(table.model.layers) if layer.kind == "linear")

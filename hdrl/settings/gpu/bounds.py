@@ -29,12 +29,8 @@ Floats = NDArray[np.float64]
 def jct_bound_s(load: GpuLoad, cluster: Cluster, *, jobs_per_gpu: int = 1) -> float:
     """Return a lower bound of the mean completion time of all jobs, in seconds; NaN if a job can never run.
 
-    It holds for preemption without loss, knowledge of everything, and jobs that may leave their nodes at any time.
-
-    Parameters
-    ----------
-    jobs_per_gpu
-        How many jobs may share a GPU, none faster than alone.
+    It holds for preemption without loss, full knowledge, and jobs that may leave their nodes at any time. Up to
+    ``jobs_per_gpu`` jobs may share a GPU, none faster than alone.
     """
     shortest_s, share_s = _shortest_s(load, cluster), _share_s(load, cluster) / jobs_per_gpu
     if not np.isfinite(shortest_s).all():

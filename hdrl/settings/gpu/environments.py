@@ -15,7 +15,7 @@ from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.options import GpuOptions, GpuSweep
 
 _PHYSICS = frozenset(("restart_s", "checkpoint_s", "tie", "node_order", "levels"))
-"""Arguments that are rules of the world, not choices of who learns."""
+"""Arguments that are rules of the world, not choices of the learner."""
 
 
 def _named_rules(options: GpuOptions | GpuSweep) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
 
     @staticmethod
     def is_compatible(arguments: Mapping[str, Any]) -> bool:
-        """Tell whether it is the environment of the DRL scheduler for GPU clusters."""
+        """Return whether it is the environment of the DRL scheduler for GPU clusters."""
         return arguments.get("compatibility") is not None
 
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
@@ -58,7 +58,7 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         return None
 
     def knows_too_much(self, arguments: Mapping[str, Any]) -> bool:
-        """Tell whether agents see how long jobs take: traces of GPU clusters hold no requested times."""
+        """Return whether agents see how long jobs take: traces of GPU clusters hold no requested times."""
         return bool(arguments.get("sees_durations", True))
 
     def marks(self, machine: Cluster, load: GpuLoad) -> NDArray[np.int64]:

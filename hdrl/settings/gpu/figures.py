@@ -58,13 +58,7 @@ MOST_GROUPS = 12
 
 @dataclass(frozen=True, slots=True)
 class GpuRun(TableRun):
-    """A run as its tables describe it, and where the other files of it are.
-
-    Attributes
-    ----------
-    folder
-        The run folder.
-    """
+    """A run as its tables describe it, and where the other files of it are."""
 
     folder: Path = Path()
 
@@ -82,14 +76,7 @@ class GpuView(View):
 def gantt(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
     """Draw which job had which GPUs when, a row for each GPU and a part for each run.
 
-    Colours tell neighbouring jobs apart. A job that was preempted has several rectangles of its colour.
-
-    Parameters
-    ----------
-    ax
-        Axes to draw one run on; new ones by default.
-    places
-        Not looked at: colours are those of jobs.
+    Neighbouring jobs have different colours. A job that was preempted has several rectangles of its colour.
     """
     del places
     palette = rgb([colour(number) for number in range(N_COLOURS)])
@@ -121,39 +108,19 @@ def gantt(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | N
 
 
 def jct_cdf(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw which share of the finished jobs was done within which time of their arrival.
-
-    Parameters
-    ----------
-    ax
-        Axes to draw on; new ones by default.
-    places
-        For each run its position among all of a page, for its colour.
-    """
+    """Draw which share of the finished jobs was done within which time of their arrival."""
     values = [_jct_s(run) for run in runs]
     return distribution(runs, values, quantity="job completion time (s)", items="finished jobs", places=places, ax=ax)
 
 
 def wait_cdf(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw which share of the finished jobs was without GPUs for how long, pauses included.
-
-    Parameters
-    ----------
-    runs, ax, places
-        As in `jct_cdf`.
-    """
+    """Draw which share of the finished jobs was without GPUs for how long, pauses included."""
     values = [_wait_s(run) for run in runs]
     return distribution(runs, values, quantity="time without GPUs (s)", items="finished jobs", places=places, ax=ax)
 
 
 def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
-    """Draw completion times over arrival dates: a point for each finished job, and a line through means of stretches.
-
-    Parameters
-    ----------
-    runs, ax, places
-        As in `jct_cdf`.
-    """
+    """Draw completion times over arrival dates: a point for each finished job, and a line of binned means."""
     figure, (part,) = canvas(ax)
     unit_s = time_axis(part, runs)
     for place, run in zip(places or range(len(runs)), runs, strict=True):
@@ -195,14 +162,10 @@ def groups(
 
     Parameters
     ----------
-    ax
-        Axes to draw on; new ones by default.
     by
         A name of `GROUPS`.
     of
         A name of `JOB_TIMES`.
-    places
-        Not looked at: colours are those of the picture alone.
     """
     del places
     column, words = JOB_TIMES[of]
@@ -226,17 +189,7 @@ def groups(
 def utilization(
     runs: Sequence[GpuRun], ax: Any = None, *, of: str = "gpus", places: Sequence[int] | None = None
 ) -> Any:
-    """Draw which share of the GPUs, or of their FLOPS, jobs hold over time.
-
-    Parameters
-    ----------
-    ax
-        Axes to draw on; new ones by default.
-    of
-        ``"gpus"`` or ``"flops"``.
-    places
-        For each run its position among all of a page, for its colour.
-    """
+    """Draw which share of the GPUs, or of their FLOPS, jobs hold over time."""
     steps = [_share_held(run, is_weighted=of == "flops") for run in runs]
     words = "share of the FLOPS in use" if of == "flops" else "share of the GPUs in use"
     return over_time(runs, steps, title=words[0].upper() + words[1:], quantity=words, unit="%", places=places, ax=ax)

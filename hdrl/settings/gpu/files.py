@@ -72,12 +72,9 @@ def _write_priorities(trace: TaskTrace, folder: Path) -> None:
 
 
 def write_values(trace: TaskTrace, folder: Path) -> None:
-    """Write what jobs that adapt were granted, what was done to them, and what they are worth; nothing for others.
+    """Write ``values.csv``: what adapting jobs were granted, how they were adapted, and their values.
 
-    Parameters
-    ----------
-    folder
-        The folder that gets ``values.csv``.
+    Write nothing for other jobs.
     """
     if not isinstance(trace, OutcomeTrace):
         return

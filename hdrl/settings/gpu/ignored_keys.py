@@ -23,10 +23,10 @@ _OF_LOADS: Mapping[str, Set[str]] = MappingProxyType(
         "spread_speed": {TRACE, POISSON},
     }
 )
-"""Keys of ``load`` that some workloads alone go by."""
+"""Keys of ``load`` that only some workloads use."""
 
 _OF_WORKLOADS = ("offered", "unrunnable")
-"""Keys of ``load`` that loads which a comparison generates do not go by."""
+"""Keys of ``load`` that have no effect on the generated loads of a comparison."""
 
 _NOT_IN_ROUNDS = ("restart_s", "checkpoint_s", "node_order", "tie")
 """Keys of ``rules`` that policies in Gavel's rounds know nothing of."""
@@ -38,7 +38,7 @@ def kind_of(workload: str) -> str:
 
 
 def check_load_options(options: Any, kinds: Iterable[str]) -> None:
-    """Refuse options of loads that differ from the default, and that nothing which is named goes by.
+    """Refuse options of loads that differ from the default but have no effect on the named workloads.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def check_load_options(options: Any, kinds: Iterable[str]) -> None:
                 f"{options.where}: load.{name} has no effect on loads, which are made as they are wanted"
             )
     found = found or {POISSON}
-    heard = {**_OF_LOADS, "seed": {POISSON, GAVEL} if load.adapting is None else found}
-    for name, by in heard.items():
+    used_by = {**_OF_LOADS, "seed": {POISSON, GAVEL} if load.adapting is None else found}
+    for name, by in used_by.items():
         if getattr(load, name) != getattr(usual, name) and not found & set(by):
             raise OptionsError(
                 f"{options.where}: load.{name} has no effect on {' and '.join(sorted(found))}; it is for"
@@ -67,13 +67,8 @@ def check_load_options(options: Any, kinds: Iterable[str]) -> None:
             )
 
 
-def check_rules(rules: RuleOptions, who: str) -> None:
-    """Refuse rules that differ from the default where Gavel's rounds would know nothing of them.
-
-    Parameters
-    ----------
-    who
-        The policy that runs in rounds, for the message.
+def check_rules(rules: RuleOptions, policy: str) -> None:
+    """Refuse rules that differ from the default under a policy that runs in Gavel's rounds, which ignore them.
 
     Raises
     ------
@@ -84,5 +79,5 @@ def check_rules(rules: RuleOptions, who: str) -> None:
     for name in _NOT_IN_ROUNDS:
         if getattr(rules, name) != getattr(usual, name):
             raise OptionsError(
-                f"rules.{name} has no effect on {who}, which runs in Gavel's rounds: leave one of them out"
+                f"rules.{name} has no effect on {policy}, which runs in Gavel's rounds: leave one of them out"
             )

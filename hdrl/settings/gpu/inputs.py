@@ -35,10 +35,7 @@ def poisson_model(options: AnyLoadOptions) -> Poisson:
 def load_of(options: Any, text: str, cluster: Cluster, offered: float | None) -> GpuLoad:
     """Return the load that an experiment or a comparison names, and check that the cluster can run it.
 
-    Parameters
-    ----------
-    offered
-        Offered load to which arrivals are stretched; ``None``: as they are.
+    Arrivals are stretched to the offered load, if there is one.
     """
     load: AnyLoadOptions = options.load
     found = _source(options, text)
@@ -57,14 +54,7 @@ def load_of(options: Any, text: str, cluster: Cluster, offered: float | None) ->
 def adapting(load: GpuLoad, options: Any, cluster: Cluster, seed: int) -> GpuLoad:
     """Return a load of jobs that adapt and end at their deadlines, if options say so; the load itself if not.
 
-    Their users say how long they train, so that this is no secret.
-
-    Parameters
-    ----------
-    load, options, cluster
-        The load, options or a sweep, and the cluster.
-    seed
-        Seed of the draws of tables and trainings.
+    Users say how long these jobs train, so this is public.
     """
     chosen: AdaptingOptions | None = options.load.adapting
     if chosen is None:

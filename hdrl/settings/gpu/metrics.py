@@ -163,11 +163,6 @@ def fair_rho(trace: TaskTrace, isolated_s: Floats) -> Floats:
 
     The share is one of as many as there were jobs in the cluster in the mean while it was; a job whose GPUs are fewer
     than that runs there as it does alone, one with more takes its turns. NaN for others.
-
-    Parameters
-    ----------
-    isolated_s
-        How long each job takes alone.
     """
     tasks = trace.tasks
     finished = is_finished(tasks["state"])

@@ -47,11 +47,11 @@ class GpuPolicies(PolicyBook):
         return name if name in SHARES else read_policy(text).name
 
     def draws(self, policy: str) -> bool:
-        """Tell whether the results of a policy depend on the seed; rounds draw in which order types are served."""
+        """Return whether the results of a policy depend on the seed; rounds draw in which order types are served."""
         return policy in SHARES or read_policy(policy).draws
 
     def knows_too_much(self, policy: Any) -> bool:
-        """Tell whether a policy goes by how long jobs take, which GPU clusters' traces do not say, or by the future."""
+        """Return whether a policy uses true durations of jobs, for which traces hold no estimates, or the future."""
         if policy in SHARES:
             return SHARES[policy].knows_work
         one = read_policy(policy)

@@ -88,21 +88,21 @@ class GpuInputs(
         return load.offered(machine)
 
     def exact_estimates(self, sweep: GpuSweep, loads: Sequence[GpuLoad]) -> list[str]:
-        """Return the loads without requested times: who goes by durations knows the true ones there."""
+        """Return the loads without requested times: policies that use durations have the true ones there."""
         del sweep
         return [load.name for load in loads if np.isnan(load.jobs["requested_s"]).all()]
 
     def cautions(self, sweep: GpuSweep, machine: Cluster, loads: Sequence[GpuLoad]) -> list[tuple[str, str]]:
         """Return what readers must know: faults of traces, loads that no scheduler can serve, or that need none."""
         found = []
-        told = "so that it says little about schedulers; load.offered stretches it"
+        advice = "so that it says little about schedulers; load.offered stretches it"
         for load in loads:
             offered = load.offered(machine)
             if offered is not None and offered > HIGHEST_LOAD:
-                words = f"offers {offered:.3g} times what {machine.name} can do: queues grow to its end, {told}"
+                words = f"offers {offered:.3g} times what {machine.name} can do: queues grow to its end, {advice}"
                 found.append(("overload", f"{load.name} {words}"))
             elif offered is not None and offered < LOWEST_LOAD:
-                words = f"offers {offered:.3g} of what {machine.name} can do: hardly a job waits, {told}"
+                words = f"offers {offered:.3g} of what {machine.name} can do: hardly a job waits, {advice}"
                 found.append(("idle", f"{load.name} {words}"))
             found += [("trace", f"{load.name}: {fault}") for fault in load.faults]
         groups = GpuPolicies().groups()

@@ -88,12 +88,9 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         arguments: Mapping[str, Any],
         options: PipelineOptions | PipelineSweep | None = None,
     ) -> Any:
-        """Return an environment in which a model decides about all instances, which take as long as they do.
+        """Return an environment in which a model decides about all instances, with their true times.
 
-        Raises
-        ------
-        OptionsError
-            If its world is not that of the policies.
+        Raise OptionsError if its world is not that of the policies.
         """
         del options
         why = self.unplayable(arguments)

@@ -1,4 +1,4 @@
-"""Pictures of pipelines: who ran where, with releases and deadlines; misses by pipeline."""
+"""Pictures of pipelines: kernels on units, with releases and deadlines; misses by pipeline."""
 
 from __future__ import annotations
 
@@ -32,12 +32,8 @@ def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, places: Se
 
     Parameters
     ----------
-    ax
-        Where to draw one run; a new figure by default.
     labels
         Whether bars that are wide enough say which kernels they ran.
-    places
-        Not looked at: colours are those of pipelines.
     """
     del places
     shown = _runs(runs)
@@ -93,17 +89,7 @@ def _mark(ax: Any, run: PipelineRun, number: int, row: int) -> None:
 
 
 def misses(runs: Runs, ax: Axes | None = None, *, places: Sequence[int] = ()) -> Canvas:
-    """Draw the share of deadlines that each pipeline misses in each run, with its 95 % interval.
-
-    Parameters
-    ----------
-    runs
-        What happened; the same pipelines in all of them.
-    ax
-        Where to draw; a new figure by default.
-    places
-        For each run its place among all that have a colour.
-    """
+    """Draw the share of deadlines that each pipeline misses in each run, with its 95 % interval."""
     shown = _runs(runs)
     figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
     width = 0.8 / len(shown)

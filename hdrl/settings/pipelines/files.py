@@ -66,10 +66,7 @@ def write_history(trace: PipelineTrace, folder: Path) -> None:
 def read_tables(folder: Path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """Read what `write_instances` and `write_runs` wrote: rows by column, as text.
 
-    Raises
-    ------
-    ReadError
-        If a file is missing or of another form.
+    Raise ReadError if a file is missing or of another form.
     """
     return _rows(folder / INSTANCES_FILE, INSTANCE_COLUMNS), _rows(folder / RUNS_FILE, RUN_COLUMNS)
 

@@ -36,18 +36,9 @@ def load_of(
     seed: int = 0,
     name: str = "",
 ) -> PipelineLoad:
-    """Return what a set of pipelines releases.
+    """Return what a set of pipelines releases in contexts that follow each other.
 
-    Parameters
-    ----------
-    contexts
-        The periods, one context after the other.
-    times
-        How long kernels really take; ``None``: their worst cases.
-    spread, seed
-        Sporadic releases, see `hdrl.settings.pipelines.loads.releases.release`, and their seed.
-    name
-        What the load is called; empty: the set with its periods.
+    ``spread`` and ``seed`` are those of sporadic releases, see `hdrl.settings.pipelines.loads.releases.release`.
     """
     random = stream(seed, "releases") if spread > 0.0 else None
     instances = release(found.pipelines, contexts, spread=spread, random=random)
@@ -81,10 +72,6 @@ def generated_load(
 
     Parameters
     ----------
-    seed
-        Seed of all that is drawn.
-    times
-        How long kernels really take; ``None``: their worst cases.
     length_us
         How long instances are released; 0: one hyperperiod.
     n_items
@@ -113,10 +100,6 @@ def generated_loads(
 
     Parameters
     ----------
-    utilizations
-        What each set needs; none: that of the model.
-    shortest
-        Smallest share of the worst case that a kernel takes, see `hdrl.settings.pipelines.loads.load.Times`.
     length_us
         How long instances of each are released; 0: one hyperperiod.
 
@@ -139,18 +122,7 @@ def generated_loads(
 
 
 def in_a_row(loads: Sequence[PipelineLoad], name: str, times: Times | None = None) -> PipelineLoad:
-    """Return one load in which others follow each other: each begins when the last period of the one before has ended.
-
-    Parameters
-    ----------
-    times
-        How long kernels really take; ``None``: their worst cases.
-
-    Raises
-    ------
-    WorkloadError
-        If there are too many instances.
-    """
+    """Return one load in which others follow each other: each begins when the last period of the one before ends."""
     n_instances = sum(load.n_items for load in loads)
     if n_instances > MAX_INSTANCES:
         raise WorkloadError(f"{len(loads)} sets release {n_instances:,} instances, more than {MAX_INSTANCES:,}")
@@ -180,15 +152,6 @@ def loads_of(text: str | Path, folder: Path = Path()) -> list[PipelineLoad]:
     text
         A file that `hdrl.settings.pipelines.loads.readers.read_set` reads; ``"generated"``: the default model;
         ``"generated:0.8"``: with a utilisation, ``"generated:0.8:7"`` and a seed.
-    folder
-        Folder that a relative path starts from.
-
-    Raises
-    ------
-    WorkloadError
-        If the model cannot be followed.
-    ReadError
-        If the file cannot be read.
     """
     if isinstance(text, str) and text.partition(":")[0] == GENERATED:
         return [_generated(text)]
@@ -196,17 +159,10 @@ def loads_of(text: str | Path, folder: Path = Path()) -> list[PipelineLoad]:
 
 
 def read_loads(load: LoadLike | Sequence[LoadLike] | None, machine: Units) -> list[PipelineLoad]:
-    """Return the loads of an environment.
+    """Return the loads of an environment, see `loads_of`.
 
-    Parameters
-    ----------
-    load
-        Loads or texts, see `loads_of`; ``None``: sets of two pipelines for each unit that need 0.8 of all units.
-
-    Raises
-    ------
-    OptionsError
-        If there are none.
+    Without a load these are sets of two pipelines for each unit that need 0.8 of all units. Raise OptionsError if there
+    are none.
     """
     if load is None:
         model = Model(utilization=0.8, n_units=machine.n_units, n_pipelines=2 * machine.n_units)
@@ -219,17 +175,9 @@ def read_loads(load: LoadLike | Sequence[LoadLike] | None, machine: Units) -> li
 
 
 def file_of(text: str | Path, folder: Path) -> Path:
-    """Return the file of a set that options name.
+    """Return the file of a set that options name, relative to a folder.
 
-    Parameters
-    ----------
-    folder
-        Folder that a relative path starts from.
-
-    Raises
-    ------
-    ReadError
-        If it is not there: the word for generated pipelines may have been meant.
+    Raise ReadError if it is missing: the word for generated pipelines may have been meant.
     """
     path = folder / expanded(text)
     if not path.exists():

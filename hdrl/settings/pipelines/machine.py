@@ -31,8 +31,6 @@ class Units:
 
     Attributes
     ----------
-    name
-        What it is called.
     kinds
         Kind of each unit, a number of `KINDS`.
     ecus

@@ -90,13 +90,7 @@ def compute_metrics(trace: PipelineTrace) -> dict[str, float]:
 
 
 def wilson(n_hits: int, n: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Return the interval in which a share lies with 95 % confidence (Wilson's score interval).
-
-    Parameters
-    ----------
-    z
-        The quantile of the normal distribution.
-    """
+    """Return the interval of a share at quantile ``z``, by default 95 % confidence (Wilson's score interval)."""
     share, weight = n_hits / n, z * z / n
     middle = (share + weight / 2) / (1 + weight)
     half = z / (1 + weight) * math.sqrt(share * (1 - share) / n + weight / (4 * n))
@@ -111,21 +105,6 @@ def mk_violations(trace: PipelineTrace, m: int = MK[0], k: int = MK[1]) -> int:
         if len(met) >= k:
             n += int(np.sum(np.convolve(met, np.ones(k, dtype=np.int64), mode="valid") < m))
     return n
-
-
-def per_pipeline(trace: PipelineTrace) -> dict[str, dict[str, float]]:
-    """Return instances, misses and the longest response of each pipeline, by its name."""
-    found = {}
-    for number, pipeline in enumerate(trace.load.pipelines):
-        own = trace.load.instances["pipeline"] == number
-        if own.any():
-            response_us = (trace.end_us - trace.load.instances["release_us"])[own]
-            found[f"{number}:{pipeline.name}"] = {
-                "n_instances": float(own.sum()),
-                "n_missed": float(trace.is_missed[own].sum()),
-                "max_response_s": float(response_us.max()) / 1e6,
-            }
-    return found
 
 
 def _jitter_s(pipelines: NDArray[np.int64], response_s: NDArray[np.float64]) -> float:

@@ -45,13 +45,7 @@ class PipelinePolicies(PolicyBook):
         return read_policy(text)
 
     def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
-        """Return the ``policy(view)`` of a Python file, ``None`` if it defines none.
-
-        Raises
-        ------
-        OptionsError
-            If it is no function, or a suffix follows the name of the file.
-        """
+        """Return the ``policy(view)`` of a Python file, ``None`` if it defines none; refuse a suffix."""
         found = getattr(module, "policy", None)
         if found is None:
             return None
@@ -62,11 +56,11 @@ class PipelinePolicies(PolicyBook):
         return found
 
     def draws(self, policy: str) -> bool:
-        """Tell whether the results of a policy depend on the seed."""
+        """Return whether the results of a policy depend on the seed."""
         from hdrl.settings.pipelines.simulation.policies import draws
 
         return draws(policy)
 
     def knows_too_much(self, policy: Any) -> bool:
-        """Tell whether a policy in Python says so (``policy.clairvoyant = True``); no named one sees true times."""
+        """Return whether a policy in Python says so (``policy.clairvoyant = True``); no named one sees true times."""
         return bool(getattr(policy, "clairvoyant", False))

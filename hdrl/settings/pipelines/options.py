@@ -16,7 +16,7 @@ Milliseconds = Annotated[float, Field(gt=0, le=1e9)]
 Utilization = Annotated[float, Field(gt=0, le=100)]
 
 GENERATED = "generated"
-"""The workload that asks for pipelines by a model."""
+"""The workload name of pipelines by a model."""
 
 _ONE_PERIOD = "sets in files: generated pipelines have one period each; several configurations: load.sets"
 _FOR_FILES = {
@@ -37,7 +37,7 @@ _FOR_WORKLOADS = {
     "utilizations": f"workload '{GENERATED}': loads are utilisations themselves",
     "horizon_ms": "workloads: of loads, windows.length says how long they are",
 }
-"""Why a comparison by utilisations alone knows no such keys."""
+"""Why a comparison by utilisations alone takes no such keys."""
 
 
 class ContextOptions(Block):
@@ -126,13 +126,7 @@ class LoadOptions(Block):
         return self
 
     def refused(self, reasons: Mapping[str, str]) -> None:
-        """Refuse keys that would be ignored.
-
-        Raises
-        ------
-        ValueError
-            If one of them is not as it is by default.
-        """
+        """Raise ValueError for keys that would have no effect, unless they have their defaults."""
         defaults = LoadOptions()
         for key, why in reasons.items():
             if getattr(self, key) != getattr(defaults, key):

@@ -65,13 +65,7 @@ class PipelineRun:
 
 
 def run_of_trace(trace: PipelineTrace, name: str | None = None) -> PipelineRun:
-    """Return the run that a Trace tells of.
-
-    Parameters
-    ----------
-    name
-        A name for the run; that of the policy by default.
-    """
+    """Return the run of a Trace, named after its policy by default."""
     policy, table = trace.info.get("policy"), trace.load.instances
     options = [[group.kernels for group in one.options] for one in trace.load.pipelines]
     owners = table["pipeline"][trace.runs["instance"]].tolist()
@@ -97,20 +91,7 @@ def run_of_trace(trace: PipelineTrace, name: str | None = None) -> PipelineRun:
 
 
 def read_run(folder: Path, name: str | None = None) -> Run:
-    """Read a run folder.
-
-    Parameters
-    ----------
-    folder
-        The folder, which holds ``instances.csv`` and ``runs.csv``.
-    name
-        A name for the run; that of the folder by default.
-
-    Raises
-    ------
-    ReadError
-        If a file is missing or of another form.
-    """
+    """Read a run folder with ``instances.csv`` and ``runs.csv``, named after the folder by default."""
     instances, runs = read_tables(folder)
     provenance = read_object(folder / PROVENANCE_FILE)
     policy = get_nested_text(provenance, "agent", "policy")

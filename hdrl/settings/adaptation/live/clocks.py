@@ -19,13 +19,7 @@ BACKWARD = 2.0
 
 
 def flops(model: Model, shape: tuple[int, ...]) -> float:
-    """Return the floating-point operations of training on one example: forward and backward.
-
-    Parameters
-    ----------
-    shape
-        Shape of the example, channels first.
-    """
+    """Return the floating-point operations of training on one example: forward and backward."""
     n_places, n_channels, total = 1.0, shape[0], 0.0
     n_dims = len(shape) - 1
     for size in shape[1:]:
@@ -58,13 +52,7 @@ class Clock(Protocol):
 
 
 class Counted:
-    """Counts work: the same on every machine.
-
-    Parameters
-    ----------
-    flops_per_s
-        Floating-point operations that count for a second.
-    """
+    """Counts work: the same on every machine."""
 
     name = "counted"
 
@@ -79,16 +67,6 @@ class Counted:
 
 class Measured:
     """Reads seconds that were measured once: the same wherever the file is read.
-
-    Parameters
-    ----------
-    path
-        A JSON file of ``hdrl adaptation times``.
-
-    Attributes
-    ----------
-    machine
-        On what they were measured.
 
     Raises
     ------
@@ -115,11 +93,6 @@ class Measured:
 
     def check(self, models: Iterable[Model], shape: tuple[int, ...]) -> None:
         """Refuse networks that were not measured.
-
-        Parameters
-        ----------
-        models, shape
-            The networks, and the shape of an example.
 
         Raises
         ------
@@ -155,18 +128,12 @@ class Wall:
 
 
 def network_key(model: Model, shape: tuple[int, ...]) -> str:
-    """Return what a table of times calls a network.
-
-    Parameters
-    ----------
-    model, shape
-        The network, and the shape of an example.
-    """
+    """Return the name of a network, for examples of a shape, in a table of times."""
     return f"{'x'.join(map(str, shape))}: {', '.join(describe(model))}"
 
 
 def device_of(clock: str, device: str | None) -> str:
-    """Return the name of the device that a clock tells the time of.
+    """Return the name of the device whose time a clock measures.
 
     Parameters
     ----------
@@ -176,7 +143,7 @@ def device_of(clock: str, device: str | None) -> str:
     Raises
     ------
     OptionsError
-        If the clock tells the time of another device.
+        If the clock measures the time of another device.
     """
     name, _, rest = clock.partition(":")
     own = {"counted": COUNTED, "wall": name}.get(name)

@@ -33,10 +33,6 @@ class Data:
 
     Attributes
     ----------
-    name
-        Its name.
-    n_classes
-        How many classes there are.
     train, validation, test
         Examples (float32, channels first) and labels (int64) of each part.
     """

@@ -64,13 +64,7 @@ class Teaching:
         self.weight = WEIGHT
 
     def loss(self, network: nn.Module, examples: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of a network that is taught.
-
-        Parameters
-        ----------
-        network, examples, labels
-            The network, examples and their classes.
-        """
+        """Return the loss of a network that learns from its teacher."""
         with torch.no_grad():
             taught = torch.softmax(self.teacher(examples) / TEMPERATURE, -1)
         logits = network(examples)

@@ -22,7 +22,7 @@ from hdrl.settings.adaptation.ownmodels import read_model
 class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     """A job that trains while it is decided about; spaces and observations are those of ``hdrl/Adaptation-v0``.
 
-    The reward of the last decision is the validation accuracy at the end of the budget; the info of the end tells the
+    The reward of the last decision is the validation accuracy at the end of the budget; the info of the end holds the
     test accuracy, too.
 
     Parameters
@@ -50,13 +50,7 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self._n_done = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Train a new job up to its first decision.
-
-        Parameters
-        ----------
-        seed
-            Seed of the job: first weights, order of examples, parts of the data.
-        """
+        """Train a new job up to its first decision; the seed sets weights, order of examples and parts of the data."""
         super().reset(seed=seed)
         del options
         number = int(self.np_random.integers(2**31)) if seed is None else seed
@@ -76,11 +70,6 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     def step(self, action: Any) -> Any:
         """Adapt the job, and train it up to its next decision or its end.
 
-        Parameters
-        ----------
-        action
-            Which block is deepened; the last action is nothing.
-
         Raises
         ------
         DecisionError
@@ -97,8 +86,8 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         job.train_until(self.plan.budget_s)
         self._job = None
         validation = job.validation()
-        told = {"r": validation, "l": self._n_done, "objective": validation, "test_accuracy": job.test()}
-        return self._seen(job), validation, True, False, {**self._mask(), "results": told}
+        results = {"r": validation, "l": self._n_done, "objective": validation, "test_accuracy": job.test()}
+        return self._seen(job), validation, True, False, {**self._mask(), "results": results}
 
     def _mask(self) -> dict[str, Any]:
         return {"action_mask": np.ones(int(self.action_space.n), dtype=np.int8)}  # type: ignore[attr-defined]

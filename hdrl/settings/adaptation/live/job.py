@@ -58,7 +58,7 @@ class LiveJob:
     model
         A name of `hdrl.settings.adaptation.models.MODELS`.
     clock
-        What tells how long things take.
+        Measures or counts how long steps take.
     seed
         Seed of first weights and of the order of examples.
 
@@ -83,30 +83,13 @@ class LiveJob:
         return max(0.0, self.rules.budget_s - self.spent_s)
 
     def train_until(self, spent_s: float) -> None:
-        """Train until it has trained that long; the last step may take a little longer.
-
-        Parameters
-        ----------
-        spent_s
-            Time since its beginning.
-        """
+        """Train until it has trained ``spent_s`` in all; the last step may take a little longer."""
         self.network.train()
         while self.spent_s < min(spent_s, self.rules.budget_s):
             self._step()
 
     def adapt(self, action: int) -> None:
-        """Deepen an original block, or do nothing.
-
-        Parameters
-        ----------
-        action
-            Which block; one more than the last one: nothing.
-
-        Raises
-        ------
-        DecisionError
-            If there is no such action.
-        """
+        """Deepen an original block, or do nothing (one more than the last block); refuse other actions."""
         n_blocks = len(self.network.model.targets)
         if not 0 <= action <= n_blocks:
             raise DecisionError(f"no action {action}, expected 0 to {n_blocks}")

@@ -168,18 +168,7 @@ def _accuracies(job: LiveJob) -> list[float]:
 
 
 def is_measured(plan: Plan, seed: int, path: Path) -> bool:
-    """Tell whether a file holds what a plan measures with a seed.
-
-    Parameters
-    ----------
-    plan, seed, path
-        What is measured, and where it would be kept.
-
-    Raises
-    ------
-    ReadError
-        If the file is of another plan.
-    """
+    """Return True if a file holds the measurements of a plan with a seed; refuse a file of another plan."""
     if not path.is_file():
         return False
     data, head = read_json(path), _head(plan, seed)
@@ -206,15 +195,7 @@ def _head(plan: Plan, seed: int) -> dict[str, Any]:
 
 
 def table_json(plan: Plan, parts: Sequence[Path], scenario: str) -> dict[str, Any]:
-    """Return the table that measurements amount to.
-
-    Parameters
-    ----------
-    parts
-        A file of what `measure_part` returns for each seed.
-    scenario
-        What the table calls its start.
-    """
+    """Return the table of the measurements in files, one for each seed; ``scenario`` names its start."""
     data = read_data(plan.data, 0)
     model = read_model(plan.model, data.shape, data.n_classes)
     measured = [read_json(part) for part in parts]

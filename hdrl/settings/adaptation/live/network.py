@@ -37,8 +37,6 @@ class Network(nn.Module):
 
     Attributes
     ----------
-    model
-        Its layers as they are now.
     blocks
         A sequence of layers for each block of the model.
     added
@@ -56,25 +54,13 @@ class Network(nn.Module):
         self.added = [False] * len(model.blocks)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits.
-
-        Parameters
-        ----------
-        x
-            Examples, channels first.
-        """
+        """Return the logits."""
         for block in self.blocks:
             x = block(x)
         return x
 
     def deepen(self, target: int, norm: Norm = "preserving") -> list[nn.Parameter]:
-        """Insert an identity behind an original block, and return its weights.
-
-        Parameters
-        ----------
-        norm
-            How its normalisation begins.
-        """
+        """Insert an identity behind an original block, and return its weights."""
         at = self.model.targets[target]
         before, fresh, rest = split_block(self.model.blocks[at])
         old = list(self.blocks[at])  # type: ignore[call-overload]
@@ -136,13 +122,7 @@ def _made(layer: Layer, n_dims: int) -> nn.Module:
 
 
 def accuracy(network: nn.Module, examples: Tensor, labels: Tensor) -> float:
-    """Return the share of examples that a network tells right, in eval mode.
-
-    Parameters
-    ----------
-    network, examples, labels
-        The network, examples and their classes.
-    """
+    """Return the share of examples that a network classifies right, in eval mode."""
     was_training = network.training
     network.eval()
     with torch.inference_mode():
@@ -152,11 +132,5 @@ def accuracy(network: nn.Module, examples: Tensor, labels: Tensor) -> float:
 
 
 def carried(optimizer: torch.optim.Optimizer, fresh: list[Any]) -> None:
-    """Let an optimiser learn weights that were inserted; what it knows of the others stays.
-
-    Parameters
-    ----------
-    optimizer, fresh
-        The optimiser and the new weights, whose moments begin at 0.
-    """
+    """Let an optimiser learn inserted weights, whose moments begin at 0; those of other weights stay."""
     optimizer.param_groups[0]["params"].extend(fresh)

@@ -1,7 +1,9 @@
-"""How long training takes here: what a table of times holds."""
+"""The machine that runs this, and how long training takes on it: the content of a table of times."""
 
 from __future__ import annotations
 
+import os
+import platform
 import statistics
 import time
 from typing import Any
@@ -55,3 +57,18 @@ def measure_times(model: str, data: str, machine: str, n_decisions: int, batch_s
                 took_s.append(time.perf_counter() - begin_s)
             found[network_key(one, learned.shape)] = statistics.median(took_s[N_WARM_UP:]) / len(labels)
     return {"machine": machine, "torch": torch.__version__, "batch_size": batch_size, "example_s": found}
+
+
+def describe_machine() -> dict[str, str]:
+    """Return versions, threads and GPUs by name."""
+    found = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "machine": platform.platform(),
+        "cores": str(os.cpu_count()),
+        "torch threads": f"{torch.get_num_threads()} (live jobs take one)",
+        "cuda": str(torch.version.cuda or "torch was built without"),
+    }
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    found["gpus"] = ", ".join(gpus) if gpus else "none"
+    return found

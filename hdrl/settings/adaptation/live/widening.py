@@ -43,8 +43,8 @@ def widen(
     """
     if not 0 <= block < len(network.blocks) - 1:
         raise OptionsError(f"no block {block} to widen, expected 0 to {len(network.blocks) - 2}")
-    heart, after = _heart(network.blocks[block]), _heart(network.blocks[block + 1])
-    before = heart.weight.shape[0]
+    main, after = _main_layer(network.blocks[block]), _main_layer(network.blocks[block + 1])
+    before = main.weight.shape[0]
     if width < before:
         raise OptionsError(f"block {block} has {before} outputs, expected a width of at least that, not {width}")
     extra = torch.randint(before, (width - before,), generator=generator)
@@ -57,7 +57,7 @@ def widen(
         return old[chosen] / shares
 
     for layer in network.blocks[block].modules():
-        if layer is heart or isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)):
+        if layer is main or isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)):
             put.all_of(layer, lambda old: old[chosen], outputs)
             _resize(layer, width)
     n_each = after.weight.shape[1] // before  # places of each channel, where pictures are flattened
@@ -109,7 +109,7 @@ class _Replacer:
             }
 
 
-def _heart(block: nn.Module) -> nn.Conv1d | nn.Conv2d | nn.Linear:
+def _main_layer(block: nn.Module) -> nn.Conv1d | nn.Conv2d | nn.Linear:
     """Return the convolution or linear layer that a block is about."""
     found = [layer for layer in block.modules() if isinstance(layer, (nn.Conv1d, nn.Conv2d, nn.Linear))]
     if len(found) != 1:

@@ -182,13 +182,11 @@ class JobIndexPlayer(IndexPlayer):
         self.kind = IndexKind.of(arguments)
         self.platform, self.workload = platform, check_fits(workload, platform)
         self._energy = platform.has_power if energy is None else energy
-        self._objective = str(arguments.get("objective", "mean_bounded_slowdown"))
-        super().__init__(self.kind.n_weights, LARGEST_WEIGHT, self._simulated)
+        objective = str(arguments.get("objective", "mean_bounded_slowdown"))
+        super().__init__(
+            self.kind.n_weights, LARGEST_WEIGHT, self._simulated, lambda trace: compute_metrics(trace)[objective]
+        )
 
     def _simulated(self, offsets: NDArray[Any], seed: int) -> Trace:
         policy = self.kind.policy(offsets)
         return simulate(self.platform, self.workload, policy, seed=seed, energy=self._energy)
-
-    def objective(self, trace: Trace) -> float:
-        """Return the objective of a simulation."""
-        return compute_metrics(trace)[self._objective]

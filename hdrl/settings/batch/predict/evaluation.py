@@ -78,13 +78,7 @@ class Evaluation:
 
 
 def predictions_of(history: LogHistory) -> dict[str, Floats]:
-    """Return what each predictor says of each job of a log when it was submitted.
-
-    Returns
-    -------
-    dict
-        By name of the predictor, seconds of shape ``(n_jobs,)``.
-    """
+    """Return by name each predictor's prediction of each job of a log at its submission, in seconds."""
     learned, seen = replayed(history)
     log_ratio = np.minimum(answers(shipped_network().numbers, seen)[:, 0], 0.0)
     by_name = {
@@ -96,13 +90,10 @@ def predictions_of(history: LogHistory) -> dict[str, Floats]:
 
 
 def replayed(history: LogHistory) -> tuple[dict[str, Floats], Floats]:
-    """Go through a log by its own dates, as a scheduler that knows only what has ended.
+    """Replay a log by its own dates; predictors learn from the jobs that have ended.
 
-    Returns
-    -------
-    tuple
-        What predictors without a network say of each job when it was submitted, by name, in seconds of shape
-        ``(n_jobs,)``; and what a network sees of it, shape ``(n_jobs, kernel.groups.LAYERS[0])``.
+    Return the predictions at submission of predictors without a network, by name, in seconds of shape ``(n_jobs,)``;
+    and the input of a network, shape ``(n_jobs, kernel.groups.LAYERS[0])``.
     """
     n_jobs = len(history.submit_s)
     offsets = np.cumsum([0, *(history.groups[:, level].max(initial=0) + 1 for level in range(len(LEVELS) - 1))])
@@ -163,7 +154,7 @@ def judged_jobs(workload: Workload, shares: tuple[float, float]) -> tuple[LogHis
 
 
 def has_users(workload: Workload) -> bool:
-    """Tell whether a workload names the users of its jobs; without, predictions go by requests and sizes alone."""
+    """Return whether a workload names the users of its jobs; without, predictions go by requests and sizes alone."""
     return bool((workload.jobs["user"] >= 0).any())
 
 

@@ -55,13 +55,7 @@ class _File(BaseModel):
 
 
 def read_network(path: str | Path) -> Network:
-    """Read a network.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or holds something else.
-    """
+    """Read a network; raise ReadError if the file cannot be read, or holds something else."""
     data = read_json(path)
     if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("layers") != list(LAYERS):
         raise ReadError(path, f"is no network of hdrl predict train, expected format {FORMAT!r} and layers {LAYERS}")
@@ -75,13 +69,7 @@ def read_network(path: str | Path) -> Network:
 
 
 def write_network(path: str | Path, network: Network, *, force: bool = False) -> None:
-    """Write a network.
-
-    Raises
-    ------
-    OutputError
-        If it is there already, or cannot be written.
-    """
+    """Write a network; raise OutputError if the file is there already, or cannot be written."""
     if Path(path).exists() and not force:
         raise OutputError(f"{path}: exists already, expected the name of a new file (--force replaces it)")
     with atomic_write(path) as out:
@@ -96,17 +84,9 @@ def shipped_network() -> Network:
 
 
 def answers(numbers: Sequence[float], seen: Floats) -> Floats:
-    """Return what a network says of several jobs: the same as `kernel.groups.answer`, in NumPy.
+    """Return the output of a network for several jobs: the same as `kernel.groups.answer`, in NumPy.
 
-    Parameters
-    ----------
-    seen
-        What it sees, shape ``(n_jobs, LAYERS[0])``.
-
-    Returns
-    -------
-    numpy.ndarray
-        Logarithms of run / request and of 10 / max(run, 10), shape ``(n_jobs, 2)``.
+    These are the logarithms of run / request and of 10 / max(run, 10), shape ``(n_jobs, 2)``.
     """
     layers = unpacked(numbers)
     for place, layer in enumerate(layers):
@@ -118,13 +98,7 @@ def answers(numbers: Sequence[float], seen: Floats) -> Floats:
 
 
 def unpacked(numbers: Sequence[float]) -> list[Floats]:
-    """Return a matrix for each layer: a row for each neuron, its weights and then its bias.
-
-    Parameters
-    ----------
-    numbers
-        Weights and biases in the order of `kernel.groups`.
-    """
+    """Return a matrix for each layer: a row for each neuron, its weights and then its bias."""
     sizes = [(n_in + 1) * n_out for n_in, n_out in pairwise(LAYERS)]
     parts = np.split(np.asarray(numbers, dtype=np.float64), np.cumsum(sizes)[:-1])
     return [part.reshape(n_out, -1) for part, n_out in zip(parts, LAYERS[1:], strict=True)]

@@ -13,7 +13,7 @@ predictor       a job will run
                 five groups, in which a group with few ended jobs leans on the next coarser one
 ``harm``        the same by harmonic means, which short runs dominate, as they do bounded slowdown
 ``learned``     as long as a small network says, which `predict.training` trained on other logs
-``clairvoyant`` as long as it really will, which no scheduler knows: a bound, told as such
+``clairvoyant`` as long as it really will, which no scheduler can foresee: a bound, and reported as such
 =============== ====================================================================================
 """
 
@@ -48,7 +48,7 @@ class Predictor:
     network
         Of one that learned: a function that returns its network.
     is_clairvoyant
-        Whether it knows true run times.
+        Whether it uses true run times.
     """
 
     code: int

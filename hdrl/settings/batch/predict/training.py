@@ -55,7 +55,7 @@ def train_network(
     seed
         Of the first weights and the order of jobs.
     progress
-        Is told how many epochs are over, and of how many.
+        Called with the numbers of finished and of all epochs.
 
     Raises
     ------

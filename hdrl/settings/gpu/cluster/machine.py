@@ -47,8 +47,6 @@ class GpuType:
     ----------
     name
         Its name, as jobs and throughput tables call it.
-    flops
-        Floating-point operations per second.
     usd_per_hour
         Price of a GPU for an hour.
     """
@@ -64,10 +62,6 @@ class Cluster:
 
     Attributes
     ----------
-    name
-        What it is called.
-    types
-        The types of its GPUs.
     nodes
         Its nodes, array of `NODE_DTYPE`; their order is that of the file.
     """

@@ -26,7 +26,7 @@ SPREAD = "_unconsolidated"
 """How the name of a type ends in the table of gangs that lie on more nodes than they would need."""
 
 MAX_RATE = 1e12
-"""The most steps per second that a table may tell of."""
+"""The most steps per second that a table may hold."""
 
 ALONE = "null"
 """The key of a job that has its GPUs for itself."""
@@ -63,8 +63,6 @@ class Throughputs:
 
         Parameters
         ----------
-        profile
-            Its kind and number of GPUs.
         is_spread
             Whether it lies on more nodes than it would need.
 
@@ -84,13 +82,7 @@ class Throughputs:
         raise WorkloadError(f"{self.name}: no type of GPUs {gpu_type!r}; {suggest(gpu_type, self.alone)}")
 
     def rates(self, cluster: Cluster, profiles: Iterable[Profile]) -> NDArray[np.float64]:
-        """Return steps per second on all types of a cluster, shape ``(n_profiles, n_types, 2)``: together, spread.
-
-        Parameters
-        ----------
-        profiles
-            Kinds and numbers of GPUs.
-        """
+        """Return steps per second on all types of a cluster, shape ``(n_profiles, n_types, 2)``: together, spread."""
         return np.array(
             [
                 [[self.rate(one.name, profile, is_spread=spread) for spread in (False, True)] for one in cluster.types]
@@ -125,15 +117,12 @@ class Throughputs:
 def read_throughputs(path: Path) -> Throughputs:
     """Read a table in the form of Gavel's ``simulation_throughputs.json``, packed by gzip or not.
 
+    Raise ReadError if it cannot be read, or is of another form.
+
     Parameters
     ----------
     path
         The file: type -> ``"('kind', GPUs)"`` -> ``"null"`` or another kind -> steps per second.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or is of another form.
     """
     try:
         with open_bytes(path, by_content=True) as file:

@@ -76,13 +76,7 @@ class ClusterChoices:
     sees_durations: bool = True
 
     def check(self) -> None:
-        """Refuse what there is not.
-
-        Raises
-        ------
-        OptionsError
-            If one of the names is unknown, or a number too small.
-        """
+        """Refuse what there is not; raise OptionsError if one of the names is unknown, or a number too small."""
         if self.objective not in OBJECTIVES:
             raise UnknownName("objective", self.objective, OBJECTIVES)
         for one in self.placements:
@@ -133,15 +127,15 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     """A batch of GPU clusters in which waiting jobs are started, and running ones preempted.
 
     **Description.** Jobs arrive at a cluster of GPUs of several types; how long they take follows from the type, and
-    from whether a gang lies on more nodes than it would need. Whenever a waiting job could start, the agent is asked,
+    from whether a gang lies on more nodes than it would need. Whenever a waiting job could start, the agent decides,
     again and again at the same date, until it waits or nothing can be done.
 
     **Action space.** ``Discrete(max_jobs * n_placements + max_running + 2)``: start a waiting job of the page (in the
     ``order`` of the queue) by a placement; let a running job give way; ``wait`` for the next event; turn to the next
     page of the queue. Only what can be done is legal. If the order preempts, a job that does not fit starts by its
-    first placement where running jobs behind it in that order give way, as few of the last as it needs: who always
-    takes the first legal action decides like the policy of that name. A job that the agent has let give way by itself
-    has run for a while, and does not start again before something else happens.
+    first placement where running jobs behind it in that order give way, as few of the last as it needs: an agent that
+    always takes the first legal action decides like the policy of that name. A job that the agent has let give way by
+    itself has run for a while, and does not start again before something else happens.
 
     **Observation space.** ``Box(0, 1, (max_jobs * n_placements + max_running, 16), float32)``: a row for each action
     but the last two. Times ``t`` are shown as ``t / (t + 1 h)``. Columns 2, 9 and 13 are 0 without ``sees_durations``.
@@ -252,12 +246,9 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
 
     @classmethod
     def of(cls, num_envs: int = 1, *, render_mode: None = None, **arguments: Any) -> GpuClusterVectorEnv:
-        """Make a batch of arguments by their names, as options, model files and Gymnasium have them.
+        """Make a batch from arguments by name, as options, model files and Gymnasium have them.
 
-        Raises
-        ------
-        HdrlError
-            If one is unknown or wrong.
+        Raise HdrlError if one is unknown or wrong.
         """
         check_render_mode(render_mode)
         return cls(
@@ -356,15 +347,12 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
     def _state_arrays(self) -> StateDict:
         return {**saved(self._state), "windows": self._windows}
 
-    # ------------------------------------------------------------------ more than Gymnasium asks for
+    # ------------------------------------------------------------------ beyond the interface of Gymnasium
 
     def trace(self) -> TaskTrace:
         """Return what has happened in the episode of the only row, which was made with ``records=True``.
 
-        Raises
-        ------
-        OptionsError
-            If stays were not recorded, or there has been no episode.
+        Raise OptionsError if stays were not recorded, or there has been no episode.
         """
         if not self._records:
             raise OptionsError("stays were not recorded: make a batch of one row with records=True")

@@ -35,7 +35,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
     """A batch of environments in which weights of an index of jobs are judged by windows of loads.
 
     **Description.** The action is an index that says which job is next, which running jobs give way, and which type of
-    GPUs a job tries first (`hdrl.settings.gpu.kernel.index`). It knows of how long jobs take what those say that have
+    GPUs a job tries first (`hdrl.settings.gpu.kernel.index`). It estimates durations from the jobs that have
     ended before. It is simulated on windows of loads, all rows on the same windows.
 
     **Action space.** ``Box(-50, 50, (20,))``: by how much the weights differ from those by hand, those of the policy
@@ -45,7 +45,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
 
     **Rewards.** Minus the mean logarithm of the objective over that of the reference, window by window.
 
-    **Episode end.** After the first action. ``info["results"]`` tells the mean of the objective (``objective``) and
+    **Episode end.** After the first action. ``info["results"]`` holds the mean of the objective (``objective``) and
     the geometric mean of what it is divided by that of the reference (``ratio``).
 
     Parameters
@@ -67,10 +67,6 @@ class GpuIndexVectorEnv(IndexVectorEnv):
         A policy.
     restart_s, checkpoint_s, tie, node_order, levels
         See `hdrl.settings.gpu.policies.rules.Rules`.
-    autoreset_mode
-        ``NEXT_STEP`` or ``SAME_STEP``.
-    n_threads
-        How many threads simulate; ``None``: one for each core. Results do not depend on it.
 
     Raises
     ------
@@ -122,13 +118,7 @@ class GpuIndexVectorEnv(IndexVectorEnv):
             self._parts.append((low, high, length or high - low))
 
     def draw(self, draw: tuple[int, int]) -> list[GpuLoad]:
-        """Return the windows of an episode: those of loads in turn, each at all offered loads before the next one.
-
-        Parameters
-        ----------
-        draw
-            Seed and number of the draw.
-        """
+        """Return the windows of an episode: those of loads in turn, each at all offered loads before the next one."""
         seed, number = draw
         random = stream(seed, f"windows of loads, {number}")
         found = []
@@ -157,27 +147,14 @@ class GpuIndexEnv(IndexEnv):
 
 
 class GpuIndexPlayer(IndexPlayer):
-    """One environment whose only action, weights, is simulated on a whole load as any policy is.
-
-    Parameters
-    ----------
-    rules
-        How jobs are simulated.
-    objective
-        The metric that an episode tells.
-    """
+    """One environment whose only action, weights, is simulated on a whole load as any policy is."""
 
     def __init__(
         self, *, machine: Cluster, load: GpuLoad, rules: Rules | None = None, objective: str = "mean_jct_s"
     ) -> None:
         check_runs_on(load, machine)
         self.machine, self.load, self.rules = machine, load, rules
-        self._objective = objective
-        super().__init__(len(NAMES), LARGEST_WEIGHT, self._simulated)
+        super().__init__(len(NAMES), LARGEST_WEIGHT, self._simulated, lambda trace: compute_metrics(trace)[objective])
 
     def _simulated(self, offsets: NDArray[Any], seed: int) -> TaskTrace:
         return simulate(self.machine, self.load, index_policy(weights_of(offsets)), seed=seed, rules=self.rules)
-
-    def objective(self, trace: TaskTrace) -> float:
-        """Return the objective of a simulation."""
-        return compute_metrics(trace)[self._objective]

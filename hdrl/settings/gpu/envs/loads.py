@@ -1,4 +1,4 @@
-"""The loads that environments of GPU clusters are asked for."""
+"""The loads of environments of GPU clusters."""
 
 from __future__ import annotations
 
@@ -20,19 +20,10 @@ N_DEFAULT_JOBS, DEFAULT_LOAD = 4096, 0.85
 
 
 def loads_of(load: Any, cluster: Cluster, check: Callable[[GpuLoad, Cluster], None] = check_runs_on) -> list[GpuLoad]:
-    """Return the loads that an environment is asked for, generated if none is.
+    """Return the loads that a user has named, generated ones if there are none.
 
-    Parameters
-    ----------
-    load, cluster
-        As users gave them.
-    check
-        What refuses a load that the cluster cannot run.
-
-    Raises
-    ------
-    HdrlError
-        If one cannot be read, does not fit on the cluster, or does not go together with the others.
+    ``check`` refuses loads that the cluster cannot run. Raise HdrlError if one cannot be read or run, or loads cannot
+    be combined.
     """
     if load is None:
         return [at_offered_load(Poisson(), N_DEFAULT_JOBS, cluster, DEFAULT_LOAD, seed=0)]

@@ -16,7 +16,7 @@ from hdrl.settings.gpu.envs.env import ARGUMENTS, GpuClusterEnv, GpuClusterVecto
 DRL_GPU = "drl-gpu"
 
 _WORLDS = {DRL_GPU: "hdrl.compat.drl_gpu.env"}
-"""Worlds of other systems, by the compatibility that stands for them; each is loaded when it is asked for."""
+"""Worlds of other systems by the name of their compatibility mode; each is loaded on first use."""
 
 
 def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> SingleEnv:
@@ -41,13 +41,7 @@ def gpu_cluster(*, compatibility: str | None = None, **arguments: Any) -> Single
 
 
 def gpu_cluster_vector(num_envs: int = 1, *, compatibility: str | None = None, **arguments: Any) -> NativeVectorEnv:
-    """Return a batch of environments.
-
-    Parameters
-    ----------
-    num_envs
-        Number of rows of the batch.
-    """
+    """Return a batch of environments."""
     _check_arguments(compatibility, arguments)
     return (GpuClusterVectorEnv.of if compatibility is None else _theirs(compatibility))(num_envs, **arguments)
 
@@ -58,7 +52,7 @@ def _theirs(compatibility: str) -> type[NativeVectorEnv]:
 
 
 def _check_arguments(compatibility: str | None, arguments: dict[str, Any]) -> None:
-    """Raise if an argument does not belong to the environment that is asked for."""
+    """Refuse arguments that do not belong to the requested environment."""
     if compatibility is not None:
         check_choice("compatibility", compatibility, tuple(_WORLDS))
     known = ARGUMENTS if compatibility is None else _OF_SECONDS
@@ -70,7 +64,7 @@ def _check_arguments(compatibility: str | None, arguments: dict[str, Any]) -> No
 
 _OF_SECONDS = {name: one.default for name, one in inspect.signature(_theirs(DRL_GPU)).parameters.items()}
 
-# What asks for the arguments of an environment finds those of both.
+# inspect.signature, which lists the arguments of an environment, finds those of both.
 gpu_cluster_vector.__signature__ = signature_of(  # type: ignore[attr-defined]
     {**ARGUMENTS, **_OF_SECONDS, "compatibility": None}
 )

@@ -54,6 +54,8 @@ def objective_value(w, which):
     """
     n = float(w.n_jobs[0])
     if which == MEAN_JCT:
+        # Integrals of numbers of jobs over time are sums of times of jobs, and grow with every step:
+        # their differences are rewards that arrive when the time passes, not only at ends.
         return w.sums[state.SYSTEM_S] / n
     if which == MEAN_QUEUEING:
         return w.sums[state.WAITING_S] / n
@@ -71,16 +73,18 @@ def objective_value(w, which):
 
 @jit
 def _may_start(w, j):
-    """Tell whether a waiting job may start now: not at the date at which it gave way, unless nothing else happens."""
+    """Return whether a waiting job may start now: not at the date at which it gave way, unless nothing else happens."""
+    # The key of a waiting job's event is the date at which the agent preempted it, see `_act`.
     return w.events[j].key != w.now_s[0] or next_event_s(w) == math.inf
 
 
 @jit
 def _any_starts(w):
-    """Tell whether a waiting job could start."""
+    """Return whether a waiting job could start."""
     failed, latest = -1, latest_key(w) if w.rules[codes.PREEMPTS] > 0 else -math.inf
     for i in range(w.counts[state.N_WAITING]):
         j = waiting_at(w, i)
+        # A job that needs at least as much as one that did not fit cannot fit either.
         if not _may_start(w, j) or (failed >= 0 and is_at_least(w, j, failed)):
             continue
         if may_fit(w, j) and find_place(w, j, w.placements[0]) != NOWHERE:
@@ -93,7 +97,7 @@ def _any_starts(w):
 
 @jit
 def _may_preempt(w, i):
-    """Tell whether the running job at a place of the list may give way: not at the date at which it started."""
+    """Return whether the running job at a place of the list may give way: not at the date at which it started."""
     if i >= w.counts[state.N_RUNNING] or w.counts[state.N_WAITING] == 0:
         return False
     if w.rules[codes.RECORDS] > 0 and w.counts[state.N_STAYS] + w.counts[state.N_RUNNING] + 1 >= len(w.stay_job):
@@ -102,8 +106,8 @@ def _may_preempt(w, i):
 
 
 @jit
-def _is_asked(w):
-    """Tell whether the agent has a choice now."""
+def _has_choice(w):
+    """Return whether the agent has a choice now."""
     if w.counts[state.N_WAITING] == 0:
         return False
     for i in range(min(w.sizes[codes.MAX_RUNNING], w.counts[state.N_RUNNING])):
@@ -116,7 +120,8 @@ def _is_asked(w):
 def _advance(w):
     """Go on until the agent has a choice, or all jobs are done."""
     while w.counts[state.N_DONE] < w.n_jobs[0]:
-        if w.counts[state.NEEDS_DECISION] > 0 and _is_asked(w):
+        # The cheap flag first: most events leave nothing to decide.
+        if w.counts[state.NEEDS_DECISION] > 0 and _has_choice(w):
             w.counts[state.N_DECISIONS] += 1
             return
         w.counts[state.NEEDS_DECISION] = 0
@@ -135,7 +140,7 @@ def _left_s(w, j):
 def _next_end_s(w):
     """Return in what time the first of the running jobs is expected to end, infinite if none runs.
 
-    The date of the next event would tell when the next job arrives, which no scheduler knows.
+    The date of the next event would reveal the next arrival, which no scheduler can foresee.
     """
     found = math.inf
     for i in range(w.counts[state.N_RUNNING]):
@@ -164,6 +169,7 @@ def _describe(w, j, end_s, row):
     waiting = w.counts[state.N_WAITING]
     shown[row, 12] = waiting / (waiting + 16.0)
     shown[row, 14] = _squash(served_s(w, j))
+    # Columns 2, 9 and 13 stay 0: they would reveal durations.
     if w.sizes[codes.SEES_DURATIONS] == 0:
         return
     shown[row, 2] = _squash(_left_s(w, j))
@@ -187,6 +193,7 @@ def _show_waiting(w, end_s, mask):
             _describe(w, j, end_s, row)
             w.row_masks[row] = 1
             node = find_place(w, j, w.placements[p]) if fits else NOWHERE
+            # Only the first placement preempts, as the policies do; the others would show the same victims again.
             if node == NOWHERE and p == 0 and may and w.key[j] < latest:
                 node = find_by_preempting(w, j)
                 shown[row, 15] = node != NOWHERE
@@ -209,6 +216,7 @@ def _show(w, mask):
             shown[row, column] = 0.0
     for action in range(len(mask)):
         mask[action] = 0
+    # A mask must have a legal action even after the end.
     if w.counts[state.N_DONE] == w.n_jobs[0]:
         mask[0] = 1
         return
@@ -224,7 +232,7 @@ def _show(w, mask):
         mask[first + i] = _may_preempt(w, i)
     last = len(w.row_masks)
     mask[last] = next_event_s(w) < math.inf and (w.sizes[codes.MAY_WAIT] > 0 or not mask[:last].any())
-    # Some page is the last to turn to, so that whoever turns pages comes to wait, or to start what is on it.
+    # Some page is the last to turn to, so that an agent that turns pages must wait, or start a job of it.
     mask[last + 1] = w.counts[state.PAGES_TURNED] + 1 < _n_pages(w)
 
 
@@ -244,6 +252,7 @@ def _act(w, action):
         j = w.running[action - first]
         move(w, j, 1)
         preempt(w, j)
+        # Marks the date, so that the job does not start again before something else happens (`_may_start`).
         w.events[j].key = w.now_s[0]
     else:
         place = w.counts[state.PAGE] * w.sizes[codes.MAX_JOBS] + action // w.sizes[codes.N_PLACEMENTS]
@@ -253,6 +262,7 @@ def _act(w, action):
             start(w, j, node)
         else:
             start_by_preempting(w, j)
+        # The same date is decided on again until the agent waits or nothing can be done.
         w.counts[state.NEEDS_DECISION] = 1
     w.counts[state.PAGE] = 0
 

@@ -1,4 +1,4 @@
-"""Numbers by which compiled code knows orders, placements and rules; Python's names for them are in `policies`."""
+"""Numbers of orders, placements and rules in compiled code; Python's names for them are in `policies`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FIFO, SJF, SRTF, SRSF, LJF, PRIORITY, LAS, LAS_2D, GITTINS, DRF, SMALLEST, *_BY_
 SJF_HISTORY, SRTF_HISTORY, SRSF_HISTORY, GITTINS_HISTORY, QSSF, INDEX = _BY_HISTORY
 """Orders. ``SJF``, ``LJF``: by the whole time that a job takes; ``SRTF``: by what is left of it; ``SRSF``: that times
 its GPUs; ``LAS``, ``LAS_2D``, ``GITTINS``: by levels of attained time, attained GPU time, and Gittins' index of it.
-From ``SJF_HISTORY`` on they go by what `hdrl.settings.gpu.kernel.history` predicts; ``QSSF``: the whole time times
+From ``SJF_HISTORY`` on they use the predictions of `hdrl.settings.gpu.kernel.history`; ``QSSF``: the whole time times
 GPUs; ``INDEX``: by weights (`hdrl.settings.gpu.kernel.index`)."""
 
 PLACEMENTS = CodeTable("placement", range(9))
@@ -29,7 +29,8 @@ OVERRAN = 5
 """Where a job is, and how it ended; the numbers are those of `hdrl.trace.TaskState`."""
 
 FINISHED, NEEDS_ROOM, STUCK, DECIDES, PAUSED = range(5)
-"""Why the engine stops: all jobs are done; the log of stays is full; jobs wait for ever; somebody outside decides."""
+"""Why the engine stops: all jobs are done; the log of stays is full; deadlock: jobs wait and none can start; a decision
+from outside is due."""
 
 # Places in the array of sizes, about what an agent sees and may do.
 MAX_JOBS, MAX_RUNNING, N_PLACEMENTS, OBJECTIVE, SEES_DURATIONS, MAX_PAGES, MAY_WAIT, N_SIZES = range(8)

@@ -18,7 +18,7 @@ BY_KEY, BY_END = range(2)
 
 @jit
 def may_fit(w, j):
-    """Tell whether there could be room for a job; much faster than looking for it."""
+    """Return whether there could be room for a job; much faster than looking for it."""
     if w.n_gpus[j] == 0:
         return True
     for t in range(len(w.type_gpus)):
@@ -29,16 +29,19 @@ def may_fit(w, j):
 
 @jit
 def _is_full(w):
-    """Tell whether no job can start because nothing of any GPU is left."""
+    """Return whether no job can start because nothing of any GPU is left."""
+    # BUSY_NOW is a sum of shares of GPUs, hence the tolerance; jobs without GPUs could still start.
     return w.rules[codes.NEEDS_GPUS] and w.sums[state.BUSY_NOW] > len(w.gpu_node) - 1e-6
 
 
 @jit
 def is_at_least(w, j, other):
-    """Tell whether a job needs all that another one needs, or more."""
+    """Return whether a job needs all that another one needs, or more."""
     return (
         w.n_gpus[j] >= w.n_gpus[other]
         and w.milli[j] >= w.milli[other]
+        # Gangs may be split over nodes, so cores and memory count for each GPU (cross-multiplied: integers are exact)
+        # and in all.
         and w.cpu[j] * max(1, w.n_gpus[other]) >= w.cpu[other] * max(1, w.n_gpus[j])
         and w.memory[j] * max(1, w.n_gpus[other]) >= w.memory[other] * max(1, w.n_gpus[j])
         and w.cpu[j] >= w.cpu[other]
@@ -49,7 +52,7 @@ def is_at_least(w, j, other):
 
 @jit
 def _try_to_start(w, j):
-    """Start a waiting job if it fits; tell whether it did."""
+    """Start a waiting job if it fits; return whether it did."""
     if not may_fit(w, j):
         return False
     node = find_place(w, j, w.rules[codes.PLACEMENT])
@@ -61,7 +64,7 @@ def _try_to_start(w, j):
 
 @jit
 def _comes_before(w, one, other, by):
-    """Tell whether a running job comes out of the heap before another one."""
+    """Return whether a running job comes out of the heap before another one."""
     if w.sort_key[one] != w.sort_key[other]:
         return w.sort_key[one] < w.sort_key[other]
     return one > other if by == BY_KEY else one < other
@@ -84,6 +87,7 @@ def _heap_running(w, by):
             w.key[j] = _key_now(w, j)
             w.sort_key[j] = -w.key[j]
         else:
+            # Estimates, not true ends: a reservation may use no more than a scheduler has.
             left = max(0.0, w.estimate[j] - w.done[j]) / w.rate[j]
             end_s = max(w.now_s[0], w.since_s[j] + w.overhead_s[j] + left)
             w.sort_key[j] = min(end_s, w.limit_s[j])
@@ -100,6 +104,7 @@ def _start_in_order(w):
     i, failed = 0, -1
     while i < w.counts[state.N_WAITING]:
         j = waiting_at(w, i)
+        # Nothing has been released since `failed` did not fit, so no job that needs as much can fit.
         if (failed < 0 or not is_at_least(w, j, failed)) and _try_to_start(w, j):
             continue
         if w.rules[codes.RULE] != codes.SKIP or _is_full(w):
@@ -117,6 +122,7 @@ def _reserve(w, head):
     wanted = max(1, w.n_gpus[head])
     for t in range(n_types):
         w.picked[t] = w.type_idle[t]
+        # GPUs are counted by type, not placed: a gang may lie on any nodes of a type, so counting is nearly exact.
         if (w.allowed[head] >> t) & 1 and w.picked[t] >= wanted:
             return w.now_s[0], t, w.picked[t] - wanted
     for size in range(w.counts[state.N_RUNNING], 0, -1):
@@ -143,6 +149,7 @@ def _backfill(w, head_place):
         overhead_s = w.restart_s[j] if w.n_starts[j] > 0 else 0.0
         end_s = w.now_s[0] + overhead_s + max(0.0, w.estimate[j] - w.done[j]) / rate
         end_s = min(end_s, w.limit_s[j])
+        # Only GPUs of the type that the head waits for can delay it.
         delays = end_s > shadow_s and w.node_type[node] == shadow_type
         if delays and w.n_gpus[j] > extra:
             i += 1
@@ -164,9 +171,11 @@ def _n_to_release(w, j):
     n = 0
     for i in range(w.counts[state.N_RUNNING]):
         victim = w.running[i]
+        # Strictly behind: equal jobs never preempt each other, which could go on without end.
         if w.key[victim] > w.key[j]:
             w.picked[w.node_type[w.held_node[victim]]] += w.n_gpus[victim]
             n += 1
+    # Necessary, not sufficient: cheap to see that preempting is in vain before any GPU is given back.
     for t in range(n_types):
         if (w.allowed[j] >> t) & 1 and w.picked[t] >= w.n_gpus[j]:
             return n
@@ -175,7 +184,8 @@ def _n_to_release(w, j):
 
 @jit
 def _can_go_back(w, j):
-    """Tell whether a job that was released could have its GPUs again."""
+    """Return whether a job that was released could have its GPUs again."""
+    # A victim whose very GPUs are still free goes on without a restart: it was released only on trial.
     for i in range(w.first_unit[j], w.first_unit[j] + w.n_gpus[j]):
         if w.gpu_free[w.units[i]] < w.milli[j]:
             return False
@@ -216,7 +226,7 @@ def find_by_preempting(w, j):
 
 @jit
 def start_by_preempting(w, j):
-    """Start a waiting job for which running ones that are behind it give way; tell whether it started."""
+    """Start a waiting job for which running ones that are behind it give way; return whether it started."""
     last = w.counts[state.N_RUNNING]
     node, first = _release(w, j)
     if node == NOWHERE:
@@ -226,6 +236,7 @@ def start_by_preempting(w, j):
     start(w, j, node)
     for i in range(first, last):
         victim = w.scratch[i]
+        # In the reverse order of release: the job that was least behind gets its GPUs back first.
         if not _can_go_back(w, victim):
             preempt(w, victim)
     return True
@@ -246,6 +257,7 @@ def _start_preempting(w):
     i, failed, latest = 0, -1, latest_key(w)
     while i < w.counts[state.N_WAITING]:
         j = waiting_at(w, i)
+        # No running job is behind it, so preempting cannot help; the heap is not even built.
         is_behind_all = w.key[j] >= latest
         if is_behind_all and _is_full(w):
             return
@@ -286,6 +298,7 @@ def _start_fairly(w):
     for u in range(n_users):
         w.user_use[u, 3] = 0.0  # whether the user's first job does not fit
     while True:
+        # Progressive filling: shares change with every start, so the search begins anew each time.
         chosen, least = NOWHERE, 0.0
         for u in range(n_users):
             w.user_use[u, 4] = 0.0  # whether the user has been seen in the queue

@@ -8,10 +8,10 @@ from hdrl.compiled.codes import UNKNOWN_CODE
 from hdrl.compiled.jit import jit
 from hdrl.settings.gpu.kernel import codes, state
 from hdrl.settings.gpu.kernel.deciding import decide
-from hdrl.settings.gpu.kernel.running import go_to, goes_by_history, has_levels, next_event_s
+from hdrl.settings.gpu.kernel.running import advance_to, goes_by_history, has_levels, next_event_s
 
 LOOK_AGAIN_S = 900.0
-"""After so long without a decision those who go by history look again."""
+"""After so long without a decision, policies that use history decide again."""
 
 
 @jit
@@ -20,12 +20,13 @@ def next_round_s(w):
     length = w.round_s[0]
     if length <= 0.0:
         return w.now_s[0]
+    # The tolerance keeps a date on a round's border from being rounded up to the next round.
     return max(w.now_s[0], math.ceil(w.now_s[0] / length - 1e-9) * length)
 
 
 @jit
 def _changes_by_itself(w):
-    """Tell whether the order changes while nothing happens, so that every round needs a decision."""
+    """Return whether the order changes while nothing happens, so that every round needs a decision."""
     if w.counts[state.N_WAITING] == 0:
         return False
     return goes_by_history(w) or (has_levels(w) and len(w.level_bounds) == 0)
@@ -33,18 +34,19 @@ def _changes_by_itself(w):
 
 @jit
 def _looks_again(w):
-    """Tell whether running jobs may have to give way although nothing happens: they last longer than was predicted."""
+    """Return whether running jobs may have to give way without any event: they last longer than predicted."""
     is_contested = w.counts[state.N_WAITING] > 0 and w.counts[state.N_RUNNING] > 0
     return is_contested and w.rules[codes.PREEMPTS] > 0 and goes_by_history(w)
 
 
 @jit
 def step_time(w):
-    """Go to the next date at which something happens or a decision is due; tell whether there is one."""
+    """Go to the next date at which something happens or a decision is due; return whether there is one."""
     time_s = next_event_s(w)
     if w.counts[state.NEEDS_DECISION]:
         time_s = min(time_s, next_round_s(w))
     elif w.round_s[0] > 0.0 and _changes_by_itself(w):
+        # At a border now: this round has been decided on already, so the next one is meant.
         time_s = min(time_s, next_round_s(w) + (w.round_s[0] if next_round_s(w) <= w.now_s[0] else 0.0))
         w.counts[state.NEEDS_DECISION] = 1
     elif _looks_again(w) and w.sums[state.DECIDED_S] + LOOK_AGAIN_S <= time_s:
@@ -52,19 +54,19 @@ def step_time(w):
         w.counts[state.NEEDS_DECISION] = 1
     if time_s == math.inf:
         return False
-    go_to(w, time_s)
+    advance_to(w, time_s)
     return True
 
 
 @jit
 def is_due(w):
-    """Tell whether a decision has to be made now."""
+    """Return whether a decision has to be made now."""
     return w.counts[state.NEEDS_DECISION] > 0 and next_round_s(w) <= w.now_s[0]
 
 
 @jit
 def _has_room(w):
-    """Tell whether the log has room for all stays that could end at one date."""
+    """Return whether the log has room for all stays that could end at one date."""
     n = w.counts[state.N_RUNNING]
     return w.counts[state.N_STAYS] + n < len(w.stay_job) and w.counts[state.N_UNITS] + len(w.gpu_node) + n < len(
         w.stay_units
@@ -87,6 +89,7 @@ def run(w, n_steps):
     for _ in range(n_steps):
         if w.counts[state.N_DONE] == w.n_jobs[0]:
             return codes.FINISHED
+        # Before time goes on: no kernel function may allocate, so Python enlarges the log and calls again.
         if w.rules[codes.RECORDS] and not _has_room(w):
             return codes.NEEDS_ROOM
         if not step_time(w):

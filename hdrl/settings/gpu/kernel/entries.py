@@ -20,7 +20,7 @@ _first_row = first_row_of(World)
 
 @entry
 def begin(places):
-    """Empty the first environment of the world that lies at some places (`hdrl.compiled.lend.Lent`)."""
+    """Empty the first environment of the world at some addresses (`hdrl.compiled.lend.Lent`)."""
     w = borrow(_first_row(_batch_at(places)))
     clear(w)
 

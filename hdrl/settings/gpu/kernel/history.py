@@ -71,6 +71,7 @@ def add_end(history, groups, memory, ends_s, time_s):
         g = groups[level]
         if g < 0:
             continue
+        # Forgetting by ends, not by time: a group that is quiet for weeks loses nothing.
         for k in range(LAST_LOG):
             history[g, k] *= memory[level, 0]
         history[g, bucket] += 1.0
@@ -100,6 +101,7 @@ def _expect(w, j):
         if g < 0:
             continue
         weight, seen = w.level_memory[level, 1], w.history[g, SEEN]
+        # The coarser level counts as ``weight`` jobs of this group: it hardly matters once the group has many.
         scale = 1.0 / (seen + weight)
         for k in range(N_BUCKETS):
             w.shares[k] = (w.history[g, k] + weight * w.shares[k]) * scale
@@ -118,9 +120,11 @@ def _predict(w, j, done_s):
     for k in range(N_BUCKETS):
         end_s = w.bucket_end_s[k]
         if k < N_BUCKETS - 1:
+            # The job has outlived the bucket.
             if end_s <= done_s:
                 w.shares[k] = 0.0
             elif begin_s < done_s:
+                # Times are taken as even within a bucket; the least share keeps the total above 0.
                 w.shares[k] *= max(LEAST_SHARE, (end_s - done_s) / (end_s - begin_s))
         total += w.shares[k]
         begin_s = end_s
@@ -131,6 +135,7 @@ def _predict(w, j, done_s):
         if share > 0.0:
             middle_s = MIDDLE * end_s
             if k == N_BUCKETS - 1:
+                # The last bucket has no end: the longer a job has run, the longer it still takes.
                 middle_s = max(middle_s, 1.5 * done_s)
             left_s = max(middle_s - done_s, LEAST_LEFT_S)
             mean_s += share * left_s
@@ -138,6 +143,8 @@ def _predict(w, j, done_s):
             passed += share
             spent_s += share * left_s
             until_s = max(end_s - done_s, left_s)
+            # Gittins' index: the best ratio, over stopping times at ends of buckets, of the chance to be done by then
+            # to the time that is spent until then.
             gittins = max(gittins, passed / (spent_s + max(0.0, 1.0 - passed) * until_s))
     said = w.predicted[j]
     said[LOG_GITTINS] = np.float64(log(np.float32(gittins)))
@@ -147,14 +154,12 @@ def _predict(w, j, done_s):
 
 @jit
 def look_at(w, j, done_s):
-    """Predict a job anew if much has ended since it was predicted, or it has done more than a little since.
+    """Predict a job anew if many jobs have ended since its prediction, or it has worked more than a little.
 
-    Parameters
-    ----------
-    done_s
-        What it has done, in seconds alone on the fastest type.
+    ``done_s`` is its work in seconds alone on the fastest type.
     """
     n_done, before_s = w.counts[state.N_DONE], w.predicted[j, DONE_S]
+    # A prediction costs a loop over levels and buckets, so it is kept while hardly anything has changed.
     is_known = w.predicted_at[j] >= 0 and n_done - w.predicted_at[j] < STALE
     if is_known and done_s >= before_s and done_s <= MORE * before_s + LEAST_LEFT_S:
         return

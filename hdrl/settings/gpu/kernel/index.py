@@ -42,8 +42,6 @@ from hdrl.settings.gpu.kernel import codes, state
 ) = range(21)
 """The features; `hdrl.settings.gpu.simulation.index.NAMES` says what each is."""
 
-FIRST_OF_TYPES = SLOWER
-
 
 @jit
 def _log(value):
@@ -52,7 +50,7 @@ def _log(value):
 
 @jit
 def _might_fit(w, j):
-    """Tell whether enough GPUs of a type are idle."""
+    """Return whether enough GPUs of a type are idle."""
     might = False
     for t in range(len(w.type_gpus)):
         might |= (w.allowed[j] >> t) & 1 == 1 and w.type_idle[t] >= w.n_gpus[j]
@@ -61,18 +59,14 @@ def _might_fit(w, j):
 
 @jit
 def index_of(w, j, width, served_s):
-    """Return the index of a job that has been looked at (`hdrl.settings.gpu.kernel.history.look_at`).
+    """Return the index of a job that `hdrl.settings.gpu.kernel.history.look_at` has seen.
 
-    Parameters
-    ----------
-    width
-        How many GPUs it takes, a share counting as one.
-    served_s
-        How long it has run.
+    ``width`` is its number of GPUs, a share counting as one; ``served_s`` is how long it has run.
     """
     said, weights = w.predicted[j], w.weights
     age_s = w.now_s[0] - w.arrival_s[j]
     log_width = _log(max(width, 0.01))
+    # The constants move usual values towards 0, so that weights are of one size.
     total = weights[GITTINS] * (-said[state.LOG_GITTINS] - 6.0)
     total += weights[MEAN] * (said[state.LOG_MEAN] - 8.0)
     total += weights[MEAN_LOG] * (said[state.MEAN_LOG] - 6.0)
@@ -88,6 +82,7 @@ def index_of(w, j, width, served_s):
     total += weights[LAST_TWO] * (said[state.LAST_TWO] - 6.0)
     total += weights[USER_GPUS] * _log(1.0 + w.user_use[w.user[j], 0])
     total += weights[SEEN] * said[state.N_SEEN] / (said[state.N_SEEN] + 3.0)
+    # Every start but the present one has ended in a preemption.
     n_preempted = w.n_starts[j] - (1 if w.status[j] == codes.RUNNING else 0)
     total += weights[PREEMPTED] * _log(1.0 + n_preempted)
     total += weights[WAIT] * _log(1.0 + max(0.0, age_s - served_s) / 600.0)
@@ -109,5 +104,6 @@ def order_types(w, j):
             w.type_score[t] += w.weights[TYPE_IDLE] * w.type_idle[t] / max(1, w.type_gpus[t])
     for t in range(len(w.type_gpus)):
         w.type_order[t] = 0
+        # Ranks by counting: few types, and equal scores share a rank, so the placement decides between them.
         for other in range(len(w.type_gpus)):
             w.type_order[t] += w.type_score[other] < w.type_score[t]

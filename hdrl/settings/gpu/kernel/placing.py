@@ -32,7 +32,9 @@ def _fragment(w, n, cpu, unit, milli):
     total = 0.0
     for k in range(len(w.typical_cpu)):
         needs, each = w.typical_gpus[k], w.typical_milli[k]
+        # A class of typical jobs that the node cannot serve at all loses everything that is left on it.
         lost = left
+        # Classes without GPUs (needs 0) count as lost, too: FGD's program has it so, and its table depends on it.
         if needs > 0 and cpu >= w.typical_cpu[k] and (w.typical_types[k] >> w.node_type[n]) & 1:
             n_fit, small = 0, 0
             for g in range(first, last):
@@ -41,6 +43,7 @@ def _fragment(w, n, cpu, unit, milli):
                     n_fit += free // each
                 else:
                     small += free
+            # The node can serve the class, so only the parts of GPUs that are too small for it are lost.
             if n_fit >= needs:
                 lost = small
         total += w.typical_share[k] * lost
@@ -56,6 +59,7 @@ def fragment(w, n):
 @jit
 def _fgd(w, n, c):
     """Return FGD's score of a node for a class of jobs, and the GPU that gives it (of jobs that take a share)."""
+    # Scores change only with their node: a version for each node saves nearly all of the work.
     if w.fgd_version[c, n] == w.node_version[n]:
         return w.fgd_score[c, n], w.fgd_unit[c, n]
     cpu = w.node_cpu_left[n] - w.class_cpu[c]
@@ -65,12 +69,14 @@ def _fgd(w, n, c):
         for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
             if w.gpu_free[g] >= w.class_milli[c]:
                 after = _fragment(w, n, cpu, g, w.class_milli[c])
+                # Scores are cut to integers as in FGD's program: ties, and so placements, depend on it.
                 score = int(100.0 / (1.0 + math.exp(-(before - after) / 1000.0)))
                 if chosen == NOWHERE or score > best:
                     best, chosen = score, g
     else:
         taken = 0
         for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
+            # The GPUs are taken on trial and given back below; the fragment reads gpu_free itself.
             if taken < w.class_gpus[c] and w.gpu_free[g] == 1000:
                 w.gpu_free[g] = 0
                 w.picked[taken] = g
@@ -90,6 +96,7 @@ def _packing(w, n, j):
     """Return the score of GpuPacking: shared GPUs first, then idle ones of used nodes, then empty nodes."""
     if w.n_gpus[j] == 0:
         return 0
+    # Scores as in FGD's program: shared GPUs 50 to 100, idle GPUs of used nodes 33 to 50, empty nodes below.
     if w.node_idle[n] == w.node_gpus[n]:
         return max(33 - w.node_idle[n], w.node_idle[n])
     if w.milli[j] == 1000:
@@ -97,6 +104,7 @@ def _packing(w, n, j):
     least = 1001
     for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
         free = w.gpu_free[g]
+        # The fullest GPU that fits keeps the others whole.
         if free >= w.milli[j] and free < least:
             least = free
     return 49 if least == 1000 else max(100 - least // 10 // 10, 50)
@@ -123,6 +131,7 @@ def _score(w, n, j, placement):
     if placement == codes.BEST_FIT or placement == codes.WORST_FIT:
         cpu_after = (w.node_cpu_left[n] - w.cpu[j]) / MAX_CPU_MILLI
         gpu_after = (w.node_left[n] - gpu) / MAX_GPU_MILLI
+        # A node without known cores has "all of them" (2^40): they must not count, or GPUs would not.
         if w.node_cpu[n] > 1 << 39:
             cpu_after = 0.0
         left = 0.5 * cpu_after + 0.5 * gpu_after
@@ -158,6 +167,7 @@ def _node_of_rank(w, j, rank, placement):
         if placement == codes.FIRST_FIT:
             return n
         score = 0 if placement == codes.RANDOM else _score(w, n, j, placement)
+        # Equal scores: the k-th of them replaces the choice with probability 1/k, an even draw in one pass.
         if chosen == NOWHERE or score > best:
             best, chosen, n_ties = score, n, 1
         elif score == best:
@@ -173,6 +183,7 @@ def _unit_for_share(w, j, n, placement):
     if placement == codes.FGD:
         return _fgd(w, n, w.job_class[j])[1]
     chosen, n_ties, best = NOWHERE, 0, 0
+    # All but worst fit and random take the fullest GPU that fits, which leaves whole GPUs for gangs.
     sign = 1 if placement == codes.WORST_FIT else -1
     for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
         if w.gpu_free[g] < w.milli[j]:
@@ -199,6 +210,8 @@ def _room_for_gang(w, n, j, wanted):
     """Return how many GPUs of a gang a node can take, with cores and memory in proportion."""
     room = min(w.node_idle[n], wanted)
     size = w.n_gpus[j]
+    # Cores and memory of a gang are spread evenly over its GPUs; a node may have room for fewer of them than it has
+    # idle GPUs.
     while room > 0 and (
         part_of(w.cpu[j], room, size) > w.node_cpu_left[n] or part_of(w.memory[j], room, size) > w.node_memory_left[n]
     ):
@@ -218,6 +231,7 @@ def _next_node(w, j, t, wanted, n_nodes, place, in_order):
         if w.node_type[n] != t:
             continue
         room = _room_for_gang(w, n, j, wanted)
+        # Rooms first, since fewer nodes mean a faster gang; the check of taken nodes comes second, as it costs more.
         if room > best or (room == best == wanted and w.node_idle[n] < w.node_idle[w.node_order[chosen]]):
             is_taken = False
             for k in range(n_nodes):
@@ -269,6 +283,7 @@ def find_place(w, j, placement):
                 w.picked[0] = _unit_for_share(w, j, n, placement)
             else:
                 _pick_idle(w, n, 0, w.n_gpus[j])
+            # Set even if it was set before: the same job may have been tried on several nodes in this decision.
             w.is_spread[j] = 0
             return n
         if w.n_gpus[j] < 2:
@@ -278,6 +293,7 @@ def find_place(w, j, placement):
                 continue
             n_nodes = _spread_over(w, j, t, placement)
             if n_nodes > 0:
+                # A gang wider than the largest node must lie on several: only more than it needs make it slower.
                 w.is_spread[j] = n_nodes > -(-w.n_gpus[j] // w.type_node[t])
                 return w.gpu_node[w.picked[0]]
     return NOWHERE

@@ -1,4 +1,4 @@
-"""Gavel's rounds: jobs get shares of time on types of GPUs, and each round runs who is furthest behind its share.
+"""Gavel's rounds: jobs get shares of time on types of GPUs, and each round runs those furthest behind their share.
 
 As in Gavel's simulator: jobs are whole steps, a round lasts until the last of its jobs has done its steps, jobs that
 arrive meanwhile wait for the next one, and shares are computed anew when jobs have come or gone, but not too often.
@@ -131,7 +131,7 @@ def _close_stay(r, row, end_s):
 
 @jit
 def _count_steps(r, row):
-    """Take off the steps that the jobs of a row have done; tell whether one of them has ended."""
+    """Take off the steps that the jobs of a row have done; return whether one of them has ended."""
     s = r.scalars[0]
     has_ended = False
     for m in range(_n_members(r, row)):
@@ -147,13 +147,13 @@ def _count_steps(r, row):
 
 @jit
 def _is_there(r, row):
-    """Tell whether no job of a row has ended."""
+    """Return whether no job of a row has ended."""
     return r.end_s[r.member[row, 0]] < 0.0 and r.end_s[r.member[row, _n_members(r, row) - 1]] < 0.0
 
 
 @jit
 def _end_round(r):
-    """Go to the end of the round that runs, or to the next arrival; tell whether there is either."""
+    """Go to the end of the round that runs, or to the next arrival; return whether there is either."""
     s = r.scalars[0]
     latest_s = 0.0
     for i in range(s.n_active):
@@ -165,6 +165,7 @@ def _end_round(r):
         if s.next_job < len(r.arrival_s):
             s.now_s = max(s.now_s, r.arrival_s[s.next_job])
             return True
+        # No job arrives and none runs: rounds pass until shares change, or `MAX_IDLE` shows that they never will.
         s.now_s += s.round_s
         s.n_idle += 1
         return s.n_active > 0 and s.n_idle < MAX_IDLE
@@ -181,7 +182,9 @@ def _end_round(r):
             _close_stay(r, row, r.finish_s[row])
             r.on_type[row] = -1
         else:
+            # As in Gavel's simulator, time of jobs that have ended does not count for their type.
             r.type_time_s[t] += passed_s
+    # Compacted in place: functions of the kernel do not allocate.
     kept = 0
     for i in range(s.n_active):
         if _is_there(r, r.active[i]):
@@ -198,6 +201,7 @@ def _admit(r):
     while s.next_job < len(r.arrival_s) and r.arrival_s[s.next_job] <= s.now_s:
         j = s.next_job
         for t in range(len(r.type_gpus)):
+            # Gavel begins with half a round, so that new jobs are not infinitely far behind.
             r.time_s[j, t] = s.round_s / 2.0
         r.active[s.n_active] = j
         s.n_active += 1
@@ -222,7 +226,7 @@ def _is_before(r, row, other, t):
 
 @jit
 def _may_go(r, row, t):
-    """Tell whether the jobs of a row can run on a type, and do not run elsewhere in the next round."""
+    """Return whether the jobs of a row can run on a type, and do not run elsewhere in the next round."""
     may = True
     for m in range(_n_members(r, row)):
         may = may and r.rates[row, t, m] > 0.0 and r.goes_to[r.member[row, m]] < 0
@@ -238,6 +242,7 @@ def _sort_for(r, t):
         row = r.active[i]
         if not _may_go(r, row, t):
             continue
+        # A row that has never run on the type is ahead of all that have, by its share.
         value = r.share[row, t] * 1e9
         if value > 0.0 and r.type_time_s[t] > 0.0 and r.time_s[row, t] > 0.0:
             value = r.share[row, t] / (r.time_s[row, t] / r.type_time_s[t])
@@ -245,6 +250,7 @@ def _sort_for(r, t):
         if value > 0.0 or s.skips_zero == 0:
             r.sorted[n] = row
             n += 1
+    # Shell sort: no memory, no recursion, and n is some hundreds; the order is total, so stability does not matter.
     gap = n // 2
     while gap > 0:
         for i in range(gap, n):
@@ -268,6 +274,7 @@ def _choose(r):
         for m in range(_n_members(r, row)):
             r.goes_to[r.member[row, m]] = -1
     order = s.next_order
+    # Types in a drawn order: which one chooses first matters for jobs that could run on several.
     for place in range(len(r.type_gpus)):
         t = r.orders[order, place]
         free = r.type_gpus[t]
@@ -289,6 +296,7 @@ def _choose(r):
 def _keep_or_leave(r):
     """End the stays of rows that do not go on where they are, and mark the GPUs of those that do."""
     s = r.scalars[0]
+    # Rows that go on keep their GPUs; all others choose anew, so marks are made before any GPU is taken.
     for g in range(len(r.is_taken)):
         r.is_taken[g] = 0
     for i in range(s.n_active):
@@ -305,6 +313,7 @@ def _keep_or_leave(r):
         r.on_type[row] = -1
         for m in range(_n_members(r, row)):
             goes_to = r.goes_to[r.member[row, m]]
+            # A move to another type is both a preemption and a migration.
             s.n_preemptions += goes_to != t
             s.n_migrations += goes_to >= 0 and goes_to != t
 
@@ -321,7 +330,7 @@ def _take_units(r, j, t):
 
 @jit
 def _begin_round(r):
-    """Let the chosen rows do the steps of a round; who is packed waits for the other."""
+    """Let the chosen rows do the steps of a round; a packed job waits for the other of its pair."""
     s = r.scalars[0]
     now_s = s.now_s
     for i in range(s.n_active):
@@ -338,6 +347,7 @@ def _begin_round(r):
             j = r.member[row, m]
             if r.start_s[j] < 0.0:
                 r.start_s[j] = now_s
+            # Whole steps, at least one: otherwise a job with less than a step in a round would never end.
             r.steps[j] = min(max(1.0, np.floor(r.rates[row, t, m] * s.round_s)), r.left[j])
             longest_s = max(longest_s, r.steps[j] / r.rates[row, t, m])
         r.finish_s[row] = now_s + longest_s
@@ -349,9 +359,10 @@ def _begin_round(r):
 
 @jit
 def _is_new_round(r):
-    """Tell whether shares are computed before this round."""
+    """Return whether shares are computed before this round."""
     s = r.scalars[0]
     last_s = s.last_reset_s
+    # The first shares are computed at once (last_s is 0), later ones not more often than every reset_s.
     return s.needs_update > 0 and (last_s == 0.0 or s.now_s - last_s >= s.reset_s)
 
 

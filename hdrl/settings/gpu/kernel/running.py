@@ -28,6 +28,7 @@ def worked(w, j):
     """Return the work that a job has done by now."""
     if w.status[j] != codes.RUNNING:
         return w.done[j]
+    # Nothing is done during the restart (overhead_s), which comes first in every stay.
     return w.done[j] + max(0.0, w.now_s[0] - w.since_s[j] - w.overhead_s[j]) * w.rate[j]
 
 
@@ -41,7 +42,7 @@ def served_s(w, j):
 
 @jit
 def attained(w, j):
-    """Return the time, or the GPU time, that a job has had by now: what its order goes by."""
+    """Return the time, or the GPU time, that a job has had by now, as its order counts it."""
     time_s = served_s(w, j)
     return time_s if w.rules[codes.ORDER] == codes.LAS else time_s * _width(w, j)
 
@@ -53,14 +54,14 @@ def _width(w, j):
 
 @jit
 def has_levels(w):
-    """Tell whether the order is by attained time."""
+    """Return whether the order is by attained time."""
     order = w.rules[codes.ORDER]
     return order == codes.LAS or order == codes.LAS_2D or order == codes.GITTINS
 
 
 @jit
 def goes_by_history(w):
-    """Tell whether the order is by what history predicts, so that keys of waiting jobs change, too."""
+    """Return whether the order is by what history predicts, so that keys of waiting jobs change, too."""
     return w.rules[codes.ORDER] >= codes.SJF_HISTORY
 
 
@@ -73,6 +74,7 @@ def key_of(w, j):
     if order == codes.LJF:
         return -w.estimate[j] / w.best_rate[j]
     if order == codes.SRTF or order == codes.SRSF:
+        # Users may underestimate: a job that has done more than its estimate has 0 left, not less.
         left_s = max(0.0, w.estimate[j] - worked(w, j)) / w.best_rate[j]
         return left_s if order == codes.SRTF else left_s * _width(w, j)
     if order == codes.PRIORITY:
@@ -103,6 +105,7 @@ def _place_in_queue(w, j):
     while low < high:
         middle = (low + high) >> 1
         other = waiting_at(w, middle)
+        # Jobs are numbered by arrival, so equal keys are first come, first served.
         if w.key[other] < w.key[j] or (w.key[other] == w.key[j] and other < j):
             low = middle + 1
         else:
@@ -113,6 +116,7 @@ def _place_in_queue(w, j):
 @jit
 def refresh(w):
     """Bring keys and the queue up to date, where they change by themselves; the keys of running jobs, too."""
+    # Only predictions change keys of waiting jobs without an event of the job itself.
     if not goes_by_history(w):
         return
     first, n = w.counts[state.QUEUE_HEAD], w.counts[state.N_WAITING]
@@ -125,6 +129,7 @@ def refresh(w):
         j = w.queue[i]
         w.key[j] = key_of(w, j)
         place = i
+        # Insertion sort: keys drift slowly, so the queue is nearly sorted already.
         while place > first and _is_behind(w, w.queue[place - 1], j):
             w.queue[place] = w.queue[place - 1]
             place -= 1
@@ -133,7 +138,7 @@ def refresh(w):
 
 @jit
 def _is_behind(w, one, other):
-    """Tell whether a waiting job belongs behind another one."""
+    """Return whether a waiting job belongs behind another one."""
     return w.key[one] > w.key[other] or (w.key[one] == w.key[other] and one > other)
 
 
@@ -143,6 +148,7 @@ def enqueue(w, j):
     w.status[j] = codes.WAITING
     w.key[j] = key_of(w, j)
     place, n, head = _place_in_queue(w, j), w.counts[state.N_WAITING], w.counts[state.QUEUE_HEAD]
+    # The queue begins anywhere in its array, so that either side can move: half the copies of a fixed beginning.
     if head > 0 and (2 * place < n or head + n >= len(w.queue)):
         head -= 1
         for i in range(head, head + place):
@@ -154,6 +160,7 @@ def enqueue(w, j):
     w.queue[head + place] = j
     w.counts[state.N_WAITING] = n + 1
     w.counts[state.NEEDS_DECISION] = 1
+    # Its limit holds for a waiting job, too: at its deadline a job leaves the queue unserved.
     if w.limit_s[j] < math.inf:
         push_event(w, j, w.limit_s[j])
 
@@ -183,6 +190,7 @@ def _next_event_s(w, j):
     end_s = min(_done_s(w, j), w.limit_s[j])
     level = w.level[j]
     if has_levels(w) and level < len(w.level_bounds):
+        # Levels are bounds of attained service, so wide jobs reach them sooner where GPU time counts.
         pace = 1.0 if w.rules[codes.ORDER] == codes.LAS else _width(w, j)
         if pace > 0.0:
             end_s = min(end_s, w.since_s[j] + w.level_bounds[level] / pace - w.service_s[j])
@@ -193,6 +201,7 @@ def _next_event_s(w, j):
 def start(w, j, node):
     """Start a waiting job on the GPUs in ``picked``."""
     _dequeue(w, j)
+    # A migration is a restart anywhere but on the very same GPUs.
     moved = w.n_starts[j] > 0 and w.held_node[j] != node
     first = w.first_unit[j]
     for i in range(w.n_gpus[j]):
@@ -202,7 +211,7 @@ def start(w, j, node):
     move(w, j, -1)
     w.status[j] = codes.RUNNING
     if goes_by_history(w):
-        w.key[j] = -math.inf  # it gives way to nobody in this decision: preempted jobs may get other keys, without end
+        w.key[j] = -math.inf  # it gives way to no job in this decision: preempted jobs may get other keys, without end
     w.since_s[j] = w.now_s[0]
     w.rate[j] = w.rates[w.profile[j], w.node_type[node], w.is_spread[j]]
     if w.n_starts[j] == 0:
@@ -234,11 +243,13 @@ def _log(w, j):
 @jit
 def leave(w, j):
     """Take a job off the list of running ones; its GPUs have been given back."""
+    # Time that restarts took, or that is lost since the last checkpoint, was served all the same.
     ran_s = w.now_s[0] - w.since_s[j]
     w.service_s[j] += ran_s
     w.sums[state.BUSY_S] += ran_s * _width(w, j)
     _log(w, j)
     place, last = w.running_place[j], w.counts[state.N_RUNNING] - 1
+    # The last one fills the gap, in O(1). Heaps compare jobs themselves, but rows of agents follow this order.
     other = w.running[last]
     w.running[place] = other
     w.running_place[other] = place
@@ -253,6 +264,7 @@ def preempt(w, j):
     useful_s = max(0.0, w.now_s[0] - w.since_s[j] - w.overhead_s[j])
     kept_s = useful_s
     if w.checkpoint_s[0] > 0.0:
+        # Checkpoints are counted from the end of the restart, not from the begin of the stay.
         kept_s = useful_s // w.checkpoint_s[0] * w.checkpoint_s[0]
     w.sums[state.LOST_S] += (w.now_s[0] - w.since_s[j] - kept_s) * _width(w, j)
     done = min(w.done[j] + kept_s * w.rate[j], w.work[j])
@@ -268,6 +280,7 @@ def _finish(w, j, status):
     if w.status[j] == codes.RUNNING:
         move(w, j, 1)
         w.sums[state.LOST_S] += min(w.overhead_s[j], w.now_s[0] - w.since_s[j]) * _width(w, j)
+        # Exactly the work, not rate times time: rounding must not leave a finished job with a rest.
         done = w.work[j] if status == codes.DONE else worked(w, j)
         leave(w, j)
         w.done[j] = done
@@ -284,14 +297,16 @@ def _finish(w, j, status):
     w.sums[state.PRIORITY_JCT_S] += jct_s * w.priority[j]
     w.sums[state.PRIORITY_DONE] += w.priority[j]
     w.counts[state.N_DONE] += 1
+    # SLOW_NOW and PRIORITY_NOW are sums over the jobs in the system, which `advance_to` integrates over time.
     w.sums[state.SLOW_NOW] -= w.best_rate[j] / w.work[j]
     w.sums[state.PRIORITY_NOW] -= w.priority[j]
 
 
 @jit
-def _happen(w, j):
+def _handle_event(w, j):
     """Carry out the event of a job: its end, its limit, or its next level."""
     w.counts[state.NEEDS_DECISION] = 1
+    # Done and out of time at one date counts as done.
     if w.status[j] == codes.RUNNING and w.now_s[0] >= _done_s(w, j):
         _finish(w, j, codes.DONE)
         return
@@ -299,12 +314,14 @@ def _happen(w, j):
         _finish(w, j, codes.OVERRAN)
         return
     w.level[j] += 1
+    # Rounding may put the next level a little before now; the clock must not go back.
     push_event(w, j, max(w.now_s[0], _next_event_s(w, j)))
 
 
 @jit
-def go_to(w, time_s):
+def advance_to(w, time_s):
     """Move the clock to a date before or at the next event, and carry out what happens then."""
+    # Integrals over time first: until now the numbers of jobs were those of before this date's events.
     passed_s = time_s - w.sums[state.LAST_S]
     waiting = w.counts[state.N_WAITING]
     w.sums[state.WAITING_S] += waiting * passed_s
@@ -312,8 +329,9 @@ def go_to(w, time_s):
     w.sums[state.SLOW_S] += w.sums[state.SLOW_NOW] * passed_s
     w.sums[state.PRIORITY_S] += w.sums[state.PRIORITY_NOW] * passed_s
     w.sums[state.LAST_S] = w.now_s[0] = time_s
+    # Ends before arrivals of one date: GPUs are free again when the new jobs are looked at.
     while w.counts[state.N_EVENTS] > 0 and w.events[w.events[0].heap].key <= time_s:
-        _happen(w, w.events[0].heap)
+        _handle_event(w, w.events[0].heap)
     while w.counts[state.NEXT_JOB] < w.n_jobs[0]:
         j = w.counts[state.NEXT_JOB]
         if w.arrival_s[j] > time_s:

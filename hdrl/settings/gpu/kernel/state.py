@@ -102,7 +102,7 @@ class World(NamedTuple):
     queue: Annotated[Ints, own(np.int64, "n_jobs")]
     running: Annotated[Ints, own(np.int64, "n_jobs")]
     running_place: Annotated[Ints, own(np.int64, "n_jobs")]
-    # What is free on the machine, and who has what of it
+    # Free resources of the machine, and the jobs that hold the others
     now_s: Annotated[Floats, own(np.float64, "one")]
     counts: Annotated[Ints, own(np.int64, "n_counts")]
     sums: Annotated[Floats, own(np.float64, "n_sums")]
@@ -210,7 +210,7 @@ LOG_GITTINS, LOG_MEAN, MEAN_LOG, LOG_WHOLE, N_SEEN, LAST_TWO, DONE_S, N_PREDICTE
 
 @jit
 def fits(w, n, j):
-    """Tell whether a job that needs one node fits on a node now."""
+    """Return whether a job that needs one node fits on a node now."""
     if (w.allowed[j] >> w.node_type[n]) & 1 == 0:
         return False
     if w.node_cpu_left[n] < w.cpu[j] or w.node_memory_left[n] < w.memory[j]:
@@ -360,7 +360,7 @@ def new_world(
     room, room_units
         Room for stays, and for their units, of each environment.
     n_groups
-        Groups of jobs that predictions go by; 0: there are none.
+        Groups of jobs for predictions; 0: there are none.
     n_weights
         Weights of an index; 0: there is none.
     """

@@ -48,18 +48,12 @@ def _openb_job(line: dict[str, str]) -> Row:
 
 
 def _of_whom(line: dict[str, str], name: str) -> Row:
-    """Return user, group and name of a job; Alibaba's own lists of pods have none, others may have the columns.
-
-    Parameters
-    ----------
-    name
-        What the job is called.
-    """
+    """Return user, group and name of a job; Alibaba's own lists of pods have none, others may have the columns."""
     return {"user": line.get("user", ""), "group": line.get("group", ""), "name": name_prefix(name)}
 
 
 def _openb_asks(line: dict[str, str]) -> Row:
-    """Return what a pod of gpu-v2023 asks for."""
+    """Return the request of a pod of gpu-v2023."""
     n_gpus = whole(line["num_gpu"], "a number of GPUs")
     milli = whole(line["gpu_milli"] or "0", "a share of a GPU")
     if n_gpus < 0 or milli < 0:
@@ -77,12 +71,8 @@ def _openb_asks(line: dict[str, str]) -> Row:
 def read_pods(path: Path) -> GpuLoad:
     """Return all pods of gpu-v2023 in the order of their list, each with a second of work: what they request.
 
-    Some of FGD's lists have no more than the columns that say so: no dates, no types of GPUs.
-
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or is of another form.
+    Some of FGD's lists have no more than the columns that say so: no dates, no types of GPUs. Raise ReadError if it
+    cannot be read, or is of another form.
     """
     source = Source(path, read_text(path))
     timeless = {"arrival_s": 0.0, "duration_s": 1.0}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import random  # noqa: TID251 - Gavel's jobs are draws of Python's own generator
 
-import numpy as np
-
 from hdrl.base.errors import WorkloadError
 from hdrl.settings.gpu.cluster.throughputs import Throughputs
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
@@ -50,11 +48,6 @@ def gavel_load(
         Whether some jobs take 2, 4 or 8 GPUs.
     multi_priority
         Whether a fifth of the jobs have a priority of 5.
-
-    Raises
-    ------
-    WorkloadError
-        If there are no jobs to make, or the table has no throughput for one.
     """
     if n_jobs < 1 or not jobs_per_hour > 0.0:
         raise WorkloadError(f"{n_jobs} jobs at {jobs_per_hour} per hour, expected at least 1, and a rate above 0")
@@ -105,20 +98,3 @@ def _duration_s(draws: random.Random) -> float:
 def shuffled_types(seed: int) -> random.Random:
     """Return the generator by which Gavel shuffles types for policies that do not know throughputs."""
     return random.Random(seed + TYPE_SEED)
-
-
-def reference_hours(load: GpuLoad) -> float:
-    """Return the mean run time of jobs on the reference type, in hours.
-
-    Raises
-    ------
-    WorkloadError
-        If the load has no throughputs.
-    """
-    if load.throughputs is None:
-        raise WorkloadError(f"{load.name}: has no throughputs")
-    rates = [
-        load.throughputs.rate(REFERENCE_TYPE, (load.kinds[kind], size))
-        for kind, size in zip(load.jobs["kind"].tolist(), load.jobs["n_gpus"].tolist(), strict=True)
-    ]
-    return float(np.mean(load.jobs["work"] / rates) / 3600.0)

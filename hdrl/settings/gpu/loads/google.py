@@ -21,21 +21,21 @@ SUBMIT_2019, SCHEDULE_2019, FINISH_2019 = ("0", "SUBMIT"), ("3", "SCHEDULE"), ("
 _US = 1e6
 
 Event: TypeAlias = tuple[tuple[str, ...], str, float, Row]
-"""The task, what happened (``submit``, ``schedule``, ``finish``), when, and what it asks for."""
+"""The task, the event (``submit``, ``schedule``, ``finish``), its date, and the task's request."""
 
 
 def _tasks(source: Source, events: Iterator[Event]) -> Iterator[Row]:
     """Give the tasks that were submitted, scheduled and finished; their last stretch counts."""
     submitted: dict[tuple[str, ...], tuple[float, Row]] = {}
     started: dict[tuple[str, ...], float] = {}
-    for task, what, time_s, asks in events:
+    for task, what, time_s, request in events:
         if what == "submit":
-            submitted.setdefault(task, (time_s, asks))
+            submitted.setdefault(task, (time_s, request))
         elif what == "schedule":
             started[task] = time_s
         elif task in submitted and task in started:
-            arrival_s, asked = submitted.pop(task)
-            yield {**asked, "arrival_s": arrival_s, "duration_s": time_s - started.pop(task)}
+            arrival_s, request = submitted.pop(task)
+            yield {**request, "arrival_s": arrival_s, "duration_s": time_s - started.pop(task)}
     for _ in submitted:
         source.drop("tasks that did not finish")
     source.faults.append(
@@ -44,7 +44,7 @@ def _tasks(source: Source, events: Iterator[Event]) -> Iterator[Row]:
 
 
 _MOST_CORES = 1e6
-"""Cores are shares of a machine: a task that asks for more is a mistake."""
+"""Cores are shares of a machine: a task that requests more is a mistake."""
 
 
 def _gpus_of(source: Source, cpu: float) -> int:
@@ -62,7 +62,7 @@ def _tasks_of(
     cores_of: Callable[[dict[str, str]], float],
     task: tuple[str, str],
 ) -> Iterator[Row]:
-    """Give the tasks of lines that tell of events: kinds by their codes, how to read a line, what names a task."""
+    """Yield the tasks of lines with events: kinds by their codes, how to read a line, what names a task."""
 
     def events() -> Iterator[Event]:
         for _, line in lines:
@@ -70,7 +70,7 @@ def _tasks_of(
             if kind is None:
                 continue
             try:
-                asks = {
+                request = {
                     "n_gpus": _gpus_of(source, cores_of(line)),
                     "priority": number(line["priority"], "a priority"),
                     "user": line.get("user", ""),
@@ -79,7 +79,7 @@ def _tasks_of(
             except Faulty as fault:
                 source.drop(str(fault))
                 continue
-            yield tuple(line[name] for name in task), kind, time_s, asks
+            yield tuple(line[name] for name in task), kind, time_s, request
 
     yield from _tasks(source, events())
 

@@ -25,14 +25,8 @@ LARGEST_SIZE = 5
 def groups_of(jobs: NDArray[np.void], width: Ints) -> Ints:
     """Return the group of each job at each level, -1 where it has none, shape ``(n_jobs, n_levels)``.
 
-    Where a trace does not say who a job is from, or what it is called, only the coarser levels have groups.
-
-    Parameters
-    ----------
-    jobs
-        Array of `hdrl.settings.gpu.loads.load.JOB_DTYPE`.
-    width
-        How many GPUs each takes, begun ones counted.
+    Where a trace has no users or names of jobs, only the coarser levels have groups. ``width`` is the number of GPUs of
+    each job, begun ones counted.
     """
     sizes = np.minimum(np.searchsorted(2 ** np.arange(LARGEST_SIZE + 1), width), LARGEST_SIZE)
     named = jobs["name"] if (jobs["name"] >= 0).any() else jobs["kind"]

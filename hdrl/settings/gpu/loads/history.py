@@ -1,7 +1,7 @@
 """What is known of jobs by those that have ended before: their groups, and what these held when a window began.
 
 A job of the whole load that came before a window has ended by then if its arrival,
-the wait that the trace tells (none if it tells none) and its run time lie before the first arrival of the window.
+the wait in the trace (none if the trace has none) and its run time lie before the first arrival of the window.
 """
 
 from __future__ import annotations
@@ -38,15 +38,7 @@ class History:
 
 
 def history_of(load: GpuLoad, cluster: Cluster) -> History:
-    """Return what is known of the jobs of a load, by those of the whole load that ended before.
-
-    Parameters
-    ----------
-    load
-        A load, or a window of one.
-    cluster
-        Where it runs.
-    """
+    """Return the history of the jobs of a load, or of a window of one: the whole load's jobs that ended before."""
     whole, first, n = load.whole or load, load.first, load.n_items
     used, numbers = np.unique(whole.groups[first : first + n], return_inverse=True)
     groups = numbers.reshape(n, -1) - int(used[0] < 0)

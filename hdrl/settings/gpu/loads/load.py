@@ -151,13 +151,9 @@ class GpuLoad:
         return digest.hexdigest()
 
     def profiles(self, cluster: Cluster) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return how fast jobs are on the types of a cluster.
+        """Return the profile of each job, and the work per second of each profile on the types of a cluster.
 
-        Returns
-        -------
-        tuple
-            For each job the number of its profile; and work per second of each profile on each type, together and
-            spread, shape ``(n_profiles, n_types, 2)``.
+        The second array has shape ``(n_profiles, n_types, 2)``: together, spread.
 
         Raises
         ------
@@ -175,10 +171,7 @@ class GpuLoad:
     def profiles_of(self) -> tuple[NDArray[np.int64], list[Profile]]:
         """Return for each job the number of its profile, and the profiles: kinds and numbers of GPUs.
 
-        Raises
-        ------
-        WorkloadError
-            If a job has no kind.
+        Raise WorkloadError if a job has no kind.
         """
         pairs = np.stack([self.jobs["kind"], self.jobs["n_gpus"]], axis=1)
         found, numbers = np.unique(pairs, axis=0, return_inverse=True)
@@ -190,20 +183,16 @@ class GpuLoad:
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
-        """The groups of each job that predictions go by, see `hdrl.settings.gpu.loads.groups`."""
+        """The groups of each job for predictions, see `hdrl.settings.gpu.loads.groups`."""
         return groups_of(self.jobs, -(-self.jobs["n_gpus"] * self.jobs["gpu_milli"] // WHOLE_GPU))
 
     def held_gpus(
         self, stays: NDArray[np.void], units: NDArray[np.int32], *, is_packed: bool = False
     ) -> NDArray[np.float64]:
-        """Return how many GPUs each stay holds; of those that two jobs share, each holds a half.
+        """Return how many GPUs each stay holds, see `hdrl.trace.model.TaskTrace`.
 
-        Parameters
-        ----------
-        stays, units
-            The stays, and their GPUs, see `hdrl.trace.model.TaskTrace`.
-        is_packed
-            Whether jobs may share GPUs as pairs do, whose stays begin together on the same GPUs.
+        With ``is_packed``, jobs may share GPUs as pairs do, whose stays begin together on the same GPUs; each holds a
+        half.
         """
         share = self.jobs["gpu_milli"][stays["task"]] / WHOLE_GPU * stays["n_units"]
         if is_packed:
@@ -213,13 +202,7 @@ class GpuLoad:
         return np.asarray(share)
 
     def allowed(self, cluster: Cluster) -> NDArray[np.int64]:
-        """Return for each job the types that it may run on, as bits.
-
-        Parameters
-        ----------
-        cluster
-            The cluster; types of constraints that it does not have are left out.
-        """
+        """Return for each job the types that it may run on, as bits; types that the cluster lacks are left out."""
         names = {one.name.lower(): number for number, one in enumerate(cluster.types)}
         masks = [sum(1 << names[name.lower()] for name in types if name.lower() in names) for types in self.constraints]
         masks.append((1 << len(cluster.types)) - 1)  # where -1 looks
@@ -234,13 +217,7 @@ class GpuLoad:
         return np.asarray((rates[numbers, :, 0] * bits).max(axis=1))
 
     def isolated_s(self, cluster: Cluster) -> NDArray[np.float64]:
-        """Return how long each job takes on GPUs of its own of the fastest type that it may run on.
-
-        Parameters
-        ----------
-        cluster
-            The cluster; infinite for jobs that it can never run.
-        """
+        """Return the time of each job on GPUs of its own of the fastest type that it may use; infinite without one."""
         with np.errstate(divide="ignore"):
             return np.asarray(self.jobs["work"] / self.best_rates(cluster))
 
@@ -265,17 +242,12 @@ class GpuLoad:
         return float(self.gpu_seconds(cluster).sum()) / (span_s * cluster.n_units)
 
     def scaled(self, cluster: Cluster, offered_load: float) -> GpuLoad:
-        """Return the same jobs, arriving faster or slower.
-
-        Parameters
-        ----------
-        offered_load
-            What the offered load shall be, more than 0.
+        """Return the same jobs with arrivals stretched to an offered load of more than 0.
 
         Raises
         ------
         WorkloadError
-            If the load has none, because all jobs come at once, or jobs would come later than numbers can tell.
+            If the load has none, because all jobs come at once, or dates would exceed what numbers can hold.
         """
         now = self.offered(cluster)
         first = self.jobs["arrival_s"][0] if len(self.jobs) else 0.0
@@ -306,10 +278,7 @@ def new_jobs(n: int) -> NDArray[np.void]:
 def check_runs_on(load: GpuLoad, cluster: Cluster) -> None:
     """Refuse loads with a job that a cluster can never run.
 
-    Raises
-    ------
-    WorkloadError
-        If there is such a job: which one, what it asks for, and what there is.
+    Raise WorkloadError if there is such a job: which one, its request, and the largest node.
     """
     jobs, allowed = load.jobs, load.allowed(cluster)
     for place in np.flatnonzero(allowed == 0)[:1].tolist():
@@ -333,10 +302,7 @@ def check_runs_on(load: GpuLoad, cluster: Cluster) -> None:
 def without_unrunnable(load: GpuLoad, cluster: Cluster) -> GpuLoad:
     """Return a load without the jobs that a cluster can never run, and with a line that says how many there were.
 
-    Raises
-    ------
-    WorkloadError
-        If no job is left.
+    Raise WorkloadError if no job is left.
     """
     jobs, allowed = load.jobs, load.allowed(cluster)
     wanted = np.stack([allowed, jobs["n_gpus"], jobs["cpu_milli"], jobs["memory_mib"]], axis=1)
@@ -347,14 +313,14 @@ def without_unrunnable(load: GpuLoad, cluster: Cluster) -> GpuLoad:
     if not fits.any():
         raise WorkloadError(f"{load.name}: {cluster.name} can run none of its jobs, even when it is empty")
     n = int((~fits).sum())
-    told = f"left out: {n:,} jobs that {cluster.name} can never run, the widest of {jobs['n_gpus'][~fits].max()} GPUs"
+    note = f"left out: {n:,} jobs that {cluster.name} can never run, the widest of {jobs['n_gpus'][~fits].max()} GPUs"
     dropped = {**load.n_dropped, "jobs that can never run": n}
-    faults = (*load.faults, told)
+    faults = (*load.faults, note)
     return replace(load, jobs=jobs[fits], n_dropped=dropped, faults=faults, whole=None, first=0)
 
 
 def _fits_empty(cluster: Cluster, allowed: int, n_gpus: int, cpu_milli: int, memory_mib: int) -> bool:
-    """Tell whether some type has the GPUs, on nodes with cores and memory in proportion."""
+    """Return whether some type has the GPUs, on nodes with cores and memory in proportion."""
     nodes = cluster.nodes
     for number in range(len(cluster.types)):
         if not allowed >> number & 1:

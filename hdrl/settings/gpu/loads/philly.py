@@ -20,13 +20,7 @@ _DRL = ("arrival_time", "runtime", "gpus", "priority")
 
 
 def date_s(text: str | None) -> float:
-    """Return a date of the calendar as seconds.
-
-    Parameters
-    ----------
-    text
-        ``2017-10-09 07:01:55``, with or without a zone, which is not looked at.
-    """
+    """Return a date such as ``2017-10-09 07:01:55`` as seconds; a zone behind it does not count."""
     found = re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d", text or "")
     if found is None:
         raise Faulty("jobs without a date")

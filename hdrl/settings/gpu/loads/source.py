@@ -19,7 +19,7 @@ Row = dict[str, Any]
 """A job as a reader gives it: ``arrival_s``, ``duration_s``, ``n_gpus``, and further columns of jobs by name."""
 
 LATE_S = 10_000_000.0
-"""A trace whose dates begin later is told of: whoever counts from 0 on divides by time in which nothing was there."""
+"""A trace whose dates begin later gets a warning: rates counted from 0 on include time without any job."""
 
 
 class Faulty(Exception):
@@ -32,10 +32,6 @@ class Source:
 
     Attributes
     ----------
-    path
-        The file.
-    text
-        What is in it.
     dropped
         How many rows were left out, by reason.
     faults
@@ -56,29 +52,14 @@ class Source:
         return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
 
     def drop(self, reason: str) -> None:
-        """Count a row that is left out.
-
-        Parameters
-        ----------
-        reason
-            Why, in the plural.
-        """
+        """Count a row that is left out, by a reason in the plural."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     def table(self, columns: Sequence[str], *, has_header: bool = True) -> Iterator[tuple[int, dict[str, str]]]:
-        """Give the lines of a CSV file with their numbers; cells are apart by what the first line has most of.
+        """Yield the lines of a CSV file with their numbers; the delimiter is the most frequent one of the first line.
 
-        Parameters
-        ----------
-        columns
-            Columns that have to be there; all, in this order, where there is no header.
-        has_header
-            Whether the first line names the columns.
-
-        Raises
-        ------
-        ReadError
-            If columns are missing, or a line has another number of them.
+        All ``columns`` must be there; without a header the table has all of them in this order. Raise ReadError if
+        columns are missing, or a line has another number of them.
         """
         numbered = csv_rows(self.path, self.text, delimiter_of(self.first_line))
         lines = ((number, [cell.strip() for cell in row]) for number, row in numbered if any(map(str.strip, row)))
@@ -99,13 +80,7 @@ DELIMITERS = (",", ";", "\t")
 
 
 def delimiter_of(line: str) -> str:
-    """Return what stands between the cells of a line.
-
-    Parameters
-    ----------
-    line
-        The first line of a file.
-    """
+    """Return the delimiter of a CSV file from its first line."""
     return max(DELIMITERS, key=line.count)
 
 
@@ -120,13 +95,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def number(value: str, what: str) -> float:
-    """Return a finite number, or say that there is none.
-
-    Parameters
-    ----------
-    value, what
-        The text, and what a job without it is called.
-    """
+    """Return a finite number, or raise `Faulty` with the description ``what``."""
     try:
         found = float_of(value)
     except ValueError:
@@ -137,13 +106,7 @@ def number(value: str, what: str) -> float:
 
 
 def whole(value: str, what: str) -> int:
-    """Return a whole number, or say that there is none.
-
-    Parameters
-    ----------
-    value, what
-        The text, and what a job without it is called.
-    """
+    """Return a whole number, or raise `Faulty` with the description ``what``."""
     found = number(value, what)
     if not found.is_integer():
         raise Faulty(f"jobs without {what} that is whole")
@@ -190,15 +153,7 @@ class Format:
 
 
 def named_format(what: str, job: Callable[[dict[str, str]], Row], speeds: Speeds, columns: Sequence[str]) -> Format:
-    """Return a format that is known by the names of its columns, in any order, others among them.
-
-    Parameters
-    ----------
-    what
-        Which trace it is the format of.
-    job
-        Makes a job of a line.
-    """
+    """Return a format that hdrl recognises by the names of its columns, in any order, others among them."""
     return Format(
         what,
         lambda source: kept(source, source.table(columns), job),
@@ -209,13 +164,7 @@ def named_format(what: str, job: Callable[[dict[str, str]], Row], speeds: Speeds
 
 
 def kept(source: Source, lines: Iterator[tuple[int, dict[str, str]]], job: Callable[[dict[str, str]], Row]) -> Any:
-    """Give the jobs of lines; count those that make none by reason.
-
-    Parameters
-    ----------
-    source, lines, job
-        The source, its lines, and what makes a job of one.
-    """
+    """Yield the jobs of lines; count lines that make no job, by reason."""
     for _, line in lines:
         try:
             yield job(line)
@@ -226,12 +175,9 @@ def kept(source: Source, lines: Iterator[tuple[int, dict[str, str]]], job: Calla
 
 
 def name_prefix(name: str) -> str:
-    """Return what the names of repeated jobs have in common: what stands before the first number, in small letters.
+    """Return the common part of the names of repeated jobs: what is before the first number, in small letters.
 
-    Parameters
-    ----------
-    name
-        The name of a job; one that begins with a number is its own prefix.
+    A name that begins with a number is its own prefix.
     """
     small = name.strip().lower()
     return re.split(r"[-_.\s]*\d", small, maxsplit=1)[0] or small
@@ -255,15 +201,7 @@ _NUMBERED = {"user": "user", "group": "group", "name": "name", "kind": "kind", "
 def load_of(
     source: Source, form: str, rows: list[Row], *, speeds: Speeds = "flops", scale: float = 1.0, sha256: str = ""
 ) -> GpuLoad:
-    """Return the load that the jobs of a source make, in the order of their arrival.
-
-    Parameters
-    ----------
-    source, form, rows
-        The source, the name of its format, and its jobs.
-    speeds, scale
-        How fast types are, and a factor of arrival dates.
-    """
+    """Return the load of the jobs of a source, in the order of their arrival; ``scale`` multiplies arrival dates."""
     rows.sort(key=lambda row: row["arrival_s"])
     first_s = rows[0]["arrival_s"]
     if first_s >= LATE_S and form not in DATED:

@@ -65,13 +65,7 @@ class Poisson:
 
 
 def poisson_load(model: Poisson, n_jobs: int, seed: int) -> GpuLoad:
-    """Return generated jobs; the first arrives at 0.
-
-    Parameters
-    ----------
-    model, n_jobs, seed
-        What they are like, how many, and the seed of all draws.
-    """
+    """Return generated jobs; the first arrives at 0."""
     if n_jobs < 1:
         raise WorkloadError(f"{n_jobs} generated jobs, expected at least 1")
     draws = stream(seed, "gpu-poisson")
@@ -106,11 +100,5 @@ def _repeat(jobs: NDArray[np.void], model: Poisson, draws: np.random.Generator) 
 
 
 def at_offered_load(model: Poisson, n_jobs: int, cluster: Cluster, offered_load: float, seed: int) -> GpuLoad:
-    """Return generated jobs that arrive as fast as an offered load needs.
-
-    Parameters
-    ----------
-    model, n_jobs, cluster, offered_load, seed
-        See `poisson_load`; the load is offered to the cluster.
-    """
+    """Return generated jobs that arrive as fast as an offered load of the cluster needs."""
     return poisson_load(model, n_jobs, seed).scaled(cluster, offered_load)

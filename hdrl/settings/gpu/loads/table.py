@@ -82,21 +82,8 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 def renamed(text: str, columns: Mapping[str, str], where: str) -> str:
     """Return a table whose columns have the names that a format gives them.
 
-    Parameters
-    ----------
-    text
-        The table, with a first line that names its columns.
-    columns
-        The name that each column has in the table, by the one that the format gives it.
-    where
-        The file, for messages.
-
-    Raises
-    ------
-    ReadError
-        If the table lacks a column.
-    OptionsError
-        If one column has two names.
+    ``columns`` has the name in the table by the format's name. Raise ReadError if the table lacks a column,
+    OptionsError if one column has two names.
     """
     lines = text.splitlines(keepends=True)
     place = next((i for i, line in enumerate(lines) if line.strip()), None)

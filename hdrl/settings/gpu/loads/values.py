@@ -81,19 +81,9 @@ class ValueTable:
         return self._between(self.known, share, sequences)
 
     def worth(self, share: float, sequences: slice = slice(None), draw: int | None = None) -> Floats:
-        """Return what sequences are worth at a share of the budget, on straight lines between measurements.
+        """Return the value of sequences at a share of the budget, on straight lines between measurements.
 
-        Parameters
-        ----------
-        share
-            The share, from 0 to 1.
-        draw
-            Which training; ``None``: in the mean.
-
-        Returns
-        -------
-        ndarray
-            Shape ``(n_sequences,)``.
+        It is that of one training (``draw``), or the mean of all.
         """
         return self._between(self._means if draw is None else self.values[:, draw], share, sequences)
 
@@ -108,28 +98,14 @@ class ValueTable:
 
 @dataclass(frozen=True)
 class JobValues:
-    """What each job of a load is worth.
-
-    Attributes
-    ----------
-    tables
-        The tables.
-    table, draw
-        Which of them each job has, and which of its trainings it is, shape ``(n_jobs,)``.
-    """
+    """The table of each job of a load, and the training of it that the job is, shape ``(n_jobs,)``."""
 
     tables: tuple[ValueTable, ...]
     table: NDArray[np.int64]
     draw: NDArray[np.int64]
 
     def window(self, start: int, n_items: int) -> Self:
-        """Return those of consecutive jobs.
-
-        Parameters
-        ----------
-        start, n_items
-            How many jobs come before, and how many there are.
-        """
+        """Return those of consecutive jobs."""
         part = slice(start, start + n_items)
         return type(self)(self.tables, self.table[part], self.draw[part])
 
@@ -142,13 +118,7 @@ class JobValues:
 
 
 def draw_values(tables: Sequence[ValueTable], n_jobs: int, seed: int) -> JobValues:
-    """Return jobs of random tables and trainings.
-
-    Parameters
-    ----------
-    tables, n_jobs, seed
-        What is drawn from, for how many jobs, and the seed of the draws.
-    """
+    """Return jobs of random tables and trainings."""
     random = stream(seed, "gpu-values")
     table = random.integers(len(tables), size=n_jobs)
     draw = random.integers(np.array([one.n_draws for one in tables])[table])

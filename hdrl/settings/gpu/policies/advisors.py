@@ -1,8 +1,8 @@
 """Advisors of jobs that adapt: what is done to each job while it runs, and what it is worth when it ends.
 
 A job trains until its budget is used up, or its deadline comes. What it was granted by then follows from the schedule
-alone; an advisor decides on the way, when the job has used up given shares of its budget, and knows no more than a
-scheduler would: what other trainings of the job's table were worth, its deadline, and the GPUs that it has now.
+alone; an advisor decides on the way, when the job has used up given shares of its budget, and has no more information
+than a scheduler would: what other trainings of the job's table were worth, its deadline, and the GPUs that it has now.
 """
 
 from __future__ import annotations
@@ -114,19 +114,12 @@ _FIXED_NAME = re.compile(r"fixed-([0-9]+)")
 
 
 def is_advisor(text: str) -> bool:
-    """Tell whether a text is the name of an advisor: one of `NAMES`, or ``fixed-`` and the digit of each action."""
+    """Return whether a text is the name of an advisor: one of `NAMES`, or ``fixed-`` and the digit of each action."""
     return text in NAMES or _FIXED_NAME.fullmatch(text) is not None
 
 
 def advise(trace: TaskTrace, overheads_s: Floats, advisor: str) -> OutcomeTrace:
-    """Return a Trace with what became of jobs under an advisor.
-
-    Parameters
-    ----------
-    trace
-        What happened to the jobs, whatever advises them.
-    overheads_s
-        What each stay spent before its job went on, shape ``(n_stays,)``.
+    """Return a Trace with the outcomes of jobs under an advisor; ``overheads_s`` is the lost time before each stay.
 
     Raises
     ------
@@ -217,13 +210,7 @@ class Progress:
     rate: Floats
 
     def promised(self, share: float) -> float:
-        """Return what share of its budget a job gets if it keeps the GPUs that it has when it has used up a share.
-
-        Parameters
-        ----------
-        share
-            The share that it has used up by then, less than what it is granted.
-        """
+        """Return the share of its budget that a job gets if it keeps the GPUs that it has at a share before that."""
         stay = int(np.searchsorted(self.done, share, side="right")) - 1
         now_s = self.begin_s[stay] + (share - self.done[stay]) / self.rate[stay]
         return float(min(1.0, share + max(0.0, self.deadline_s - now_s) * self.rate[stay]))

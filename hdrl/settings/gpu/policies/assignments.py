@@ -45,7 +45,7 @@ class Fifo:
                 continue
             del self._types[job]
             if waiting:
-                follower = waiting[0]  # who does not fit in its place stays the first that waits
+                follower = waiting[0]  # a job that does not fit in its place stays the first that waits
                 if sizes[place[follower]] <= free[kind] and situation.rates[place[follower], kind] > 0.0:
                     self._types[follower] = kind
                     free[kind] -= sizes[place[follower]]

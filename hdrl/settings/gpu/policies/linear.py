@@ -14,23 +14,8 @@ from hdrl.settings.gpu.policies.situation import Floats, Ints
 def solve(cost: Floats, rows: list[tuple[Ints, Floats]], upper: Floats, bounds: Floats) -> Floats:
     """Return the variables, from 0 to ``bounds``, that make ``cost`` largest with every row at most ``upper``.
 
-    Where more than one solution is best, that in the middle is taken (an interior point).
-
-    Parameters
-    ----------
-    cost
-        What a unit of each variable is worth, shape ``(n,)``.
-    rows
-        Of each constraint the variables and their factors.
-    upper
-        The largest value of each constraint.
-
-    Raises
-    ------
-    MissingExtra
-        If HiGHS is not installed.
-    SimulationError
-        If there is no solution.
+    A row holds the variables of a constraint and their factors. Among several best solutions that in the middle is
+    taken (an interior point). Raise MissingExtra without HiGHS, SimulationError if there is no solution.
     """
     try:
         import highspy

@@ -29,7 +29,7 @@ class Order:
     rule
         What happens behind a job that does not fit, unless the policy says so.
     needs_durations
-        Whether it goes by how long jobs take.
+        Whether it uses true durations of jobs.
     weights
         Of an index, see `hdrl.settings.gpu.policies.weights`.
     """
@@ -78,10 +78,10 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
         ),
     }
 )
-"""All orders by name. ``gittins`` knows the distribution of GPU times, not those of single jobs."""
+"""All orders by name. ``gittins`` uses the distribution of GPU times, not those of single jobs."""
 
 HISTORY = "history"
-"""The word that makes an order go by predictions from jobs that have ended, not by how long jobs really take."""
+"""The suffix of an order that uses predictions from jobs that have ended, not the true durations."""
 
 BY_HISTORY: Mapping[str, int] = MappingProxyType(
     {
@@ -126,7 +126,7 @@ class Policy:
     preempts
         Whether running jobs give way.
     history
-        Whether the order goes by predictions.
+        Whether the order uses predictions.
     weights
         Of an index, see `hdrl.settings.gpu.policies.weights`.
     advisor
@@ -148,7 +148,7 @@ class Policy:
 
     @property
     def learns(self) -> bool:
-        """Whether it goes by predictions from jobs that have ended."""
+        """Whether it uses predictions from jobs that have ended."""
         return self.code >= codes.SJF_HISTORY
 
     @property
@@ -170,7 +170,7 @@ class Policy:
 
     @property
     def needs_durations(self) -> bool:
-        """Whether it goes by how long jobs take."""
+        """Whether it uses true durations of jobs."""
         return (ORDERS[self.order].needs_durations and not self.history) or self.rule == "easy"
 
     @property
@@ -181,11 +181,6 @@ class Policy:
 
 def read_policy(text: str) -> Policy:
     """Read a policy: ``order[+history][+placement][+rule][+preempt][+advisor]``: ``sjf+fgd``, ``srsf+history``.
-
-    Parameters
-    ----------
-    text
-        As a user wrote it; any of the parts behind the order may be missing.
 
     Raises
     ------
@@ -225,12 +220,9 @@ def read_policy(text: str) -> Policy:
 
 
 def learns(text: str) -> bool:
-    """Tell whether something that a comparison names is a policy that goes by predictions from history.
+    """Return True if a name is that of a policy that uses predictions from history.
 
-    Parameters
-    ----------
-    text
-        A name, which may be that of a file or of another kind of policy.
+    The name may also be that of a file or of another kind of policy.
     """
     try:
         return text not in SHARES and read_policy(text).learns

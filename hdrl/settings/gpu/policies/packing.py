@@ -44,13 +44,7 @@ class Packed:
 
 @dataclass
 class Gandiva:
-    """An equal part of the cluster for each job or, where jobs want more GPUs than there are, for each drawn pair.
-
-    Attributes
-    ----------
-    seed
-        Seed of its draws.
-    """
+    """An equal part of the cluster for each job or, where jobs want more GPUs than there are, for each drawn pair."""
 
     seed: int
     _draws: random.Random = field(init=False)

@@ -14,13 +14,7 @@ from hdrl.settings.gpu.policies.situation import Floats, Ints
 
 @dataclass
 class Packing:
-    """The pairs of a simulation.
-
-    Attributes
-    ----------
-    profiles, pair_rates
-        See `hdrl.settings.gpu.policies.situation.Situation`; of all jobs.
-    """
+    """The pairs of a simulation."""
 
     profiles: Ints
     pair_rates: Floats

@@ -1,4 +1,4 @@
-"""What else a simulation goes by: rounds, the costs of preemption, node order, tie rule, queues of attained service."""
+"""Further rules of a simulation: rounds, the costs of preemption, node order, tie rule, queues of attained service."""
 
 from __future__ import annotations
 
@@ -89,13 +89,7 @@ def order_nodes(cluster: Cluster, order: NodeOrder, seed: int) -> NDArray[np.int
 
 
 def draw_restarts(rules: Rules, n_jobs: int, seed: int) -> NDArray[np.float64]:
-    """Return what each job spends when it goes on after a preemption.
-
-    Parameters
-    ----------
-    rules, n_jobs, seed
-        The rules, how many jobs, and the seed of the draws.
-    """
+    """Return the time that each job spends when it goes on after a preemption."""
     low, high = rules.restart_s
     if low == high:
         return np.full(n_jobs, low)
@@ -105,15 +99,10 @@ def draw_restarts(rules: Rules, n_jobs: int, seed: int) -> NDArray[np.float64]:
 def levels_of(rules: Rules, order: str, cluster: Cluster, load: GpuLoad) -> tuple[NDArray[np.float64], ...]:
     """Return the bounds between levels of attained service, and the key of each level.
 
-    Parameters
-    ----------
-    rules, order, cluster, load
-        The rules, the name of the order, and what is simulated.
-
     Raises
     ------
     OptionsError
-        If an order goes by attained service itself, but there are no rounds.
+        If an order uses attained service itself, but there are no rounds.
     """
     if order == "gittins":
         service = load.isolated_s(cluster) * load.jobs["n_gpus"] * load.jobs["gpu_milli"] / 1000.0

@@ -160,9 +160,9 @@ class SharePolicy:
     help
         What it does, and where it is from.
     knows_rates
-        Whether it goes by throughputs, so that types are not shuffled.
+        Whether it uses throughputs, so that types are not shuffled.
     knows_work
-        Whether it goes by the steps that jobs have to do.
+        Whether it uses the number of steps of jobs.
     is_fifo
         Whether jobs without a share never run.
     packs
@@ -211,4 +211,4 @@ SHARES: Mapping[str, SharePolicy] = MappingProxyType(
         ),
     }
 )
-"""Policies of shares by name; ``-het`` knows throughputs. They run in Gavel's rounds."""
+"""Policies of shares by name; those with ``-het`` use throughputs. They run in Gavel's rounds."""

@@ -57,27 +57,10 @@ def start_weights() -> Floats:
 
 
 def weights_of(offsets: ArrayLike) -> Floats:
-    """Return the weights that differ by something from those by hand.
-
-    Parameters
-    ----------
-    offsets
-        Shape ``(20,)``, or ``(n_candidates, 20)``.
-    """
+    """Return the weights that differ by offsets from those by hand, of one candidate or several."""
     return checked_weights(start_weights() + np.asarray(offsets, dtype=np.float64))
 
 
 def checked_weights(weights: ArrayLike) -> Floats:
-    """Return weights as the simulator takes them: within `LARGEST_WEIGHT`.
-
-    Parameters
-    ----------
-    weights
-        Shape ``(20,)``, or ``(n_candidates, 20)``.
-
-    Raises
-    ------
-    OptionsError
-        If they are of another shape, or not finite.
-    """
+    """Return weights clipped to `LARGEST_WEIGHT`; raise OptionsError for another shape, or numbers not finite."""
     return bounded_weights(weights, len(NAMES), LARGEST_WEIGHT)

@@ -48,8 +48,6 @@ def simulate(
     ----------
     seed
         Seed of what is random: placements, ties, restarts.
-    rules
-        What else it goes by.
     restart_s
         What each job spends when it goes on after a preemption, in seconds; ``None``: what the rules draw.
     progress
@@ -68,10 +66,10 @@ def simulate(
     check_runs_on(load, cluster)
     _check_adapts(load, policy, rules)
     world = new_world(cluster, load, policy, seed=seed, rules=rules, restart_s=restart_s, records=True)
-    lent = Lent(world)
-    entries.begin(lent.places)
+    batch = Lent(world)
+    entries.begin(batch.places)
     while True:
-        why = entries.run(lent.places, STEPS_AT_ONCE)
+        why = entries.run(batch.places, STEPS_AT_ONCE)
         check_status(why, *codes.asked_by(world.rules))
         if progress is not None:
             progress(int(world.counts[0, state.N_DONE]), load.n_items)
@@ -80,7 +78,7 @@ def simulate(
             return trace if load.values is None else advise(trace, _overheads_of(world), policy.advisor)
         if why == codes.NEEDS_ROOM:
             world = doubled(world)
-            lent = Lent(world)
+            batch = Lent(world)
         elif why == codes.STUCK:
             waiting = int(world.counts[0, state.N_WAITING])
             raise SimulationError(
@@ -101,13 +99,7 @@ def _check_adapts(load: GpuLoad, policy: Policy, rules: Rules) -> None:
 
 
 def machine_arrays(cluster: Cluster, node_order: NDArray[np.int64]) -> dict[str, Any]:
-    """Return the arrays of a world that follow from the cluster alone.
-
-    Parameters
-    ----------
-    node_order
-        Its nodes in the order in which they are looked at.
-    """
+    """Return the arrays of a world that follow from the cluster alone, its nodes in the order of ``node_order``."""
     nodes = cluster.nodes
     return {
         "node_type": np.ascontiguousarray(nodes["gpu_type"]),
@@ -123,13 +115,7 @@ def machine_arrays(cluster: Cluster, node_order: NDArray[np.int64]) -> dict[str,
 
 
 def rank_types(rates: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return for each profile and type how many types are faster, shape ``(n_profiles, n_types)``.
-
-    Parameters
-    ----------
-    rates
-        Work per second, shape ``(n_profiles, n_types, 2)``.
-    """
+    """Return for each profile and type how many types are faster, shape ``(n_profiles, n_types)``."""
     together = rates[:, :, 0]
     return np.asarray((together[:, None, :] > together[:, :, None]).sum(axis=2), dtype=np.int64)
 
@@ -174,13 +160,7 @@ def shared_arrays(
     records: bool,
     typical: Any = None,
 ) -> tuple[dict[str, Any], NDArray[np.int64]]:
-    """Return the arrays of a world that all of its simulations share, and the class of each job for FGD.
-
-    Parameters
-    ----------
-    records, typical
-        See `new_world`.
-    """
+    """Return the arrays of a world that all of its simulations share, and the class of each job for FGD."""
     _, rates = load.profiles(cluster)
     bounds, keys = levels_of(rules, "" if policy.learns else policy.order, cluster, load)
     job_class, classes = np.zeros(load.n_items, dtype=np.int64), no_classes()
@@ -252,40 +232,26 @@ def columns_of(cluster: Cluster, load: GpuLoad) -> dict[str, NDArray[Any]]:
     columns = {name: np.ascontiguousarray(jobs[name]) for name in same}
     for name, column in (("milli", "gpu_milli"), ("cpu", "cpu_milli"), ("memory", "memory_mib")):
         columns[name] = np.ascontiguousarray(jobs[column])
-    told = jobs["requested_s"] * load.best_rates(cluster)
+    requested = jobs["requested_s"] * load.best_rates(cluster)
     limit_s = np.full(load.n_items, np.inf) if load.values is None else np.ascontiguousarray(jobs["deadline_s"])
     return columns | {
         "limit_s": limit_s,
         "user": jobs["user"] + 1,
         "profile": load.profiles(cluster)[0],
         "allowed": load.allowed(cluster),
-        "estimate": np.where(np.isfinite(jobs["requested_s"]), told, jobs["work"]),
+        "estimate": np.where(np.isfinite(jobs["requested_s"]), requested, jobs["work"]),
     }
 
 
 def put_jobs(world: World, row: int, columns: Mapping[str, NDArray[Any]], first: int, n: int) -> None:
-    """Write jobs into an environment.
-
-    Parameters
-    ----------
-    columns
-        What `columns_of` returned, and what else is known of jobs.
-    first, n
-        How many of them come before, and how many are written.
-    """
+    """Write ``n`` jobs from the ``first`` one on into an environment, from what `columns_of` returned."""
     world.n_jobs[row] = n
     for name, column in columns.items():
         getattr(world, name)[row, :n] = column[first : first + n]
 
 
 def trace_of(cluster: Cluster, load: GpuLoad, world: World) -> TaskTrace:
-    """Return the Trace of a simulation that has ended.
-
-    Parameters
-    ----------
-    cluster, load, world
-        What was simulated, and its world.
-    """
+    """Return the Trace of a simulation that has ended."""
     n = load.n_items
     tasks = np.zeros(n, dtype=TASK_DTYPE)
     tasks["release_s"], tasks["deadline_s"] = load.jobs["arrival_s"], load.jobs["deadline_s"]
@@ -343,7 +309,7 @@ def signals_of(
 ) -> dict[str, Signal]:
     """Return how many jobs wait, and how many GPUs of each type are taken, over time."""
     left_s = tasks["end_s"][tasks["end_s"] >= 0]
-    if load.values is not None:  # who never ran left the queue at the deadline
+    if load.values is not None:  # jobs that never ran left the queue at the deadline
         left_s = np.concatenate([left_s, tasks["deadline_s"][tasks["state"] == TaskState.WAITING]])
     times = np.concatenate([tasks["release_s"], stays["start_s"], stays["end_s"], left_s])
     n, n_stays = len(tasks), len(stays)
@@ -366,13 +332,7 @@ def _steps(times: NDArray[np.float64], changes: NDArray[np.float64]) -> Signal:
 
 
 def warm_up(message: Callable[[str], None]) -> None:
-    """Compile the simulator if it has never been compiled here; later processes load it from the cache.
-
-    Parameters
-    ----------
-    message
-        Told what is going on before it takes long.
-    """
+    """Compile the simulator if it has never been compiled here, after a message; later processes load the cache."""
     compile_once(
         CACHE_FOLDER,
         "compiled",

@@ -30,7 +30,7 @@ PUBLISHED_ORDER: NodeOrder = "shuffled"
 """
 
 MEASURED_AT = 0.9
-"""Fragmentation is told when pods that request this share of the cluster's GPUs have arrived; for FGD 49.97 % were
+"""Fragmentation is reported when pods that request this share of the cluster's GPUs have arrived; for FGD 49.97 % were
 published."""
 
 REQUESTS = 1.3
@@ -70,26 +70,18 @@ class Filled:
 
 
 def arrivals(pods: GpuLoad, cluster: Cluster, seed: int, requests: float = REQUESTS) -> GpuLoad:
-    """Return pods in random order, followed by copies of random ones until enough is requested.
-
-    Parameters
-    ----------
-    pods, cluster, seed
-        The pods of a trace, the cluster, and the seed of the order.
-    requests
-        How much is requested in the end, as a share of the cluster's GPUs.
-    """
+    """Return pods in random order, then copies of random ones until ``requests`` times the GPUs are requested."""
     draws = stream(seed, "gpu-pods")
-    asked = pods.jobs["n_gpus"] * pods.jobs["gpu_milli"] / WHOLE_GPU
-    if not asked.sum() > 0:
+    requested = pods.jobs["n_gpus"] * pods.jobs["gpu_milli"] / WHOLE_GPU
+    if not requested.sum() > 0:
         raise WorkloadError(f"{pods.name}: no pod asks for a GPU")
     order = draws.permutation(pods.n_items)
-    total = asked[order].sum()
+    total = requested[order].sum()
     while total < requests * cluster.n_units:
         more = draws.integers(0, pods.n_items, pods.n_items)
-        total += asked[more].sum()
+        total += requested[more].sum()
         order = np.concatenate([order, more])
-    n = int(np.searchsorted(np.cumsum(asked[order]), requests * cluster.n_units)) + 1
+    n = int(np.searchsorted(np.cumsum(requested[order]), requests * cluster.n_units)) + 1
     jobs = pods.jobs[order[:n]]
     jobs["arrival_s"] = np.arange(len(jobs))
     return replace(pods, jobs=jobs)
@@ -109,12 +101,10 @@ def fill(
 
     Parameters
     ----------
-    cluster, pods
+    pods
         The cluster, and the pods of a trace.
     placement
         A name of `hdrl.settings.gpu.policies.names.PLACEMENTS`.
-    seed
-        Seed of the order in which they arrive, of random placements and ties.
     tie, node_order
         Which of equally good nodes is taken; by default as in the published program.
     """
@@ -126,13 +116,13 @@ def fill(
     shares, fragments = np.zeros(load.n_items), np.zeros(load.n_items)
     n_placed = entries.place_in_turn(Lent(world).places, shares, fragments)
     check_status(n_placed, *codes.asked_by(world.rules))
-    asked = np.cumsum(load.jobs["n_gpus"] * load.jobs["gpu_milli"] / WHOLE_GPU)
+    requested = np.cumsum(load.jobs["n_gpus"] * load.jobs["gpu_milli"] / WHOLE_GPU)
     total = cluster.n_units
     return Filled(
         allocated=float(world.sums[0, state.BUSY_NOW]) / total,
         n_pods=load.n_items,
         n_placed=int(n_placed),
-        requested=asked / total,
+        requested=requested / total,
         used=shares / total,
         fragmented=fragments / WHOLE_GPU / np.maximum(total - shares, 1e-9),
     )

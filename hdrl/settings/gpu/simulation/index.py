@@ -124,10 +124,10 @@ def play(
             world.groups[row, : len(one.groups)] = one.groups
             world.history_before[row, : len(one.before)] = one.before
     world.weights[:] = np.repeat(weights, n_windows, axis=0)
-    lent, rows = Lent(world), np.arange(n_rows)
+    batch, rows = Lent(world), np.arange(n_rows)
 
     def run_share(member: int) -> None:
-        acting.SERVED.ask(lent, acting.RUN, rows % n_threads == member)
+        acting.SERVED.ask(batch, acting.RUN, rows % n_threads == member)
 
     if n_threads == 1:
         run_share(0)

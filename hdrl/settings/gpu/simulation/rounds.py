@@ -251,12 +251,6 @@ def _trace(cluster: Cluster, load: GpuLoad, state: kernel.Rounds, names: NDArray
 
 
 def mean_jct_s(trace: TaskTrace, first: int, last: int) -> float:
-    """Return the mean completion time of the jobs of a window, as Gavel measures it.
-
-    Parameters
-    ----------
-    trace, first, last
-        The Trace, the first job, and one after the last.
-    """
+    """Return the mean completion time of the jobs from ``first`` to before ``last``, as Gavel measures it."""
     jobs = trace.tasks[first:last]
     return float((jobs["end_s"] - jobs["release_s"]).mean())

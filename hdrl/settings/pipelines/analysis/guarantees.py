@@ -52,9 +52,9 @@ class Task:
 
 
 def is_dispatch_safe(tasks: Sequence[Task]) -> bool:
-    """Tell whether earliest deadline first, without preemption, meets all deadlines of tasks on one unit for sure.
+    """Return whether earliest deadline first, without preemption, meets all deadlines of tasks on one unit for sure.
 
-    For every length, what is released and due within it, and one part that was begun before by somebody with a later
+    For every length, what is released and due within it, and one part that was begun before by a task with a later
     deadline, must fit. For deadlines at the ends of periods and tasks of one part that is Jeffay's condition, which is
     also necessary if releases may come at any date.
 
@@ -107,21 +107,11 @@ def _busy_period_us(tasks: Sequence[Task]) -> int | None:
 
 
 def unavoidable_misses(machine: Units, load: PipelineLoad, *, is_fusing: bool = True) -> int:
-    """Return a number of instances that miss their deadlines under any scheduler, whatever it knows beforehand.
+    """Return a number of instances that miss their deadlines under any scheduler with full knowledge: a lower bound.
 
     Two reasons: an instance takes longer than it has, on the fastest units and alone; or instances that are released
-    and due within some span need more unit time than there is: then the shortest are kept. The bounds of spans
-    that do not overlap add up.
-
-    Parameters
-    ----------
-    is_fusing
-        Whether kernels may be fused.
-
-    Returns
-    -------
-    int
-        A lower bound; the worst-case times are taken as true unless the load says that they are shorter.
+    and due within some span need more unit time than there is: then the shortest are kept. The bounds of spans that do
+    not overlap add up. Worst-case times are true times unless the load says that they are shorter.
     """
     if load.times.low < 1.0:
         return 0  # the bounds are about worst cases, which do not happen here
@@ -183,13 +173,7 @@ def _overload(releases: list[int], dues: list[int], times: list[int], n_units: i
 
 @dataclass(frozen=True, slots=True)
 class Fewest:
-    """How few deadlines can be missed.
-
-    Attributes
-    ----------
-    at_least, at_most
-        Bounds; equal if the search came to its end.
-    """
+    """Bounds of the fewest deadlines that can be missed; equal if the search came to its end."""
 
     at_least: int
     at_most: int
@@ -201,16 +185,11 @@ class Fewest:
 
 
 def fewest_misses(machine: Units, load: PipelineLoad, *, max_nodes: int = 200_000) -> Fewest:
-    """Search for the schedule of a small load that misses the fewest deadlines, knowing everything beforehand.
+    """Search for the schedule of a small load that misses the fewest deadlines, with full knowledge.
 
     Kernels and groups are appended to units in the order of their starts, each as early as it can start there; some
-    schedule made like that is among the best, since starting earlier never makes anything late. Instances that will
-    be late are left out: they can run after everything else.
-
-    Parameters
-    ----------
-    max_nodes
-        How many partial schedules are looked at.
+    schedule made like that is among the best, since starting earlier never makes anything late. Instances that will be
+    late are left out: they can run after everything else. At most ``max_nodes`` partial schedules are tried.
     """
     search = _Exact(machine, load, max_nodes)
     floor = unavoidable_misses(machine, load)

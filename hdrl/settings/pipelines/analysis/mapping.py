@@ -50,11 +50,6 @@ def timings_us(load: PipelineLoad) -> list[tuple[int, int, int]]:
     """Return the shortest period, the shortest and the longest relative deadline of each pipeline of a load.
 
     Tolerances are not counted: earliest deadline first does not know them.
-
-    Parameters
-    ----------
-    load
-        The load; a pipeline of which no instance is released has zeros.
     """
     found = []
     table = load.instances
@@ -81,11 +76,7 @@ def best_mapping(machine: Units, load: PipelineLoad) -> Mapping:
 
     Each pipeline goes to one unit, cut into the kernels and groups that take the least time there. All such mappings
     are looked at by branch and bound. Sets that follow each other are mapped each by itself: they never share a unit.
-
-    Raises
-    ------
-    WorkloadError
-        If a pipeline can run on no single unit.
+    Raise WorkloadError if a pipeline can run on no single unit.
     """
     check_runs_on(load, machine)
     places = [
@@ -200,7 +191,7 @@ def _share(task: Task) -> Fraction:
 
 
 def is_solved(machine: Units, load: PipelineLoad) -> bool:
-    """Tell whether a fixed mapping meets every deadline of a load for sure."""
+    """Return whether a fixed mapping meets every deadline of a load for sure."""
     try:
         return best_mapping(machine, load).is_guaranteed
     except WorkloadError:

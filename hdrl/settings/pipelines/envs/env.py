@@ -94,7 +94,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     wait
         Whether there is an action that waits for the next event.
     lookahead
-        Whether rows tell four numbers more (see above), and a kernel whose row on a busy unit is picked is *held* until
+        Whether rows have four numbers more (see above), and a kernel whose row on a busy unit is picked is *held* until
         the next event instead of queued: others may start meanwhile; if all that are seen are held, nothing does.
     objective
         A name of `hdrl.settings.pipelines.envs.options.OBJECTIVES`.
@@ -261,7 +261,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
                 found |= {f"{name}.{part}": array[part] for part in array.dtype.names}
         return found
 
-    # ------------------------------------------------------------------ more than Gymnasium asks for
+    # ------------------------------------------------------------------ beyond the interface of Gymnasium
 
     def n_released(self, row: int = 0) -> int:
         """Return how many instances of a row's episode have been released."""
@@ -284,10 +284,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     def trace(self, row: int = 0) -> PipelineTrace:
         """Return what happened in the last episode of a row that has ended.
 
-        Raises
-        ------
-        OptionsError
-            If none has ended (in this process: it is not part of `state_dict`).
+        Raise OptionsError if none has ended (in this process: it is not part of `state_dict`).
         """
         if row not in self._finished:
             raise OptionsError(f"row {row}: no episode has ended; there are rows 0 to {self.num_envs - 1}")
@@ -306,16 +303,6 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
             Names of policies (but ``static``), or one of them; ``random`` draws by the number of the window.
         windows
             The episodes, with the loads' own execution times; ``None``: those of the plan, if they are not drawn.
-
-        Returns
-        -------
-        dict
-            For each policy, all objectives by name, each of shape ``(n_windows,)``.
-
-        Raises
-        ------
-        OptionsError
-            If there is no such policy, or no windows are given though the plan draws them.
         """
         names = [policies] if isinstance(policies, str) else list(policies)
         chosen = list(self.plan.windows if windows is None else windows)

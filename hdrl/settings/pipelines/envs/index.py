@@ -47,7 +47,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
 
     **Rewards.** Minus the mean of the objective over the windows, divided by that of the reference on the same ones.
 
-    **Episode end.** After the first action. ``info["results"]`` tells the mean of the objective (``objective``) and
+    **Episode end.** After the first action. ``info["results"]`` holds the mean of the objective (``objective``) and
     what it is divided by that of the reference (``ratio``).
 
     Parameters
@@ -61,10 +61,6 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
         alone.
     objective
         A name of `OBJECTIVES` that is never negative; less is better.
-    autoreset_mode
-        ``NEXT_STEP`` or ``SAME_STEP``.
-    n_threads
-        How many threads simulate; ``None``: one for each core. Results do not depend on it.
 
     Raises
     ------
@@ -106,13 +102,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
         ]
 
     def draw(self, draw: tuple[int, int]) -> list[Window]:
-        """Return the windows of an episode.
-
-        Parameters
-        ----------
-        draw
-            Seed and number of the draw.
-        """
+        """Return the windows of an episode."""
         seed, number = draw
         random = stream(seed, f"windows of sets, {number}")
         order = np.concatenate(
@@ -157,23 +147,12 @@ class PipelinesIndexEnv(IndexEnv):
 
 
 class PipelinesIndexPlayer(IndexPlayer):
-    """One environment whose only action, weights, is simulated on a whole load as any policy is.
-
-    Parameters
-    ----------
-    objective
-        The metric that an episode tells.
-    """
+    """One environment whose only action, weights, is simulated on a whole load as any policy is."""
 
     def __init__(self, *, machine: Units, load: PipelineLoad, objective: str = "miss_ratio") -> None:
         check_runs_on(load, machine)
         self.machine, self.load = machine, load
-        self._objective = objective
-        super().__init__(len(NAMES), LARGEST_WEIGHT, self._simulated)
+        super().__init__(len(NAMES), LARGEST_WEIGHT, self._simulated, lambda trace: compute_metrics(trace)[objective])
 
     def _simulated(self, offsets: NDArray[Any], seed: int) -> PipelineTrace:
         return simulate_rule(self.machine, self.load, "index", index_rule(weights_of(offsets)), seed=seed)
-
-    def objective(self, trace: PipelineTrace) -> float:
-        """Return the objective of a simulation."""
-        return compute_metrics(trace)[self._objective]

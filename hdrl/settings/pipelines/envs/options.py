@@ -38,7 +38,7 @@ REWARDS: Mapping[str, int] = {
 1; +1 if it ended in time, else -1; the same times the decisions that it took: what rlschedsim credits them with."""
 
 MAX_CHAIN_US = 2**31
-"""How long a pipeline may take where times within groups are told apart: products of two times stay exact."""
+"""How long a pipeline may take where times within groups are distinguished: products of two times stay exact."""
 
 COMPATIBILITY = "rlschedsim"
 """The compatibility mode."""
@@ -72,18 +72,7 @@ class OneRow(RowLayout):
         return spaces.Box(self.low, self.high, (self.n_columns,), np.float32)
 
     def action(self, name: str) -> int:
-        """Return the number of an action.
-
-        Parameters
-        ----------
-        name
-            Its name: ``"gpu+2"``.
-
-        Raises
-        ------
-        OptionsError
-            If there is none of that name.
-        """
+        """Return the number of an action such as ``"gpu+2"``; raise OptionsError if there is none of that name."""
         return RowLayout.action(self, name) - self.n_rows
 
     def name_of(self, action: int) -> str | None:
@@ -128,7 +117,7 @@ class PipelinesOptions:
         return RowLayout(self.max_ready * n_units * self.n_depths, n_columns, extra, -1.0, 1.0)
 
     def settings(self) -> NDArray[np.void]:
-        """Return what the compiled simulator is told, an array of one `SETTINGS_DTYPE`."""
+        """Return the settings of the compiled simulator, an array of one `SETTINGS_DTYPE`."""
         result = np.zeros(1, dtype=SETTINGS_DTYPE)
         s = result[0]
         s["compatibility"] = codes.RLSCHEDSIM if "late_releases" in self.errors else codes.PLAIN
@@ -160,15 +149,7 @@ def pipelines_options(
 ) -> PipelinesOptions:
     """Check the arguments and fill in what depends on the load and on the compatibility mode.
 
-    Parameters
-    ----------
-    max_ready, n_depths, wait, lookahead, objective, reward, compatibility, errors
-        See `hdrl.settings.pipelines.envs.env.PipelinesVectorEnv`.
-
-    Raises
-    ------
-    OptionsError
-        If one is unknown, or some contradict each other.
+    Raise OptionsError if one is unknown, or some contradict each other.
     """
     is_compatible = compatibility is not None
     if is_compatible:

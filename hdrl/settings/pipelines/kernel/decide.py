@@ -70,13 +70,14 @@ def _key_us(state, place, order):
         return row.deadline_us - row.release_us
     kernel = kernel_row(state, place)
     if order == BY_LAXITY:
+        # Laxity less the present date, which is the same for all and changes no order; the tail is that on best units.
         return row.deadline_us - kernel.best_tail_us
     return -kernel.rank_us  # BY_UPWARD_RANK: `knows_policy` refuses what is in no table
 
 
 @jit
 def _is_before(state, place, other):
-    """Tell whether a ready kernel goes before another one of equal rank: earlier deadline, instance, number."""
+    """Return whether a ready kernel goes before another one of equal rank: earlier deadline, instance, number."""
     one, two = state.ready[place], state.ready[other]
     first = state.scalars[0].first_instance
     deadline_us = state.instances[first + one.instance].deadline_us
@@ -94,6 +95,7 @@ def _threshold_us(state, place):
     s = state.scalars[0]
     if s.n_ready == 1:
         return FAR_US
+    # Ready kernels are sorted by local deadline, so the first other one has the earliest.
     return state.ready[1 if place == 0 else 0].local_deadline_us
 
 
@@ -106,6 +108,8 @@ def choice_on(state, place, unit, fusion):
         alone = kernel.first_choice
         return alone if runs_on(state, ready.instance, state.choices[alone], unit) != NONE else NONE
     is_cpu = state.units[unit].kind == 0
+    # By threshold, a group is worth its delay only while its own local deadline is earlier than that of
+    # any other ready kernel: the largest such group is taken.
     deadline_us = state.instances[state.scalars[0].first_instance + ready.instance].deadline_us
     threshold_us = _threshold_us(state, place)
     found, best = NONE, 0.0
@@ -121,6 +125,7 @@ def choice_on(state, place, unit, fusion):
             value = float(choice.n_members) if is_urgent else 0.0
         else:
             value = 1.0 / (time_us + choice.after_us)
+        # Strictly more: of equal choices the first one counts, which fuses less.
         if value > best:
             found, best = number, value
     return found
@@ -140,6 +145,7 @@ def _best_unit(state, place, where, fusion):
         if choice == NONE:
             continue
         row = state.choices[choice]
+        # Backlogs are worst cases, see `backlog_us`; of units that end equally early the first one counts.
         end_us = backlog_us(state, unit) + (row.cpu_us if kind == 0 else row.gpu_us)
         if fusion == SHORTEST:
             end_us += row.after_us
@@ -152,6 +158,7 @@ def _best_unit(state, place, where, fusion):
 def _planned(state, place):
     """Return the unit and the choice that the plan has for a ready kernel, `NONE` while the unit is busy."""
     row = kernel_row(state, place)
+    # The plan is a mapping, not a schedule: each unit serves its pipelines by earliest deadline, so nothing is queued.
     if row.planned_unit == NONE or state.unit[row.planned_unit].stay != NONE:
         return NONE, NONE
     number = row.first_choice + row.planned_choice
@@ -174,6 +181,7 @@ def _random(state):
         for one in range(len(state.unit)):
             if runs_on(state, instance, state.choices[number], one) != NONE:
                 n += 1
+                # The n-th candidate replaces the choice with probability 1/n: an even draw in one pass, without a list.
                 if draw(state, n) == 0:
                     unit, choice = one, number
     return place, unit, choice
@@ -203,6 +211,7 @@ def decide(state, order, where, fusion):
         key = FAR_US
         if order != BY_FINISH:
             key = _key_us(state, place, order)
+            # Before the search for a unit, which costs far more than this comparison.
             if found != NONE and (key > best or (key == best and not _is_before(state, place, found))):
                 continue
         if where == ON_PLANNED:

@@ -1,7 +1,7 @@
 """From one decision to the next.
 
 At each date all kernels that end are dealt with, by unit; a unit takes the next of its queue at once; then instances
-are released. A decision is due while a kernel is ready and a unit idle, unless somebody chose to wait for the next
+are released. A decision is due while a kernel is ready and a unit idle, unless the last action was to wait for the next
 event. Units are never preempted, and a queue is first come, first served.
 """
 
@@ -60,6 +60,7 @@ def begin(state):
     for number in range(len(state.unit)):
         unit = state.unit[number]
         unit.stay = NONE
+        # An idle unit never is the next one to end, so that no search needs a special case.
         unit.end_us = FAR_US
         unit.head = NONE
         unit.tail = NONE
@@ -81,8 +82,11 @@ def _add_ready(state, instance, kernel):
     s = state.scalars[0]
     one = state.instances[s.first_instance + instance]
     row = state.kernels[state.pipelines[one.pipeline].first_kernel + kernel]
+    # tail_us holds the kernel's own worst time, too: the local deadline is when the kernel itself must have ended.
     local_deadline_us = one.deadline_us - row.tail_us + row.worst_us
     place = s.n_ready
+    # Insertion from the end: few kernels are ready at once, and new ones mostly have late deadlines.
+    # The full order (deadline, instance, kernel) makes the list independent of the order in which kernels become ready.
     while place > 0:
         before = state.ready[place - 1]
         if before.local_deadline_us < local_deadline_us:
@@ -105,6 +109,7 @@ def _add_ready(state, instance, kernel):
 def _remove_ready(state, instance, kernel):
     s = state.scalars[0]
     place = 0
+    # Linear, since places move with every insertion, and the list is short.
     while state.ready[place].instance != instance or state.ready[place].kernel != kernel:
         place += 1
     for i in range(place, s.n_ready - 1):
@@ -116,6 +121,7 @@ def _remove_ready(state, instance, kernel):
 def _release(state):
     """Release the instances that are due."""
     s = state.scalars[0]
+    # Instances are sorted by release, so the first one that is not due ends the search.
     while s.next_instance < s.end_instance and state.instances[s.next_instance].release_us <= s.now_us:
         instance = s.next_instance - s.first_instance
         pipeline = state.pipelines[state.instances[s.next_instance].pipeline]
@@ -135,12 +141,14 @@ def _release(state):
 
 @jit
 def is_startable(state, instance, choice):
-    """Tell whether all that a choice of an instance waits for has ended, and none of it is dispatched."""
+    """Return whether all that a choice of an instance waits for has ended, and none of it is dispatched."""
     if choice.n_members == 1:
         return True  # a ready kernel alone
     first = place_of(state, instance, 0)
     for i in range(choice.first_member, choice.first_member + choice.n_members):
         member = state.members[i]
+        # n_inner predecessors are in the group itself; any other number means that one outside has not ended,
+        # or (-1) that the kernel is dispatched already.
         if state.waits_for[first + member.kernel] != member.n_inner:
             return False
     return True
@@ -150,6 +158,7 @@ def is_startable(state, instance, choice):
 def runs_on(state, instance, choice, unit):
     """Return the worst-case time of a choice of an instance on a unit, `NONE` if it cannot run there."""
     ecu = state.pipelines[state.instances[state.scalars[0].first_instance + instance].pipeline].ecu
+    # A pipeline that is bound to an ECU can use no unit of another one, whatever their kinds.
     if ecu != NONE and ecu != state.units[unit].ecu:
         return NONE
     return time_us(choice, state.units[unit].kind)
@@ -162,6 +171,7 @@ def backlog_us(state, number):
     if unit.stay == NONE:
         return 0
     stay = state.stays[unit.stay]
+    # Decisions may use worst cases alone: the true end (end_us) is known to the simulator, not to a scheduler.
     return max(stay.start_us + stay.worst_us - state.scalars[0].now_us, 0) + unit.queued_us
 
 
@@ -181,6 +191,8 @@ def _true_time_us(state, stay):
     share = 0
     for i in range(choice.first_member, choice.first_member + choice.n_members):
         share += state.shares[first + state.members[i].kernel]
+    # Shares are parts of 2^16 (`WHOLE`), so the mean share of n members is share / (n << 16), without floats:
+    # integers give the same bytes everywhere.
     whole = choice.n_members << 16
     # Worst times are below 2^40; in two steps, so that nothing is lost for large groups.
     return (stay.worst_us // whole) * share + ((stay.worst_us % whole) * share + whole - 1) // whole
@@ -220,6 +232,8 @@ def dispatch(state, place, choice_number, unit_number):
     stay.end_us = NONE
     stay.worst_us = time_us(choice, state.units[unit_number].kind)
     stay.next = NONE
+    # Members whose predecessors are all in the group are not in the list of ready kernels; -1 marks all as dispatched,
+    # so that ends of their predecessors within the group do not make them ready once more.
     first = place_of(state, instance, 0)
     for i in range(choice.first_member, choice.first_member + choice.n_members):
         kernel = state.members[i].kernel
@@ -230,6 +244,7 @@ def dispatch(state, place, choice_number, unit_number):
     if unit.stay == NONE:
         _start(state, number, unit_number)
         return
+    # The queue of a unit is a linked list through the table of stays: no memory is needed for any length.
     if unit.head == NONE:
         unit.head = number
     else:
@@ -258,7 +273,7 @@ def hold(state, place):
 
 @jit
 def can_wait(state):
-    """Tell whether there is an event to wait for."""
+    """Return whether there is an event to wait for."""
     s = state.scalars[0]
     return s.n_running > 0 or s.next_instance < s.end_instance
 
@@ -271,6 +286,7 @@ def _end_instance(state, instance):
     s.n_ended += 1
     s.last_end_us = max(s.last_end_us, s.now_us)
     late_us = s.now_us - row.deadline_us
+    # Lateness and tardiness count from the deadline itself; the tolerance only decides about misses.
     is_missed = late_us > row.tolerance_us
     s.n_missed += is_missed
     s.lateness_us += late_us
@@ -278,6 +294,7 @@ def _end_instance(state, instance):
     s.max_tardiness_us = max(s.max_tardiness_us, late_us)
     reward = state.settings[0].reward
     if reward == R_SLACK:
+        # Bounded, so that one very late instance does not outweigh all others of an episode.
         s.earned += min(1.0, max(-1.0, (row.tolerance_us - late_us) / row.period_us))
     elif reward == R_OUTCOME:
         s.earned += -1.0 if is_missed else 1.0
@@ -338,6 +355,8 @@ def _next_event_plain(state):
     date = FAR_US
     if s.next_instance < s.end_instance:
         date = state.instances[s.next_instance].release_us
+    # All ends of one date, by unit, before releases of that date: the order is part of the semantics,
+    # and a unit whose queue goes on is not idle in between.
     for number in range(len(state.unit)):
         date = min(date, state.unit[number].end_us)
     s.now_us = date
@@ -358,6 +377,7 @@ def _next_event_rlschedsim(state):
             if end_us < date:
                 date, first = end_us, number
     if first == NONE:
+        # Nothing runs: rlschedsim then jumps to the next release, which may lie in the past, since it was not noticed.
         s.now_us = max(s.now_us, state.instances[s.next_instance].release_us)
     else:
         s.now_us = date
@@ -381,10 +401,12 @@ def advance(state):
         if s.n_ready > 0 and s.n_running < len(state.unit) and s.is_waiting == 0:
             s.stage = CHOOSE
             break
+        # Kernels are ready, but nothing runs and nothing will be released: the policy has no unit for what is left.
         if not can_wait(state):
             s.stage = STUCK
             break
         s.is_waiting = 0
+        # A hold lasts until the next event only; whatever happened then may have changed the best row.
         for place in range(s.n_ready):
             state.ready[place].is_held = 0
         if is_plain:
@@ -400,6 +422,7 @@ def objective_value(state, objective):
     s = state.scalars[0]
     n = s.end_instance - s.first_instance
     if objective == MEAN_TARDINESS:
+        # Sums over ended instances are divided by all of the episode, so that rewards, their differences, add up.
         return s.tardiness_us / 1e6 / n
     if objective == MEAN_LATENESS:
         return s.lateness_us / 1e6 / n

@@ -119,21 +119,10 @@ _ONE = np.ones(1, dtype=np.bool_)
 def run_policy(
     batch: Lent[State], policy: tuple[int, int, int], chosen: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
-    """Run one whole episode of each environment under a policy, in one compiled call.
+    """Run one episode of each chosen environment under a policy, in one compiled call.
 
-    Parameters
-    ----------
-    batch
-        The arrays; ``weights`` of each environment if the policy is an index.
-    policy
-        Order, place and fusion: numbers of `hdrl.settings.pipelines.kernel.codes`.
-    chosen
-        Which of all environments; ``None``: all.
-
-    Returns
-    -------
-    numpy.ndarray
-        All objectives by their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
+    ``policy`` holds the numbers of order, place and fusion in `hdrl.settings.pipelines.kernel.codes`. Return all
+    objectives by number, shape ``(n_objectives, n_envs)``, 0 for other environments.
 
     Raises
     ------
@@ -146,13 +135,7 @@ def run_policy(
 
 
 def objectives(batch: Lent[State], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return all objectives of environments over the instances that have ended.
-
-    Returns
-    -------
-    numpy.ndarray
-        By their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
-    """
+    """Return objectives over ended instances, by number, shape ``(n_objectives, n_envs)``; 0 if not chosen."""
     return SERVED.ask(batch, _TELL, chosen)
 
 
@@ -162,13 +145,9 @@ def begin_one(batch: Lent[State]) -> None:
 
 
 def dispatch_one(batch: Lent[State], place: int, choice: int, unit: int) -> None:
-    """Start or queue something in the only environment of a batch, and go on to its next decision.
+    """Start or queue a kernel in the only environment of a batch, and go on to its next decision.
 
-    Parameters
-    ----------
-    place
-        Which of the ready kernels; -1: wait for the next event.
-    choice, unit
-        Numbers in the tables of choices and of units; they have been found to be possible.
+    ``place`` is the number of the ready kernel, -1 to wait for the next event; ``choice`` and ``unit``, numbers in
+    their tables, must be possible.
     """
     SERVED.ask(batch, _DISPATCH, _ONE, np.array([place, choice, unit], dtype=np.int64))

@@ -5,7 +5,7 @@ is done. If its unit is busy, the kernel is *held*, with all its rows, and the n
 nothing is started until the next event. So nothing waits in a queue.
 
 What a row says of the others takes two passes: first which slack each kernel has at best on each unit, then the rows.
-An instance whose kernel has no row with slack is *doomed*: to do it early helps nobody.
+An instance whose kernel has no row with slack is *doomed*: to do it early is of no use.
 
 All sums have a fixed order, and logarithms are those of `hdrl.compiled.elementary32`: the same bytes everywhere.
 """
@@ -62,6 +62,7 @@ def look_ahead(state):
                 choice = state.choices[number]
                 time_us = runs_on(state, ready.instance, choice, unit)
                 if time_us != NONE and is_startable(state, ready.instance, choice):
+                    # after_us is the longest path that follows, on best units: no schedule needs less.
                     best_us = max(best_us, free_us - time_us - choice.after_us)
             state.slack_us[place * n_units + unit] = best_us
 
@@ -92,6 +93,7 @@ def n_killed(state, place, unit, time_us):
     for other in range(state.scalars[0].n_ready):
         if state.ready[other].instance == instance or best_slack_us(state, other) < 0:
             continue
+        # The other kernel would wait for this unit, or go to one whose slack does not change.
         left_us = state.slack_us[other * n_units + unit] - time_us
         for elsewhere in range(n_units):
             if elsewhere != unit:
@@ -109,9 +111,11 @@ def _n_future(state, time_us):
     n = 0
     for place in range(s.next_instance, min(s.next_instance + MOST_RELEASES, s.end_instance)):
         row = state.instances[place]
+        # Instances are sorted by release: all later ones find the unit free again.
         if row.release_us >= end_us:
             break
         first = state.kernels[state.pipelines[row.pipeline].first_kernel]
+        # Sporadic releases are not announced: what no scheduler can foresee must not enter a feature.
         if row.is_announced == 1 and row.deadline_us + row.tolerance_us - end_us - first.best_tail_us < 0:
             n += 1
     return n
@@ -119,13 +123,7 @@ def _n_future(state, time_us):
 
 @jit
 def index_features(state, place, number, unit, time_us):
-    """Write the features of a row, after `look_ahead`.
-
-    Parameters
-    ----------
-    place, number, unit
-        The ready kernel, the choice and the unit.
-    """
+    """Write the features of a row (ready kernel, choice and unit), after `look_ahead`."""
     x = state.features
     s, ready, choice = state.scalars[0], state.ready[place], state.choices[number]
     row = state.instances[s.first_instance + ready.instance]
@@ -149,6 +147,8 @@ def index_features(state, place, number, unit, time_us):
     x[IS_IDLE] = 1.0 if is_idle else 0.0
     x[OTHER_KIND] = (other_us - time_us) / (other_us + time_us) if other_us != NONE else 1.0
     x[SHARE_DONE] = choice.n_members / n_left
+    # A millisecond is added, so that logarithms of short times stay bounded; 10 and 12 move usual values
+    # towards 0, so that weights are of one size.
     x[LOG_TIME] = np.float64(log(np.float32(time_us + 1000))) - 10.0
     x[LOG_DUE] = np.float64(log(np.float32(max(due_us, 0) + 1000))) - 12.0
     x[SHARE_LEFT] = n_left / pipeline.n_kernels
@@ -186,6 +186,7 @@ def decide_by_index(state):
                     continue
                 index_features(state, place, number, one, time_us)
                 value = _index(state)
+                # Strictly less: ties must not depend on anything but the order of choices and units.
                 if its_unit == NONE or value < its_lowest:
                     its_unit, its_choice, its_lowest = one, number, value
         is_held = its_unit == NONE or state.unit[its_unit].stay != NONE

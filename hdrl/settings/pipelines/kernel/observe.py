@@ -33,11 +33,13 @@ def act(state, action):
         return
     place = action // (n_units * n_depths)
     unit = action // n_depths % n_units
+    # With lookahead nothing queues: a kernel that prefers a busy unit may choose anew at the next event.
     if settings.has_lookahead == 1 and state.unit[unit].stay != NONE:
         hold(state, place)
     else:
         dispatch(state, place, kernel_row(state, place).first_choice + action % n_depths, unit)
     s = state.scalars[0]
+    # All visible kernels are held, so no action is left: time goes on as if the agent had waited.
     if settings.has_lookahead == 1 and s.n_ready > 0 and _n_free(state) == 0:
         s.is_waiting = 1
 
@@ -64,6 +66,7 @@ def observe(state):
     if state.settings[0].is_fixed_task == 1:
         _observe_fixed(state)
         return
+    # A mask must have a legal action even after the end: the next step only begins a new episode.
     if s.stage != CHOOSE:
         state.masks[0] = 1
         return
@@ -89,6 +92,7 @@ def _observe_ready(state, place):
     n_units, n_depths = len(state.unit), settings.n_depths
     ready, kernel = state.ready[place], kernel_row(state, place)
     row = state.instances[s.first_instance + ready.instance]
+    # Periods are the unit of all times, so that one network serves pipelines of any speed.
     scale = 1.0 / row.period_us
     due_us = row.deadline_us + row.tolerance_us - s.now_us
     n_left = state.progress[ready.instance].n_left
@@ -164,6 +168,7 @@ def _unit_time_us(state, number):
     while queued != NONE:
         stay = state.stays[queued]
         choice = state.choices[stay.choice]
+        # The original counts the slower of both kinds for single queued kernels: an error that is reproduced here.
         total += max(choice.cpu_us, choice.gpu_us) if choice.n_members == 1 else stay.worst_us
         queued = stay.next
     return total
@@ -193,7 +198,7 @@ def _observe_fixed(state):
     """Write rlschedsim's state, in milliseconds; every action is legal.
 
     If several instances of a pipeline are there, the time to the deadline is that of a ready one, else of a running
-    one, else of a queued one: who is noted later goes before who is noted first.
+    one, else of a queued one: a later note comes before an earlier one.
     """
     s = state.scalars[0]
     for unit in range(2):

@@ -122,8 +122,8 @@ SCALARS_DTYPE = record_dtype(
         ("told", np.float64),
     ]
 )
-"""One environment: dates; the places of its instances in the table; counts; ``is_waiting`` whether somebody chose to
-wait for the next event; ``decided`` the instance that was decided on last (-1: none); ``random`` the state of a
+"""One environment: dates; the places of its instances in the table; counts; ``is_waiting`` whether the last action was
+to wait for the next event; ``decided`` the instance that was decided on last (-1: none); ``random`` the state of a
 generator; sums over ended instances; ``earned`` rewards not yet paid, ``told`` the part of the objective that was."""
 
 UNIT_DTYPE = record_dtype(
@@ -217,14 +217,7 @@ def new_state(
 ) -> State:
     """Return the arrays of a batch; no episode has begun.
 
-    Parameters
-    ----------
-    n_instances, n_kernels
-        Instances of the longest episode, and kernels of all its instances.
-    tables
-        The arrays that all environments share, by name.
-    outputs
-        Where to write what is handed out, by name; without, nothing is observed.
+    ``outputs`` are the arrays of observations by name; without them nothing is observed.
     """
     if "observations" in outputs:
         outputs["observations"] = outputs["observations"].reshape(n_envs, -1)
@@ -243,15 +236,7 @@ def new_state(
 
 
 def set_episode(state: State, row: int, first: int, n_instances: int, shares: NDArray[np.int64]) -> None:
-    """Say what an environment's next episode consists of; it begins when it is reset.
-
-    Parameters
-    ----------
-    first, n_instances
-        Place of the first instance in the table, and how many there are.
-    shares
-        How long each kernel really takes, in parts of its worst case.
-    """
+    """Set the next episode of an environment: instances from ``first`` on, and the ``shares`` of their worst cases."""
     scalars = state.scalars[row, 0]
     scalars["first_instance"] = first
     scalars["end_instance"] = first + n_instances

@@ -78,14 +78,9 @@ def demand_us(pipeline: Pipeline, kinds: tuple[int, ...], *, is_fusing: bool = T
 
 @lru_cache(maxsize=4096)
 def latency_us(pipeline: Pipeline, kinds: tuple[int, ...], *, is_fusing: bool = True) -> int:
-    """Return a time that every instance of a pipeline takes at the least, however many units are free, in microseconds.
+    """Return a time that every instance of a pipeline takes at the least, with any number of units, in microseconds.
 
     It is exact for chains; otherwise each kernel on a path counts with its smallest share of an option.
-
-    Parameters
-    ----------
-    pipeline, kinds, is_fusing
-        See `cheapest_cover`.
     """
     if all(len(one) <= 1 for one in (*pipeline.successors, *pipeline.predecessors)) and len(pipeline.edges) == (
         len(pipeline.kernels) - 1

@@ -132,15 +132,15 @@ def drs(n: int, total: float, random: np.random.Generator, largest: float = 1.0)
         raise WorkloadError(f"no {n} utilisations of at most {largest:g} have the sum {total:g}")
     # The region of what is left to the largest is the same turned round; the smaller of the two is drawn from.
     is_turned = total > n * largest / 2.0
-    asked = n * largest - total if is_turned else total
-    found = asked * random.dirichlet(np.ones(n)) if asked > 0.0 else np.zeros(n)
+    drawn = n * largest - total if is_turned else total
+    found = drawn * random.dirichlet(np.ones(n)) if drawn > 0.0 else np.zeros(n)
     for _ in range(_TRIES):
         beyond = found > largest
         if not beyond.any():
             break
         # A point beyond some limits lies in a smaller simplex, which is scaled up to the whole one.
         limits = np.where(beyond, largest, 0.0)
-        found = (found - limits) * (asked / (asked - limits.sum()))
+        found = (found - limits) * (drawn / (drawn - limits.sum()))
     else:
         raise WorkloadError(f"no {n} utilisations of at most {largest:g} with sum {total:g} were found")
     return np.asarray(largest - found if is_turned else found)
@@ -149,10 +149,7 @@ def drs(n: int, total: float, random: np.random.Generator, largest: float = 1.0)
 def generate(model: Model, random: np.random.Generator, name: str = "generated") -> PipelineSet:
     """Return pipelines by a model; each has one period.
 
-    Raises
-    ------
-    WorkloadError
-        If the model cannot be followed.
+    Raise WorkloadError if the model cannot be followed.
     """
     split = uunifast if model.split == "uunifast_discard" else drs
     shares = split(model.n_pipelines, model.utilization * model.n_units, random, model.largest)

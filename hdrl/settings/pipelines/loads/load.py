@@ -69,10 +69,6 @@ class PipelineLoad:
 
     Attributes
     ----------
-    name
-        What it is called.
-    pipelines
-        The pipelines.
     instances
         Array of `INSTANCE_DTYPE`, by release, of the same release by pipeline.
     times
@@ -122,7 +118,7 @@ class PipelineLoad:
 
     @cached_property
     def found_out(self) -> dict[str, int]:
-        """What has been found out about it that takes long, by question: kept by those who ask."""
+        """Results about the load that take long to compute, by name: their functions keep them here."""
         return {}
 
     def window(self, start: int, n_items: int, /) -> Self:
@@ -144,12 +140,9 @@ class PipelineLoad:
         )
 
     def shares(self, seed: int | None = None) -> NDArray[np.int64]:
-        """Return how long each kernel of each instance really takes, in parts of `WHOLE` of its worst case.
+        """Return the time of each kernel of each instance, in parts of `WHOLE` of its worst case.
 
-        Parameters
-        ----------
-        seed
-            Another seed of the draws than that of the load.
+        ``seed`` replaces that of the load's draws.
         """
         before = int(self.origin.get("first_kernel", 0))
         return self.times.shares(before + int(self.first_kernels[-1]), seed)[before:]
@@ -162,13 +155,7 @@ class PipelineLoad:
         return digest.hexdigest()
 
     def offered(self, machine: Units, *, is_fusing: bool = True) -> float:
-        """Return the least unit time that instances need, as a share of what units have until the last period ends.
-
-        Parameters
-        ----------
-        is_fusing
-            Whether kernels may be fused.
-        """
+        """Return the least unit time that instances need, as a share of what units have until the last period ends."""
         kinds = tuple(sorted(set(machine.kinds)))
         needs = np.array([demand_us(one, kinds, is_fusing=is_fusing) for one in self.pipelines])
         needed_us = float(needs[self.instances["pipeline"]].sum())
@@ -178,13 +165,7 @@ class PipelineLoad:
 
 
 def check_runs_on(load: PipelineLoad, machine: Units) -> None:
-    """Refuse a load that a machine can never run.
-
-    Raises
-    ------
-    WorkloadError
-        If a kernel has no unit to run on.
-    """
+    """Refuse a load that a machine can never run; raise WorkloadError if a kernel has no unit to run on."""
     for pipeline in load.pipelines:
         if pipeline.ecu >= machine.n_ecus:
             raise WorkloadError(

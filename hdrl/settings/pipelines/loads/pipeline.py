@@ -26,15 +26,7 @@ _Refuse: TypeAlias = Callable[[str], NoReturn]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A step of a pipeline.
-
-    Attributes
-    ----------
-    name
-        What it is called.
-    cpu_us, gpu_us
-        Worst-case times on a CPU and on a GPU, `NEVER` where it cannot run.
-    """
+    """A step of a pipeline, with worst-case times; `NEVER` where it cannot run."""
 
     name: str
     cpu_us: int
@@ -50,12 +42,7 @@ class Kernel:
 class Group:
     """Kernels that can be run as one, fused.
 
-    Attributes
-    ----------
-    kernels
-        Their numbers, ascending, at least two.
-    cpu_us, gpu_us
-        Worst-case times of the fused kernel, `NEVER` where it cannot run.
+    ``kernels`` are their numbers, ascending, at least two; times are worst cases, `NEVER` where the group cannot run.
     """
 
     kernels: tuple[int, ...]
@@ -74,10 +61,6 @@ class Pipeline:
 
     Attributes
     ----------
-    name
-        What it is called.
-    kernels
-        Its kernels.
     edges
         Pairs of kernels by number; the second waits for the first.
     groups

@@ -32,17 +32,7 @@ _UNIT = re.compile(r"#\s*unit:\s*(\S+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class PipelineSet:
-    """Pipelines and the periods that each may have.
-
-    Attributes
-    ----------
-    name
-        What it is called.
-    pipelines
-        The pipelines.
-    periods_us
-        For each pipeline its possible periods, in microseconds.
-    """
+    """Pipelines, and the possible periods of each in microseconds."""
 
     name: str
     pipelines: tuple[Pipeline, ...]
@@ -54,13 +44,7 @@ class PipelineSet:
         return math.prod(map(len, self.periods_us))
 
     def configuration(self, number: int) -> tuple[int, ...]:
-        """Return one combination of periods; the last pipeline's changes fastest, as in rlschedsim.
-
-        Parameters
-        ----------
-        number
-            Which one, from 0 to below `n_configurations`.
-        """
+        """Return combination ``number`` of the periods; the last pipeline's changes fastest, as in rlschedsim."""
         found = []
         for choices in reversed(self.periods_us):
             number, place = divmod(number, len(choices))
@@ -70,10 +54,7 @@ class PipelineSet:
     def configurations(self) -> Iterator[tuple[int, ...]]:
         """Yield all combinations of periods in the order of their numbers.
 
-        Raises
-        ------
-        WorkloadError
-            If there are more than `MAX_CONFIGURATIONS`.
+        Raise WorkloadError if there are more than `MAX_CONFIGURATIONS`.
         """
         n = self.n_configurations
         if n > MAX_CONFIGURATIONS:
@@ -185,8 +166,6 @@ def read_period_file(path: Path, *, graphs: Path | None = None, unit: str = "s")
     ----------
     graphs
         Folder of the graphs; ``None``: that of the file.
-    unit
-        Unit of the times in the graphs.
 
     Raises
     ------
@@ -223,15 +202,12 @@ _KEYS = {"name", "kernels", "edges", "groups", "periods_us", "phase_us", "tolera
 def read_set(path: Path, *, graphs: Path | None = None, unit: str = "s") -> PipelineSet:
     """Read pipelines and their periods: our JSON, or a period file of rlschedsim.
 
+    Raise ReadError if it is neither.
+
     Parameters
     ----------
     path
         The file; JSON if its name ends so.
-
-    Raises
-    ------
-    ReadError
-        If it is neither.
     """
     if path.suffix != ".json" and not path.name.endswith(".json.gz"):
         return read_period_file(path, graphs=graphs, unit=unit)
@@ -295,13 +271,7 @@ def _time_pair(value: Any) -> tuple[int, int]:
 
 
 def write_set(found: PipelineSet, path: Path) -> None:
-    """Write pipelines and their periods as our JSON.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
+    """Write pipelines and their periods as our JSON; raise OutputError if it cannot be written."""
     write_json(path, {"name": found.name, "pipelines": _as_json(found.pipelines, found.periods_us)}, indent=1)
 
 

@@ -19,14 +19,9 @@ MAX_INSTANCES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A stretch of driving in which pipelines have their periods.
+    """A stretch of driving in which each pipeline has its period.
 
-    Attributes
-    ----------
-    periods_us
-        The period of each pipeline.
-    length_us
-        How long it lasts; 0: the least common multiple of the periods.
+    A length of 0 stands for the least common multiple of the periods.
     """
 
     periods_us: tuple[int, ...]
@@ -36,10 +31,7 @@ class Context:
 def hyperperiod_us(periods_us: Sequence[int]) -> int:
     """Return the least common multiple of periods, in microseconds.
 
-    Raises
-    ------
-    WorkloadError
-        If one makes no sense, or more instances than `MAX_INSTANCES` are released within it.
+    Raise WorkloadError if one makes no sense, or more than `MAX_INSTANCES` instances are released within it.
     """
     _check_periods(periods_us)
     hyperperiod = math.lcm(*periods_us)
@@ -63,10 +55,7 @@ def _check_periods(periods_us: Sequence[int]) -> None:
 def ends_us(contexts: Sequence[Context]) -> list[int]:
     """Return when contexts end that follow each other from date 0 on, in microseconds.
 
-    Raises
-    ------
-    WorkloadError
-        If one makes no sense.
+    Raise WorkloadError if one makes no sense.
     """
     ends: list[int] = []
     for context in contexts:

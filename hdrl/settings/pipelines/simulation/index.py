@@ -79,39 +79,19 @@ _BY_HAND = {
 
 
 def weights_of(offsets: ArrayLike) -> Floats:
-    """Return the weights that differ by something from those by hand.
-
-    Parameters
-    ----------
-    offsets
-        Shape ``(17,)``, or ``(n_candidates, 17)``.
-    """
+    """Return the weights that differ by offsets from those by hand, of one candidate or several."""
     return checked_weights(start_weights() + np.asarray(offsets, dtype=np.float64))
 
 
 def checked_weights(weights: ArrayLike) -> Floats:
-    """Return weights as the simulator takes them: within `LARGEST_WEIGHT`.
-
-    Parameters
-    ----------
-    weights
-        Shape ``(17,)``, or ``(n_candidates, 17)``.
-
-    Raises
-    ------
-    OptionsError
-        If they are of another shape, or not finite.
-    """
+    """Return weights clipped to `LARGEST_WEIGHT`; raise OptionsError for another shape, or numbers not finite."""
     return bounded_weights(weights, len(NAMES), LARGEST_WEIGHT)
 
 
 class IndexedLoads:
     """Loads in which whole episodes are run under candidates of an index, or a classic rule, in compiled code alone.
 
-    Raises
-    ------
-    WorkloadError
-        If a load can never run on the machine.
+    Raise WorkloadError if a load can never run on the machine.
     """
 
     def __init__(self, machine: Units, loads: Sequence[PipelineLoad]) -> None:
@@ -136,23 +116,11 @@ class IndexedLoads:
         *,
         n_threads: int = 1,
     ) -> Floats:
-        """Run windows under a rule.
+        """Run windows of loads under a rule (order, place and fusion, which need no plan).
 
-        Parameters
-        ----------
-        windows
-            Which instances of which load an episode holds.
-        rule
-            Order, place and fusion, which need no plan.
-        candidates
-            Of an index, its weights, shape ``(n_candidates, 17)``; ``None``: one candidate without weights.
-        n_threads
-            How many threads share the simulations; results do not depend on it.
-
-        Returns
-        -------
-        numpy.ndarray
-            All objectives by number, shape ``(n_objectives, n_candidates, n_windows)``.
+        Candidates of an index have weights of shape ``(n_candidates, 17)``; without them there is one candidate. Return
+        all objectives by number, shape ``(n_objectives, n_candidates, n_windows)``. Results do not depend on
+        ``n_threads``.
         """
         weights = np.zeros((1, len(NAMES))) if candidates is None else candidates
         cut = [self.loads[one.workload].window(one.start, one.n_jobs) for one in windows]
@@ -164,12 +132,12 @@ class IndexedLoads:
             first = int(self._firsts[window.workload]) + window.start
             set_episode(state, row, first, window.n_jobs, shares[row % len(cut)])
         state.weights[:] = np.repeat(weights, len(cut), axis=0)
-        lent, rows = Lent(state), np.arange(len(state.scalars))
+        batch, rows = Lent(state), np.arange(len(state.scalars))
         results = np.zeros((codes.N_OBJECTIVES, len(rows)))
 
         def run_share(member: int) -> None:
             chosen = rows % n_threads == member
-            results[:, chosen] = entries.run_policy(lent, rule, chosen)[:, chosen]
+            results[:, chosen] = entries.run_policy(batch, rule, chosen)[:, chosen]
 
         if n_threads == 1:
             run_share(0)
@@ -187,26 +155,9 @@ def run_index(
     objective: int = codes.MISS_RATIO,
     n_threads: int = 1,
 ) -> Floats:
-    """Run whole loads under candidates of an index, all in compiled code.
+    """Run whole loads under candidates of an index, ``(n_candidates, 17)``, all in compiled code.
 
-    Parameters
-    ----------
-    weights
-        The candidates, shape ``(n_candidates, 17)``.
-    objective
-        A number of `hdrl.settings.pipelines.kernel.codes.OBJECTIVES`.
-    n_threads
-        How many threads share the simulations; results do not depend on it.
-
-    Returns
-    -------
-    numpy.ndarray
-        The objective, shape ``(n_candidates, n_loads)``.
-
-    Raises
-    ------
-    WorkloadError
-        If a load can never run on the machine.
+    Return the objective, shape ``(n_candidates, n_loads)``. Results do not depend on ``n_threads``.
     """
     indexed = IndexedLoads(machine, loads)
     candidates = np.atleast_2d(checked_weights(weights))

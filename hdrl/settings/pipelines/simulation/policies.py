@@ -66,18 +66,7 @@ BY_HAND = "doomed_last+fusion"
 
 
 def index_rule(weights: ArrayLike, what: str = "index") -> Rule:
-    """Return what a policy with an index does.
-
-    Parameters
-    ----------
-    weights
-        Shape ``(17,)``.
-
-    Raises
-    ------
-    OptionsError
-        If they are no such numbers.
-    """
+    """Return what a policy with an index does; raise OptionsError if they are no such numbers."""
     return Rule(*INDEX_CODES, what, tuple(checked_weights(weights).tolist()))
 
 
@@ -131,18 +120,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 
 
 def read_policy(text: str) -> str:
-    """Return the name of a policy.
-
-    Parameters
-    ----------
-    text
-        As a user wrote it.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such policy.
-    """
+    """Return the name of a policy; raise UnknownName if there is no such policy."""
     name = text.strip().lower().replace("-", "_")
     if name not in RULES:
         raise UnknownName("policy", text, RULES)
@@ -150,7 +128,7 @@ def read_policy(text: str) -> str:
 
 
 def draws(policy: str) -> bool:
-    """Tell whether the results of a policy depend on the seed."""
+    """Return whether the results of a policy depend on the seed."""
     return policy == "random"
 
 
@@ -162,15 +140,7 @@ def _random_state(seed: int) -> int:
 def one_state(
     machine: Units, load: PipelineLoad, *, seed: int = 0, plan: Plan | None = None, compatibility: int = codes.PLAIN
 ) -> State:
-    """Return the arrays of one environment, ready to begin a load.
-
-    Parameters
-    ----------
-    seed
-        Seed of what is random in the policy.
-    compatibility
-        When releases are noticed, see `hdrl.settings.pipelines.kernel.codes`.
-    """
+    """Return the arrays of one environment, ready to begin a load; the seed is that of random policies."""
     shared = shared_tables(machine, [load], plan)
     shared["settings"]["compatibility"] = compatibility
     state = new_state(1, load.n_items, int(load.first_kernels[-1]), shared)
@@ -192,21 +162,10 @@ def simulate(
 
     Parameters
     ----------
-    seed
-        Seed of what is random in the policy.
     plan
         The mapping of the policy ``static``; ``None``: the best one.
     compatibility
         When releases are noticed, see `hdrl.settings.pipelines.kernel.codes`.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such policy.
-    WorkloadError
-        If the load can never run on the machine.
-    SimulationError
-        If the policy never starts what is left, because it has no unit for it.
     """
     name = read_policy(policy)
     check_runs_on(load, machine)
@@ -228,10 +187,7 @@ def simulate_rule(
 ) -> PipelineTrace:
     """Simulate a load under a rule, which need not have a name among `RULES`.
 
-    Raises
-    ------
-    SimulationError
-        If it never starts what is left, because it has no unit for it.
+    Raise SimulationError if it never starts what is left, because it has no unit for it.
     """
     state = one_state(machine, load, seed=seed, plan=plan, compatibility=compatibility)
     state.weights[0, : len(rule.weights)] = rule.weights
@@ -241,18 +197,7 @@ def simulate_rule(
 
 
 def check_ended(state: State, policy: str) -> None:
-    """Refuse a simulation that stopped before every instance had ended.
-
-    Parameters
-    ----------
-    policy
-        Who decided, for the message.
-
-    Raises
-    ------
-    SimulationError
-        If it did.
-    """
+    """Raise SimulationError if a simulation stopped before every instance had ended."""
     scalars = state.scalars[0, 0]
     if scalars["stage"] != codes.OVER:
         n_left = int(scalars["end_instance"] - scalars["first_instance"] - scalars["n_ended"])
@@ -263,12 +208,6 @@ def check_ended(state: State, policy: str) -> None:
 
 
 def warm_up(message: Callable[[str], None]) -> None:
-    """Compile the simulator if it has never been compiled here; later processes load it from the cache.
-
-    Parameters
-    ----------
-    message
-        Told what is going on before it takes long.
-    """
+    """Compile the simulator if it has never been compiled here, after a message; later processes load the cache."""
     text = "compiling the simulator of pipelines (the first time only, about half a minute)"
     compile_once(CACHE_FOLDER, "compiled", text, lambda: entries.begin_one(Lent(smallest_state())), message)

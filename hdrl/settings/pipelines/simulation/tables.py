@@ -30,12 +30,8 @@ choice among those of the kernel, and the unit."""
 def shared_tables(machine: Units, loads: Sequence[PipelineLoad], plan: Plan | None = None) -> dict[str, NDArray[Any]]:
     """Return the tables that all environments share, by name.
 
-    Parameters
-    ----------
-    loads
-        What episodes consist of; pipelines and instances of all of them, one load after the other.
-    plan
-        A static mapping of the pipelines of the only load.
+    They hold pipelines and instances of all loads, one load after the other; ``plan`` is a static mapping of the only
+    load.
     """
     units = np.zeros(machine.n_units, dtype=UNIT_TABLE_DTYPE)
     units["kind"], units["ecu"] = machine.kinds, machine.ecus

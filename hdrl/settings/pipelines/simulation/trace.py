@@ -35,16 +35,12 @@ class PipelineTrace:
 
     Attributes
     ----------
-    machine, load
-        What was simulated.
     start_us, end_us
         First start and end of each instance, shape ``(n_instances,)``.
     runs
         Array of `RUN_DTYPE`, by start, of the same start by unit.
     n_decisions
-        How many times the policy was asked.
-    info
-        Facts about the run that are not part of its result.
+        Number of decisions of the policy.
     """
 
     machine: Units
@@ -133,13 +129,7 @@ def _steps(begin_us: NDArray[np.int64], end_us: NDArray[np.int64]) -> Signal:
 def trace_of(
     state: State, row: int, machine: Units, load: PipelineLoad, info: Mapping[str, Any] | None = None
 ) -> PipelineTrace:
-    """Return what happened in an environment of a batch, whose episode has ended.
-
-    Parameters
-    ----------
-    info
-        Facts about the run.
-    """
+    """Return what happened in an environment of a batch, whose episode has ended."""
     scalars = state.scalars[row, 0]
     stays = np.asarray(state.stays[row, : int(scalars["n_stays"])])
     runs = np.zeros(len(stays), dtype=RUN_DTYPE)

@@ -23,12 +23,6 @@ class UnitView:
 
     Attributes
     ----------
-    number
-        Its number.
-    kind
-        ``"cpu"`` or ``"gpu"``.
-    ecu
-        Its ECU.
     is_idle
         Whether nothing runs there.
     backlog_us
@@ -78,17 +72,7 @@ class ReadyView:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A decision: start something on a unit, or let it wait in its queue.
-
-    Attributes
-    ----------
-    ready
-        The kernel that it begins with.
-    choice
-        One of its choices.
-    unit
-        Number of the unit.
-    """
+    """A decision: start a choice of a ready kernel on a unit, or let it wait in the unit's queue."""
 
     ready: ReadyView
     choice: Group
@@ -159,25 +143,20 @@ class View:
 
 
 PythonPolicy: TypeAlias = Callable[[View], Start | None]
-"""Is asked whenever a decision is due; ``None``: wait for the next event."""
+"""Returns a decision whenever one is due; ``None``: wait for the next event."""
 
 
 def simulate_python(machine: Units, load: PipelineLoad, policy: PythonPolicy) -> PipelineTrace:
     """Simulate a load under a policy in Python.
 
-    Raises
-    ------
-    DecisionError
-        If it decides what is not possible.
-    WorkloadError
-        If the load can never run on the machine.
+    Raise DecisionError if it decides what is not possible, WorkloadError if the load can never run on the machine.
     """
     check_runs_on(load, machine)
     state = one_state(machine, load)
-    lent, view = Lent(state), View(state, machine, load)
-    entries.begin_one(lent)
+    batch, view = Lent(state), View(state, machine, load)
+    entries.begin_one(batch)
     while state.scalars[0, 0]["stage"] == codes.CHOOSE:
-        entries.dispatch_one(lent, *_checked(policy(view), view, state))
+        entries.dispatch_one(batch, *_checked(policy(view), view, state))
     check_ended(state, getattr(policy, "__name__", "policy"))
     return trace_of(state, 0, machine, load, {"policy": getattr(policy, "__name__", "policy")})
 

@@ -113,8 +113,8 @@ KILLED = {
 )
 def test_what_batsim_says(event: tuple[str, dict[str, Any]], heard: tuple[str, dict[str, Any]]) -> None:
     protocol = Batprotocol()
-    protocol.say(_reply(0.0, ("EXECUTE_JOB", {"job_id": "w0!0", "alloc": "0-1"})))
-    told = json.loads(protocol.hear(_message(2.5, event)))
+    protocol.encode(_reply(0.0, ("EXECUTE_JOB", {"job_id": "w0!0", "alloc": "0-1"})))
+    told = json.loads(protocol.decode(_message(2.5, event)))
     assert told == {"now": 2.5, "events": [{"timestamp": 2.5, "type": heard[0], "data": heard[1]}]}
 
 
@@ -152,7 +152,7 @@ def test_what_batsim_says(event: tuple[str, dict[str, Any]], heard: tuple[str, d
     ],
 )
 def test_what_is_said_to_batsim(request_: tuple[str, dict[str, Any]], kind: str, said: dict[str, Any]) -> None:
-    reply = json.loads(Batprotocol().say(_reply(1.0, request_)))
+    reply = json.loads(Batprotocol().encode(_reply(1.0, request_)))
     assert reply == {"now": 1.0, "events": [{"timestamp": 1.0, "event_type": kind, "event": said}]}
 
 
@@ -162,11 +162,11 @@ def test_nodes_that_sleep_are_turned_off_and_on() -> None:
     host = {"properties": [{"key": "sleep_pstates", "value": "4:5:6"}, {"key": "role", "value": ""}]}
     hosts = [{"id": number, "name": f"h{number}", **host} for number in range(3)]
     begins = {"computation_hosts": hosts, "workloads": [{"name": "w0", "filename": "w.json"}]}
-    protocol.hear(_message(0.0, ("SimulationBeginsEvent", begins)))
+    protocol.decode(_message(0.0, ("SimulationBeginsEvent", begins)))
 
     def said(resources: str, state: int) -> tuple[str, dict[str, Any]]:
         data = {"resources": resources, "state": str(state)}
-        (event,) = json.loads(protocol.say(_reply(1.0, ("SET_RESOURCE_STATE", data))))["events"]
+        (event,) = json.loads(protocol.encode(_reply(1.0, ("SET_RESOURCE_STATE", data))))["events"]
         return event["event_type"], event["event"]
 
     assert said("0-1", 1) == ("ChangeHostsPStateEvent", {"host_ids": "0-1", "pstate": 1})
@@ -188,7 +188,7 @@ def test_what_the_real_batsim_5_said_and_wrote_is_understood() -> None:
         said = [json.loads(line) for line in lines]
     for message in said:
         if message["from"] == "batsim" and message["text"]:
-            told = json.loads(protocol.hear(message["text"]))
+            told = json.loads(protocol.decode(message["text"]))
             heard += [event["type"] for event in told["events"]]
             while (more := protocol.more(json.dumps({"now": 0, "events": []}))) is not None:
                 heard += [event["type"] for event in json.loads(more)["events"]]
@@ -206,8 +206,8 @@ def test_what_the_real_batsim_5_said_and_wrote_is_understood() -> None:
 
 def test_energy_is_asked_for_by_a_probe() -> None:
     protocol = Batprotocol()
-    protocol.hear(_message(0.0, _begins(["a", "b", "c"])))
-    (event,) = json.loads(protocol.say(_reply(1.0, ("QUERY", {"requests": {"consumed_energy": {}}}))))["events"]
+    protocol.decode(_message(0.0, _begins(["a", "b", "c"])))
+    (event,) = json.loads(protocol.encode(_reply(1.0, ("QUERY", {"requests": {"consumed_energy": {}}}))))["events"]
     probe = event["event"]
     assert event["event_type"] == "CreateProbeEvent"
     assert (probe["metrics"], probe["resources"], probe["resources_aggregation_function_type"]) == (
@@ -218,7 +218,7 @@ def test_energy_is_asked_for_by_a_probe() -> None:
     assert probe["data_accumulation_strategy"]["reset_mode_type"] == "NoReset"
     assert probe["measurement_triggering_policy"]["temporal_trigger"] == {"time": 1001, "time_unit": "Millisecond"}
     foreign = {"probe_id": "somebody's", "data_type": "AggregatedProbeData", "data": {"data": 1.0}}
-    assert json.loads(protocol.hear(_message(2.0, ("ProbeDataEmittedEvent", foreign))))["events"] == []
+    assert json.loads(protocol.decode(_message(2.0, ("ProbeDataEmittedEvent", foreign))))["events"] == []
 
 
 def test_texts_stay_here_and_events_go_by_date() -> None:
@@ -230,20 +230,20 @@ def test_texts_stay_here_and_events_go_by_date() -> None:
             {"timestamp": 2.0, "type": "REJECT_JOB", "data": {"job_id": "w0!0"}},
         ],
     }
-    said = json.loads(Batprotocol().say(json.dumps(reply)))["events"]
+    said = json.loads(Batprotocol().encode(json.dumps(reply)))["events"]
     assert [(event["timestamp"], event["event"]["job_id"]) for event in said] == [(2.0, "w0!0"), (3.0, "w0!1")]
 
 
 def test_what_comes_with_the_beginning_is_heard_after_it() -> None:
     protocol = Batprotocol()
-    begins = json.loads(protocol.hear(_message(0.0, _begins(["a"]), _submitted("0", 1))))
+    begins = json.loads(protocol.decode(_message(0.0, _begins(["a"]), _submitted("0", 1))))
     assert [event["type"] for event in begins["events"]] == ["SIMULATION_BEGINS"]
     assert begins["events"][0]["data"]["compute_resources"] == [{"id": 0, "name": "a"}]
     more = protocol.more(_reply(0.0, ("REJECT_JOB", {"job_id": "w0!9"})))
     assert more is not None
     assert [event["type"] for event in json.loads(more)["events"]] == ["JOB_SUBMITTED"]
     assert protocol.more(_reply(0.0)) is None
-    said = json.loads(protocol.say(_reply(0.0, ("REJECT_JOB", {"job_id": "w0!0"}))))
+    said = json.loads(protocol.encode(_reply(0.0, ("REJECT_JOB", {"job_id": "w0!0"}))))
     assert [event["event"]["job_id"] for event in said["events"]] == ["w0!9", "w0!0"]
 
 
@@ -284,7 +284,7 @@ def test_another_first_message(message: bytes, problem: str) -> None:
 )
 def test_another_message(text: str, problem: str) -> None:
     with pytest.raises(BatsimError, match=problem) as caught:
-        Batprotocol().hear(text)
+        Batprotocol().decode(text)
     assert "\n" not in str(caught.value)
 
 

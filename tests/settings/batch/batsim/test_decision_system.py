@@ -56,7 +56,7 @@ NO_MORE = ("NOTIFY", {"type": "no_more_static_job_to_submit"})
 
 
 def exchange(system: DecisionSystem, text: str, *decisions: Any) -> list[tuple[str, dict[str, Any]]]:
-    system.hear(text)
+    system.receive(text)
     if decisions:
         system.decide(decisions)
     reply = json.loads(system.reply())
@@ -82,7 +82,7 @@ def test_a_conversation(system: DecisionSystem) -> None:
         ("QUERY", {"requests": {"consumed_energy": {}}}),
     ]
     killed = ("JOB_KILLED", {"job_ids": ["w0!0"], "job_progress": {"w0!0": {"profile_name": "p", "progress": 0.25}}})
-    system.hear(message(2.0, ("ANSWER", {"consumed_energy": 7.5}), completed(0, "0 3", "COMPLETED_KILLED"), killed))
+    system.receive(message(2.0, ("ANSWER", {"consumed_energy": 7.5}), completed(0, "0 3", "COMPLETED_KILLED"), killed))
     view = system.view
     assert [kind for kind, _ in view.news] == [News.ENERGY, News.JOB_COMPLETED, News.JOB_KILLED]
     assert view.energy_j == 7.5
@@ -154,7 +154,7 @@ def test_contradictions_are_refused(system: DecisionSystem, text: str, problem: 
     exchange(system, message(0.0, begins(system)))
     exchange(system, message(1.0, submitted(0, 2)), Start(0, [0, 1]))
     with pytest.raises(BatsimError) as caught:
-        system.hear(text)
+        system.receive(text)
     assert problem in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
@@ -162,7 +162,7 @@ def test_contradictions_are_refused(system: DecisionSystem, text: str, problem: 
 def test_the_beginning_must_fit(system: DecisionSystem, world: World) -> None:
     def refuses(text: str) -> str:
         with pytest.raises(BatsimError) as caught:
-            DecisionSystem(world.platform, world.workload).hear(text)
+            DecisionSystem(world.platform, world.workload).receive(text)
         return str(caught.value)
 
     kind, data = begins(system)
@@ -177,12 +177,12 @@ def test_the_beginning_must_fit(system: DecisionSystem, world: World) -> None:
     assert "workloads w0, w1, expected w0" in refuses(message(0.0, (kind, data | {"workloads": {"w0": "", "w1": ""}})))
     assert "Redis" in refuses(message(0.0, (kind, data | {"config": {"redis-enabled": True}})))
     assert "has no 'config'" in refuses(message(0.0, (kind, {"compute_resources": machines, "workloads": {"w0": ""}})))
-    system.hear(message(0.0, (kind, data)))
+    system.receive(message(0.0, (kind, data)))
     with pytest.raises(BatsimError, match="before the last one was answered"):
-        system.hear(message(1.0, NO_MORE))
+        system.receive(message(1.0, NO_MORE))
     system.reply()
     with pytest.raises(BatsimError, match="SIMULATION_BEGINS again"):
-        system.hear(message(1.0, (kind, data)))
+        system.receive(message(1.0, (kind, data)))
 
 
 def test_nothing_after_the_end(world: World) -> None:
@@ -193,7 +193,7 @@ def test_nothing_after_the_end(world: World) -> None:
     exchange(system, message(9.0, ("SIMULATION_ENDS", {})))
     assert system.is_over
     with pytest.raises(BatsimError, match="after SIMULATION_ENDS"):
-        system.hear(message(9.0, ("SIMULATION_ENDS", {})))
+        system.receive(message(9.0, ("SIMULATION_ENDS", {})))
 
 
 class Overheard:
@@ -205,7 +205,7 @@ class Overheard:
 
     def exchange(self, text: str) -> str:
         self.told.append(text)
-        if self.system.hear(text):
+        if self.system.receive(text):
             self.system.schedule_pair(1, 1)
         return self.system.reply()
 

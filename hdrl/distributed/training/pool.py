@@ -1,8 +1,8 @@
-"""Where workers, servers and replay live: in this process, or each in a Ray actor of its own.
+"""Run workers, servers and replay in this process, or each in a Ray actor of its own.
 
 Their director calls methods and gets handles, which it passes on without looking into them. On Ray, what they
-hold goes from role to role by Ray's objects. Every role does what it is told in the order in which it was told; so the
-results depend on that order alone, and both crews give the same bytes.
+hold goes from role to role by Ray's objects. Every role handles its calls in the order of the calls, so the
+results depend on that order alone, and both pools give the same bytes.
 
 A method of a role returns a pair: what others need (tensors), and what the director wants to know (a few numbers).
 """
@@ -26,63 +26,55 @@ class RoleDied(HdrlError):
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """What a call will give.
-
-    Attributes
-    ----------
-    content
-        For other roles: pass it on as an argument.
-    told
-        For the director, who waits for it.
-    """
+    """The result of a call: ``content`` can be an argument of other calls, the director waits for ``report``."""
 
     content: Any
-    told: Any
+    report: Any
 
 
-class Here:
-    """All roles in this process, one after the other: the twin of `OnRay` with the same bytes."""
+class LocalPool:
+    """All roles in this process, one after the other: the twin of `RayPool` with the same bytes."""
 
-    def hire(self, role: type[Any], *arguments: Any) -> Any:
+    def start_role(self, role: type[Any], *arguments: Any) -> Any:
         """Make a role and return what `call` takes."""
         return role(*arguments)
 
     def call(self, member: Any, method: str, *arguments: Any, **named: Any) -> Handle:
         """Call a method at once; arguments that are a `Handle`, or lists of them, stand for their content."""
-        content, told = getattr(member, method)(*(_opened(one) for one in arguments), **named)
-        return Handle(content, told)
+        content, report = getattr(member, method)(*(_opened(one) for one in arguments), **named)
+        return Handle(content, report)
 
     def result_of(self, handle: Handle) -> Any:
-        """Return what a call has told."""
-        return handle.told
+        """Return the report of a call."""
+        return handle.report
 
     def content(self, handle: Handle) -> Any:
         """Return the content of a call."""
         return handle.content
 
-    def keep(self, content: Any, told: Any) -> Handle:
+    def keep(self, content: Any, report: Any) -> Handle:
         """Return a handle of what is there already."""
-        return Handle(content, told)
+        return Handle(content, report)
 
     def wait(self, handles: list[Handle]) -> int:
         """Return the first: all are done."""
         del handles
         return 0
 
-    def dismiss(self, member: Any) -> None:
+    def stop_role(self, member: Any) -> None:
         """End a role."""
         if hasattr(member, "close"):
             member.close()
 
 
-class OnRay:
+class RayPool:
     """Each role in a Ray actor."""
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
         self._members: list[Any] = []
 
-    def hire(self, role: type[Any], *arguments: Any) -> Any:
+    def start_role(self, role: type[Any], *arguments: Any) -> Any:
         """Make an actor; workers take turns on the cores, so that there may be more of them."""
         member = self._ray.remote(num_cpus=0)(role).remote(*arguments)
         self._members.append(member)
@@ -96,11 +88,11 @@ class OnRay:
             parts = list(one) if isinstance(one, list) else [one]
             shape.append(len(parts) if isinstance(one, list) else -1)
             flat += [part.content if isinstance(part, Handle) else part for part in parts]
-        content, told = member.__ray_call__.options(num_returns=2).remote(_called, method, shape, named, *flat)
-        return Handle(content, told)
+        content, report = member.__ray_call__.options(num_returns=2).remote(_called, method, shape, named, *flat)
+        return Handle(content, report)
 
     def result_of(self, handle: Handle) -> Any:
-        """Wait for what a call tells.
+        """Wait for the report of a call.
 
         Raises
         ------
@@ -109,23 +101,23 @@ class OnRay:
         HdrlError
             If the call raised one.
         """
-        return self._got(handle.told)
+        return self._got(handle.report)
 
     def content(self, handle: Handle) -> Any:
         """Wait for the content of a call."""
         return self._got(handle.content)
 
-    def keep(self, content: Any, told: Any) -> Handle:
+    def keep(self, content: Any, report: Any) -> Handle:
         """Return a handle of what is there already."""
-        return Handle(self._ray.put(content), self._ray.put(told))
+        return Handle(self._ray.put(content), self._ray.put(report))
 
     def wait(self, handles: list[Handle]) -> int:
         """Wait for one of some calls and return its index."""
-        references = [handle.told for handle in handles]
+        references = [handle.report for handle in handles]
         done, _ = self._ray.wait(references, num_returns=1)
         return references.index(done[0])
 
-    def dismiss(self, member: Any) -> None:
+    def stop_role(self, member: Any) -> None:
         """End an actor."""
         self._ray.kill(member)
         self._members.remove(member)
@@ -152,43 +144,25 @@ class OnRay:
             raise RoleDied(first_line(error)) from None
 
 
-Crew = Here | OnRay
-"""Those who do the work."""
+WorkerPool = LocalPool | RayPool
+"""Where roles run."""
 
 
 @contextlib.contextmanager
-def crew_on(on: str, n_workers: int) -> Iterator[Crew]:
-    """Provide a crew.
-
-    Parameters
-    ----------
-    on
-        ``"local"``, ``"ray"`` or ``"ray:<address>"``.
-    n_workers
-        How many workers there will be.
-
-    Yields
-    ------
-    Crew
-        The crew.
-
-    Raises
-    ------
-    HdrlError
-        If there is no such place, or it cannot be reached.
-    """
+def open_pool(on: str, n_workers: int) -> Iterator[WorkerPool]:
+    """Provide workers on ``"local"``, ``"ray"`` or ``"ray:<address>"``; raise HdrlError for other places."""
     address = check_place(on)
     if on == "local":
-        yield Here()
+        yield LocalPool()
         return
     from hdrl.distributed.ray_cluster import connected
 
     with connected(address, max(1, min(n_workers, usable_cores()))) as ray:
-        crew = OnRay(ray)
+        pool = RayPool(ray)
         try:
-            yield crew
+            yield pool
         finally:
-            crew.close()
+            pool.close()
 
 
 def _opened(argument: Any) -> Any:
@@ -200,7 +174,7 @@ def _opened(argument: Any) -> Any:
 
 
 def _called(role: Any, method: str, shape: Sequence[int], named: dict[str, Any], *flat: Any) -> Any:
-    """Put the arguments together again, where the role lives, and call its method."""
+    """Restore the arguments in the role's process, and call its method."""
     arguments: list[Any] = []
     at = 0
     for n in shape:

@@ -1,8 +1,8 @@
 """Optimisers that do not load torch's compiler.
 
-Every step of an optimiser tells `torch._dynamo` where compiled code has to be interrupted, and so loads it: 0.9 s of
+Every step of an optimiser calls `torch._dynamo`, where compiled code has to be interrupted, and so loads it: 0.9 s of
 processor time, more than a quarter of a short training, although nothing is compiled. So something stands in for it
-that takes note of what it is told, and makes room as soon as anything else is wanted of it. Where a step of this
+that records these calls, and makes room as soon as anything else is wanted of it. Where a step of this
 torch's optimisers wants more than it has, or does something else, it is withdrawn; to try that takes 0.1 ms.
 """
 
@@ -51,7 +51,7 @@ class _StandIn(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         """Return anything else from the compiler."""
-        if name.startswith("__") and name != "__path__":  # who looks through all modules does not want it
+        if name.startswith("__") and name != "__path__":  # a scan of all modules must not load it
             raise AttributeError(name)
         return getattr(self._compiler(), name)
 
@@ -67,7 +67,7 @@ def spare_compiler() -> None:
 
 
 def _is_enough(stand_in: ModuleType) -> bool:
-    """Tell whether a step of an optimiser is as always, and leaves the compiler alone."""
+    """Return whether a step of an optimiser is as always, and leaves the compiler alone."""
     number = torch.zeros(1, requires_grad=True)
     number.grad = torch.ones(1)
     try:

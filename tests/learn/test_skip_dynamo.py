@@ -45,13 +45,13 @@ def test_the_compiler_is_not_loaded_but_told_when_it_is(load: str) -> None:
 WITHDRAWN = """
 import sys
 import torch
-from hdrl.learn import uncompiled
+from hdrl.learn import skip_dynamo
 
 sys.modules["torch._dynamo"].withdraw()
 def fails(*_):
     raise RuntimeError("another version wants something else")
-uncompiled._StandIn.graph_break = fails
-uncompiled.spare_compiler()
+skip_dynamo._StandIn.graph_break = fails
+skip_dynamo.spare_compiler()
 print("torch._dynamo" in sys.modules)
 weights = torch.ones(2, requires_grad=True)
 weights.grad = torch.ones(2)

@@ -11,9 +11,9 @@ from typing import Any
 
 from hdrl.base.errors import LearningError
 from hdrl.distributed.training.clock import Clock
-from hdrl.distributed.training.crew import Crew, Handle
+from hdrl.distributed.training.pool import Handle, WorkerPool
 from hdrl.distributed.training.server import Part, Server, weights_of
-from hdrl.distributed.training.worker import Plan, Told, Worker
+from hdrl.distributed.training.worker import Plan, Report, Worker
 from hdrl.learn.config import ReplayConfig
 from hdrl.learn.interaction import Episode
 from hdrl.options.distributed import DistributedOptions
@@ -46,44 +46,30 @@ class Record:
     lags: list[int] = field(default_factory=list)
     losses: dict[str, list[float]] = field(default_factory=dict)
 
-    def take(self, told: Told) -> None:
-        """Take notice of what a worker has told.
-
-        Raises
-        ------
-        LearningError
-            If a loss is not finite.
-        """
-        self.n_steps += told.n_steps
-        self.episodes += told.episodes
-        for name, value in (told.losses or {}).items():
+    def take(self, report: Report) -> None:
+        """Add the report of a worker; raise LearningError if a loss is not finite."""
+        self.n_steps += report.n_steps
+        self.episodes += report.episodes
+        for name, value in (report.losses or {}).items():
             if (name == "loss" or name.endswith("_loss")) and not math.isfinite(value):
                 raise LearningError(f"{name} of a worker is {value}, expected a finite number")
             self.losses.setdefault(name, []).append(float(value))
 
     def columns(self) -> dict[str, float]:
-        """Return what is logged: means of what was told, and what went on between the workers."""
-        told = {name: sum(values) / len(values) for name, values in self.losses.items()}
-        told |= {"n_server_updates": float(self.n_updates), "n_dropped_gradients": float(self.n_dropped)}
+        """Return the columns of the log: means over reports, and counts of what the servers did."""
+        columns = {name: sum(values) / len(values) for name, values in self.losses.items()}
+        columns |= {"n_server_updates": float(self.n_updates), "n_dropped_gradients": float(self.n_dropped)}
         for name, values in (("staleness", self.staleness), ("actor_lag", self.lags)):
             if values:
-                told |= {f"mean_{name}": sum(values) / len(values), f"max_{name}": float(max(values))}
-        return told
+                columns |= {f"mean_{name}": sum(values) / len(values), f"max_{name}": float(max(values))}
+        return columns
 
 
-class Staff(abc.ABC):
-    """Workers, whatever they do, and what is known of them.
+class WorkerGroup(abc.ABC):
+    """Workers of any scheme, and their state."""
 
-    Parameters
-    ----------
-    crew, clock
-        Where they live, and who is ready next.
-    plan
-        What worker 0 is made of.
-    """
-
-    def __init__(self, crew: Crew, clock: Clock, options: DistributedOptions, plan: Plan) -> None:
-        self.crew, self.clock, self.options = crew, clock, options
+    def __init__(self, pool: WorkerPool, clock: Clock, options: DistributedOptions, plan: Plan) -> None:
+        self.pool, self.clock, self.options = pool, clock, options
         self.n_workers = options.workers + options.backup
         self.lives = [0] * self.n_workers
         self.version = 0
@@ -96,16 +82,16 @@ class Staff(abc.ABC):
         return dataclasses.replace(self._plan, number=number, life=self.lives[number])
 
     @abc.abstractmethod
-    def _hired(self, number: int) -> Any:
+    def _started(self, number: int) -> Any:
         """Hire a worker."""
 
     @abc.abstractmethod
     def weights(self) -> list[Handle]:
-        """Fetch all weights that workers go by."""
+        """Fetch all weights that workers use."""
 
     @abc.abstractmethod
     def model(self) -> Any:
-        """Return who has the networks that do not come with the weights."""
+        """Return the role that has the networks which are not among the weights."""
 
     @abc.abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -115,17 +101,17 @@ class Staff(abc.ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` returned; raise `LearningError` if it is of another number of workers."""
 
-    def take(self, handle: Handle) -> Told:
-        """Wait for what a worker tells, and take notice of it."""
-        told: Told = self.crew.result_of(handle)
-        self.record.take(told)
-        return told
+    def take(self, handle: Handle) -> Report:
+        """Wait for the report of a worker, and add it to the record."""
+        report: Report = self.pool.result_of(handle)
+        self.record.take(report)
+        return report
 
     def replace(self, number: int) -> None:
-        """Put a new worker in the place of one that has died; what it remembered is lost."""
+        """Replace a worker that has died; its memory is lost."""
         self.lives[number] += 1
-        self.crew.dismiss(self.workers[number])
-        self.workers[number] = self._hired(number)
+        self.pool.stop_role(self.workers[number])
+        self.workers[number] = self._started(number)
 
     def replay_ratio(self) -> dict[str, float]:
         """Return how often a step was learned from in this iteration; nothing where steps are used once."""
@@ -137,76 +123,66 @@ class Staff(abc.ABC):
     def close(self) -> None:
         """End all workers."""
         for worker in self.workers:
-            self.crew.dismiss(worker)
+            self.pool.stop_role(worker)
         self.workers = []
 
 
-class Company(Staff):
+class TrainingGroup(WorkerGroup):
     """Workers that compute gradients, and servers that use them."""
 
-    def __init__(self, crew: Crew, clock: Clock, options: DistributedOptions, plan: Plan, parts: list[Part]) -> None:
-        super().__init__(crew, clock, options, plan)
+    def __init__(
+        self, pool: WorkerPool, clock: Clock, options: DistributedOptions, plan: Plan, parts: list[Part]
+    ) -> None:
+        super().__init__(pool, clock, options, plan)
         first = [one.detach().clone() for one in weights_of(plan.agent())]
-        self.servers = [crew.hire(Server, part, first) for part in parts]
-        self.workers = [self._hired(number) for number in range(self.n_workers)]
+        self.servers = [pool.start_role(Server, part, first) for part in parts]
+        self.workers = [self._started(number) for number in range(self.n_workers)]
 
-    def _hired(self, number: int) -> Any:
-        return self.crew.hire(Worker, self.plan(number))
+    def _started(self, number: int) -> Any:
+        return self.pool.start_role(Worker, self.plan(number))
 
     def weights(self) -> list[Handle]:
         """Fetch the weights of all servers."""
-        return [self.crew.call(server, "weights") for server in self.servers]
+        return [self.pool.call(server, "weights") for server in self.servers]
 
     def update(self, gradients: list[Handle], max_norm: float | None) -> None:
-        """Let the servers make a step with the mean of some gradients, summed up in the given order.
-
-        Parameters
-        ----------
-        max_norm
-            Largest norm of the mean; ``None``: any.
-        """
-        norms = [self.crew.call(server, "take", gradients) for server in self.servers]
+        """Let the servers make a step with the mean of gradients, summed up in the given order, of at most a norm."""
+        norms = [self.pool.call(server, "take", gradients) for server in self.servers]
         for server in self.servers:
-            self.crew.call(server, "step", norms, max_norm)
+            self.pool.call(server, "step", norms, max_norm)
         self.version += 1
         self.record.n_updates += 1
 
     def model(self) -> Any:
-        """Return who has the networks that servers do not have: those that judge."""
+        """Return the role that has the networks that servers do not have: target networks."""
         return self.workers[0]
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to continue."""
-        crew = self.crew
+        pool = self.pool
         saved = {
-            "servers": [crew.call(server, "state_dict") for server in self.servers],
-            "workers": [crew.call(worker, "state_dict") for worker in self.workers],
+            "servers": [pool.call(server, "state_dict") for server in self.servers],
+            "workers": [pool.call(worker, "state_dict") for worker in self.workers],
         }
         return {
-            **{name: [crew.content(handle) for handle in handles] for name, handles in saved.items()},
+            **{name: [pool.content(handle) for handle in handles] for name, handles in saved.items()},
             "clock": self.clock.state_dict(),
             "lives": list(self.lives),
             "version": self.version,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned.
-
-        Raises
-        ------
-        LearningError
-            If it is of another number of workers or servers.
-        """
+        """Restore a state; raise LearningError if it is of another number of workers or servers."""
         for name, now in (("workers", self.workers), ("servers", self.servers)):
             if len(state[name]) != len(now):
                 raise LearningError(f"the saved state is of {len(state[name])} {name}, not of {len(now)}")
         handles = [
-            self.crew.call(member, "load_state_dict", saved)
+            self.pool.call(member, "load_state_dict", saved)
             for name, members in (("servers", self.servers), ("workers", self.workers))
             for member, saved in zip(members, state[name], strict=True)
         ]
         for handle in handles:
-            self.crew.result_of(handle)
+            self.pool.result_of(handle)
         self.clock.load_state_dict(state["clock"])
         self.lives = [int(n) for n in state["lives"]]
         self.version = int(state["version"])
