@@ -183,7 +183,7 @@ class Picture:
         self._take_names(event, list(event.data["workloads"]))
         self.must_finish_registration = bool(config.get("dynamic-jobs-enabled"))
         self._has_begun = True
-        self._record(codes.TOLD_BEGINS, 0, event)
+        self._record(codes.EVENT_BEGINS, 0, event)
 
     def _take_names(self, event: Event, named: list[str]) -> None:
         """Take over what Batsim calls the workload, if there is only one (older versions make up a name)."""
@@ -199,7 +199,7 @@ class Picture:
         if len(left):
             raise self._wrong(event, f"{len(left)} jobs have not ended, for instance {self.ids[int(left[0])]!r}")
         self.state.scalars["ended"] = 1
-        self._record(codes.TOLD_ENDS, 0, event)
+        self._record(codes.EVENT_ENDS, 0, event)
 
     def _submitted(self, event: Event) -> None:
         job = self._job(event, event.data["job_id"], codes.NOT_SUBMITTED)
@@ -209,7 +209,7 @@ class Picture:
         self.state.jobs["state"][job] = codes.WAITING
         self.state.scalars["n_submitted"] += 1
         self.hosts_were_looked_at = True
-        self._record(codes.TOLD_SUBMITTED, job, event)
+        self._record(codes.EVENT_SUBMITTED, job, event)
 
     def _completed(self, event: Event) -> None:
         job_id, state = event.data["job_id"], event.data["job_state"]
@@ -225,7 +225,7 @@ class Picture:
         row["return_code"] = event.data["return_code"]
         row["run_s"] = event.timestamp_s - row["start_s"]
         self.state.scalars["n_done"] += 1
-        self._record(codes.TOLD_COMPLETED, job, event)
+        self._record(codes.EVENT_COMPLETED, job, event)
 
     def _killed(self, event: Event) -> None:
         for job_id in event.data["job_ids"]:
@@ -240,7 +240,7 @@ class Picture:
         if self.awaited.n_kills == 0:
             raise self._wrong(event, "the scheduler did not request it")
         self.awaited.n_kills -= 1
-        self._record(codes.TOLD_KILLED, 0, event)
+        self._record(codes.EVENT_KILLED, 0, event)
 
     def _state_changed(self, event: Event) -> None:
         switched = tuple(self._machines(event, event.data["resources"])), int(event.data["state"])
@@ -253,9 +253,9 @@ class Picture:
         self.hosts_were_looked_at = True
         _, pstate, node = switch
         if node is None:
-            self._record(codes.TOLD_PSTATE, pstate, event)
+            self._record(codes.EVENT_PSTATE, pstate, event)
         else:
-            self._record(codes.TOLD_NODE, node, event)
+            self._record(codes.EVENT_NODE, node, event)
 
     def _leader_of(self, cores: list[int], pstate: int) -> int | None:
         """Return the first node that goes a way to a P-state by a request; ``None`` if P-states alone change."""
@@ -272,7 +272,7 @@ class Picture:
         if self.awaited.n_calls == 0:
             raise self._wrong(event, "the scheduler did not request it")
         self.awaited.n_calls -= 1
-        self._record(codes.TOLD_CALLED, 0, event)
+        self._record(codes.EVENT_CALLED, 0, event)
 
     def _answered(self, event: Event) -> None:
         if self.awaited.n_questions == 0:
@@ -280,12 +280,12 @@ class Picture:
         self.awaited.n_questions -= 1
         self.hosts_were_looked_at = True
         self.state.scalars["energy_j"] = event.data["consumed_energy"]
-        self._record(codes.TOLD_ENERGY, 0, event)
+        self._record(codes.EVENT_ENERGY, 0, event)
 
     def _notified(self, event: Event) -> None:
         kind = event.data["type"]
         if kind == "no_more_static_job_to_submit":
-            self._record(codes.TOLD_NO_MORE_JOBS, 0, event)
+            self._record(codes.EVENT_NO_MORE_JOBS, 0, event)
         elif kind not in _IGNORED_NOTIFICATIONS:
             raise self._wrong(event, f"external event {shown(kind)}: hdrl knows none")
 

@@ -44,18 +44,7 @@ _FASTCALL = 0x0080
 
 
 def kind_of(argument: object) -> str:
-    """Return ``bool``, ``int`` or ``float`` for a number, ``object`` for an array or a tuple of arrays.
-
-    Parameters
-    ----------
-    argument
-        What an entry is called with.
-
-    Raises
-    ------
-    TypeError
-        If it is anything else.
-    """
+    """Return ``bool``, ``int`` or ``float`` for a number, ``object`` for an array or a tuple of arrays."""
     if isinstance(argument, (np.ndarray, tuple)):
         return "object"
     for name, kinds in (("bool", (bool, np.bool_)), ("int", (int, np.integer)), ("float", (float, np.floating))):

@@ -36,13 +36,7 @@ class CodeTable(tuple[int, ...]):
         return self
 
     def check(self, code: int) -> None:
-        """Check that a number is in the table.
-
-        Raises
-        ------
-        SimulationError
-            If it is not.
-        """
+        """Check that a number is in the table."""
         if code not in self:
             raise SimulationError(f"the {self.what} is {code}; expected one of {', '.join(map(str, self))}")
 

@@ -49,33 +49,15 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """An array of a state.
+    """An array of a state."""
 
-    Attributes
-    ----------
-    dtype
-        What it holds.
-    lengths
-        How long it is in each dimension: names of sizes.
-    role
-        Whose it is.
-    is_restored
-        Whether an episode begins with the values of date 0 again.
-    is_heap
-        Whether it is an indexed heap (`hdrl.compiled.heap`), which is empty when an episode begins.
-    counted_by
-        Of a log: which of the scalars says how many rows are used.
-    is_output
-        Whether it is handed out to who decides.
-    """
-
-    dtype: np.dtype[Any]
-    lengths: tuple[str, ...]
-    role: Role
-    is_restored: bool = False
-    is_heap: bool = False
-    counted_by: str = ""
-    is_output: bool = False
+    dtype: np.dtype[Any]  # what it holds
+    lengths: tuple[str, ...]  # how long it is in each dimension: names of sizes
+    role: Role  # whose it is
+    is_restored: bool = False  # whether an episode begins with the values of date 0 again
+    is_heap: bool = False  # whether it is an indexed heap (`hdrl.compiled.heap`), which is empty when an episode begins
+    counted_by: str = ""  # of a log: which of the scalars says how many rows are used
+    is_output: bool = False  # whether it is handed out to who decides
 
 
 def own(
@@ -102,13 +84,7 @@ def log(dtype: DTypeLike, length: str, *, counted_by: str) -> Field:
 
 @cache
 def fields_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Field]:
-    """Return the fields of a state by name, in their order.
-
-    Parameters
-    ----------
-    kind
-        The class of the named tuple.
-    """
+    """Return the fields of a state by name, in their order."""
     hints = get_type_hints(kind, include_extras=True)
     return {name: hints[name].__metadata__[0] for name in kind._fields}  # type: ignore[attr-defined]
 
@@ -118,8 +94,6 @@ def names_of(kind: type[tuple[Any, ...]], *roles: Role, is_output: bool | None =
 
     Parameters
     ----------
-    kind
-        The class of the named tuple.
     is_output
         Whether they are handed out; ``None``: all.
     """
@@ -145,13 +119,7 @@ def _beginning(name: str, field: Field, shape: tuple[int, ...], given: NDArray[A
 
 
 def sizes_of(kind: type[tuple[Any, ...]], given: Mapping[str, NDArray[Any]]) -> dict[str, int]:
-    """Return the sizes that follow from arrays of one environment or of a batch.
-
-    Parameters
-    ----------
-    kind
-        The class of the named tuple.
-    """
+    """Return the sizes that follow from arrays of one environment or of a batch."""
     sizes: dict[str, int] = {}
     for name, array in given.items():
         lengths = fields_of(kind)[name].lengths
@@ -166,8 +134,6 @@ def new_arrays(
 
     Parameters
     ----------
-    kind
-        The class of the named tuple.
     sizes
         The sizes that the fields name.
     given
@@ -284,11 +250,6 @@ def first_row_of(kind: type[tuple[Any, ...]]) -> Any:
     """Return the compiled function that returns the arrays of the first environment of a batch.
 
     `hdrl.compiled.rows.moved_to` goes on to the others.
-
-    Parameters
-    ----------
-    kind
-        The class of the named tuple.
     """
     makers: dict[str, Any] = {}
     return _compiled("batch", [f"return {_first_row(kind, 'batch', makers)}"], makers)
@@ -317,14 +278,9 @@ def _empty(slots):  # type: ignore[no-untyped-def]
 
 
 def restoring(kind: type[tuple[Any, ...]]) -> Any:
-    """Return the compiled function ``restore(state, beginning)``: an episode begins with the values of another state.
+    """Return the compiled ``restore(state, beginning)``: an episode begins with the values of another state.
 
     It copies what is restored, and empties the heaps.
-
-    Parameters
-    ----------
-    kind
-        The class of the named tuple.
     """
     fields = fields_of(kind).items()
     copies = [

@@ -24,15 +24,10 @@ T = TypeVar("T", bound=tuple[Any, ...])
 class Lent(Generic[T]):
     """A named tuple of arrays for compiled code; it keeps them alive, and they must stay where they are.
 
-    Parameters
-    ----------
-    arrays
-        The tuple; the arrays are contiguous. What it holds may be such tuples again.
-
     Attributes
     ----------
     arrays
-        It.
+        The tuple; the arrays are contiguous. What it holds may be such tuples again.
     places
         What compiled functions are given, and turn into the tuple by what `take_as` returns.
     """

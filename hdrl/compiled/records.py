@@ -6,11 +6,5 @@ import numpy as np
 
 
 def record_dtype(fields: list[tuple[str, type]] | np.dtype[np.void]) -> np.dtype[np.void]:
-    """Return a structured type whose rows have attributes in plain Python, too (without compilation).
-
-    Parameters
-    ----------
-    fields
-        Name and type of each field, or a structured type without attributes.
-    """
+    """Return a structured type whose rows have attributes in plain Python, too (without compilation)."""
     return np.dtype((np.record, fields))

@@ -30,13 +30,7 @@ TRIED = (0, 61), (0, 70)
 
 
 def is_tried(version: str) -> bool:
-    """Tell whether the fast way is known to work with a version of Numba.
-
-    Parameters
-    ----------
-    version
-        For instance ``"0.62.1"``.
-    """
+    """Tell whether the fast way is known to work with a version of Numba."""
     major, minor = (int("".join(filter(str.isdigit, part)) or 0) for part in version.split(".")[:2])
     return TRIED[0] <= (major, minor) < TRIED[1]
 

@@ -258,12 +258,12 @@ class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> Any:
         player: Any = self.env
-        shown, rules = player.shown, player.rules
+        shown = player.shown
         n_rows = player.options.max_jobs
         legal = np.flatnonzero(player.action_masks()[:n_rows]).tolist()
         if int(action) < n_rows and len(legal) > 1:
             jobs = tuple(shown[row] for row in legal)
-            pick = _Pick(rules.machine.now_s, rules.machine.n_free, tuple(rules.queue), jobs, legal.index(int(action)))
+            pick = _Pick(player.now_s, player.n_free, tuple(player.queue), jobs, legal.index(int(action)))
             self.picks.append(pick)
         return self.env.step(action)
 

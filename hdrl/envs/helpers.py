@@ -21,11 +21,8 @@ class _Calls:
 class Helpers:
     """Threads that help whenever they are called, and are gone when they are closed or forgotten.
 
-    Parameters
-    ----------
-    serve
-        A method: what a thread does when it is called, with its number, from 1 on; it returns when nothing has been to
-        do for a while. Its object is not kept alive by threads that are asleep.
+    ``serve``: a method: what a thread does when it is called, with its number, from 1 on; it returns when nothing has
+    been to do for a while. Its object is not kept alive by threads that are asleep.
     """
 
     def __init__(self, n: int, serve: Callable[[int], None]) -> None:

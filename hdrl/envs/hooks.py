@@ -81,10 +81,7 @@ class Hooks:
 
         ``chosen`` is ``_chosen`` then.
 
-        Parameters
-        ----------
-        number
-            Which of the other threads it is, from 1 on.
+        ``number``: which of the other threads it is, from 1 on.
         """
 
     @abstractmethod
@@ -113,10 +110,7 @@ class Hooks:
     def refuses(cls, machine: Any, load: Any) -> str | None:
         """Return why a machine and a load are not simulated exactly here; ``None`` if they are.
 
-        Parameters
-        ----------
-        machine, load
-            What would be simulated; their types are those that the environment takes.
+        ``machine``, ``load``: what would be simulated; their types are those that the environment takes.
         """
         del machine, load
         return None

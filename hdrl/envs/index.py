@@ -29,10 +29,7 @@ Floats = NDArray[np.float64]
 def index_spaces(n_weights: int, largest: float) -> tuple[spaces.Box, spaces.Box]:
     """Return the spaces of observations, in which nothing is seen, and of weights.
 
-    Parameters
-    ----------
-    largest
-        By how much they may differ from those by hand.
+    ``largest``: by how much they may differ from those by hand.
     """
     return spaces.Box(0.0, 1.0, (1,), np.float32), spaces.Box(-largest, largest, (n_weights,), np.float64)
 
@@ -42,10 +39,7 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
 
     A setting derives its own and says how loads judge weights.
 
-    Parameters
-    ----------
-    autoreset_mode
-        ``NEXT_STEP`` or ``SAME_STEP``.
+    ``autoreset_mode``: ``NEXT_STEP`` or ``SAME_STEP``.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -136,9 +130,9 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
             raise DecisionError(
                 f"actions of shape {offsets.shape}, expected finite numbers of shape {self.action_space.shape}"
             )
-        rewards, told = self.judge(offsets, (self._seed, self._episode))
+        rewards, results = self.judge(offsets, (self._seed, self._episode))
         everywhere = np.ones(self.num_envs, dtype=np.bool_)
-        episode = {"r": rewards.copy(), "l": np.ones(self.num_envs, dtype=np.int64), **told}
+        episode = {"r": rewards.copy(), "l": np.ones(self.num_envs, dtype=np.int64), **results}
         info = {"results": {**episode, **{f"_{name}": everywhere for name in episode}}, "_results": everywhere}
         self._episode += 1
         ended = np.ones(self.num_envs, dtype=np.bool_)
@@ -166,10 +160,7 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
 class IndexEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
     """One environment in which weights are judged: a row of a batch.
 
-    Parameters
-    ----------
-    **arguments
-        Those of the batch, except ``num_envs`` and ``autoreset_mode``.
+    ``**arguments``: those of the batch, except ``num_envs`` and ``autoreset_mode``.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
@@ -182,28 +173,16 @@ class IndexEnv(gymnasium.Env[NDArray[Any], NDArray[Any]]):
         self.render_mode = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Info]:
-        """Begin an episode: see `gymnasium.Env.reset`.
-
-        Parameters
-        ----------
-        seed, options
-            See `IndexVectorEnv.reset`.
-        """
+        """Begin an episode: see `gymnasium.Env.reset`."""
         super().reset(seed=seed)
         observations, info = self.batch.reset(seed=seed, options=options)
         return observations[0], info
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], float, bool, bool, Info]:
-        """Judge a candidate: see `IndexVectorEnv.step`.
-
-        Parameters
-        ----------
-        action
-            As many weights as there are.
-        """
+        """Judge a candidate: see `IndexVectorEnv.step`."""
         observations, rewards, _, _, info = self.batch.step(np.asarray(action)[None])
-        told = info["final_info"]["results"]
-        episode = {name: column[0].item() for name, column in told.items() if not name.startswith("_")}
+        results = info["final_info"]["results"]
+        episode = {name: column[0].item() for name, column in results.items() if not name.startswith("_")}
         return observations[0], float(rewards[0]), True, False, {"results": episode}
 
 

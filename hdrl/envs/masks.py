@@ -34,10 +34,7 @@ class LegalDiscrete(spaces.Discrete):
 
     A copy of it is a plain `gymnasium.spaces.Discrete`: it could not follow the environment.
 
-    Parameters
-    ----------
-    mask
-        Which actions are legal, shape ``(n_actions,)``: an array that the environment keeps up to date.
+    ``mask``: which actions are legal, shape ``(n_actions,)``: an array that the environment keeps up to date.
     """
 
     def __init__(self, mask: NDArray[np.int8]) -> None:
@@ -60,10 +57,7 @@ class LegalDiscrete(spaces.Discrete):
 class LegalMultiDiscrete(spaces.MultiDiscrete):
     """A `gymnasium.spaces.MultiDiscrete` whose samples are legal at the moment: `LegalDiscrete` for a batch.
 
-    Parameters
-    ----------
-    masks
-        Which actions are legal, shape ``(num_envs, n_actions)``: an array that the environment keeps up to date.
+    ``masks``: which actions are legal, shape ``(num_envs, n_actions)``: an array that the environment keeps up to date.
     """
 
     def __init__(self, masks: NDArray[np.int8]) -> None:
@@ -132,20 +126,7 @@ class DictObservation(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorAr
 
 
 class DictObservationVector(VectorWrapper):
-    """`DictObservation` for a batch.
-
-    Parameters
-    ----------
-    env
-        A batch with ``info["action_mask"]``.
-    dtype
-        Type of the mask: int8 (RLlib), bool (TorchRL) or float32.
-
-    Raises
-    ------
-    OptionsError
-        If the type is another one.
-    """
+    """`DictObservation` for a batch."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any], dtype: DTypeLike = np.int8) -> None:
         super().__init__(env)
@@ -192,10 +173,7 @@ def nearest_legal(actions: NDArray[Any], masks: NDArray[Any]) -> NDArray[np.int6
 class NearestLegal(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Takes the nearest legal action instead of an illegal one, for algorithms that know nothing of masks.
 
-    Parameters
-    ----------
-    env
-        An environment with ``action_masks()``.
+    ``env``: an environment with ``action_masks()``.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:

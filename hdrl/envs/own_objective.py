@@ -84,13 +84,7 @@ class OwnObjective:
         return number
 
     def values(self, rows: NDArray[np.int64], columns: Mapping[str, NDArray[np.float64]]) -> list[float]:
-        """Return what it is worth in some rows of a batch.
-
-        Parameters
-        ----------
-        columns
-            The metrics of all rows by name.
-        """
+        """Return what it is worth in some rows of a batch."""
         return [self.value({name: float(column[row]) for name, column in columns.items()}) for row in rows.tolist()]
 
     def _where(self) -> str:
@@ -100,10 +94,7 @@ class OwnObjective:
 class OwnPay:
     """Pays what a user's own objective has grown by, in each row of a batch.
 
-    Attributes
-    ----------
-    value
-        What it was worth when it was last paid for, shape ``(n_rows,)``; 0 at the beginning of an episode.
+    ``value``: what it was worth when it was last paid for, shape ``(n_rows,)``; 0 at the beginning of an episode.
     """
 
     def __init__(self, objective: OwnObjective, n_rows: int) -> None:
@@ -133,13 +124,7 @@ class OwnPay:
 
 
 def is_objective_file(text: str) -> bool:
-    """Tell whether an objective is given by a Python file.
-
-    Parameters
-    ----------
-    text
-        For instance ``"mean_wait_s"`` or ``"mine/rewards.py:tardiness"``.
-    """
+    """Tell whether an objective is given by a Python file."""
     return _split(text)[0].endswith(_SUFFIX)
 
 

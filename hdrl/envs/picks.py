@@ -147,13 +147,7 @@ class PickEnv(gymnasium.Env[NDArray[np.float32], np.int64], Generic[MachineT, Lo
 
 
 class PickSpec(EnvironmentSpec[OptionsT, SweepT, MachineT, LoadT]):
-    """A `PickEnv` as trainings and model files ask for it; it is registered with Gymnasium.
-
-    Parameters
-    ----------
-    name
-        The name under which Gymnasium knows it.
-    """
+    """A `PickEnv` as trainings and model files ask for it; it is registered with Gymnasium."""
 
     id = ""
 

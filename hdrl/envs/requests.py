@@ -37,13 +37,7 @@ def read_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
 
 
 def check_choice(what: str, name: object, known: Collection[str]) -> None:
-    """Refuse a name that is not known.
-
-    Raises
-    ------
-    OptionsError
-        If it is none of them.
-    """
+    """Refuse a name that is not known."""
     if not isinstance(name, str) or name not in known:
         raise OptionsError(f"{what} is {name!r}; {suggest(str(name), known)}")
 
@@ -95,18 +89,7 @@ def rows_to_reset(mask: object, num_envs: int) -> NDArray[np.bool_]:
 
 
 def check_flags(**flags: object) -> None:
-    """Refuse flags that are neither true nor false: a text such as ``"no"`` would count as true.
-
-    Parameters
-    ----------
-    **flags
-        By the names of the arguments.
-
-    Raises
-    ------
-    OptionsError
-        If one is something else.
-    """
+    """Refuse flags that are neither true nor false: a text such as ``"no"`` would count as true."""
     for name, value in flags.items():
         if not isinstance(value, (bool, np.bool_)):
             raise OptionsError(f"{name} is {value!r}, expected True or False")
@@ -133,13 +116,7 @@ def checked_count(name: str, value: object, *, or_else: str = "") -> int:
 
 
 def check_render_mode(render_mode: object) -> None:
-    """Refuse to make pictures.
-
-    Raises
-    ------
-    NoPictures
-        If it is not ``None``.
-    """
+    """Refuse to make pictures."""
     if render_mode is not None:
         raise NoPictures(f"render_mode is {render_mode!r}, expected None: there are no pictures")
 

@@ -139,13 +139,7 @@ class RowPickVectorEnv(NativeVectorEnv):
 
 
 class RowPickEnv(SingleEnv):
-    """One environment in which rows of a table are picked: a batch of one.
-
-    Parameters
-    ----------
-    batch
-        A batch of one row without autoreset.
-    """
+    """One environment in which rows of a table are picked: a batch of one."""
 
     batch: RowPickVectorEnv
 

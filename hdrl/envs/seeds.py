@@ -17,17 +17,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def mixed_bits(bits: int) -> int:
-    """Return 64 bits that look independent of these 64.
-
-    Parameters
-    ----------
-    bits
-        The 64 bits.
-
-    References
-    ----------
-    G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014 (SplitMix64).
-    """
+    """Return 64 bits that look independent of these 64."""
     bits = (bits + _GOLDEN) & _WORD
     bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
     bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _WORD
@@ -58,13 +48,7 @@ def fresh_seed() -> int:
 
 
 def checked_seed(seed: object) -> int:
-    """Return a seed if it is one.
-
-    Raises
-    ------
-    OptionsError
-        If it is no whole number from 0 to `MAX_SEED`.
-    """
+    """Return a seed if it is one."""
     if isinstance(seed, (bool, np.bool_)) or not isinstance(seed, (int, np.integer)) or not 0 <= seed <= MAX_SEED:
         raise OptionsError(f"seed is {seed!r}, expected a whole number from 0 to {MAX_SEED}")
     return int(seed)

@@ -12,13 +12,7 @@ from hdrl.trace.model import Load
 
 
 class Windowed:
-    """What a batch adds to `hdrl.envs.NativeVectorEnv` if its episodes are windows of loads.
-
-    Attributes
-    ----------
-    plan
-        Which window each episode holds.
-    """
+    """What a batch adds to `hdrl.envs.NativeVectorEnv` if its episodes are windows of loads."""
 
     num_envs: int
     plan: EpisodePlan

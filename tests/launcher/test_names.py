@@ -10,7 +10,7 @@ from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 
 LONG = "x" * 300
-NOBODY = "~nosuchuser/x"
+NO_JOB = "~nosuchuser/x"
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ NOBODY = "~nosuchuser/x"
         (launch, ["OPTIONS", "-im", LONG]),
         (launch, ["OPTIONS", "--out", LONG]),
         (launch, ["--resume", LONG]),
-        (launch, ["OPTIONS", "--set", f"platform_file_path={NOBODY}.json"]),
-        (launch, ["OPTIONS", "--set", f"workload_file_path={NOBODY}.swf"]),
-        (launch, ["OPTIONS", "--setting", f"{NOBODY}.py"]),
-        (cli, ["compare", "fcfs", "-p", f"{NOBODY}.json", "-w", f"{NOBODY}.swf"]),
+        (launch, ["OPTIONS", "--set", f"platform_file_path={NO_JOB}.json"]),
+        (launch, ["OPTIONS", "--set", f"workload_file_path={NO_JOB}.swf"]),
+        (launch, ["OPTIONS", "--setting", f"{NO_JOB}.py"]),
+        (cli, ["compare", "fcfs", "-p", f"{NO_JOB}.json", "-w", f"{NO_JOB}.swf"]),
         (cli, ["compare", "fcfs", "-p", "homogeneous:²", "--loads", "0.5"]),
         (cli, ["compare", "fcfs", "-p", f"homogeneous:{'9' * 5000}", "--loads", "0.5"]),
         (cli, ["compare", "[" * 100_000, "-p", "homogeneous:4", "--loads", "0.5"]),

@@ -14,7 +14,7 @@ from hdrl.compat.dissertation.world import (
     N_ROWS,
     N_SEEN,
     N_WAITING,
-    NOBODY,
+    NO_JOB,
     ORDERS,
     REWARD,
     REWARDS,
@@ -72,11 +72,11 @@ def _reward(w, is_job):
 @jit
 def _best_row(w, order):
     """Return the job of the first row whose score is smallest."""
-    best, best_score = NOBODY, math.inf
+    best, best_score = NO_JOB, math.inf
     for row in range(w.counts[N_SEEN]):
         j = w.seen[row]
         score = w.scores[order, w.first[0] + j]
-        if best == NOBODY or score < best_score:
+        if best == NO_JOB or score < best_score:
             best, best_score = j, score
     return best
 

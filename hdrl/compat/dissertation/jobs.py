@@ -34,38 +34,25 @@ SHORTEST_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class NodeJobs:
-    """Jobs on whole nodes, in the order of the log.
+    """Jobs on whole nodes, in the order of the log."""
 
-    Attributes
-    ----------
-    name
-        Name of the log.
-    n_nodes, n_procs
-        Nodes and processors of the machine.
-    submit_s, run_s, requested_s
-        Dates of the log, how long each job runs, and how long its user says, in seconds.
-    procs, nodes
-        Processors that it asks for, and the nodes that it gets, at least one.
-    numbers
-        Its number in the log.
-    memory, user, group
-        As in the log, negative if absent.
-    longest_s, largest
-        What shares are of: the longest run time of the log, and the largest of date, number, memory, user and group.
-    """
-
-    name: str
+    name: str  # name of the log
+    # nodes and processors of the machine
     n_nodes: int
     n_procs: int
+    # dates of the log, how long each job runs, and how long its user says, in seconds
     submit_s: FloatArray
     run_s: FloatArray
     requested_s: FloatArray
+    # processors that it asks for, and the nodes that it gets, at least one
     procs: FloatArray
     nodes: NDArray[np.int64]
-    numbers: FloatArray
+    numbers: FloatArray  # its number in the log
+    # as in the log, negative if absent
     memory: FloatArray
     user: FloatArray
     group: FloatArray
+    # what shares are of: the longest run time of the log, and the largest of date, number, memory, user and group
     longest_s: float
     largest: Mapping[str, float]
 

@@ -40,7 +40,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
 """What the original gets wrong, by name."""
 
 USUAL_ERRORS = frozenset(ERRORS) - {"true_run_times"}
-"""What is reproduced unless errors are named: what agents learn from true run times is of no use to anybody."""
+"""What is reproduced unless errors are named: policies that learn from true run times are of no use."""
 
 _FLAGS: Mapping[str, int] = MappingProxyType(
     {
@@ -95,18 +95,10 @@ _ABSENT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DissertationOutcome:
-    """What became of the jobs of a window.
+    """What became of the jobs of a window."""
 
-    Attributes
-    ----------
-    start_s
-        When each job was started, -1 for those that never were; shape ``(n_jobs,)``.
-    scores
-        Its means by the names of `SCORES`.
-    """
-
-    start_s: FloatArray
-    scores: Mapping[str, float]
+    start_s: FloatArray  # when each job was started, -1 for those that never were; shape ``(n_jobs,)``
+    scores: Mapping[str, float]  # its means by the names of `SCORES`
 
     @property
     def n_run(self) -> int:
@@ -192,8 +184,6 @@ def shared_arrays(
 
     Parameters
     ----------
-    jobs, errors
-        All jobs, and which errors are reproduced.
     sigmoid_scale
         What scores are divided by in sigmoid rewards.
     backfills
@@ -301,15 +291,7 @@ def play_order(
     *,
     seed: int = 0,
 ) -> list[DissertationOutcome]:
-    """Run windows of a log under an order of jobs.
-
-    Parameters
-    ----------
-    shared
-        What `shared_arrays` returned.
-    errors
-        Which errors are reproduced, the same as there.
-    """
+    """Run windows of a log under an order of jobs."""
     world = kernel.new_world(shared, len(windows), max(window.n_jobs for window in windows), jobs.n_nodes)
     for row, window in enumerate(windows):
         put_window(world, row, window, seed + row)
@@ -326,6 +308,6 @@ def play_order(
 def put_window(world: kernel.World, row: int, window: Window, seed: int) -> None:
     """Write into an environment which jobs its episode consists of."""
     # A shorter episode must not leave places of jobs behind that the next one has not.
-    world.seen[row] = kernel.NOBODY
+    world.seen[row] = kernel.NO_JOB
     world.first[row], world.n_jobs[row] = window.start, window.n_jobs
     world.random[row] = 1 + seed % 2147483645

@@ -15,7 +15,7 @@ from hdrl.compat.dissertation.world import (
     N_ROWS,
     N_SEEN,
     N_WAITING,
-    NOBODY,
+    NO_JOB,
     SHOWS_RUN_TIMES,
     can_happen,
     fits,
@@ -73,9 +73,9 @@ def _interleave(w):
 def look(w):
     """Bring the queue into the order of submission, and choose what is seen of it."""
     for row in range(N_ROWS):
-        if w.seen[row] != NOBODY:
+        if w.seen[row] != NO_JOB:
             w.is_seen[w.seen[row]] = 0
-            w.seen[row] = NOBODY
+            w.seen[row] = NO_JOB
     sort_queue(w, BY_SUBMISSION)
     n = w.counts[N_WAITING]
     w.counts[N_SEEN] = min(n, N_ROWS)
@@ -118,7 +118,7 @@ def show(w):
         shown[at + CAN_START] = shown[at + IS_REAL] = 1.0 if row == n else 0.0
     for node in range(len(w.holder)):
         j = w.holder[node]
-        shown[N_ROWS * N_COLUMNS + node] = -1.0 if j == NOBODY else w.names[w.first[0] + j]
+        shown[N_ROWS * N_COLUMNS + node] = -1.0 if j == NO_JOB else w.names[w.first[0] + j]
 
 
 @jit

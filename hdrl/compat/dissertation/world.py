@@ -32,7 +32,7 @@ SKIP_S = 60.0
 MAX_WAIT_S = 43200.0
 """Waits are seen as shares of it."""
 
-NOBODY = -1
+NO_JOB = -1
 """No job."""
 
 # Orders of jobs: first indices of ``ranks``. A baseline goes by all but F2.
@@ -106,8 +106,6 @@ def new_world(given: Mapping[str, NDArray[Any]], n_envs: int, n_jobs: int, n_nod
     ----------
     given
         The arrays that all environments share, and where it is written what an agent sees, if there is one.
-    n_envs, n_jobs, n_nodes
-        How many environments, the most jobs of each, and the nodes of its machine.
     """
     sizes = {
         "one": 1,
@@ -143,9 +141,9 @@ def clear(w):
         w.start_s[j] = -1.0
         w.is_seen[j] = 0
     for node in range(len(w.holder)):
-        w.holder[node] = NOBODY
+        w.holder[node] = NO_JOB
     for row in range(N_ROWS):
-        w.seen[row] = NOBODY
+        w.seen[row] = NO_JOB
     w.counts[N_FREE] = len(w.holder)
     w.told[0] = 1.0
     w.now_s[0] = w.submit_s[w.first[0]]
@@ -229,7 +227,7 @@ def _release(w, end_s):
     w.counts[N_FREE] += w.nodes[w.first[0] + j]
     for node in range(len(w.holder)):
         if w.holder[node] == j:
-            w.holder[node] = NOBODY
+            w.holder[node] = NO_JOB
 
 
 @jit
@@ -268,7 +266,7 @@ def _start(w, place):
     w.start_s[j] = w.now_s[0]
     w.counts[N_FREE] -= left
     for node in range(len(w.holder)):
-        if left > 0 and w.holder[node] == NOBODY:
+        if left > 0 and w.holder[node] == NO_JOB:
             w.holder[node] = j
             left -= 1
     w.running[w.counts[N_RUNNING]] = j
@@ -312,7 +310,7 @@ def _place_of(w, j):
     for i in range(w.counts[N_WAITING]):
         if w.queue[i] == j:
             return i
-    return NOBODY
+    return NO_JOB
 
 
 @jit

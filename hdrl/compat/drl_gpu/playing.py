@@ -65,25 +65,15 @@ FLOPS_PER_GPU_S = 1e12
 
 @dataclass(frozen=True, slots=True)
 class SecondsOutcome:
-    """What its table says of a run.
+    """What its table says of a run."""
 
-    Attributes
-    ----------
-    n_jobs, n_done
-        How many jobs there are, and how many ended.
-    mean_jct_s
-        Mean completion time: of those that ended, or of all that arrived, up to the end of the run where they did not.
-    utilization
-        Share of the GPU time that jobs that ended held.
-    makespan_s
-        When the last one ended.
-    """
-
+    # how many jobs there are, and how many ended
     n_jobs: int
     n_done: int
+    # mean completion time: of those that ended, or of all that arrived, up to the end of the run where they did not
     mean_jct_s: float
-    utilization: float
-    makespan_s: float
+    utilization: float  # share of the GPU time that jobs that ended held
+    makespan_s: float  # when the last one ended
 
 
 def read_errors(errors: Iterable[str] | None) -> frozenset[str]:
@@ -104,26 +94,14 @@ def read_cut_trace(path: Path, *, errors: Iterable[str] | None = None) -> GpuLoa
 
 
 def check_can_be_split(load: GpuLoad, cluster: Cluster) -> None:
-    """Refuse loads with a job that needs more GPUs than there are, of whatever types.
-
-    Raises
-    ------
-    WorkloadError
-        If there is such a job.
-    """
+    """Refuse loads with a job that needs more GPUs than there are, of whatever types."""
     for place in np.flatnonzero(load.jobs["n_gpus"] > cluster.n_units)[:1].tolist():
         n_gpus = int(load.jobs["n_gpus"][place])
         raise WorkloadError(f"{load.name}: job {place} asks for {n_gpus} GPUs, {cluster.name} has {cluster.n_units}")
 
 
 def shared_arrays(cluster: Cluster, errors: frozenset[str]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a world that follow from the cluster and the errors.
-
-    Parameters
-    ----------
-    cluster, errors
-        The cluster, and which errors are reproduced.
-    """
+    """Return the arrays of a world that follow from the cluster and the errors."""
     flags = np.zeros(kernel.N_FLAGS, dtype=np.int64)
     for name, place in _FLAGS.items():
         flags[place] = name in errors
@@ -136,13 +114,7 @@ def shared_arrays(cluster: Cluster, errors: frozenset[str]) -> dict[str, NDArray
 
 
 def put_jobs(world: kernel.Seconds, row: int, load: GpuLoad, flops: NDArray[np.float64]) -> None:
-    """Write the jobs of a load into an environment.
-
-    Parameters
-    ----------
-    world, row, load, flops
-        The world, which environment, the load, and what each job computes.
-    """
+    """Write the jobs of a load into an environment."""
     n, jobs = load.n_items, load.jobs
     world.n_jobs[row] = n
     world.arrival_s[row, :n], world.runtime_s[row, :n] = jobs["arrival_s"], jobs["work"]
@@ -213,15 +185,7 @@ def _outcome_of(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, errors: 
 
 
 def trace_of_seconds(cluster: Cluster, load: GpuLoad, world: kernel.Seconds, n_decisions: int = 0) -> TaskTrace:
-    """Return the Trace of the first environment; jobs without GPUs have stays without units.
-
-    Parameters
-    ----------
-    cluster, load, world
-        What was simulated, and its world.
-    n_decisions
-        How many decisions were made.
-    """
+    """Return the Trace of the first environment; jobs without GPUs have stays without units."""
     n, now_s = load.n_items, float(world.now_s[0, 0])
     is_done, has_started = world.is_done[0, :n] > 0, world.start_s[0, :n] >= 0
     tasks = np.zeros(n, dtype=TASK_DTYPE)

@@ -88,8 +88,6 @@ def new_seconds(given: Mapping[str, NDArray[Any]], n_envs: int, n_jobs: int) -> 
     ----------
     given
         The arrays that all environments share, and where it is written what an agent sees, if there is one.
-    n_envs, n_jobs
-        How many environments, and the most jobs of each.
     """
     sizes = {
         "one": 1,

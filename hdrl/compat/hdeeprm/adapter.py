@@ -39,17 +39,7 @@ class HDeepRMConfig(Config):
 
 
 class RecordedEnvironment:
-    """What an agent of HDeepRM sees of an environment; its actions are noted, and carried out later.
-
-    Attributes
-    ----------
-    observation_space, action_space
-        As given.
-    has_ended
-        Whether the episode has ended.
-    n_steps
-        Actions so far.
-    """
+    """What an agent of HDeepRM sees of an environment; its actions are noted, and carried out later."""
 
     def __init__(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:
         self.observation_space = observation_space
@@ -94,18 +84,7 @@ class RecordedEnvironment:
         return self._reward
 
     def step(self, action: object) -> None:
-        """Note an action.
-
-        Parameters
-        ----------
-        action
-            Its number, a whole number of Python or NumPy.
-
-        Raises
-        ------
-        AgentError
-            If there is no such action.
-        """
+        """Note an action."""
         number = int(action) if isinstance(action, (int, np.integer)) and not isinstance(action, bool) else -1
         if not 0 <= number < self.action_size:
             raise AgentError(f"decided for action {action!r}, expected a whole number from 0 to {self.action_size - 1}")
@@ -113,13 +92,7 @@ class RecordedEnvironment:
         self.n_steps += 1
 
     def show(self, observations: Tensor, mask: Tensor | None) -> None:
-        """Show what is seen now.
-
-        Parameters
-        ----------
-        observations, mask
-            Of one environment, as `hdrl.learn.agent.Agent.act` gets them.
-        """
+        """Show what is seen now."""
         self._observation = observations[0].numpy()
         self._mask = np.ones(self.action_size, dtype=np.bool_) if mask is None else mask[0].numpy()
 
@@ -131,10 +104,7 @@ class RecordedEnvironment:
     def receive(self, reward: float, *, has_ended: bool) -> None:
         """Take what the last action led to.
 
-        Parameters
-        ----------
-        has_ended
-            Whether the episode has ended with it; what is noted but not carried out is dropped then.
+        ``has_ended``: whether the episode has ended with it; what is noted but not carried out is dropped then.
         """
         self._reward = reward
         self.has_ended = has_ended
@@ -251,7 +221,7 @@ class HDeepRMAgent(Agent):
         if self._object is None:
             self._begin()
         if environment.has_ended:
-            return Acted(torch.zeros(1, dtype=torch.int64), {})  # nobody looks at it
+            return Acted(torch.zeros(1, dtype=torch.int64), {})  # it is not used
         if not environment.has_choice:
             decides = self._object
             decides.alter(decides.decide(decides.observe(environment)), environment)

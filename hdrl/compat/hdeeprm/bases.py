@@ -74,13 +74,7 @@ class Environment(Protocol):
         """Return what is seen now, float32, shape ``(observation_size,)``."""
 
     def step(self, action: int) -> None:
-        """Carry out an action; jobs start.
-
-        Parameters
-        ----------
-        action
-            Its number, 0 to ``action_size - 1``.
-        """
+        """Carry out an action; jobs start."""
 
     def reward(self) -> float:
         """Return the reward of the last action."""
@@ -89,10 +83,7 @@ class Environment(Protocol):
 class Agent(nn.Module):
     """The base of all agents: how it meets the environment.
 
-    Attributes
-    ----------
-    rewards
-        One per decision of the simulation so far.
+    ``rewards``: one per decision of the simulation so far.
     """
 
     def __init__(self) -> None:
@@ -100,18 +91,7 @@ class Agent(nn.Module):
         self.rewards: list[float] = []
 
     def observe(self, environment: Environment) -> Observation:
-        """Look at the environment.
-
-        Parameters
-        ----------
-        environment
-            The environment at a decision point.
-
-        Returns
-        -------
-        numpy.ndarray
-            The observation, float32, shape ``(observation_size,)``.
-        """
+        """Look at the environment; return the observation, float32, shape ``(observation_size,)``."""
         return environment.observation()
 
     def decide(self, observation: Observation) -> int:
@@ -119,13 +99,7 @@ class Agent(nn.Module):
         raise NotImplementedError("the agent does not define decide")
 
     def alter(self, action: int, environment: Environment) -> None:
-        """Carry out an action.
-
-        Parameters
-        ----------
-        action
-            What `decide` returned.
-        """
+        """Carry out an action."""
         environment.step(action)
 
     def rewarded(self, environment: Environment) -> None:
@@ -136,10 +110,7 @@ class Agent(nn.Module):
 class LearningAgent(Agent):
     """An agent with a model that learns from its rewards at the end of a simulation.
 
-    Parameters
-    ----------
-    gamma
-        Discount of later rewards, 0 to 1.
+    ``gamma``: discount of later rewards, 0 to 1.
     """
 
     def __init__(self, gamma: float) -> None:
@@ -147,18 +118,7 @@ class LearningAgent(Agent):
         self.gamma = gamma
 
     def forward(self, observation: Observation) -> Any:
-        """Run the model.
-
-        Parameters
-        ----------
-        observation
-            Shape ``(observation_size,)``.
-
-        Returns
-        -------
-        typing.Any
-            What the model computes: probabilities, a value, or both as a pair.
-        """
+        """Run the model; return probabilities, a value, or both as a pair."""
         return self.process(observation)
 
     def process(self, observation: Observation) -> Any:
@@ -211,11 +171,6 @@ class LearningAgent(Agent):
 class PolicyLearningAgent(LearningAgent):
     """An agent that learns how likely each action should be.
 
-    Parameters
-    ----------
-    gamma
-        Discount of later rewards, 0 to 1.
-
     Attributes
     ----------
     probs
@@ -236,18 +191,7 @@ class PolicyLearningAgent(LearningAgent):
         self.samples_in_test = False
 
     def decide(self, observation: Observation) -> int:
-        """Choose an action by the probabilities that the model gives.
-
-        Parameters
-        ----------
-        observation
-            Shape ``(observation_size,)``.
-
-        Returns
-        -------
-        int
-            Number of the action.
-        """
+        """Choose an action by the probabilities that the model gives."""
         probabilities, value = self._computed(observation)
         if value is not None and isinstance(self, ValueLearningAgent):
             self.save_value(value)
@@ -258,33 +202,11 @@ class PolicyLearningAgent(LearningAgent):
         return _total(self.policy_loss(self.transform_rewards()))
 
     def forward_policy(self, observation: Tensor) -> Tensor:
-        """Compute how likely each action should be.
-
-        Parameters
-        ----------
-        observation
-            Shape ``(1, observation_size)``.
-
-        Returns
-        -------
-        torch.Tensor
-            Probabilities, shape ``(1, action_size)``.
-        """
+        """Compute how likely each action should be, shape ``(1, action_size)``."""
         raise NotImplementedError("the agent does not define forward_policy")
 
     def get_action(self, probabilities: Tensor) -> int:
-        """Draw an action and note the logarithm of its probability; an agent in test mode takes the best.
-
-        Parameters
-        ----------
-        probabilities
-            Shape ``(1, action_size)``.
-
-        Returns
-        -------
-        int
-            Number of the action.
-        """
+        """Draw an action and note the logarithm of its probability; an agent in test mode takes the best."""
         distribution = self._distribution(probabilities)
         self.latest_probs = probabilities.detach()
         if self.probs is None:
@@ -307,38 +229,18 @@ class PolicyLearningAgent(LearningAgent):
             ) from None
 
     def policy_loss(self, rews_or_advs: list[float]) -> list[Tensor]:
-        """Return the loss of each decision: minus the logarithm of its probability, times what it was worth.
-
-        Parameters
-        ----------
-        rews_or_advs
-            Return or advantage of each decision.
-        """
+        """Return the loss of each decision: minus the logarithm of its probability, times what it was worth."""
         return [-log_prob * worth for log_prob, worth in zip(self.log_probs, rews_or_advs, strict=False)]
 
     def save_log_prob(self, log_prob: Tensor) -> None:
-        """Note the logarithm of the probability of an action taken.
-
-        Parameters
-        ----------
-        log_prob
-            Shape ``(1,)``.
-        """
+        """Note the logarithm of the probability of an action taken."""
         self.log_probs.append(log_prob)
 
 
 class ValueLearningAgent(LearningAgent):
     """An agent that learns what a state is worth.
 
-    Parameters
-    ----------
-    gamma
-        Discount of later rewards, 0 to 1.
-
-    Attributes
-    ----------
-    values
-        Estimated value at each decision, tensors of shape ``(1, 1)``.
+    ``values``: estimated value at each decision, tensors of shape ``(1, 1)``.
     """
 
     def __init__(self, gamma: float) -> None:
@@ -350,41 +252,18 @@ class ValueLearningAgent(LearningAgent):
         return _total(self.value_loss(self.transform_rewards()))
 
     def forward_value(self, observation: Tensor) -> Tensor:
-        """Estimate what the state is worth.
-
-        Parameters
-        ----------
-        observation
-            Shape ``(1, observation_size)``.
-
-        Returns
-        -------
-        torch.Tensor
-            The value, shape ``(1, 1)``.
-        """
+        """Estimate what the state is worth, shape ``(1, 1)``."""
         raise NotImplementedError("the agent does not define forward_value")
 
     def value_loss(self, rews: list[float]) -> list[Tensor]:
-        """Return the Huber loss (with delta 1) of each estimate.
-
-        Parameters
-        ----------
-        rews
-            Standardised return of each decision.
-        """
+        """Return the Huber loss (with delta 1) of each estimate."""
         return [
             functional.smooth_l1_loss(value.reshape(-1), value.new_tensor([worth]))
             for value, worth in zip(self.values, rews, strict=False)
         ]
 
     def save_value(self, value: Tensor) -> None:
-        """Note an estimated value.
-
-        Parameters
-        ----------
-        value
-            Shape ``(1, 1)``.
-        """
+        """Note an estimated value."""
         self.values.append(value)
 
 

@@ -16,8 +16,8 @@ import math
 from collections.abc import Mapping
 
 from hdrl.settings.batch.policies.machine import MachinePicture
-from hdrl.settings.batch.policies.on_nodes_backfill import NodeByFit, NodeByOrder, read_backfilling
-from hdrl.settings.batch.policies.on_nodes_reserving import NodeReserving, Protected
+from hdrl.settings.batch.policies.on_nodes import Protected
+from hdrl.settings.batch.policies.on_nodes_backfill import NodeByFit, NodeByOrder, NodeReserving, read_backfilling
 
 
 def read_published(rule: str, node: str, *, seed: int = 0) -> NodeReserving:

@@ -117,7 +117,7 @@ def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _model(platform: object, named: object, folder: Path) -> str:
-    """Return the contention of a platform; what cannot be read is told when the platform is."""
+    """Return the contention of a platform; mistakes are named when the platform is read."""
     try:
         content = read_json(folder / expanded(platform)) if isinstance(platform, str) else {}
         model = str(content["platform"][named].get("model_name", MODEL_V1))

@@ -100,16 +100,16 @@ def _processor_of(node: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_share(node: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return a node of modelV1_1 as one of modelV1: ``min_power`` as a share, and an operation per cycle."""
-    told = {**node, "dpflops_per_cycle": 1}
+    node_keys = {**node, "dpflops_per_cycle": 1}
     static_w, least_w = (node.get(key) for key in ("static_power", "min_power"))
     if not (_is_number(static_w) and _is_number(least_w)):
-        return told  # which is told when the types are read
+        return node_keys  # the reader of types refuses it
     if not 0 <= least_w <= static_w:
         raise PlatformError(
             f"{where}.min_power is {shown(least_w)}, expected W of the node without a task: 0 to its static_power,"
             f" {shown(static_w)}"
         )
-    return {**told, "min_power": least_w / static_w if static_w else 0.0}
+    return {**node_keys, "min_power": least_w / static_w if static_w else 0.0}
 
 
 def _is_number(value: object) -> TypeGuard[float]:

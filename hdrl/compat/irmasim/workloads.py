@@ -126,10 +126,10 @@ def energies_of_jobs(content: Mapping[str, Any], path: Path) -> NDArray[np.float
         If one is no number.
     """
     profiles = content.get("profiles", {})
-    told = [profiles[job["profile"]] if job.get("profile") is not None else job for job in content["jobs"]]
-    if any(one.get("req_energy") is None for one in told):
+    source = [profiles[job["profile"]] if job.get("profile") is not None else job for job in content["jobs"]]
+    if any(one.get("req_energy") is None for one in source):
         return None
-    found = np.array([_number(one, "req_energy", None, path, f"jobs[{i}]", MAX_AMOUNT) for i, one in enumerate(told)])
+    found = np.array([_number(one, "req_energy", None, path, f"jobs[{i}]", MAX_AMOUNT) for i, one in enumerate(source)])
     found.flags.writeable = False
     return found
 
@@ -154,11 +154,11 @@ def _n_tasks(job: Mapping[str, Any], path: Path, where: str) -> int:
     return int(counts["nodes"]) * int(counts.get("ntasks_per_node", 1))
 
 
-def _profile(told: Mapping[str, Any], path: Path, where: str, platform: Platform | None) -> dict[str, Any]:
+def _profile(source: Mapping[str, Any], path: Path, where: str, platform: Platform | None) -> dict[str, Any]:
     """Return what a job does, as a profile of Batsim with HDeepRM's keys."""
-    instructions = _number(told, "req_ops", None, path, where, MAX_AMOUNT)
-    rate = _number(told, "ipc", 1.0, path, where, MAX_VALUE)
-    volume_mb = _number(told, "mem_vol", 0.0, path, where, MAX_AMOUNT)
+    instructions = _number(source, "req_ops", None, path, where, MAX_AMOUNT)
+    rate = _number(source, "ipc", 1.0, path, where, MAX_VALUE)
+    volume_mb = _number(source, "mem_vol", 0.0, path, where, MAX_AMOUNT)
     if rate <= 0:
         raise ReadError(path, f"{where}: 'ipc' is {rate:g}, expected a number above 0")
     operations = math.ceil(instructions / rate)
@@ -167,8 +167,8 @@ def _profile(told: Mapping[str, Any], path: Path, where: str, platform: Platform
         "com": 0,
         "cpu": operations,
         "req_ops": operations,
-        "req_time": _number(told, "req_time", -1.0, path, where, MAX_VALUE),
-        "mem": _number(told, "mem", 0.0, path, where, MAX_VALUE),
+        "req_time": _number(source, "req_time", -1.0, path, where, MAX_VALUE),
+        "mem": _number(source, "mem", 0.0, path, where, MAX_VALUE),
         "mem_bw": 0.0,
     }
     if volume_mb > 0 and operations > 0:
@@ -178,8 +178,8 @@ def _profile(told: Mapping[str, Any], path: Path, where: str, platform: Platform
     return profile
 
 
-def _number(told: Mapping[str, Any], key: str, default: float | None, path: Path, where: str, most: float) -> float:
-    value = told.get(key, default)
+def _number(source: Mapping[str, Any], key: str, default: float | None, path: Path, where: str, most: float) -> float:
+    value = source.get(key, default)
     if key == "req_time" and value == -1.0:
         return -1.0
     if value is None:

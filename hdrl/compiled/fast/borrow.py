@@ -103,26 +103,14 @@ def _read_attribute(context: Any, builder: Any, borrowed: BorrowedType, pointer:
 
 
 def read_field(builder: Any, pointer: Any, index: int) -> Any:
-    """Return a field of a borrowed tuple, which never changes.
-
-    Parameters
-    ----------
-    builder
-        Builds the compiled code.
-    """
+    """Return a field of a borrowed tuple, which never changes."""
     value = builder.load(cgutils.gep_inbounds(builder, pointer, 0, index))
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
     return value
 
 
 def new_pointer(builder: Any, pointer: Any) -> Any:
-    """Return a pointer to a borrowed tuple that has just been written; nothing is known to have been read by it before.
-
-    Parameters
-    ----------
-    builder
-        Builds the compiled code.
-    """
+    """Return a pointer to a borrowed tuple that has just been written; nothing has been read by it before."""
     kind = ir.FunctionType(pointer.type, [pointer.type])
     return builder.asm(kind, "", "=r,0,~{memory}", [pointer], side_effect=True)
 

@@ -37,15 +37,7 @@ RETURNED = {types.boolean: "bool_from_bool", types.int64: "long_from_longlong", 
 
 
 class BareCall:
-    """Builds the function that Python calls.
-
-    Parameters
-    ----------
-    context
-        Numba's target.
-    compiled
-        The compiled function that it calls in turn.
-    """
+    """Builds the function that Python calls."""
 
     def __init__(self, context: Any, module: Any, name: str, compiled: Any) -> None:
         objects = _BYTES.as_pointer()

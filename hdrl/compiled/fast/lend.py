@@ -13,13 +13,7 @@ from hdrl.compiled.fast.borrow import BorrowedType
 
 
 def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
-    """Return the compiled function that turns the places of a `Lent` into a borrowed tuple.
-
-    Parameters
-    ----------
-    example
-        Returns a tuple of the same types; it is called when something is compiled.
-    """
+    """Return the compiled function that turns the places of a `Lent` into a borrowed tuple."""
 
     @intrinsic
     def take(typing_context: Any, places: Any) -> Any:

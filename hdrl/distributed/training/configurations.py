@@ -29,7 +29,7 @@ from hdrl.learn.library import Point, Specialist, nearest
 from hdrl.learn.train import Iteration, TrainingLoop
 from hdrl.options.distributed import DistributedOptions
 
-NOBODY = -1
+NO_JOB = -1
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class _Lane:
     n_visits: int = 0
     n_done: int = 0
     n_explored: int = 0
-    last: int = NOBODY
+    last: int = NO_JOB
     now_s: float = 0.0
     began_s: float = 0.0
     pending: dict[str, Any] | None = None

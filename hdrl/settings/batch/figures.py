@@ -13,17 +13,13 @@ from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, get_nested, read
 from hdrl.figures.logs import PROBABILITIES_FILE
 from hdrl.settings.batch.report import over_time
 from hdrl.settings.batch.report.data import JOB_VALUES, power, queue_size
-from hdrl.settings.batch.report.gantt import gantt, gantt_no_label
-from hdrl.settings.batch.report.group_boxes import groups
+from hdrl.settings.batch.report.distributions import groups, medians, slowdown_cdf
+from hdrl.settings.batch.report.gantt import gantt, gantt_no_label, lifecycle, schedule_of
 from hdrl.settings.batch.report.groups import GROUPINGS
 from hdrl.settings.batch.report.learning import MAKESPANS, action_preferences, makespans
-from hdrl.settings.batch.report.lifecycle import lifecycle
-from hdrl.settings.batch.report.mem_bw_overutilization import mem_bw_overutilization
 from hdrl.settings.batch.report.runs import RunData, read_run
-from hdrl.settings.batch.report.schedule import schedule_of
-from hdrl.settings.batch.report.shortages import core_bubbles, mem_bubbles
+from hdrl.settings.batch.report.shortages import core_bubbles, mem_bubbles, mem_bw_overutilization
 from hdrl.settings.batch.report.side_by_side import run_metrics
-from hdrl.settings.batch.report.slowdown_cdf import medians, slowdown_cdf
 from hdrl.settings.batch.simulators import floor_of
 from hdrl.settings.batch.workload.statistics import offered_load_of_jobs
 
@@ -114,13 +110,7 @@ _FIGURES = (
 
 
 def read(folder: Path, name: str | None = None) -> Run:
-    """Read a run folder for pictures and reports.
-
-    Raises
-    ------
-    ReadError
-        If a file of it is missing or damaged.
-    """
+    """Read a run folder for pictures and reports."""
     data = read_run(folder, name)
     where = data.folder or folder
     options, provenance = read_object(where / OPTIONS_FILE), read_object(where / PROVENANCE_FILE)

@@ -20,15 +20,7 @@ from hdrl.settings.batch.workload.read import read_workload, shipped_workloads
 
 
 def platform_of(options: Options | BatchSweep) -> Platform:
-    """Read the platform of an experiment or of a comparison.
-
-    Raises
-    ------
-    OptionsError
-        If the platform does not have as many cores as the options say.
-    HdrlError
-        If the platform cannot be read.
-    """
+    """Read the platform of an experiment or of a comparison."""
     if isinstance(options, BatchSweep):
         rules = pstate_rules(options.contention, node_power=_node_power(options))
         platform = _ruled(read_platform(options.file_or_name(options.platform), rules=rules), options)
@@ -53,19 +45,13 @@ def _ruled(platform: Platform, options: Options | BatchSweep) -> Platform:
 
 def _asks_for_site(sweep: BatchSweep) -> bool:
     """Tell whether a candidate needs the simulator of sites: then all are played there, so that they compare."""
-    from hdrl.settings.batch.policies.on_sites import SITE_POLICIES
+    from hdrl.settings.batch.policies.choices import SITE_POLICIES
 
     return any(text.rpartition("=")[2] in SITE_POLICIES for text in (*sweep.candidates, sweep.baseline))
 
 
 def _check_played_by_site(sweep: BatchSweep, platform: Platform) -> None:
-    """Refuse candidates that the simulator of sites does not play, before anything is simulated.
-
-    Raises
-    ------
-    OptionsError
-        If there is one.
-    """
+    """Refuse candidates that the simulator of sites does not play, before anything is simulated."""
     for text in (*sweep.candidates, sweep.baseline):
         name = text.rpartition("=")[2]
         if name.endswith((".pt", ".safetensors", ".py")) or _follows_a_rule(name):
@@ -101,13 +87,7 @@ def _node_power(options: Options | BatchSweep) -> NodePower | None:
 
 
 def workload_of(options: Options, platform: Platform) -> Workload:
-    """Read or generate the workload of an experiment, and check that its jobs can run.
-
-    Raises
-    ------
-    HdrlError
-        If the workload cannot be read, or a job of it can never run.
-    """
+    """Read or generate the workload of an experiment, and check that its jobs can run."""
     choices = options.workload
     try:
         if choices.custom is not None:
@@ -132,13 +112,7 @@ def workload_of(options: Options, platform: Platform) -> Workload:
 
 
 def workloads_of(sweep: BatchSweep, platform: Platform) -> list[Workload]:
-    """Read the workloads of a comparison, and check that the platform can run them.
-
-    Raises
-    ------
-    HdrlError
-        If one cannot be read, or holds jobs that can never run.
-    """
+    """Read the workloads of a comparison, and check that the platform can run them."""
     models, oversized = _models(sweep.workload), sweep.workload.oversized
     files = [sweep.file_or_name(text) for text in sweep.workloads]
     read = [read_workload(file, platform, n_jobs=sweep.nb_jobs, **models, seed=sweep.seed) for file in files]
@@ -154,13 +128,7 @@ def _models(choices: WorkloadOptions) -> dict[str, Any]:
 
 
 def generated_workload(sweep: BatchSweep, platform: Platform, n_jobs: int, *, load: float, seed: int) -> Workload:
-    """Make a workload by the Lublin model.
-
-    Raises
-    ------
-    HdrlError
-        If there is no such workload, or a job can never run.
-    """
+    """Make a workload by the Lublin model."""
     choices = sweep.workload
     generated = lublin_workload(
         platform,

@@ -21,10 +21,7 @@ _JOB_KEYS = ("req_ops", "ipc", "mem_vol")
 def irmasim(part: str) -> Any:
     """Return a module of `hdrl.compat.irmasim`.
 
-    Parameters
-    ----------
-    part
-        A key of `_PARTS`.
+    ``part``: a key of `_PARTS`.
     """
     return importlib.import_module(_PARTS[part])
 
@@ -46,5 +43,5 @@ def is_irmasim_workload(content: object) -> bool:
         return False
     profiles = content.get("profiles")
     name = jobs[0].get("profile")
-    told = profiles.get(name) if isinstance(profiles, Mapping) and isinstance(name, str) else jobs[0]
-    return isinstance(told, Mapping) and any(key in told for key in _JOB_KEYS[1 if name is not None else 0 :])
+    sample = profiles.get(name) if isinstance(profiles, Mapping) and isinstance(name, str) else jobs[0]
+    return isinstance(sample, Mapping) and any(key in sample for key in _JOB_KEYS[1 if name is not None else 0 :])

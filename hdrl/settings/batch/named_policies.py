@@ -71,10 +71,7 @@ class BatchPolicies(PolicyBook, Clairvoyance):
     def predicts(self, candidate: str) -> bool:
         """Tell whether a candidate of a sweep is a policy, or a group, that goes by predictions.
 
-        Parameters
-        ----------
-        candidate
-            As it was written: a policy, a group, ``NAME=...``.
+        ``candidate``: as it was written: a policy, a group, ``NAME=...``.
         """
         name = candidate.rpartition("=")[2]
         if name in self.groups():
@@ -116,7 +113,7 @@ class BatchPolicies(PolicyBook, Clairvoyance):
         return is_clairvoyant(policy)
 
     def with_true_times(self, policy: str) -> str | None:
-        """Return the same policy by true run times; ``None`` for those that ask nobody how long jobs run."""
+        """Return the same policy by true run times; ``None`` for those that use no run times."""
         from hdrl.settings.batch.policies.pairs import with_true_times
 
         return with_true_times(policy)

@@ -47,13 +47,7 @@ class SuspendPower:
     suspended_power: float = 0.1
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises
-        ------
-        PlatformError
-            If a time is not above 0, or a power below 0.
-        """
+        """Check the numbers."""
         _check_powers(self, "node_power.suspend", self.__slots__)
 
 
@@ -82,13 +76,7 @@ class NodePower:
     suspend: SuspendPower | None = None
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises
-        ------
-        PlatformError
-            If a time is not above 0, or a power below 0.
-        """
+        """Check the numbers."""
         _check_powers(self, "node_power", [name for name in self.__slots__ if name != "suspend"])
 
     @classmethod
@@ -105,10 +93,10 @@ class NodePower:
 
     def stored(self) -> dict[str, Any]:
         """Return the same by name; without ``suspend`` where there is none."""
-        told = asdict(self)
+        keys = asdict(self)
         if self.suspend is None:
-            del told["suspend"]
-        return told
+            del keys["suspend"]
+        return keys
 
 
 _SUSPEND, _OFF = SuspendPower(), NodePower()
@@ -148,7 +136,7 @@ class NodePowerOptions(Block):
     @model_serializer(mode="wrap")
     def _without_a_state_that_there_is_not(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave the key out where it is empty, so that the files of a run stay as they always were."""
-        told: dict[str, Any] = handler(self)
-        if told.get("suspend", 0) is None:
-            del told["suspend"]
-        return told
+        keys: dict[str, Any] = handler(self)
+        if keys.get("suspend", 0) is None:
+            del keys["suspend"]
+        return keys

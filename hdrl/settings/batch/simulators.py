@@ -25,29 +25,17 @@ COMPATIBILITY_MODES = (HDEEPRM, IRMASIM)
 
 @dataclass(frozen=True, slots=True)
 class SimulatorKind:
-    """Who can simulate.
+    """Who can simulate."""
 
-    Attributes
-    ----------
-    maker
-        What makes a simulator of a platform and a workload, with the keywords ``seed``, ``energy``, ``compatibility``,
-        ``folder``, ``platform_file`` and ``batsim`` of `policies.simulate`; or its place, as
-        ``"module:function"``, which is imported when it is first used.
-    writes_files
-        Whether it leaves Batsim's files in the folder itself.
-    own_policies
-        Names of the policies by which it schedules, if it decides itself; empty: it carries out any policy's decisions.
-    follows_site_rules
-        Whether jobs start there by the rules of the site that a machine may have.
-    floor
-        How far two equal runs of it are from each other, a sentence; empty: they are the same.
-    """
-
+    # what makes a simulator of a platform and a workload, with the keywords ``seed``, ``energy``, ``compatibility``,
+    # ``folder``, ``platform_file`` and ``batsim`` of `policies.simulate`; or its place, as ``"module:function"``, which
+    # is imported when it is first used
     maker: Callable[..., Any] | str
-    writes_files: bool = False
+    writes_files: bool = False  # whether it leaves Batsim's files in the folder itself
+    # names of the policies by which it schedules, if it decides itself; empty: it carries out any policy's decisions
     own_policies: tuple[str, ...] = ()
-    follows_site_rules: bool = False
-    floor: str = ""
+    follows_site_rules: bool = False  # whether jobs start there by the rules of the site that a machine may have
+    floor: str = ""  # how far two equal runs of it are from each other, a sentence; empty: they are the same
 
     def make(self, *arguments: Any, **keywords: Any) -> Any:
         """Return a simulator."""
@@ -60,58 +48,32 @@ class SimulatorKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatsimSettings:
-    """How Batsim is run.
+    """How Batsim is run."""
 
-    Attributes
-    ----------
-    endpoint
-        Where the decision system listens; ``*`` as port stands for a free one.
-    executable
-        The command to start, looked for on ``PATH``.
-    arguments
-        Further arguments of it.
-    timeout_s
-        How long Batsim may be silent, in wall-clock seconds, before it is given up.
-    wait_for
-        ``"start"``: Batsim is started; ``"connect"``: it is started by somebody else, and connects.
-    folder
-        Folder that is shared with a Batsim that connects from elsewhere: its platform and workload are written
-        there, and its files are expected there, named ``out_jobs.csv`` and so on.
-    protocol
-        4 for Batsim 3.1 to 4.2, 5 for Batsim 5 (v5.0.0-rc2).
-    """
-
-    endpoint: str = FREE_ENDPOINT
-    executable: str = "batsim"
-    arguments: tuple[str, ...] = ()
-    timeout_s: float = 60.0
+    endpoint: str = FREE_ENDPOINT  # where the decision system listens; ``*`` as port stands for a free one
+    executable: str = "batsim"  # the command to start, looked for on ``PATH``
+    arguments: tuple[str, ...] = ()  # further arguments of it
+    timeout_s: float = 60.0  # how long Batsim may be silent, in wall-clock seconds, before it is given up
+    # ``"start"``: Batsim is started; ``"connect"``: it is started elsewhere, and connects
     wait_for: Literal["start", "connect"] = "start"
+    # folder that is shared with a Batsim that connects from elsewhere: its platform and workload are written there, and
+    # its files are expected there, named ``out_jobs.csv`` and so on
     folder: Path | None = None
-    protocol: Literal[4, 5] = 4
+    protocol: Literal[4, 5] = 4  # 4 for Batsim 3.1 to 4.2, 5 for Batsim 5 (v5.0.0-rc2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """How a real Slurm is run.
+    """How a real Slurm is run."""
 
-    Attributes
-    ----------
-    conf
-        ``slurm.conf`` of an administrator, whose lines about scheduling count; ``None``: Slurm's defaults.
-    speed
-        How many times faster than real time its clock goes.
-    daemons
-        How many slurmd may run, at least one for each kind of node; a larger machine has its equal nodes put together.
-    timeout_s
-        How long Slurm may do nothing that it should do, in wall-clock seconds, before it is given up.
-    max_overhead_s
-        Largest mean time that launching and ending may add to the run time of a job, in simulated seconds.
-    """
-
+    # ``slurm.conf`` of an administrator, whose lines about scheduling count; ``None``: Slurm's defaults
     conf: Path | None = None
-    speed: float = 40.0
+    speed: float = 40.0  # how many times faster than real time its clock goes
+    # how many slurmd may run, at least one for each kind of node; a larger machine has its equal nodes put together
     daemons: int = 8
+    # how long Slurm may do nothing that it should do, in wall-clock seconds, before it is given up
     timeout_s: float = 60.0
+    # largest mean time that launching and ending may add to the run time of a job, in simulated seconds
     max_overhead_s: float = 10.0
 
 

@@ -20,14 +20,14 @@ from hdrl.batch import Duplex, MaxMin, MinMin, policy_names
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.launcher.launch import launch
 from hdrl.settings.batch.envs.machines import why_not_pool
-from hdrl.settings.batch.envs.observations import pstate_shares
+from hdrl.settings.batch.envs.policy_pair_arguments import pstate_shares
 from hdrl.settings.batch.kernel.dtypes import CURVE_DTYPE
 from hdrl.settings.batch.kernel.energy import pace_on_curve
 from hdrl.settings.batch.platform import build_platform, describe_platform, pstate_rules, read_platform, write_simgrid
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import FREE, IDLE
+from hdrl.settings.batch.report.gantt import platform_of
 from hdrl.settings.batch.report.runs import read_run
-from hdrl.settings.batch.report.units import platform_of
 from hdrl.settings.batch.workload import Workload, read_workload
 from hdrl.testing import Job, Node, Processor, small_platform, small_workload
 

@@ -1,4 +1,4 @@
-"""The face of playing in compiled code: the function that Python calls."""
+"""What Python calls of playing in compiled code: whole dates by a network, or one action after the other."""
 
 from __future__ import annotations
 
@@ -6,87 +6,123 @@ from collections.abc import Callable
 
 from hdrl.compiled.borrow import take_as
 from hdrl.compiled.cache import compile_once
+from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, Places
 from hdrl.settings.batch.compiled_play import rules
 from hdrl.settings.batch.compiled_play.jit import CACHE_FOLDER, entry
 from hdrl.settings.batch.compiled_play.network import best_action, lay_out, note_hold
-from hdrl.settings.batch.compiled_play.rules import show, write_legal
+from hdrl.settings.batch.compiled_play.rules import show as write_shown
+from hdrl.settings.batch.compiled_play.rules import write_legal
 from hdrl.settings.batch.compiled_play.state import Play, small_play
 from hdrl.settings.batch.identical_cores.observe import forget_shown
 
+DECIDE, SEE, ACT, SHOW = REQUESTS = CodeTable("request", range(4))
+
 
 @jit
-def _note(play, action):
-    s = play.pick.scalars[0]
-    play.pick.actions[s.n_actions] = action
-    s.n_actions += 1
-    play.kernel.scalars[0].n_decisions += 1
+def _see(play):
+    """Take in what the message says; return the stage of the choice that is due, `rules.WAIT` if none is."""
+    if play.pick.scalars[0].date == 0:
+        forget_shown(play.pool)
+        lay_out(play.pick)
+    rules.see(play)
+    return _to_choice(play)
+
+
+@jit
+def _to_choice(play):
+    """Start what is committed, show what is left, and return the stage of the choice that is due."""
+    if play.pool.scalars[0].n_waiting == 0:
+        return rules.WAIT
+    stage = rules.next_stage(play)
+    if stage == rules.WAIT:
+        return rules.WAIT
+    if play.pick.scalars[0].is_judged == 0:
+        write_shown(play)
+    return stage if write_legal(play, stage) else rules.WAIT
 
 
 @jit
 def _act(play, action, stage):
-    """Carry out an action; return whether more may be decided at this date."""
-    max_jobs = play.pool.settings[0].max_jobs
-    play.pick.scalars[0].is_judged = 0
+    """Carry out an action; return the stage of the choice that is due at the same date."""
+    s, max_jobs = play.pick.scalars[0], play.pool.settings[0].max_jobs
+    play.pick.actions[s.n_actions] = action
+    s.n_actions += 1
+    play.kernel.scalars[0].n_decisions += 1
+    s.is_judged = 0
     if action == max_jobs * (1 + play.pool.settings[0].may_hold):
-        return False
+        return rules.WAIT
     if action >= max_jobs:
         rules.hold(play, action - max_jobs)
         note_hold(play.pick)
     else:
         rules.pick(play, action, stage)
-    return True
+    return _to_choice(play)
 
 
 @jit
 def _decide(play):
-    """Make all decisions of one date."""
-    if play.pick.scalars[0].date == 0:
-        forget_shown(play.pool)
-        lay_out(play.pick)
-    rules.see(play)
-    while play.pool.scalars[0].n_waiting > 0:
-        stage = rules.next_stage(play)
-        if stage == rules.WAIT:
-            break
-        if play.pick.scalars[0].is_judged == 0:
-            show(play)
-        if not write_legal(play, stage):
-            break
-        action = best_action(play)
-        _note(play, action)
-        if not _act(play, action, stage):
-            break
+    """Make all decisions of one date as the network finds best; return `rules.WAIT`."""
+    stage = _see(play)
+    while stage != rules.WAIT:
+        stage = _act(play, best_action(play), stage)
+    return stage
+
+
+@jit
+def _serve(play):
+    """Carry out the request of the scalars; return the stage that it leads to, `UNKNOWN_CODE` for no known request."""
+    s = play.pick.scalars[0]
+    if s.request == DECIDE:
+        s.stage = _decide(play)
+    elif s.request == SEE:
+        s.stage = _see(play)
+    elif s.request == ACT:
+        s.stage = _act(play, s.action, s.stage)
+    elif s.request == SHOW:
+        write_shown(play)
+    else:
+        return UNKNOWN_CODE
+    return s.stage
 
 
 _taken = take_as(small_play)
 
 
 @entry
-def _call(places: Places) -> None:
-    _decide(_taken(places))
+def _call(places: Places) -> int:
+    return _serve(_taken(places))
+
+
+def _ask(lent: Lent[Play], request: int) -> int:
+    lent.arrays.pick.scalars["request"] = request
+    return _call(lent.places)
 
 
 def decide(lent: Lent[Play]) -> None:
-    """Make all decisions of one date, of which the kernel has just told, and write them into its answer.
+    """Make all decisions of one date, at which a message has arrived, and write them into the kernel's answer."""
+    _ask(lent, DECIDE)
 
-    Parameters
-    ----------
-    lent
-        The arrays; `compiled_play.state` makes them.
-    """
-    _call(lent.places)
+
+def see(lent: Lent[Play]) -> int:
+    """Take in a message of the kernel; return the stage of the choice that is due, `rules.WAIT` if none is."""
+    return _ask(lent, SEE)
+
+
+def act(lent: Lent[Play], action: int) -> int:
+    """Carry out a legal action at the stage that was returned last; return the next stage at the same date."""
+    lent.arrays.pick.scalars["action"] = action
+    return _ask(lent, ACT)
+
+
+def show(lent: Lent[Play]) -> None:
+    """Write what is seen now, whether a choice is due or not."""
+    _ask(lent, SHOW)
 
 
 def warm_up(message: Callable[[str], None] | None = None) -> None:
-    """Compile what plays models if it has never been compiled here; later processes load it from the cache.
-
-    Parameters
-    ----------
-    message
-        Told what is going on before anything takes long; ``None``: whoever listens to what is compiled.
-    """
+    """Compile what plays models if it has never been compiled here; later processes load it from the cache."""
     text = "compiling what plays models of JobPick (the first time only, about ten seconds)"
     compile_once(CACHE_FOLDER, "compiled", text, _decide_once, message)
 

@@ -1,7 +1,5 @@
 """What a model sees, which actions are legal, and what picks start, on a machine of any kind.
 
-The rules are those of `envs.job_pick_rules`, in compiled code.
-
 All decisions of one date are made in one go, so that a reservation is good until the last of them; only RLScheduler's
 date for the chosen job holds from one message to the next.
 """
@@ -18,7 +16,7 @@ from hdrl.settings.batch.kernel.backfill import choose_overtaking, could_overtak
 from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores, put_back
 from hdrl.settings.batch.kernel.waiting import find
 
-NOBODY = -1
+NO_JOB = -1
 WAIT = -1
 """The stage at which nothing is to be decided before the next event."""
 
@@ -34,7 +32,7 @@ def see(play):
     pool.scalars[0].is_reserved = 0
     pool.scalars[0].shown_s = math.nan
     if pool.settings[0].commitment != BLOCK:
-        pool.scalars[0].chosen = NOBODY
+        pool.scalars[0].chosen = NO_JOB
     queue.release_held(pool)
     first = state.scalars[0].n_queue
     while first > 0 and state.jobs[state.queue[first - 1]].rank >= s.next_rank:
@@ -125,10 +123,10 @@ def _start_if_it_fits(play, job):
 def next_stage(play):
     """Start what is committed; return what is to be decided then: ``CHOOSE``, ``OVERTAKE`` or `WAIT`."""
     pool, s = play.pool, play.pool.scalars[0]
-    if s.chosen != NOBODY:
+    if s.chosen != NO_JOB:
         if not _start_if_it_fits(play, play.pick.job_at[s.chosen]):
             return _keep_chosen(play)
-        s.chosen = NOBODY
+        s.chosen = NO_JOB
     follow(play)
     is_due = s.n_waiting > 0 and (pool.settings[0].commitment == BLOCK or queue.any_fits(pool))
     return CHOOSE if is_due else WAIT
@@ -136,7 +134,7 @@ def next_stage(play):
 
 @jit
 def _keep_chosen(play):
-    """Let others overtake the chosen job, which does not fit; return whether somebody is to be asked who."""
+    """Let others overtake the chosen job, which does not fit; return the stage of the choice that is due."""
     s, backfilling = play.pool.scalars[0], play.pool.settings[0].backfilling
     is_asked = backfilling == codes.EASY_PRIORITY
     if backfilling != codes.NO_BACKFILLING and s.is_reserved == 0:
@@ -157,7 +155,7 @@ def _reserve_chosen(play):
 
 @jit
 def may_overtake(play, job):
-    """Tell whether a job may start now although the chosen one waits, where somebody is asked about it."""
+    """Tell whether a job may start now although the chosen one waits, where the agent chooses it."""
     state, s, own = play.kernel, play.pool.scalars[0], play.pick.scalars[0]
     head = play.pick.job_at[s.chosen]
     return could_start(play, job) and could_overtake(state, job, own.core_key, head, s.shadow_s, own.room)

@@ -12,7 +12,7 @@ from hdrl.compiled.dense import n_units, n_weights
 from hdrl.compiled.fields import first_of, new_arrays, own, scratch, shared
 from hdrl.compiled.records import record_dtype
 from hdrl.settings.batch.compiled_play.network import BLOCK
-from hdrl.settings.batch.compiled_play.rules import NOBODY
+from hdrl.settings.batch.compiled_play.rules import NO_JOB
 from hdrl.settings.batch.identical_cores.state import OrderState, smallest_state
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.state import State, small_state
@@ -34,6 +34,9 @@ SCALARS_DTYPE = record_dtype(
         ("room", np.int64),
         ("n_actions", np.int64),
         ("is_judged", np.int64),
+        ("request", np.int64),
+        ("action", np.int64),
+        ("stage", np.int64),
     ]
 )
 """``core_key`` says which cores a job gets (`kernel.codes`), ``has_memory`` whether any job asks for memory,
@@ -42,7 +45,8 @@ many rows an observation has. ``by_rows`` and ``sees_all_rows`` are as of `hdrl.
 
 ``date`` counts the messages that called for decisions; ``next_rank`` is the rank of the next job to come; ``room`` how
 many cores of the chosen job fit at the date of its reservation; ``n_actions`` how many actions there were at this
-date; ``is_judged`` whether it is known what actions are worth."""
+date; ``is_judged`` whether it is known what actions are worth. ``request``, ``action`` and ``stage`` are what `entries`
+pass."""
 
 
 class Pick(NamedTuple):
@@ -124,7 +128,7 @@ def new_play(
     s["by_rows"], s["sees_all_rows"] = actor.by_rows, actor.sees_all_rows
     given = {"scalars": scalars, "place_of": place_of, "job_at": order.astype(np.int32)}
     pick = new_arrays(Pick, sizes, given | {"widths": layers.widths, "weights": layers.weights, "extra": extra})
-    pool.scalars["chosen"] = NOBODY
+    pool.scalars["chosen"] = NO_JOB
     if predicts:
         pool.groups[0] = kernel.job_groups[order]
         pool = pool._replace(sums=kernel.sums[None])

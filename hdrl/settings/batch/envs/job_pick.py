@@ -21,11 +21,10 @@ from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_render_mode
 from hdrl.envs.row_pick import RowPickEnv, RowPickVectorEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.settings.batch.envs.job_pick_guides import JobPickGuides
+from hdrl.settings.batch.envs.guides import JobPickGuides
 from hdrl.settings.batch.envs.job_pick_options import COMPATIBILITY, RELATIVE, PickChoices
 from hdrl.settings.batch.envs.job_pick_pay import PickPay
-from hdrl.settings.batch.envs.job_pick_pools import JobPickPools
-from hdrl.settings.batch.envs.job_pick_windows import WindowFilter
+from hdrl.settings.batch.envs.job_pick_windows import JobPickPools, WindowFilter
 from hdrl.settings.batch.envs.machines import PoolSource, check_choices, why_not_pool
 from hdrl.settings.batch.envs.pool_trace import EndedEpisodes, pool_trace
 from hdrl.settings.batch.identical_cores import entries
@@ -134,7 +133,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         the first of the queue nor may it overtake. The holds of one event are decisions of their own.
     predictor
         What predicts run times where features go by predictions: a name of `hdrl.batch.PREDICTORS` that learns from
-        ended jobs. Windows of a log begin with what jobs before them have told by then.
+        ended jobs. Windows of a log begin with what was known of earlier jobs by then.
     scaled_columns
         Whether columns 1 to 6 say anything; otherwise all are 1.
     scales

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from hdrl.base.plainnet import PlainActor
+import numpy as np
+
+from hdrl.base.errors import SimulationError
+from hdrl.base.plainnet import PlainActor, PlainLayers
 from hdrl.compiled.lend import Lent
-from hdrl.settings.batch.compiled_play.entries import decide
+from hdrl.settings.batch.compiled_play.entries import act, decide, see, show
 from hdrl.settings.batch.compiled_play.state import Play, new_play
 from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
-from hdrl.settings.batch.envs.job_pick_picture import new_picture_pool
 from hdrl.settings.batch.envs.machines import PoolInputs
+from hdrl.settings.batch.identical_cores.state import new_order_state, set_episode
 from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State
 from hdrl.settings.batch.policies.choices import read_choices
@@ -20,34 +23,67 @@ def rule_of(options: JobPickOptions) -> Rule:
     return Rule(**PREDICTORS[options.predictor].asked()) if options.predicts else NO_RULE
 
 
-class CompiledPicks:
-    """Makes the decisions of one simulation in compiled code."""
+_PLAIN = PlainActor(PlainLayers(np.array([8, 1]), np.zeros(9, dtype=np.float32)), by_rows=False)
+"""Stands for the network where Python chooses the actions."""
 
-    def __init__(self, inputs: PoolInputs, options: JobPickOptions, core_selection: str, actor: PlainActor) -> None:
-        self._inputs, self._options, self._actor = inputs, options, actor
+
+class CompiledPicks:
+    """Makes the decisions of one simulation in compiled code: those of an actor, or the actions of its caller.
+
+    ``actor``: the network that decides; ``None``: `act` says what is done.
+    """
+
+    def __init__(
+        self, inputs: PoolInputs, options: JobPickOptions, core_selection: str, actor: PlainActor | None = None
+    ) -> None:
+        self._inputs, self._options, self._actor = inputs, options, actor or _PLAIN
         self._core_key, _ = read_choices(None, core_selection)
         self._lent: Lent[Play] | None = None
 
     def decide(self, lent: Lent[State]) -> None:
         """Make all decisions of the present date.
 
-        Parameters
-        ----------
-        lent
-            The arrays of the simulation; they may be others than the last time, if logs have grown.
+        ``lent``: the arrays of the simulation; they may be others than the last time, if logs have grown.
         """
+        decide(self._follow(lent))
+
+    def see(self, lent: Lent[State]) -> int:
+        """Take in a message; return the stage of the choice that is due, `compiled_play.rules.WAIT` if none is."""
+        return see(self._follow(lent))
+
+    def act(self, action: int) -> int:
+        """Carry out a legal action; return the next stage at the same date."""
+        return act(self._playing, action)
+
+    def show_end(self) -> None:
+        """Write what is seen when the simulation has ended."""
+        show(self._playing)
+
+    @property
+    def play(self) -> Play:
+        """The arrays; what they show is good for the last decision."""
+        return self._playing.arrays
+
+    @property
+    def _playing(self) -> Lent[Play]:
+        if self._lent is None:
+            raise SimulationError("no decision has been due yet")
+        return self._lent
+
+    def _follow(self, lent: Lent[State]) -> Lent[Play]:
         if self._lent is None:
             self._lent = Lent(self._new_play(lent.arrays))
         elif self._lent.arrays.kernel is not lent.arrays:
             self._lent = Lent(self._lent.arrays._replace(kernel=lent.arrays))
-        decide(self._lent)
+        return self._lent
 
     def _new_play(self, state: State) -> Play:
+        inputs, options = self._inputs, self._options
+        n_jobs = len(inputs.orders[0])
+        shared = options.shared_arrays(inputs.columns, inputs.n_procs)
+        pool = new_order_state(1, n_jobs, n_sums=len(state.sums), **shared)
+        set_episode(pool, 0, 0, n_jobs)
+        pool.scalars["first_submit_s"] = inputs.columns.submit_s[0]
         return new_play(
-            state,
-            new_picture_pool(self._inputs, self._options, len(state.sums)),
-            self._actor,
-            order=self._inputs.orders[0],
-            core_key=self._core_key,
-            predicts=self._options.predicts,
+            state, pool, self._actor, order=inputs.orders[0], core_key=self._core_key, predicts=options.predicts
         )

@@ -82,7 +82,7 @@ SKIP = "skip"
 """The extra action that starts nothing."""
 
 ORDER_KEYS = frozenset(PRIORITIES.values())
-"""Job keys of the policies whose choices can be told."""
+"""Job keys of the policies to imitate."""
 
 DEFAULT_PREDICTOR = "geo"
 """What predicts run times unless chosen."""
@@ -98,13 +98,7 @@ INVERTED: dict[str, int] = {"wfp3": kernel_codes.JOB_WFP3_INVERTED, "unicef": ke
 
 
 def number_of(what: str, name: object, numbers: Mapping[str, Any]) -> Any:
-    """Return what a name stands for.
-
-    Raises
-    ------
-    OptionsError
-        If the name is unknown.
-    """
+    """Return what a name stands for."""
     if not isinstance(name, str) or name not in numbers:
         raise OptionsError(f"{what} is {name!r}; {suggest(str(name), numbers)}")
     return numbers[name]
@@ -120,7 +114,7 @@ class JobPickOptions:
     predictor, scaled_columns, scales, may_hold
         See `envs.job_pick.JobPickVectorEnv`; all of them chosen.
     guides
-        The policies whose choices can be told.
+        The policies to imitate.
     """
 
     commitment: str
@@ -166,13 +160,7 @@ class JobPickOptions:
         return RowLayout(self.max_jobs, self.n_features, (SKIP,) if self.has_skip else (), n_per_row=1 + self.may_hold)
 
     def priority(self, name: str) -> int:
-        """Return the job key of a priority.
-
-        Raises
-        ------
-        OptionsError
-            If there is no such priority.
-        """
+        """Return the job key of a priority."""
         inverted = INVERTED if self.compatibility == COMPATIBILITY else {}
         return int(number_of("priority", name, PRIORITIES | inverted))
 
@@ -317,7 +305,7 @@ def _is_automatic(pair: PolicyPair, options: JobPickOptions) -> bool:
 
 
 def _guide(name: str, options: JobPickOptions) -> PolicyPair:
-    """Return the policy whose choices are told, which must be able to decide here."""
+    """Return the policy to imitate, which must be able to decide here."""
     pair, what = read_pair(name), f"policy to imitate {name!r}"
     rule = pair.rule
     if pair.backfilling not in kernel_codes.EASY or pair.job_key not in (*ORDER_KEYS, kernel_codes.JOB_INDEX):

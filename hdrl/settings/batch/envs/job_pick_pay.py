@@ -22,10 +22,7 @@ RunPriorities: TypeAlias = Callable[[str, Sequence[Window]], dict[str, dict[str,
 class PickPay:
     """The results and the rewards of a batch that compiled code leaves to Python.
 
-    Attributes
-    ----------
-    unused
-        Names of the scalars of a pool that the objective does not need.
+    ``unused``: names of the scalars of a pool that the objective does not need.
     """
 
     def __init__(self, options: JobPickOptions, n_rows: int) -> None:
@@ -61,13 +58,7 @@ class PickPay:
         return {"objective": own, **named}
 
     def episode_info(self, values: FloatArray, ended: BoolArray) -> dict[str, FloatArray]:
-        """Return what the info holds at the end of episodes.
-
-        Parameters
-        ----------
-        values
-            All objectives by their numbers, shape ``(n_objectives, n_rows)``.
-        """
+        """Return what the info holds at the end of episodes."""
         named = self.named(values, np.flatnonzero(ended))
         names = ("objective", *TOLD, self._objective.metric)
         return {name: named[name] for name in dict.fromkeys(names) if name in named}
@@ -80,13 +71,7 @@ class PickPay:
         return paid if paid.any() else None
 
     def pay_own(self, paid: BoolArray, values: FloatArray, rewards: FloatArray, returns: FloatArray) -> None:
-        """Pay a user's own objective.
-
-        Parameters
-        ----------
-        values
-            All objectives by their numbers, shape ``(n_objectives, n_rows)``.
-        """
+        """Pay a user's own objective."""
         if self._own is not None:
             columns = {name: values[one.pool_code] for name, one in OBJECTIVES.items()}
             self._own.pay(np.flatnonzero(paid), columns, rewards, returns)

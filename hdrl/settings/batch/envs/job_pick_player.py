@@ -8,8 +8,6 @@ P-states, energy and walltimes of the platform and the jobs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import gymnasium
@@ -24,17 +22,16 @@ from hdrl.envs.own_objective import OwnObjective
 from hdrl.envs.requests import check_reset_options
 from hdrl.envs.row_pick import ROW_MASK
 from hdrl.settings.batch.compiled_play.entries import warm_up
+from hdrl.settings.batch.compiled_play.rules import WAIT
+from hdrl.settings.batch.compiled_play.state import Play
 from hdrl.settings.batch.envs.job_pick_compiled import CompiledPicks, rule_of
-from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, SKIP, PickChoices
-from hdrl.settings.batch.envs.job_pick_picture import Picture
-from hdrl.settings.batch.envs.job_pick_rules import PickRules
+from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, PickChoices
 from hdrl.settings.batch.envs.machines import pool_inputs
-from hdrl.settings.batch.identical_cores.codes import CHOOSE, OVER
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.policies.choices import read_choices
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.simulation.trace import Trace
-from hdrl.settings.batch.simulation.view import View
 from hdrl.settings.batch.workload.model import Workload
 
 CORE_SELECTION = "high_gflops"
@@ -42,13 +39,7 @@ CORE_SELECTION = "high_gflops"
 
 
 def check_can_play(compatibility: str | None) -> None:
-    """Refuse agents whose decisions cannot be carried out on the kernel.
-
-    Raises
-    ------
-    OptionsError
-        If it is one.
-    """
+    """Refuse agents whose decisions cannot be carried out on the kernel."""
     if compatibility is not None:
         raise OptionsError(
             f"compatibility is {compatibility!r}, a simulator of its own: what was trained in it cannot be played "
@@ -106,17 +97,14 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         self.platform, self.workload = platform, workload
         self._energy = platform.has_power if energy is None else energy
         self._core_selection = core_selection
-        self._rules = PickRules(self.options, core_selection)
+        read_choices(None, core_selection)
         self._inputs = pool_inputs(workload, platform, None, needs_identical=False)
         self.layout = self.options.layout
         self._mask = np.zeros(self.layout.n_actions, dtype=np.int8)
         self.observation_space = self.layout.observation_space
         self.action_space = LegalDiscrete(self._mask)
         self.render_mode = None
-        self._simulator: EmbeddedSimulator | None = None
-        self._shown: list[int] = []
-        self._stage = OVER
-        self._n_decisions = 0
+        self._episode: _Episode | None = None
         self._trace: Trace | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], Info]:
@@ -136,14 +124,10 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         """
         super().reset(seed=seed)
         check_reset_options(options or {}, ())
-        self._simulator = EmbeddedSimulator(self.platform, self.workload, seed=seed or 0, energy=self._energy)
-        self._n_decisions = 0
+        warm_up()
         self._trace = None
-        view = self._simulator.reset()
-        while not self._see(view):
-            view = self._simulator.step()
-        observation = self._to_decision()
-        return observation, self._masks()
+        self._episode = _Episode(self._new_simulator(seed or 0), self._new_picks())
+        return self._observation(), self._masks()
 
     def step(self, action: int | np.int64) -> tuple[NDArray[Any], float, bool, bool, Info]:
         """Carry out an action and continue to the next decision, or to the end of the simulation.
@@ -158,32 +142,38 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         DecisionError
             If the action is illegal, or the episode has ended.
         """
-        self._check(int(action))
-        self._n_decisions += 1
-        if self.layout.name_of(int(action)) == SKIP:
-            self._to_next_event()
-        elif int(action) >= self.options.max_jobs:
-            self._rules.hold(self._shown[int(action) - self.options.max_jobs])
-        else:
-            self._rules.pick(self._shown[int(action)])
-        observation = self._to_decision()
+        episode = self._check(int(action))
+        episode.act(int(action))
+        observation = self._observation()
         info = self._masks()
-        if self._stage != OVER:
+        if not episode.is_over:
             return observation, 0.0, False, False, info
         value = self._value()
         reward = self.options.objective.sign * value
-        info["results"] = {"r": reward, "l": self._n_decisions, "objective": value}
+        info["results"] = {"r": reward, "l": self.trace().n_decisions, "objective": value}
         return observation, reward, True, False, info
-
-    @property
-    def rules(self) -> PickRules:
-        """The queue, and what is free now."""
-        return self._rules
 
     @property
     def shown(self) -> list[int]:
         """The jobs of the rows of the observation, indices into the workload."""
-        return list(self._shown)
+        pool = self._now.pool
+        return self._inputs.orders[0][pool.waiting[: int(pool.scalars["n_shown"][0])]].tolist()
+
+    @property
+    def queue(self) -> list[int]:
+        """The waiting jobs, indices into the workload, in the order in which they came."""
+        kernel = self._now.kernel
+        return kernel.queue[: int(kernel.scalars["n_queue"][0])].tolist()
+
+    @property
+    def now_s(self) -> float:
+        """The date of the decision, in seconds."""
+        return float(self._now.kernel.scalars["message_s"][0])
+
+    @property
+    def n_free(self) -> int:
+        """How many cores are free."""
+        return int(self._now.kernel.scalars["n_free_cores"][0])
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which actions are legal now, shape ``(n_actions,)``."""
@@ -212,23 +202,28 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
             Seed of the simulation, in which nothing is drawn.
         """
         warm_up()
-        simulator = EmbeddedSimulator(
-            self.platform, self.workload, seed=seed, energy=self._energy, rule=rule_of(self.options)
-        )
-        simulator.run_by(CompiledPicks(self._inputs, self.options, self._core_selection, actor).decide)
-        self._simulator, self._trace = None, simulator.trace
-        self._stage = OVER
+        simulator = self._new_simulator(seed)
+        simulator.run_by(self._new_picks(actor).decide)
+        self._episode, self._trace = None, simulator.trace
 
     # ------------------------------------------------------------------ parts
 
-    @cached_property
-    def _picture(self) -> Picture:
-        """What an agent sees; who plays in compiled code needs none."""
-        return Picture(self._inputs, self.options)
+    def _new_simulator(self, seed: int) -> EmbeddedSimulator:
+        rule = rule_of(self.options)
+        return EmbeddedSimulator(self.platform, self.workload, seed=seed, energy=self._energy, rule=rule)
+
+    def _new_picks(self, actor: PlainActor | None = None) -> CompiledPicks:
+        return CompiledPicks(self._inputs, self.options, self._core_selection, actor)
+
+    @property
+    def _now(self) -> Play:
+        if self._episode is None:
+            raise SimulationError("no episode has begun; reset the environment first")
+        return self._episode.picks.play
 
     def row_mask(self) -> NDArray[np.bool_]:
         """Return which rows hold a job now, shape ``(n_rows,)``."""
-        return np.arange(self.layout.n_rows) < len(self._shown)
+        return np.arange(self.layout.n_rows) < int(self._now.pool.scalars["n_shown"][0])
 
     def _masks(self) -> Info:
         return {ACTION_MASK: self._mask.copy(), ROW_MASK: self.row_mask().astype(np.int8)}
@@ -240,67 +235,47 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
             return objective.value({name: metrics[name] for name in OBJECTIVES})
         return float(metrics[objective.metric])
 
-    def _check(self, action: int) -> None:
-        if self._stage == OVER:
+    def _check(self, action: int) -> _Episode:
+        if self._episode is None or self._episode.is_over:
             raise DecisionError("the episode has ended, or none has begun; reset it first")
         if not 0 <= action < len(self._mask):
             raise DecisionError(f"no action {action}, expected 0 to {len(self._mask) - 1}")
         if not self._mask[action]:
             raise DecisionError(f"action {action} is illegal here")
+        return self._episode
 
-    def _to_decision(self) -> NDArray[np.float32]:
-        """Go on until the agent is to decide, or to the end; return what it sees."""
-        while len(self._rules.queue) or self._rules.n_submitted < self.workload.n_jobs:
-            stage = self._rules.stage()
-            if stage is not None:
-                self._stage = stage
-                observation, self._shown = self._picture.show(self._rules, stage)
-                self._write_mask()
-                if self._mask[: self.options.max_jobs].any():
-                    return observation
-            self._to_next_event()
-        return self._finish()
+    def _observation(self) -> NDArray[np.float32]:
+        """Return what the agent sees, and write which actions are legal; keep the trace of an episode that is over."""
+        play = self._now
+        self._mask[:] = play.pick.legal
+        if self._episode is not None and self._episode.is_over:
+            self._trace = self._episode.simulator.trace
+            self._mask[:] = 0
+            self._mask[0] = 1  # is ignored; a mask without any legal action has no distribution
+        return play.pool.observations.reshape(self.options.max_jobs, self.options.n_features).copy()
 
-    def _write_mask(self) -> None:
-        self._mask[:] = 0
-        n_shown, held = len(self._shown), self._rules.held
-        if self._stage == CHOOSE:
-            self._mask[:n_shown] = [job not in held for job in self._shown]
-        else:
-            overtakers = set(self._rules.overtakers())
-            self._mask[:n_shown] = [job in overtakers for job in self._shown]
-        if self.options.may_hold and self._rules.is_running:
-            first = self.options.max_jobs
-            self._mask[first : first + n_shown] = self._mask[:n_shown]
-        if self.options.has_skip:
-            self._mask[-1] = self._rules.can_wait
 
-    def _to_next_event(self) -> None:
-        """Tell the kernel what has been started, and continue until jobs come or end."""
-        self._picture.note_starts(self._rules.machine)
-        view = self._running().step(self._rules.machine.started)
-        while not self._see(view) and not view.is_over:
-            view = self._running().step()
+class _Episode:
+    """A simulation that stops at each choice.
 
-    def _see(self, view: View) -> bool:
-        """Take in a message; return whether jobs have arrived or ended."""
-        self._picture.hear(view)
-        return self._rules.see(view)
+    ``is_over``: whether no choice is left; the simulation has ended then.
+    """
 
-    def _finish(self) -> NDArray[np.float32]:
-        """Let what has been started run to its end."""
-        simulator = self._running()
-        view = simulator.step(self._rules.machine.started)
-        while not view.is_over:
-            view = simulator.step()
-        self._trace = replace(simulator.trace, n_decisions=self._n_decisions)
-        self._stage = OVER
-        self._mask[:] = 0
-        self._mask[0] = 1
-        observation, self._shown = self._picture.show(self._rules, OVER)
-        return observation
+    def __init__(self, simulator: EmbeddedSimulator, picks: CompiledPicks) -> None:
+        self.simulator, self.picks = simulator, picks
+        self.is_over = False
+        self._decisions = simulator.decisions()
+        self._go_on(WAIT)
 
-    def _running(self) -> EmbeddedSimulator:
-        if self._simulator is None:
-            raise SimulationError("no episode has begun; reset the environment first")
-        return self._simulator
+    def act(self, action: int) -> None:
+        """Carry out an action, and go on to the next choice or to the end."""
+        self._go_on(self.picks.act(action))
+
+    def _go_on(self, stage: int) -> None:
+        while stage == WAIT:
+            lent = next(self._decisions, None)
+            if lent is None:
+                self.is_over = True
+                self.picks.show_end()
+                return
+            stage = self.picks.see(lent)

@@ -38,30 +38,14 @@ DEFAULT_SEED = 2009
 
 @dataclass(frozen=True, slots=True)
 class PoolInputs:
-    """The machine and the jobs of one or more workloads, one after the other.
+    """The machine and the jobs of one or more workloads, one after the other."""
 
-    Attributes
-    ----------
-    platforms
-        The machine of each workload; all cores of one are equally fast.
-    workloads
-        The workloads.
-    orders
-        For each, the indices of its jobs in the order of submission.
-    first_jobs
-        Place of the first job of each workload in the columns.
-    columns
-        All jobs.
-    is_killed
-        Whether each job ends because its walltime does.
-    """
-
-    platforms: tuple[Platform, ...]
+    platforms: tuple[Platform, ...]  # the machine of each workload; all cores of one are equally fast
     workloads: tuple[Workload, ...]
-    orders: tuple[NDArray[np.int64], ...]
-    first_jobs: tuple[int, ...]
+    orders: tuple[NDArray[np.int64], ...]  # for each, the indices of its jobs in the order of submission
+    first_jobs: tuple[int, ...]  # place of the first job of each workload in the columns
     columns: JobColumns
-    is_killed: NDArray[np.bool_]
+    is_killed: NDArray[np.bool_]  # whether each job ends because its walltime does
 
     @property
     def platform(self) -> Platform:
@@ -127,13 +111,7 @@ class PoolSource:
 
 
 def check_choices(choices: Iterable[str], arguments: Iterable[str]) -> None:
-    """Refuse unknown arguments.
-
-    Raises
-    ------
-    OptionsError
-        If there is no such choice.
-    """
+    """Refuse unknown arguments."""
     for name in choices:
         if name not in SwfChoices.__annotations__:
             known = {*SwfChoices.__annotations__, *arguments}

@@ -20,19 +20,20 @@ from hdrl.envs.own_objective import OwnObjective, OwnPay
 from hdrl.envs.requests import check_flags, check_render_mode
 from hdrl.envs.single import SingleEnv
 from hdrl.envs.windowed import Windowed
-from hdrl.settings.batch.envs.observations import job_limits, largest_fractions, pstate_shares
 from hdrl.settings.batch.envs.policy_pair_arguments import (
     Actions,
     action_names,
+    job_limits,
+    largest_fractions,
     observation_space,
     off_after_s,
     pair_numbers,
     platform_of,
+    pstate_shares,
     watch_scalars,
     workloads_of,
 )
-from hdrl.settings.batch.envs.policy_pair_rows import PairRows, window_workload
-from hdrl.settings.batch.envs.policy_pair_trace import replay
+from hdrl.settings.batch.envs.policy_pair_rows import PairRows, replay, window_workload
 from hdrl.settings.batch.envs.rewards import ALIASES, OBJECTIVES, GivenObjective, read_objective
 from hdrl.settings.batch.kernel import codes, episodes
 from hdrl.settings.batch.kernel.beginning import NO_RULE
@@ -82,7 +83,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
     Rewards
         At the next decision point, for the last action. By ``"growth"`` it is what the objective has grown by since
         then, negative where less is better: the rewards of an episode add up to the metric of `hdrl.metrics`. By
-        ``"hdeeprm"`` it is what HDeepRM pays, a property of the moment at which the scheduler next hears of something.
+        ``"hdeeprm"`` it is what HDeepRM pays, a property of the moment of the next message to the scheduler.
         `envs.rewards.OBJECTIVES` has the formulas.
 
     Starting State

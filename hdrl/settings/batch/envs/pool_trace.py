@@ -93,10 +93,7 @@ def _lowest_cores(
 def with_unrun(trace: Trace, workload: Workload, was_run: NDArray[np.bool_]) -> Trace:
     """Return a Trace with jobs that waited in vain beside those that were run.
 
-    Parameters
-    ----------
-    was_run
-        Which of them were run, shape ``(n_jobs,)``.
+    ``was_run``: which of them were run, shape ``(n_jobs,)``.
     """
     records = np.zeros(workload.n_jobs, dtype=RECORD_DTYPE)
     records["state"] = JobState.SUBMITTED

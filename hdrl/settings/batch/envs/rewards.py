@@ -22,7 +22,7 @@ GROWTH = "growth"
 """What the objective has grown by since the last decision: the undiscounted return is the objective itself."""
 
 INSTANTANEOUS = "hdeeprm"
-"""HDeepRM's: a property of the moment at which the scheduler next hears of anything."""
+"""HDeepRM's: a property of the moment of the next message to the scheduler."""
 
 INSTANTANEOUS_0_1 = "hdeeprm-0.1.0"
 """The same by the formulas of HDeepRM 0.1.0b1, all of them positive."""
@@ -33,33 +33,15 @@ FORMS = (GROWTH, INSTANTANEOUS, INSTANTANEOUS_0_1)
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What an objective means and how it is paid for.
+    """What an objective means and how it is paid for."""
 
-    Attributes
-    ----------
-    metric
-        The metric of `hdrl.settings.batch.metrics` that it is, whose unit is that of the rewards by growth.
-    so_far
-        What stands for the metric before the end, in PolicyPair.
-    pair_code
-        Its number in `kernel.reward`.
-    pool_code
-        Its number in `identical_cores.codes`; `NO_CODE` where a pool knows nothing of it.
-    alias
-        HDeepRM's name, empty without.
-    instantaneous
-        HDeepRM's reward, empty without.
-    instantaneous_0_1
-        That of HDeepRM 0.1.0b1, empty without.
-    """
-
-    metric: str
-    so_far: str
-    pair_code: int
-    pool_code: int
-    alias: str = ""
-    instantaneous: str = ""
-    instantaneous_0_1: str = ""
+    metric: str  # the metric of `hdrl.settings.batch.metrics` that it is, whose unit is that of the rewards by growth
+    so_far: str  # what stands for the metric before the end, in PolicyPair
+    pair_code: int  # its number in `kernel.reward`
+    pool_code: int  # its number in `identical_cores.codes`; `NO_CODE` where a pool knows nothing of it
+    alias: str = ""  # HDeepRM's name, empty without
+    instantaneous: str = ""  # HDeepRM's reward, empty without
+    instantaneous_0_1: str = ""  # that of HDeepRM 0.1.0b1, empty without
 
     @property
     def sign(self) -> int:

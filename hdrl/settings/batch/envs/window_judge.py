@@ -58,48 +58,26 @@ ADDED: Mapping[str, float] = MappingProxyType({"mean_wait_s": 1.0})
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came of each candidate, of shape ``(n_candidates,)`` each; all logs count the same.
+    """What came of each candidate, of shape ``(n_candidates,)`` each; all logs count the same."""
 
-    Attributes
-    ----------
-    log_values
-        Mean logarithm of the objective, with what `ADDED` adds.
-    log_ratios
-        The same of that divided by that of the best classic.
-    log_tail_ratios
-        The same of the 99th percentiles of the waiting times, each plus a minute.
-    """
-
-    log_values: Floats
-    log_ratios: Floats
-    log_tail_ratios: Floats
+    log_values: Floats  # mean logarithm of the objective, with what `ADDED` adds
+    log_ratios: Floats  # the same of that divided by that of the best classic
+    log_tail_ratios: Floats  # the same of the 99th percentiles of the waiting times, each plus a minute
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedLog:
-    """A log that windows are drawn from.
+    """A log that windows are drawn from."""
 
-    Attributes
-    ----------
-    platform, workload
-        The machine and all jobs.
-    first, last
-        The part: the place of its first job, and the one after its last.
-    n_jobs
-        Jobs of a window.
-    objective
-        A name of `OBJECTIVES`.
-    reference
-        The policy that ratios refer to.
-    """
-
+    # the machine and all jobs
     platform: Platform
     workload: Workload
+    # the part: the place of its first job, and the one after its last
     first: int
     last: int
-    n_jobs: int
-    objective: str
-    reference: str
+    n_jobs: int  # jobs of a window
+    objective: str  # a name of `OBJECTIVES`
+    reference: str  # the policy that ratios refer to
 
     @classmethod
     def of(
@@ -154,10 +132,7 @@ class JudgedLog:
     def best_classic(self, n_threads: int, *, suffix: str = "") -> str:
         """Return the best priority x order of EASY on windows of the part, by the mean logarithm of the objective.
 
-        Parameters
-        ----------
-        suffix
-            What follows their names: ``"@geo"`` for those that go by predictions.
+        ``suffix``: what follows their names: ``"@geo"`` for those that go by predictions.
         """
         names = heuristic_names(suffix)
         pairs = [read_pair(name) for name in names]
@@ -202,30 +177,17 @@ class JudgedLog:
 
 @dataclass(frozen=True, slots=True)
 class WindowOutcome:
-    """What came of a window.
+    """What came of a window."""
 
-    Attributes
-    ----------
-    value
-        The objective, with what `ADDED` adds.
-    tail_s
-        The 99th percentile of the waiting times plus a minute, in seconds.
-    longest_s
-        The longest waiting time in seconds.
-    """
-
-    value: float
-    tail_s: float
-    longest_s: float
+    value: float  # the objective, with what `ADDED` adds
+    tail_s: float  # the 99th percentile of the waiting times plus a minute, in seconds
+    longest_s: float  # the longest waiting time in seconds
 
     @classmethod
     def of(cls, objective: str, wait_s: Floats, run_s: Floats) -> WindowOutcome:
         """Return what came of a window, by what its jobs came to.
 
-        Parameters
-        ----------
-        wait_s, run_s
-            Waiting and run times of the jobs that count, in seconds.
+        ``wait_s``, ``run_s``: waiting and run times of the jobs that count, in seconds.
         """
         tail_s = float(np.percentile(wait_s, 99)) + 60.0
         return cls(OBJECTIVES[objective](wait_s, run_s) + ADDED.get(objective, 0.0), tail_s, float(wait_s.max()))
@@ -253,10 +215,7 @@ def judge(
 ) -> Judged:
     """Judge candidates on windows that are drawn from logs, the same ones for all.
 
-    Parameters
-    ----------
-    draw
-        Seed and number of the draw.
+    ``draw``: seed and number of the draw.
     """
     seed, number = draw
     tasks = []

@@ -1,8 +1,8 @@
 """From one decision about the order of jobs to the next.
 
 *Blocking*, as in RLScheduler: the chosen job is the next to start; if it does not fit, time goes on until it does, and
-nobody is asked meanwhile but who may overtake it. *Repicking*, proper EASY: whenever something has happened, jobs
-are chosen and started until a chosen one does not fit; that one is the first of the queue, with a reservation for
+the only choices meanwhile are which jobs may overtake it. *Repicking*, proper EASY: whenever something has happened,
+jobs are chosen and started until a chosen one does not fit; that one is the first of the queue, with a reservation for
 backfilling, until the next event; then another may be chosen. A decision is due only if a waiting job fits, since
 otherwise nothing can start whatever is chosen. A job that is *held* until the next event is neither chosen nor may it
 overtake, as under the gate of `kernel.keys`; while nothing runs, nothing can be held, so that time never stands still.
@@ -11,7 +11,8 @@ Backfilling is EASY or RLScheduler's. *EASY*: the chosen job, if it does not fit
 date, at which enough processors will be free by what users expect; another may start now if it is expected to end by
 then, or on the processors that the chosen one leaves over (*spare*). A job that has overrun its requested time is
 expected to end at once. The rules are those of `kernel.backfill` on a machine without memory limits. They stand here
-again because those look at nodes and choose cores, and here are neither: processors are counted.
+again because that one looks at nodes and chooses cores, and here are neither: a decision costs a microsecond, since
+processors are only counted.
 
 *RLScheduler's*: in the order of submission, a job may start if it is expected to end *before* the chosen job can, as
 was expected when that was chosen; spare processors are not used.
@@ -175,7 +176,7 @@ def _any_may_overtake(state):
 
 @jit
 def _look_after_chosen(state, key):
-    """Start the chosen job if it fits, else let others overtake it; return whether somebody is to be asked who."""
+    """Start the chosen job if it fits, else let others overtake it; return True if the agent must choose which."""
     s = state.scalars[0]
     settings = state.settings[0]
     if state.jobs[s.chosen].n_requested <= s.n_free:

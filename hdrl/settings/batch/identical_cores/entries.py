@@ -17,17 +17,16 @@ from hdrl.settings.batch.identical_cores import engine
 from hdrl.settings.batch.identical_cores.codes import N_OBJECTIVES, NO_KEY, OVER, OWN
 from hdrl.settings.batch.identical_cores.events import objective_value, reward_for
 from hdrl.settings.batch.identical_cores.guide import guided
-from hdrl.settings.batch.identical_cores.history import note_end, note_start, note_submission
 from hdrl.settings.batch.identical_cores.jit import CACHE_FOLDER, entry
 from hdrl.settings.batch.identical_cores.observe import observe, observe_anew
-from hdrl.settings.batch.identical_cores.queue import arrange_queue, hold
+from hdrl.settings.batch.identical_cores.queue import hold
 from hdrl.settings.batch.identical_cores.state import OrderState, smallest_state
 from hdrl.settings.batch.kernel.codes import ORDER_JOB_KEYS
 
-REQUESTS = CodeTable("request", range(10))
+REQUESTS = CodeTable("request", range(6))
 """Requests to `SERVED`: what the functions below do."""
 
-_RUN, _TELL, _SHOW, _NOTE_SUBMISSION, _NOTE_START, _NOTE_END, _GUIDE, _FOLLOW = REQUESTS[2:]
+_RUN, _TELL, _GUIDE, _FOLLOW = REQUESTS[2:]
 
 
 @jit
@@ -67,17 +66,6 @@ def _follow(state):
 
 
 @jit
-def _take_note(state, request, job):
-    """Tell who predicts what became of a job."""
-    if request == _NOTE_SUBMISSION:
-        note_submission(state, job)
-    elif request == _NOTE_START:
-        note_start(state, job)
-    elif request == _NOTE_END:
-        note_end(state, job)
-
-
-@jit
 def _tell(state, row, results):
     for objective in range(N_OBJECTIVES):
         results[objective, row] = objective_value(state, objective)
@@ -91,9 +79,6 @@ def _serve_row(state, counts, request, row, numbers, results):
         counts.terminations[row] = state.scalars[0].stage == OVER
     elif request == RESET:
         _reset(state)
-    elif request == _SHOW:
-        arrange_queue(state)
-        observe_anew(state)
     elif request == _RUN:
         engine.run_key(state, numbers[row])
         _tell(state, row, results)
@@ -102,10 +87,8 @@ def _serve_row(state, counts, request, row, numbers, results):
     elif request == _FOLLOW:
         _follow(state)
         _tell(state, row, results)
-    elif request == _TELL:
-        _tell(state, row, results)
     else:
-        _take_note(state, request, numbers[row])
+        _tell(state, row, results)
 
 
 @jit
@@ -131,39 +114,11 @@ def _ask_all(batch: Lent[OrderState], request: int, numbers: NDArray[np.int64] =
     return SERVED.ask(batch, request, np.ones(len(batch.arrays.scalars), dtype=np.bool_), numbers)
 
 
-def show_rows(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> None:
-    """Bring the queues of environments into their order and write their observations, without simulating anything."""
-    SERVED.ask(batch, _SHOW, chosen)
-
-
-def note_submission_of(batch: Lent[OrderState], job: int) -> None:
-    """Tell who predicts, in a batch of one environment that somebody else simulates, that a job has been submitted.
-
-    Parameters
-    ----------
-    batch
-        The arrays; ``message_s`` is the date.
-    """
-    _ask_all(batch, _NOTE_SUBMISSION, np.array([job], dtype=np.int64))
-
-
-def note_start_of(batch: Lent[OrderState], job: int) -> None:
-    """Tell who predicts that a job is being started: see `note_submission_of`."""
-    _ask_all(batch, _NOTE_START, np.array([job], dtype=np.int64))
-
-
-def note_end_of(batch: Lent[OrderState], job: int) -> None:
-    """Tell who predicts that a job has ended: see `note_submission_of`; the queue holds the jobs that wait."""
-    _ask_all(batch, _NOTE_END, np.array([job], dtype=np.int64))
-
-
 def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64]:
     """Run one whole episode of each environment under a job key, in one compiled call.
 
     Parameters
     ----------
-    batch
-        The arrays; `identical_cores.state.set_episode` has said which jobs the episodes consist of.
     keys
         Job key of each environment, one of `kernel.codes.ORDER_JOB_KEYS`.
 

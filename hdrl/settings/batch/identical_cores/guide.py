@@ -19,7 +19,7 @@ from hdrl.settings.batch.kernel.groups import share_without_room
 from hdrl.settings.batch.kernel.keys import holds, job_key, weigh_described
 from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
-NOBODY = -1
+NO_JOB = -1
 
 
 @jit
@@ -76,8 +76,8 @@ def _is_gated(state, job):
 
 @jit
 def _best(state, wants_held):
-    """Return the row of the best job that may be picked among those that the gate holds, or does not; `NOBODY`."""
-    best, best_value = NOBODY, np.inf
+    """Return the row of the best job that may be picked among those that the gate holds, or does not; `NO_JOB`."""
+    best, best_value = NO_JOB, np.inf
     for row in range(min(state.scalars[0].n_waiting, state.settings[0].max_jobs)):
         job = state.waiting[row]
         if state.masks[row] == 0 or _is_gated(state, job) != wants_held:
@@ -85,7 +85,7 @@ def _best(state, wants_held):
         if wants_held and state.waiting_sizes[row] > state.scalars[0].n_free:
             continue  # nobody need hold what cannot start
         value = _value(state, job)
-        if best == NOBODY or value < best_value or (value == best_value and job < state.waiting[best]):
+        if best == NO_JOB or value < best_value or (value == best_value and job < state.waiting[best]):
             best, best_value = row, value
     return best
 
@@ -99,15 +99,15 @@ def guided(state):
     if len(state.weights) > 0:
         _weigh_waiting(state)
     best = _best(state, wants_held=False)
-    if best != NOBODY and (s.stage == OVERTAKE or state.waiting_sizes[best] <= s.n_free):
+    if best != NO_JOB and (s.stage == OVERTAKE or state.waiting_sizes[best] <= s.n_free):
         return best
     # Nothing starts any more: what is to be held must be, before the first of the queue lets others overtake it.
-    held = _best(state, wants_held=True) if settings.guide_gate == 1 else NOBODY
+    held = _best(state, wants_held=True) if settings.guide_gate == 1 else NO_JOB
     asks = settings.backfilling == codes.EASY_PRIORITY
     skip = settings.max_jobs * (1 + settings.may_hold)
-    if best == NOBODY and settings.has_skip == 1 and state.masks[skip] == 1:
+    if best == NO_JOB and settings.has_skip == 1 and state.masks[skip] == 1:
         return skip
-    is_due = best == NOBODY or not asks
-    if held != NOBODY and is_due and settings.may_hold == 1 and state.masks[settings.max_jobs + held] == 1:
+    is_due = best == NO_JOB or not asks
+    if held != NO_JOB and is_due and settings.may_hold == 1 and state.masks[settings.max_jobs + held] == 1:
         return settings.max_jobs + held
-    return best if best != NOBODY else max(held, 0)
+    return best if best != NO_JOB else max(held, 0)

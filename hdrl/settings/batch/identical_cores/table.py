@@ -30,26 +30,17 @@ _HALVES = (_HALF_REQUEST_S, _HALF_MEMORY_MIB, _HALF_NUMBER, _HALF_NUMBER, _HALF_
 
 @dataclass(frozen=True, slots=True)
 class JobColumns:
-    """Jobs in the order of submission, each column of shape ``(n_jobs,)``.
+    """Jobs in the order of submission, each column of shape ``(n_jobs,)``."""
 
-    Attributes
-    ----------
-    submit_s, run_s, requested_time_s
-        Submission date, how long the job really runs, and how long its user says, in seconds.
-    n_requested
-        Processors.
-    memory_mib, bandwidth_gbps
-        What each core takes; they serve job keys and the observation.
-    user, group, executable
-        Numbers of the log, negative if absent.
-    """
-
+    # submission date, how long the job really runs, and how long its user says, in seconds
     submit_s: FloatArray
     run_s: FloatArray
     requested_time_s: FloatArray
-    n_requested: NDArray[np.int32]
+    n_requested: NDArray[np.int32]  # processors
+    # what each core takes; they serve job keys and the observation
     memory_mib: FloatArray
     bandwidth_gbps: FloatArray
+    # numbers of the log, negative if absent
     user: NDArray[np.int32]
     group: NDArray[np.int32]
     executable: NDArray[np.int32]
@@ -110,18 +101,10 @@ def row_templates(
 
 @dataclass(frozen=True, eq=False)
 class PoolPast:
-    """Ended jobs of workloads, for the windows that are cut from them.
-
-    Attributes
-    ----------
-    workloads
-        The workloads.
-    orders
-        For each, the indices of its jobs in the order of submission.
-    """
+    """Ended jobs of workloads, for the windows that are cut from them."""
 
     workloads: tuple[Workload, ...]
-    orders: tuple[NDArray[np.int64], ...]
+    orders: tuple[NDArray[np.int64], ...]  # for each, the indices of its jobs in the order of submission
 
     def write(self, pool: OrderState, row: int, workload: int, start: int, n_jobs: int) -> None:
         """Write what is known when a window begins to the arrays of an environment."""

@@ -9,10 +9,11 @@ Expected ends come from requested times, longer on slower cores. A job that has 
 to end at once. Reservations that go by predictions (``predicts_ends``) expect a job that has outlived its prediction
 to run on, by a minute at first and then by more and more, up to its requested time, as EASY++ does.
 
-It is the EASY of all compiled policies, and of models that are played on the kernel (`compiled_play`). Others stand by
-themselves, each for the reason that it gives: `identical_cores.engine`, `policies.backfilling`, `policies.on_nodes`.
+This is the EASY of all compiled policies, and of models that the kernel plays (`compiled_play`). There are two more:
+`identical_cores.engine` counts processors instead of looking at nodes, `policies.backfilling` is Python that users
+derive from. IRMaSim (`policies.on_nodes`), RLScheduler and Slurm backfill by other rules, not by EASY.
 
-What it takes to start a job, whoever chose it, is here, too: the queue, the machine, the answer and the logs.
+How a job starts, whatever chose it, is here, too: the queue, the machine, the answer and the logs.
 
 References
 ----------
@@ -29,7 +30,7 @@ import math
 import numpy as np
 
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.kernel import codes, mail
+from hdrl.settings.batch.kernel import codes, messages
 from hdrl.settings.batch.kernel.cluster import after_locking
 from hdrl.settings.batch.kernel.history import note_end, note_start
 from hdrl.settings.batch.kernel.keys import holds
@@ -323,7 +324,7 @@ def start_job(state, job, place, first, n):
     take(state, place)
     expect_end(state, job, first, n)
     after_locking(state, first, n)
-    mail.add_op(state, codes.EXECUTE, job, first, n, 0.0)
+    messages.add_op(state, codes.EXECUTE, job, first, n, 0.0)
 
 
 @jit

@@ -47,55 +47,25 @@ def n_weights_of(form: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a policy adds to its job key and its backfilling.
+    """What a policy adds to its job key and its backfilling."""
 
-    Attributes
-    ----------
-    predictor
-        ``PREDICT_*`` of `kernel.codes`.
-    predicts_ends
-        Whether reservations go by predictions, too.
-    weights
-        Of the index and the gate, see `kernel.keys`; empty: neither.
-    index_form
-        ``INDEX_*`` of `kernel.codes`.
-    has_gate
-        Whether the gate may hold jobs.
-    network
-        Of ``PREDICT_LEARNED``: the numbers of `kernel.groups`; else empty.
-    node_rule
-        ``NODES_*`` of `kernel.codes`: who switches nodes off and on.
-    sleep_state
-        To which of the platform's sleep states nodes are switched: its place among them.
-    off_after_s
-        Of ``NODES_BY_TIMEOUT``: after how long without a job a node is switched off, in seconds.
-    share_on
-        Of ``NODES_BY_NUMBER``: which share of the nodes is to be on.
-    run_times
-        Of a predictor outside the kernel: the function from a platform and a workload to what it says of each job, in
-        seconds.
-    """
-
-    predictor: int = codes.PREDICT_NOTHING
-    predicts_ends: bool = False
-    weights: tuple[float, ...] = ()
-    index_form: int = codes.INDEX_LINEAR
-    has_gate: bool = False
-    network: tuple[float, ...] = ()
-    node_rule: int = codes.NODES_LEFT_ALONE
-    sleep_state: int = 0
+    predictor: int = codes.PREDICT_NOTHING  # ``PREDICT_*`` of `kernel.codes`
+    predicts_ends: bool = False  # whether reservations go by predictions, too
+    weights: tuple[float, ...] = ()  # of the index and the gate, see `kernel.keys`; empty: neither
+    index_form: int = codes.INDEX_LINEAR  # ``INDEX_*`` of `kernel.codes`
+    has_gate: bool = False  # whether the gate may hold jobs
+    network: tuple[float, ...] = ()  # of ``PREDICT_LEARNED``: the numbers of `kernel.groups`; else empty
+    node_rule: int = codes.NODES_LEFT_ALONE  # ``NODES_*`` of `kernel.codes`: who switches nodes off and on
+    sleep_state: int = 0  # to which of the platform's sleep states nodes are switched: its place among them
+    # of ``NODES_BY_TIMEOUT``: after how long without a job a node is switched off, in seconds
     off_after_s: float = math.inf
-    share_on: float = 1.0
+    share_on: float = 1.0  # of ``NODES_BY_NUMBER``: which share of the nodes is to be on
+    # of a predictor outside the kernel: the function from a platform and a workload to what it says of each job, in
+    # seconds
     run_times: Callable[[Platform, Workload], NDArray[np.float64]] | None = None
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises
-        ------
-        SimulationError
-            If one is in no table.
-        """
+        """Check the numbers."""
         codes.PREDICTORS.check(self.predictor)
         codes.NODE_RULES.check(self.node_rule)
         codes.INDEX_FORMS.check(self.index_form)

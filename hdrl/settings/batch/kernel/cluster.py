@@ -14,7 +14,7 @@ import numpy as np
 from hdrl.compiled import bits
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.mail import add_op
+from hdrl.settings.batch.kernel.messages import add_op
 from hdrl.settings.batch.kernel.onoff import is_on, note_idle
 from hdrl.settings.batch.platform.pstates import CONTENDED, FIRST_EXTRA_LEVEL, FREE, IDLE, SERVING
 

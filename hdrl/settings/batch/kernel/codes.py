@@ -19,73 +19,30 @@ PAUSED = 4  # the budget of engine steps is used up
 ILLEGAL = 5  # the scheduler asked for something impossible
 
 # Steps of a job: the values of `workload.model.StepKind`.
-STEP_DELAY = 0
-STEP_COMPUTE = 1
-STEP_COMPUTE_TOTAL = 2
-STEP_RETURN = 3
-STEPS = CodeTable("kind of a step", range(STEP_DELAY, STEP_RETURN + 1))
+STEP_DELAY, STEP_COMPUTE, STEP_COMPUTE_TOTAL, STEP_RETURN = STEPS = CodeTable("kind of a step", range(4))
 
 # States of a job: the values of `simulation.trace.JobState`.
-NOT_SUBMITTED = 0
-WAITING = 1
-RUNNING = 2
-SUCCEEDED = 3
-FAILED = 4
-WALLTIME_REACHED = 5
-KILLED_BY_REQUEST = 6
-REJECTED = 7
+NOT_SUBMITTED, WAITING, RUNNING, SUCCEEDED, FAILED, WALLTIME_REACHED, KILLED_BY_REQUEST, REJECTED = range(8)
 
-# Letters to the server.
-HELLO = 0
-READY = 1
-SUBMITTED = 2
-BYE = 3
-OP = 4
-COMPLETED = 5
-CALLED = 6
-KILLED = 7
-SWITCHED = 8
-LETTERS = CodeTable("kind of a message to the server", range(HELLO, SWITCHED + 1))
+HELLO, READY, SUBMITTED, BYE, OP, COMPLETED, CALLED, KILLED, SWITCHED = range(9)
+SERVER_MESSAGES = CodeTable("kind of a message to the server", range(9))
 
-# What the scheduler is told (events) ...
-TOLD_BEGINS = 0
-TOLD_SUBMITTED = 1
-TOLD_COMPLETED = 2
-TOLD_KILLED = 3
-TOLD_PSTATE = 4
-TOLD_CALLED = 5
-TOLD_NO_MORE_JOBS = 6
-TOLD_ENDS = 7
-TOLD_ENERGY = 8
-TOLD_NODE = 9  # a node is off now, or on
-TOLD = CodeTable("kind of an event", range(TOLD_BEGINS, TOLD_NODE + 1))
+# Events of a message to the scheduler; the last one: a node is off now, or on.
+EVENT_BEGINS, EVENT_SUBMITTED, EVENT_COMPLETED, EVENT_KILLED, EVENT_PSTATE = range(5)
+EVENT_CALLED, EVENT_NO_MORE_JOBS, EVENT_ENDS, EVENT_ENERGY, EVENT_NODE = range(5, 10)
+EVENTS = CodeTable("kind of an event", range(10))
 
-# ... and what it answers (ops).
-EXECUTE = 0
-REJECT = 1
-KILL = 2
-CALL = 3
-SET_PSTATE = 4
-ANNOTATE = 5  # takes its turn in the mailbox; the text is kept outside the kernel
-ASK_ENERGY = 6
-OPS = CodeTable("kind of a request", range(EXECUTE, ASK_ENERGY + 1))
+# Requests of its answer (ops); an annotation takes its turn in the mailbox, its text is kept outside the kernel.
+EXECUTE, REJECT, KILL, CALL, SET_PSTATE, ANNOTATE, ASK_ENERGY = OPS = CodeTable("kind of a request", range(7))
 
 # What ended in an engine step.
-END_TRANSFER = 0
-END_SLEEP = 1
-END_TASK = 2
+END_TRANSFER, END_SLEEP, END_TASK = range(3)
 
-# Why a job sleeps.
-SLEEP_DELAY = 0  # a delay that is shorter than the walltime
-SLEEP_WALLTIME = 1  # a delay that the walltime cuts
-SLEEP_TIMER = 2  # the walltime of a computation
-SLEEPS = CodeTable("reason to sleep", range(SLEEP_DELAY, SLEEP_TIMER + 1))
+# Why a job sleeps: a delay shorter than the walltime, one that the walltime cuts, the walltime of a computation.
+SLEEP_DELAY, SLEEP_WALLTIME, SLEEP_TIMER = SLEEPS = CodeTable("reason to sleep", range(3))
 
 # What a node does, where nodes can be switched off.
-NODE_ON = 0
-NODE_SHUTTING_DOWN = 1
-NODE_OFF = 2
-NODE_BOOTING = 3
+NODE_ON, NODE_SHUTTING_DOWN, NODE_OFF, NODE_BOOTING = range(4)
 
 # What a decision is due for.
 NO_NEWS = 0
@@ -104,34 +61,16 @@ QUEUE_BY_ARRIVAL = -1
 QUEUE_BY_PRIORITY = -2  # a list that is sorted again at every decision
 
 # Job keys, in HDeepRM's order.
-JOB_RANDOM = 0
-JOB_FIRST = 1
-JOB_SHORTEST = 2
-JOB_SMALLEST = 3
-JOB_LOW_MEM = 4
-JOB_LOW_MEM_BW = 5
+JOB_RANDOM, JOB_FIRST, JOB_SHORTEST, JOB_SMALLEST, JOB_LOW_MEM, JOB_LOW_MEM_BW = range(6)
 
 # Further job keys: the priorities of the literature.
-JOB_LONGEST = 6
-JOB_LARGEST = 7
-JOB_SAF = 8
-JOB_LXF = 9
-JOB_WFP3 = 10
-JOB_UNICEF = 11
-JOB_F1 = 12
-JOB_F2 = 13
-JOB_F3 = 14
-JOB_F4 = 15
-JOB_F1_RELATIVE = 16
-JOB_F2_RELATIVE = 17
-JOB_F3_RELATIVE = 18
-JOB_F4_RELATIVE = 19
+JOB_LONGEST, JOB_LARGEST, JOB_SAF, JOB_LXF, JOB_WFP3, JOB_UNICEF, JOB_F1, JOB_F2, JOB_F3, JOB_F4 = range(6, 16)
+JOB_F1_RELATIVE, JOB_F2_RELATIVE, JOB_F3_RELATIVE, JOB_F4_RELATIVE = range(16, 20)
 JOB_GIVEN = 20  # the priority that somebody outside the kernel has written into the job
 
 JOB_INDEX = 21  # the index of `kernel.keys`, which needs weights
 
 JOB_KEYS = CodeTable("job key", range(JOB_RANDOM, JOB_INDEX + 1))
-"""The job keys of the kernel."""
 
 # Job keys of the simulator of identical processors alone: RLScheduler's WFP3 and UNICEF, in which every job has waited
 # -1 - s.
@@ -173,7 +112,6 @@ CONSERVATIVE = 4  # every waiting job has a reservation
 STRICT_FCFS = 5
 
 EASY = CodeTable("order of EASY backfilling", (EASY_FCFS, EASY_SJBF, EASY_PRIORITY))
-"""The kinds of EASY."""
 
 BACKFILLINGS = CodeTable("backfilling", (NO_BACKFILLING, *EASY, CONSERVATIVE))
 """The backfilling of the kernel."""
@@ -185,17 +123,9 @@ ORDER_BACKFILLINGS = CodeTable("backfilling", (NO_BACKFILLING, *EASY, STRICT_FCF
 """The backfilling of the simulator of identical processors."""
 
 # Core keys, in HDeepRM's order; then what others have.
-CORE_RANDOM = 0
-CORE_HIGH_GFLOPS = 1
-CORE_HIGH_CORES = 2
-CORE_HIGH_MEM = 3
-CORE_HIGH_MEM_BW = 4
-CORE_LOW_POWER = 5
-CORE_LOW_CORES = 6
-CORE_FIRST = 7
-
-CORE_KEYS = CodeTable("core key", range(CORE_RANDOM, CORE_FIRST + 1))
-"""The core keys."""
+CORE_RANDOM, CORE_HIGH_GFLOPS, CORE_HIGH_CORES, CORE_HIGH_MEM, CORE_HIGH_MEM_BW = range(5)
+CORE_LOW_POWER, CORE_LOW_CORES, CORE_FIRST = range(5, 8)
+CORE_KEYS = CodeTable("core key", range(8))
 
 # Errors of an op.
 ERROR_JOB_NOT_WAITING = 1

@@ -1,11 +1,11 @@
-"""Conservative backfilling: every waiting job has a reservation, and nobody may delay anybody.
+"""Conservative backfilling: every waiting job has a reservation, which no other job may delay.
 
 A job gets its reservation when it comes: the earliest room in the plan (`kernel.plan`) that is there without moving
-anybody. When something becomes free earlier than expected, the jobs are taken in the order of their priority, and each
+another. When something becomes free earlier than expected, the jobs are taken in the order of their priority, and each
 moves to the earliest room that the reservations of all others leave; this is repeated, in the order of the dates, until
 no job can move. So a reservation never becomes later as long as no job takes longer than expected. Where one does, it
-is expected to end at once, and reservations that are possible no more are made anew in the order of their dates. What
-becomes of a job that is asked is told by `kernel.reserving`, who need not be asked by `kernel.asking`.
+is expected to end at once, and reservations that are possible no more are made anew in the order of their dates.
+`kernel.reserving` examines a job, `kernel.reexamining` says which jobs need not be examined.
 
 References
 ----------
@@ -22,19 +22,19 @@ import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.asking import (
-    begin_asking,
-    begin_kinds,
-    give_back,
-    note_asked,
-    reach_s,
-    rests,
-    room_from_s,
-    tell_those_behind,
-)
 from hdrl.settings.batch.kernel.backfill import cores_in_answer, note_failure
 from hdrl.settings.batch.kernel.plan import NO_RESERVATION, NOT_FOUND, ROUNDING_S, clear, hold
 from hdrl.settings.batch.kernel.plan_nodes import begin_marks, is_possible, plan_chosen_nodes, plan_cores_of
+from hdrl.settings.batch.kernel.reexamining import (
+    begin_examining,
+    begin_kinds,
+    can_skip,
+    give_back,
+    notify_later_jobs,
+    reach_s,
+    record_examined,
+    room_from_s,
+)
 from hdrl.settings.batch.kernel.reserving import find_hole, held_until_s, reserve, start_or_move
 from hdrl.settings.batch.kernel.selection import CHOSEN
 from hdrl.settings.batch.kernel.waiting import sort_by_priority
@@ -69,12 +69,12 @@ def _settle(state, core_key):
         job = state.candidates[i]
         if i == 0:
             reason = _ask(state, job, core_key, freed_s)
-        elif not rests(state, job, freed_s):
+        elif not can_skip(state, job, freed_s):
             _ask(state, job, core_key, freed_s)
     while s.freed_s > s.message_s:
         freed_s, s.freed_s = s.freed_s, NOT_FOUND
         for i in range(_gather_by_date(state)):  # they only ever move to earlier dates
-            if not rests(state, state.candidates[i], freed_s):
+            if not can_skip(state, state.candidates[i], freed_s):
                 _ask(state, state.candidates[i], core_key, freed_s)
     s.freed_s = NOT_FOUND
     return reason
@@ -127,7 +127,7 @@ def _begin_decision(state):
     """Note what is free on the nodes, and what has become free since the last decision."""
     if state.scalars[0].plans_nodes == 1:
         begin_marks(state)
-    begin_asking(state)
+    begin_examining(state)
 
 
 @jit
@@ -191,7 +191,7 @@ def _mend(state, core_key):
         if s.plans_nodes == 1:
             plan_chosen_nodes(state, job)
         reserve(state, job, date_s, end_s)
-        note_asked(state, job)
+        record_examined(state, job)
     s.freed_s = np.inf
 
 
@@ -232,11 +232,11 @@ def _ask(state, job, core_key, freed_s):
         from_s = _given_from_s(state, job, old_s, old_end_s)
         give_back(state, from_s, old_end_s)
         if from_s > old_s:  # what starts at about that date may start a little earlier now
-            tell_those_behind(state, old_s - s.margin_s, old_s + s.margin_s)
+            notify_later_jobs(state, old_s - s.margin_s, old_s + s.margin_s)
         if _has_freed(state, job, old_s, old_end_s):
             s.freed_s = max(s.freed_s, old_end_s)
     if row.reserved_s != NO_RESERVATION:
-        note_asked(state, job)
+        record_examined(state, job)
     return outcome
 
 

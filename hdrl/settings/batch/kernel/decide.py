@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.kernel import codes, engine, mail, server
+from hdrl.settings.batch.kernel import codes, engine, messages, server
 from hdrl.settings.batch.kernel.backfill import (
     choose_overtaking,
     forget_end,
@@ -39,23 +39,23 @@ def hear(state):
         somebody decides on nodes without them, too).
     """
     s = state.scalars[0]
-    mail.begin_answer(state)
+    messages.begin_answer(state)
     for i in range(s.n_events):
         event = state.events[i]
-        if event.kind == codes.TOLD_SUBMITTED:
+        if event.kind == codes.EVENT_SUBMITTED:
             enqueue(state, event.subject)
             s.news = codes.NEWS_OF_JOBS
-        elif event.kind == codes.TOLD_COMPLETED:
+        elif event.kind == codes.EVENT_COMPLETED:
             release(state, event.subject)
             forget_end(state, event.subject)
             s.news = codes.NEWS_OF_JOBS
-        elif event.kind == codes.TOLD_NO_MORE_JOBS:
+        elif event.kind == codes.EVENT_NO_MORE_JOBS:
             s.no_more_jobs = 1
-        elif event.kind == codes.TOLD_NODE:
+        elif event.kind == codes.EVENT_NODE:
             hear_node(state, event.subject)
-        elif event.kind == codes.TOLD_CALLED:
+        elif event.kind == codes.EVENT_CALLED:
             hear_call(state)
-        elif event.kind not in codes.TOLD:
+        elif event.kind not in codes.EVENTS:
             refuse_code(state, event.kind)
     return s.news != codes.NO_NEWS and (s.n_queue > 0 or s.decides_idle == 1)
 
@@ -247,8 +247,6 @@ def to_decision(state, last, budget):
 
     Parameters
     ----------
-    state
-        The arrays of one environment.
     last
         Number of the engine step at which to return ``PAUSED``.
     budget
@@ -279,10 +277,6 @@ def run_pair(state, job_key, core_key, backfilling, budget):
 
     Parameters
     ----------
-    state
-        The arrays of one environment.
-    job_key, core_key, backfilling
-        Numbers of the keys and of the backfilling, not the conservative one.
     budget
         Engine steps after which to return ``PAUSED``.
 

@@ -270,7 +270,7 @@ FORECAST_DTYPE = record_dtype(
 )
 """What will be free on a node when the first job of the queue can start, and how many of its cores then fit there."""
 
-LETTER_DTYPE = record_dtype([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
+SERVER_MESSAGE_DTYPE = record_dtype([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
 EVENT_DTYPE = record_dtype([("kind", np.int8), ("subject", np.int64), ("time_s", np.float64)])
 OP_DTYPE = record_dtype(
     [

@@ -1,18 +1,18 @@
-"""Batsim's event loop: a clock, one mailbox, and a scheduler that is told what happened.
+"""Batsim's event loop: a clock, one mailbox, and a scheduler that receives what has happened.
 
-Everything that wants the server's attention (a submission, the end of a job, a timer, each request of the scheduler)
-is a *letter*. The server receives letters one at a time, first come first served, and each takes the time of one byte
-on the network (1e-10 s from the master host, more from a compute host). When the scheduler is not busy and no further
-letter waits, it is told all that has happened since it was told last, as one message. Its answer is applied request
-by request, each a letter again; a date in the future is slept until. This decides what a scheduler sees as
+Everything that needs the server (a submission, the end of a job, a timer, each request of the scheduler) sends it a
+*server message*. It receives these one at a time, first come first served, and each takes the time of one byte on the
+network (1e-10 s from the master host, more from a compute host). When the scheduler is not busy and no further server
+message waits, it receives all events since its last message, as one message. The server applies its answer request by
+request, each a server message again, and sleeps until dates in the future. This decides what a scheduler sees as
 simultaneous, and in which order.
 
 An engine step advances the clock to the next end of a transfer, a sleep or a computation. Sleeps that end within
 1e-9 s of it end with it, as in SimGrid; what ends together is handled in the order of its making.
 
-There are two times. The *clock* is a date, a double to which each step adds its length: above some 1e6 s a letter's
-1e-10 s do not advance it any more. The *engine's time*, in which ends are kept, is counted from a recent moment,
-so that letters take their time on any date; SimGrid counts down what is left of each action instead.
+There are two times. The *clock* is a date, a double to which each step adds its length: above some 1e6 s the 1e-10 s of
+a server message do not advance it any more. The *engine's time*, in which ends are kept, is counted from a recent
+moment, so that server messages take their time on any date; SimGrid counts down what is left of each action instead.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from hdrl.compiled.jit import jit
 from hdrl.compiled.rounding import round6
 from hdrl.settings.batch.kernel import codes, jobs, switches
 from hdrl.settings.batch.kernel.codes import refuse_code
-from hdrl.settings.batch.kernel.mail import post, tell
+from hdrl.settings.batch.kernel.messages import add_event, send
 from hdrl.settings.batch.kernel.server import (
     WITH_ANSWER,
     finish,
     pass_first_sleeps,
-    post_late,
-    post_reply,
     rank_of_ends,
     receive,
     reply_slot,
     send_if_due,
+    send_late,
+    send_reply,
     sender_continues,
     submit,
 )
@@ -51,8 +51,8 @@ def begin(state):
     """Start the simulation: the submitters say hello and the scheduler is told that it begins."""
     s = state.scalars[0]
     for submitter in range(len(state.submitters)):
-        post(state, codes.HELLO, submitter, 0, s.loopback_s)
-    tell(state, codes.TOLD_BEGINS, 0)
+        send(state, codes.HELLO, submitter, 0, s.loopback_s)
+    add_event(state, codes.EVENT_BEGINS, 0)
     s.message_ready = 1
     if s.predictor not in codes.PREDICTORS:
         refuse_code(state, s.predictor)
@@ -65,8 +65,8 @@ def begin(state):
 @jit
 def _deliver(state, box_was_empty):
     s = state.scalars[0]
-    letter = state.box[s.box_head]
-    kind, a = letter.kind, letter.a
+    message = state.box[s.box_head]
+    kind, a = message.kind, message.a
     s.box_head = (s.box_head + 1) % len(state.box)
     s.transferring = 0
     s.transfer_end_s = np.inf
@@ -76,7 +76,7 @@ def _deliver(state, box_was_empty):
     sender_continues(state, kind, a)
     if kind == codes.OP and state.ops[a].kind == codes.KILL and state.ops[a].n > 0:
         # The killer is an actor of its own: the rest of the answer goes on before it begins.
-        post(state, codes.KILLED, a, 0, s.loopback_s)
+        send(state, codes.KILLED, a, 0, s.loopback_s)
 
 
 @jit
@@ -158,9 +158,9 @@ def _wake_sleeper(state, slot, seq):
     elif slot < reply_slot(state):
         submit(state, slot - n_jobs, 1)
     elif slot == reply_slot(state):
-        post_reply(state)
+        send_reply(state)
     else:
-        post(state, codes.CALLED, 0, 0, s.loopback_s)
+        send(state, codes.CALLED, 0, 0, s.loopback_s)
 
 
 @jit
@@ -191,7 +191,7 @@ def _next_date(state):
 def _step(state):
     """Advance to the next date at which something ends; return whether there is one."""
     s = state.scalars[0]
-    post_late(state, s.n_late)
+    send_late(state, s.n_late)
     _start_transfer(state)
     date_s = _next_date(state)
     if date_s == np.inf:
@@ -219,7 +219,7 @@ def _step(state):
         else:
             _end_task(state, subject)
     if s.end_rank == WITH_ANSWER:
-        post_late(state, n_before_answer)
+        send_late(state, n_before_answer)
     return True
 
 
@@ -243,8 +243,6 @@ def advance(state, budget):
 
     Parameters
     ----------
-    state
-        The arrays of one environment.
     budget
         Engine steps after which to return in any case, so that the caller may show progress.
 

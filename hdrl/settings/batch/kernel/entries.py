@@ -16,7 +16,7 @@ from hdrl.compiled.borrow import take_as
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, Places
-from hdrl.settings.batch.kernel import codes, decide, engine, mail, printing, waiting
+from hdrl.settings.batch.kernel import codes, decide, engine, messages, printing, waiting
 from hdrl.settings.batch.kernel.backfill import start_job
 from hdrl.settings.batch.kernel.cluster import follow_owner, remaining
 from hdrl.settings.batch.kernel.conservative import schedule_conservative
@@ -55,7 +55,7 @@ def _reject(state, job):
         return codes.ERROR_JOB_NOT_WAITING
     waiting.take(state, place)
     state.scalars[0].has_plan = 0
-    mail.add_op(state, codes.REJECT, job, 0, 0, 0.0)
+    messages.add_op(state, codes.REJECT, job, 0, 0, 0.0)
     return 0
 
 
@@ -70,7 +70,7 @@ def _add_op(state, kind, subject, first, n, value):
     if kind == codes.SET_PSTATE:
         for i in range(first, first + n):
             follow_owner(state, state.pool[i])
-    mail.add_op(state, kind, subject, first, n, value)
+    messages.add_op(state, kind, subject, first, n, value)
 
 
 @jit
@@ -203,13 +203,7 @@ def _check_policy(state: State, job_key: int, core_key: int, backfilling: int) -
 
 
 def schedule_pair(lent: Lent[State], job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
-    """Start jobs as a compiled policy does: see `kernel.decide.schedule` and `kernel.conservative`.
-
-    Raises
-    ------
-    SimulationError
-        If a number is in no table of `kernel.codes`.
-    """
+    """Start jobs as a compiled policy does: see `kernel.decide.schedule` and `kernel.conservative`."""
     _check_policy(lent.arrays, job_key, core_key, backfilling)
     if backfilling == codes.CONSERVATIVE:
         _call_conservative(lent.places, job_key, core_key)
@@ -230,13 +224,7 @@ def remaining_work(lent: Lent[State], job: int) -> float:
 def run_pair(
     lent: Lent[State], job_key: int, core_key: int, budget: int, backfilling: int = codes.NO_BACKFILLING
 ) -> int:
-    """Simulate under a compiled policy: see `kernel.decide.run_pair`.
-
-    Raises
-    ------
-    SimulationError
-        If a number is in no table of `kernel.codes`, or the backfilling is the conservative one.
-    """
+    """Simulate under a compiled policy: see `kernel.decide.run_pair`."""
     _check_policy(lent.arrays, job_key, core_key, backfilling)
     codes.UNCALLED_BACKFILLINGS.check(backfilling)
     return int(_call(lent.places, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])

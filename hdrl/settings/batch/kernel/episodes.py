@@ -57,21 +57,11 @@ class Origin(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The jobs of a workload, in an order in which windows are cut out of it.
+    """The jobs of a workload, in an order in which windows are cut out of it."""
 
-    Attributes
-    ----------
-    jobs
-        Rows of `kernel.state.JOB_STATE_DTYPE` at date 0.
-    sources
-        The source of each.
-    by_rank
-        The jobs in Batsim's order of submission.
-    """
-
-    jobs: NDArray[np.void]
-    sources: NDArray[np.int64]
-    by_rank: NDArray[np.int64]
+    jobs: NDArray[np.void]  # rows of `kernel.state.JOB_STATE_DTYPE` at date 0
+    sources: NDArray[np.int64]  # the source of each
+    by_rank: NDArray[np.int64]  # the jobs in Batsim's order of submission
 
 
 def new_origin(sections: Sequence[Section], n_environments: int) -> Origin:
@@ -167,11 +157,11 @@ def _take_in(state, watch):
     n_queue = s.n_queue
     for i in range(s.n_events):
         event = state.events[i]
-        if event.kind == codes.TOLD_SUBMITTED:
+        if event.kind == codes.EVENT_SUBMITTED:
             observe.see_arrival(state, watch, event.subject, n_queue)
             n_queue += 1
             reward.count_submission(state, watch, event.subject)
-        elif event.kind == codes.TOLD_COMPLETED:
+        elif event.kind == codes.EVENT_COMPLETED:
             reward.count_end(state, watch, event.subject)
 
 

@@ -256,8 +256,6 @@ def weigh(state, job, backlog, without_room):
 
     Parameters
     ----------
-    state
-        The arrays of one environment.
     backlog
         (log(1 + the work that waits / cores of the machine in seconds) - 8) / 2.
     without_room

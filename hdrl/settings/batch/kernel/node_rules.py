@@ -20,7 +20,7 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.codes import refuse
-from hdrl.settings.batch.kernel.mail import add_op
+from hdrl.settings.batch.kernel.messages import add_op
 from hdrl.settings.batch.kernel.onoff import (
     DATE_PRECISION_S,
     end_core_of,

@@ -12,9 +12,9 @@ import numpy as np
 from hdrl.compiled import bits
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.mail import add_op
+from hdrl.settings.batch.kernel.messages import add_op
 
-NOBODY = -2
+NO_JOB = -2
 """Owner of a core that is not on: no job holds it, and none can have it."""
 
 DATE_PRECISION_S = 1e-6
@@ -98,7 +98,7 @@ def _fall_asleep(state, node, leader, sleep_state):
     row = state.node_power[node]
     row.leader, row.sleep_state, row.status = leader, sleep_state, codes.NODE_SHUTTING_DOWN
     row.ready_s = state.scalars[0].message_s + way_of(state, node).shutdown_s
-    _show(state, node, NOBODY)
+    _show(state, node, NO_JOB)
 
 
 @jit
@@ -187,7 +187,7 @@ def _end_of_node(state, place, end):
 
 @jit
 def _show(state, node, owner):
-    """Give the cores of a node to nobody (`NOBODY`), or make them free (-1)."""
+    """Give the cores of a node to nobody (`NO_JOB`), or make them free (-1)."""
     s = state.scalars[0]
     sign = 1 if owner == -1 else -1
     for core in range(first_core_of(state, node), end_core_of(state, node)):

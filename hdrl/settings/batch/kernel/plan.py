@@ -32,12 +32,12 @@ NO_RESERVATION = -1.0
 
 RESERVATION_DTYPE = record_dtype(
     [
-        # what `kernel.asking` reads again and again, side by side: how many cores; its kind; how often something had
-        # been given back when it was asked last; whether it may start so early that it uses part of its reservation
+        # what `kernel.reexamining` reads again and again, side by side: how many cores; its kind; how often room had
+        # been given back when it was examined last; whether it may start so early that it uses part of its reservation
         ("reserved_s", np.float64),
         ("n_requested", np.int32),
         ("kind", np.int32),
-        ("asked_at", np.int64),
+        ("examined_at", np.int64),
         ("may_slide", np.int8),
         # its end; its place among those of one date; how long it is expected to run at most and at least
         ("reserved_end_s", np.float64),
@@ -315,8 +315,6 @@ def find_room(state, n, duration_s, date_s, place, limit_s, own_s):
 
     Parameters
     ----------
-    state
-        The arrays of one environment.
     date_s, place
         The first date to look at, and the place behind it: see `first_date`.
     limit_s

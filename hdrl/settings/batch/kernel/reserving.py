@@ -15,7 +15,6 @@ import math
 import numpy as np
 
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.kernel.asking import give_back, note_asked, reach_s, room_from_s
 from hdrl.settings.batch.kernel.backfill import expected_run_s, start_job
 from hdrl.settings.batch.kernel.cluster import lock, sort_cores, unlock
 from hdrl.settings.batch.kernel.plan import (
@@ -44,6 +43,7 @@ from hdrl.settings.batch.kernel.plan_nodes import (
     plan_chosen_nodes,
     plan_cores_of,
 )
+from hdrl.settings.batch.kernel.reexamining import give_back, reach_s, record_examined, room_from_s
 from hdrl.settings.batch.kernel.selection import CHOSEN, NO_CORES, choose_cores
 from hdrl.settings.batch.kernel.waiting import find
 
@@ -78,7 +78,7 @@ def start_or_move(state, job, core_key, limit_s):
     date_s, end_s = NOT_FOUND, NOT_FOUND
     if from_s < limit_s:
         date_s, end_s = find_hole(state, job, core_key, from_s, limit_s, own_s)
-        note_asked(state, job)
+        record_examined(state, job)
     if date_s == NOT_FOUND:
         date_s, end_s = old_s, old_end_s
     elif s.plans_nodes == 1:
@@ -134,7 +134,7 @@ def _where_to_look(state, job, limit_s):
         date_s, place = first_date(state, n, from_s)
         date_s, _ = find_room(state, n, row.shortest_s, date_s, place, limit_s, row.reserved_s)
         if date_s == NOT_FOUND:
-            note_asked(state, job)
+            record_examined(state, job)
             return starts_near, np.inf
         from_s = date_s
     return True, from_s

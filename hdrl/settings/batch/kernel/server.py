@@ -1,6 +1,6 @@
-"""What the server does with the letters that it receives, and when it tells the scheduler.
+"""How the server handles the messages that it receives, and when it sends one to the scheduler.
 
-Who sends letters are submitters, the scheduler's answer, and jobs that end. Each sends one, waits until it has been
+Submitters, the scheduler's answer and jobs that end send server messages. Each sends one, waits until it has been
 delivered, and goes on.
 """
 
@@ -13,12 +13,12 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes, jobs, switches
 from hdrl.settings.batch.kernel.codes import refuse, refuse_code
 from hdrl.settings.batch.kernel.energy import first_reading, look_at_hosts
-from hdrl.settings.batch.kernel.mail import post, tell
+from hdrl.settings.batch.kernel.messages import add_event, send
 
-# When jobs that end send their last letter: at once, in the round in which the scheduler's answer begins, or after all.
+# When ended jobs send their last server message: at once, in the round in which the answer begins, or after all.
 AT_ONCE, WITH_ANSWER, LAST = 0, 1, 2
 
-# What a submitter does when its letter has been delivered, or when it wakes.
+# What a submitter does when its server message has been delivered, or when it wakes.
 _PHASE_SUBMIT, _PHASE_SLEEP, _PHASE_BYE, _PHASE_GONE, _PHASE_FIRST_SLEEP = 0, 1, 2, 3, 4
 
 
@@ -51,22 +51,22 @@ def _continue_reply(state):
         slot = reply_slot(state)
         s.n_sleeps = heap.push(state.sleeps, s.n_sleeps, slot, s.engine_s + (until_s - s.now), jobs.next_seq(state))
         return
-    post_reply(state)
+    send_reply(state)
 
 
 @jit
-def post_reply(state):
+def send_reply(state):
     """Send the next request of the scheduler's answer, or that it is complete."""
     s = state.scalars[0]
     if s.next_op < s.n_ops:
-        post(state, codes.OP, s.next_op, 0, s.loopback_s)
+        send(state, codes.OP, s.next_op, 0, s.loopback_s)
     else:
-        post(state, codes.READY, 0, 0, s.loopback_s)
+        send(state, codes.READY, 0, 0, s.loopback_s)
 
 
 @jit
 def submit(state, submitter, woke):
-    """Let a submitter send all jobs that are due as one letter, or sleep until the next is due, or say goodbye."""
+    """Let a submitter send all due jobs as one server message, or sleep until the next is due, or say goodbye."""
     s = state.scalars[0]
     row = state.submitters[submitter]
     row.batch = row.next
@@ -81,7 +81,7 @@ def submit(state, submitter, woke):
         if s.energy == 1 and s.energy_read < 2:
             first_reading(state)
         row.phase = _PHASE_SUBMIT
-        post(state, codes.SUBMITTED, submitter, 0, s.loopback_s)
+        send(state, codes.SUBMITTED, submitter, 0, s.loopback_s)
         return
     _sleep_or_leave(state, submitter)
     if row.phase == _PHASE_SLEEP:
@@ -103,7 +103,7 @@ def _sleep_or_leave(state, submitter):
         s.n_sleeps = heap.push(state.sleeps, s.n_sleeps, slot, until_s, jobs.next_seq(state))
         return
     row.phase = _PHASE_BYE
-    post(state, codes.BYE, submitter, 0, s.loopback_s)
+    send(state, codes.BYE, submitter, 0, s.loopback_s)
 
 
 @jit
@@ -112,7 +112,7 @@ def pass_first_sleeps(state, date_s, delta_s):
 
     Such a sleep begins as soon as the submitter woke, so it ends at the date of the first jobs but for the last bit of
     the clock, and this bit decides whether the second job of that date comes in the same message. All later sleeps
-    begin a letter later and end behind their dates.
+    begin a server message later and end behind their dates.
     """
     left_s = np.inf
     for submitter in range(len(state.submitters)):
@@ -130,7 +130,7 @@ def pass_first_sleeps(state, date_s, delta_s):
 
 @jit
 def sender_continues(state, kind, subject):
-    """Let the sender of a letter that has been delivered go on."""
+    """Let the sender of a server message that has been delivered go on."""
     s = state.scalars[0]
     if kind == codes.HELLO:
         state.submitters[subject].woke_s = s.now
@@ -146,7 +146,7 @@ def sender_continues(state, kind, subject):
 
 @jit
 def finish(state, job):
-    """End a job that is over and send its last letter on its way."""
+    """End a job that is over and send its last server message on its way."""
     s = state.scalars[0]
     jobs.end(state, job)
     if s.end_rank != AT_ONCE:
@@ -162,12 +162,12 @@ def _post_completed(state, job):
     row = state.jobs[job]
     if row.state != codes.KILLED_BY_REQUEST:
         first = state.allocated[row.first_core]
-        post(state, codes.COMPLETED, job, 0, state.message_s[first])
+        send(state, codes.COMPLETED, job, 0, state.message_s[first])
 
 
 @jit
-def post_late(state, n):
-    """Post the first ``n`` letters that had to wait."""
+def send_late(state, n):
+    """Send the first ``n`` server messages that had to wait."""
     s = state.scalars[0]
     for i in range(n):
         _post_completed(state, state.late[i])
@@ -178,7 +178,7 @@ def post_late(state, n):
 
 @jit
 def rank_of_ends(state, n):
-    """Tell when the jobs that end in this step, with ``n`` ends of anything, send their last letters.
+    """Tell when the jobs that end in this step, with ``n`` ends of anything, send their last server messages.
 
     With energy, each reads the energy of all hosts first, and lets the others go on a round for each host whose
     energy is out of date. Up to date are hosts on which something ends right now.
@@ -301,7 +301,7 @@ def _apply(state, index):
     elif op.kind == codes.ASK_ENERGY:
         if state.scalars[0].energy == 1:
             look_at_hosts(state)
-        tell(state, codes.TOLD_ENERGY, 0)
+        add_event(state, codes.EVENT_ENERGY, 0)
     elif op.kind != codes.ANNOTATE:
         refuse_code(state, op.kind)
 
@@ -315,8 +315,8 @@ def _receive_killed(state, index):
         if state.jobs[job].state == codes.KILLED_BY_REQUEST:
             s.n_running -= 1
             _record_completion(state, job)
-            tell(state, codes.TOLD_COMPLETED, job)
-    tell(state, codes.TOLD_KILLED, index)
+            add_event(state, codes.EVENT_COMPLETED, job)
+    add_event(state, codes.EVENT_KILLED, index)
     s.n_killers -= 1
 
 
@@ -328,15 +328,15 @@ def _receive_submitted(state, submitter):
         job = state.order[i]
         state.jobs[job].state = codes.WAITING
         s.n_submitted += 1
-        tell(state, codes.TOLD_SUBMITTED, job)
+        add_event(state, codes.EVENT_SUBMITTED, job)
 
 
 @jit
 def _receive_requested(state, kind, a):
-    """Handle a letter of something that the scheduler has asked for and that takes time."""
+    """Handle a server message of something that the scheduler has asked for and that takes time."""
     if kind == codes.CALLED:
         state.scalars[0].n_timers -= 1
-        tell(state, codes.TOLD_CALLED, 0)
+        add_event(state, codes.EVENT_CALLED, 0)
     elif kind == codes.KILLED:
         _receive_killed(state, a)
     elif kind == codes.SWITCHED:
@@ -347,14 +347,14 @@ def _receive_requested(state, kind, a):
 
 @jit
 def receive(state, kind, a):
-    """Handle one letter at the server."""
+    """Handle one server message at the server."""
     s = state.scalars[0]
     if kind == codes.OP:
         _apply(state, a)
     elif kind == codes.COMPLETED:
         s.n_running -= 1
         _record_completion(state, a)
-        tell(state, codes.TOLD_COMPLETED, a)
+        add_event(state, codes.EVENT_COMPLETED, a)
     elif kind == codes.READY:
         s.ready = 1
         s.acknowledged = s.ended
@@ -363,7 +363,7 @@ def receive(state, kind, a):
     elif kind == codes.BYE:
         s.n_submitters_left -= 1
         if s.n_submitters_left == 0:
-            tell(state, codes.TOLD_NO_MORE_JOBS, 0)
+            add_event(state, codes.EVENT_NO_MORE_JOBS, 0)
     elif kind != codes.HELLO:
         _receive_requested(state, kind, a)
 
@@ -391,6 +391,6 @@ def send_if_due(state):
         if s.ended == 1 or not _is_finished(state):
             return
         s.ended = 1
-        tell(state, codes.TOLD_ENDS, 0)
+        add_event(state, codes.EVENT_ENDS, 0)
     s.ready = 0
     s.message_ready = 1

@@ -19,7 +19,6 @@ from hdrl.compiled.fields import log, new_arrays, own, scratch, shared
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.twister import N_TWISTER, twister_state
 from hdrl.settings.batch.kernel import beginning
-from hdrl.settings.batch.kernel.asking import N_KINDS
 from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule, arrays_of
 from hdrl.settings.batch.kernel.dtypes import (
     CORE_DTYPE,
@@ -32,7 +31,6 @@ from hdrl.settings.batch.kernel.dtypes import (
     FORECAST_DTYPE,
     HOST_DTYPE,
     JOB_STATE_DTYPE,
-    LETTER_DTYPE,
     MACHINE_LOG_DTYPE,
     NODE_DTYPE,
     NODE_POWER_DTYPE,
@@ -42,6 +40,7 @@ from hdrl.settings.batch.kernel.dtypes import (
     PSTATE_LOG_DTYPE,
     RUNG_DTYPE,
     SCALAR_DTYPE,
+    SERVER_MESSAGE_DTYPE,
     SLEEP_STATE_DTYPE,
     SPAN_DTYPE,
     STEP_DTYPE,
@@ -52,6 +51,7 @@ from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
 from hdrl.settings.batch.kernel.keys import N_FEATURES
 from hdrl.settings.batch.kernel.plan import RESERVATION_DTYPE
 from hdrl.settings.batch.kernel.plan_nodes import N_MARKS
+from hdrl.settings.batch.kernel.reexamining import N_KINDS
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING
@@ -127,7 +127,7 @@ class State(NamedTuple):
     sleeps: Annotated[Rows, own(SLOT_DTYPE, "n_slots", is_heap=True)]
     # A slot for the computation of each job, and one for the switch of each core where nodes can be switched off
     tasks: Annotated[Rows, own(SLOT_DTYPE, "n_tasks", is_heap=True)]
-    box: Annotated[Rows, own(LETTER_DTYPE, "n_letters")]  # a ring
+    box: Annotated[Rows, own(SERVER_MESSAGE_DTYPE, "n_server_messages")]  # a ring
     # Jobs whose last message is posted after everybody else's of the same date
     late: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]
     events: Annotated[Rows, scratch(EVENT_DTYPE, "n_events")]  # what the scheduler is about to be told
@@ -159,7 +159,7 @@ class State(NamedTuple):
     room: Annotated[Ints, scratch(np.int32, "n_nodes")]
     n_chosen: Annotated[Ints, scratch(np.int32, "n_nodes")]
     # Of each kind of jobs: how often something had been given back when something last was that could make room for
-    # them, and from when on there may be some (`kernel.asking`)
+    # them, and from when on there may be some (`kernel.reexamining`)
     given_at: Annotated[NDArray[np.int64], own(np.int64, "n_kinds")]
     given_from_s: Annotated[Floats, scratch(np.float64, "n_kinds")]
     planned_nodes: Annotated[Ints, own(np.int32, "n_planned")]  # where jobs are expected to run
@@ -246,7 +246,7 @@ def sizes_of(
         "n_switching": platform.n_pstates * (n_cores + 1),
         "n_slots": n_slots,
         "n_tasks": n_jobs + n_switched_cores,
-        "n_letters": n_slots + n_jobs + n_switched_cores + 8,
+        "n_server_messages": n_slots + n_jobs + n_switched_cores + 8,
         "n_events": 4 * n_jobs + 4 * N_TIMER_SLOTS + 64 + n_switchable,
         "n_ops": n_jobs + N_TIMER_SLOTS + 64 + n_switchable,
         # An answer may name all cores three times where the agent is asked again at once: P-states before the decision,

@@ -13,7 +13,7 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes, jobs
 from hdrl.settings.batch.kernel.codes import refuse
 from hdrl.settings.batch.kernel.energy import log_energy
-from hdrl.settings.batch.kernel.mail import post, tell
+from hdrl.settings.batch.kernel.messages import add_event, send
 from hdrl.settings.batch.kernel.onoff import node_of, sleep_state_of, sleep_state_row, way_of
 
 _P = ord("p")
@@ -78,7 +78,7 @@ def set_pstate(state, op):
     if s.energy == 1:
         _log_done(state, op)
         log_energy(state, _P)
-    tell(state, codes.TOLD_PSTATE, op.subject)
+    add_event(state, codes.EVENT_PSTATE, op.subject)
     jobs.log_machines(state)
 
 
@@ -182,7 +182,7 @@ def arrive(state, core):
         s.n_booting -= 1
         s.n_idle += 1
         jobs.set_pstate(state, core, state.node_power[node].on_pstate)
-    post(state, codes.SWITCHED, core, 0, state.message_s[core])
+    send(state, codes.SWITCHED, core, 0, state.message_s[core])
 
 
 @jit
@@ -199,4 +199,4 @@ def receive_switched(state, core):
         _log_line(state, row.n_logged, state.pstates[core], row.first_logged)
     log_energy(state, _P)
     jobs.log_machines(state)
-    tell(state, codes.TOLD_NODE, leader)
+    add_event(state, codes.EVENT_NODE, leader)

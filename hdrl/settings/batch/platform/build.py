@@ -61,10 +61,7 @@ def message_time_s(bandwidths: Iterable[float], latency_s: float) -> float:
 def wattage_text(idle_w: FloatArray, epsilon_w: FloatArray, full_w: FloatArray) -> str:
     """Return SimGrid's ``wattage_per_state`` of one host, numbers with full precision.
 
-    Parameters
-    ----------
-    idle_w, epsilon_w, full_w
-        Power in each P-state at no, nearly no and full load, shape ``(n_pstates,)``.
+    ``idle_w``, ``epsilon_w``, ``full_w``: power in each P-state at no, nearly no and full load, shape ``(n_pstates,)``.
     """
     return ", ".join(
         f"{idle!r}:{full!r}" if idle == epsilon else f"{idle!r}:{epsilon!r}:{full!r}"

@@ -104,13 +104,13 @@ def describe_platform(platform: Platform) -> dict[str, object]:
 
 def _parts(kind: ProcessorType) -> dict[str, float]:
     """Return what a processor type has beyond HDeepRM's keys."""
-    told: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     if kind.split_power is not None:
-        told |= zip(POWER_KEYS, astuple(kind.split_power), strict=True)
+        numbers |= zip(POWER_KEYS, astuple(kind.split_power), strict=True)
     for part in (kind.curve, kind.fit):
         if part is not None:
-            told |= asdict(part)
-    return told
+            numbers |= asdict(part)
+    return numbers
 
 
 def _cluster(index: int, entry: ClusterEntry, library: TypeLibrary) -> Cluster:

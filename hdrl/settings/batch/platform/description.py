@@ -51,7 +51,7 @@ def _told(problem: str) -> PydanticCustomError:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    # Larger numbers are told when their own keys are checked.
+    # Larger numbers are refused when their own keys are checked.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST
 
 
@@ -86,7 +86,7 @@ def _fitted(fit: dict[str, Any], cores: object, bandwidth_gbps: object) -> dict[
         raise _told(f"{lacking[0]} is missing, aaa to dbb, pidle and p00 to p20 belong together")
     if _is_number(fit["pidle"]) and fit["pidle"] < 0:
         raise _told(f"pidle is {fit['pidle']:g}, expected at least 0")
-    power_w = 0.0  # of what is wrong, which is told later
+    power_w = 0.0  # of what is wrong, which is refused later
     if isinstance(cores, int) and all(map(_is_number, fit.values())):
         power_w = FittedCurve(**fit).serving_w(cores)
     return {"fit": fit, "power": power_w, "mem_bw": ENDLESS_GBPS if bandwidth_gbps is None else bandwidth_gbps}
@@ -129,15 +129,15 @@ class ProcessorEntry(Block):
             return value
         if "fit" in value:
             raise _told("fit is no key, its numbers stand beside the others")
-        told = dict(value)
-        static, dynamic, cores = (told.get(key) for key in ("static_power", "dynamic_power", "cores"))
+        given = dict(value)
+        static, dynamic, cores = (given.get(key) for key in ("static_power", "dynamic_power", "cores"))
         if _is_number(static) and _is_number(dynamic) and _is_number(cores):
-            told["power"] = static + cores * dynamic
-        if told.get("c") is not None:  # what is no number is told under its own key
-            told.setdefault("mem_bw", told["c"] / MB_PER_GB if _is_number(told["c"]) else ENDLESS_GBPS)
-        if any(key in told for key in FIT_KEYS):
-            told |= _fitted({key: told.pop(key) for key in FIT_KEYS if key in told}, cores, told.get("mem_bw"))
-        return told
+            given["power"] = static + cores * dynamic
+        if given.get("c") is not None:  # what is no number is refused under its own key
+            given.setdefault("mem_bw", given["c"] / MB_PER_GB if _is_number(given["c"]) else ENDLESS_GBPS)
+        if any(key in given for key in FIT_KEYS):
+            given |= _fitted({key: given.pop(key) for key in FIT_KEYS if key in given}, cores, given.get("mem_bw"))
+        return given
 
     @model_validator(mode="after")
     def _groups_are_whole(self) -> Self:

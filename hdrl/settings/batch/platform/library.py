@@ -40,22 +40,13 @@ PLURALS = {"node": "nodes", "processor": "processors", "network": "networks", "m
 
 @dataclass(frozen=True, slots=True)
 class TypeLibrary:
-    """Types by name.
+    """Types by name."""
 
-    Attributes
-    ----------
-    processors, nodes
-        The types.
-    networks
-        Bandwidth of one link in Gbit/s.
-    memories
-        Names of the memory types.
-    """
-
+    # the types
     processors: dict[str, ProcessorType]
     nodes: dict[str, NodeType]
-    networks: dict[str, float]
-    memories: frozenset[str]
+    networks: dict[str, float]  # bandwidth of one link in Gbit/s
+    memories: frozenset[str]  # names of the memory types
 
 
 @functools.cache
@@ -83,13 +74,7 @@ def type_library(*, is_hdeeprm_0_1: bool = False) -> TypeLibrary:
 
 
 def extended(library: TypeLibrary, own: Types) -> TypeLibrary:
-    """Return a library with types added; an own type hides the library's of the same name.
-
-    Raises
-    ------
-    PlatformError
-        If a node type names a processor or memory type that does not exist.
-    """
+    """Return a library with types added; an own type hides the library's of the same name."""
     memories = library.memories | own.memories.keys()
     processors = library.processors | {name: _processor_type(name, entry) for name, entry in own.processors.items()}
     nodes = {name: _node_type(name, entry, processors, memories) for name, entry in own.nodes.items()}

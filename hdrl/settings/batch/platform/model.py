@@ -28,21 +28,11 @@ LOOPBACK_S = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class SplitPower:
-    """Power of a processor in parts, as IRMaSim gives it.
+    """Power of a processor in parts, as IRMaSim gives it."""
 
-    Attributes
-    ----------
-    static_w
-        What the processor draws, whatever its cores do, while at least one serves a job; in watts.
-    dynamic_w
-        What each core that serves a job adds, in watts.
-    idle_share
-        Which share of ``static_w`` the processor draws while no core serves a job.
-    """
-
-    static_w: float
-    dynamic_w: float
-    idle_share: float
+    static_w: float  # what the processor draws, whatever its cores do, while at least one serves a job; in watts
+    dynamic_w: float  # what each core that serves a job adds, in watts
+    idle_share: float  # which share of ``static_w`` the processor draws while no core serves a job
 
     def unused_w(self, n_cores: int) -> tuple[float, float]:
         """Return the watts of a core without a job while another one of its processor has one, and while none has."""
@@ -55,20 +45,12 @@ class SpeedCurve:
     """How fast a core runs beside others that use the same memory: the parameters of IRMaSim's modelV1.
 
     `kernel.energy.pace_on_curve` has the formula.
-
-    Attributes
-    ----------
-    b
-        Slope of the speed beyond ``c``, as a share of the peak per MB/s, below 0.
-    c
-        Demand of all cores of the processor up to which none is slowed down, in MB/s.
-    da, db, dc, dd
-        Where a core's own demand counts, with n other tasks on the processor: from ``(da - n) db`` MB/s on more and
-        more, over ``dc - n dd`` MB/s.
     """
 
-    b: float
-    c: float
+    b: float  # slope of the speed beyond ``c``, as a share of the peak per MB/s, below 0
+    c: float  # demand of all cores of the processor up to which none is slowed down, in MB/s
+    # where a core's own demand counts, with n other tasks on the processor: from ``(da - n) db`` MB/s on more and more,
+    # over ``dc - n dd`` MB/s
     da: float
     db: float
     dc: float
@@ -81,44 +63,34 @@ class FittedCurve:
 
     They are fitted to measurements. `kernel.energy.pace_by_fit` and `kernel.energy.power_by_fit` have the formulas, in
     which demands are in GB/s.
-
-    Attributes
-    ----------
-    aaa, aab, aba, abb
-        How steeply speeds fall: ``abb`` is constant, ``aba`` for each other task, ``aab`` for each GB/s that the task
-        itself demands, ``aaa`` for both together; in s/GB.
-    baa, bab, bba, bbb
-        The speed where demands are small, as a share of the peak, made of the same four parts.
-    caa, cab, cba, cbb, cca, ccb
-        The speed where they are large: ``ccb`` is constant, ``cbb`` for each GB/s, ``cab`` for its square, and ``cca``,
-        ``cba``, ``caa`` the same for each other task.
-    daa, dab, dba, dbb
-        The demand of all tasks about which speeds fall, in GB/s, made of the same parts as the first.
-    pidle
-        What the node draws without a task, in watts.
-    p00, p01, p02, p10, p11, p20
-        What it draws with n tasks that demand x GB/s: ``p00 + p01 n + p02 n^2 + p10 x + p11 x n + p20 x^2``.
     """
 
+    # how steeply speeds fall: ``abb`` is constant, ``aba`` for each other task, ``aab`` for each GB/s that the task
+    # itself demands, ``aaa`` for both together; in s/GB
     aaa: float
     aab: float
     aba: float
     abb: float
+    # the speed where demands are small, as a share of the peak, made of the same four parts
     baa: float
     bab: float
     bba: float
     bbb: float
+    # the speed where they are large: ``ccb`` is constant, ``cbb`` for each GB/s, ``cab`` for its square, and ``cca``,
+    # ``cba``, ``caa`` the same for each other task
     caa: float
     cab: float
     cba: float
     cbb: float
     cca: float
     ccb: float
+    # the demand of all tasks about which speeds fall, in GB/s, made of the same parts as the first
     daa: float
     dab: float
     dba: float
     dbb: float
-    pidle: float
+    pidle: float  # what the node draws without a task, in watts
+    # what it draws with n tasks that demand x GB/s: ``p00 + p01 n + p02 n^2 + p10 x + p11 x n + p20 x^2``
     p00: float
     p01: float
     p02: float
@@ -129,10 +101,7 @@ class FittedCurve:
     def serving_w(self, n_tasks: int) -> float:
         """Return what the node draws while tasks that demand no memory run on it, in watts, at least 0.
 
-        Parameters
-        ----------
-        n_tasks
-            How many, at least 1.
+        ``n_tasks``: how many, at least 1.
         """
         return max(0.0, self.p00 + self.p01 * n_tasks + self.p02 * n_tasks**2)
 

@@ -111,12 +111,6 @@ def _ruled(platform: Platform, file: Path, name: str) -> Platform:
 
 
 def file_and_name(path: Path) -> tuple[Path, str]:
-    """Tell a file and the name of a platform in it apart; the name is empty if there is none.
-
-    Parameters
-    ----------
-    path
-        For instance ``file.json#name``.
-    """
+    """Tell a file and the name of a platform in it apart; the name is empty if there is none."""
     text, mark, name = str(path).rpartition("#")
     return (Path(text), name) if mark and not path.is_file() else (path, "")

@@ -32,11 +32,8 @@ def _is_number(text: str) -> bool:
 def read_states(text: str) -> tuple[SleepState, ...]:
     """Return the sleep states of a host, in the order of its ``sleep_pstates``.
 
-    Parameters
-    ----------
-    text
-        For instance ``"4:5:6, 7:8:9"``. A P-state that has two parts, asleep and on a way, or on a way to and from,
-        makes that there are none, and so does what cannot be read.
+    ``text``: for instance ``"4:5:6, 7:8:9"``. A P-state that has two parts, asleep and on a way, or on a way to and
+    from, makes that there are none, and so does what cannot be read.
     """
     parts = [part.split(":") for part in text.split(",")]
     if not all(len(part) == len(SleepState._fields) and all(map(_is_number, part)) for part in parts):

@@ -2,12 +2,11 @@
 
 from hdrl.base.pyfiles import AgentError, is_policy_file
 from hdrl.settings.batch.policies.backfilling import Conservative, Easy
-from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.choices import SITE_POLICIES, PolicyPair
 from hdrl.settings.batch.policies.clairvoyance import is_clairvoyant
 from hdrl.settings.batch.policies.completion import MAPPINGS, Duplex, MaxMin, MinMin
 from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.indexed import shipped_indices
-from hdrl.settings.batch.policies.on_sites import SITE_POLICIES
 from hdrl.settings.batch.policies.pairs import VOID, action_table, pair_names, priority_names, read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority, WaitingJob

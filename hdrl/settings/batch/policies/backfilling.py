@@ -1,10 +1,9 @@
 """EASY and conservative backfilling in plain Python, to write your own policies with.
 
-An object of either class is a policy: it is shown a `View` and returns decisions. Both decide exactly as the compiled
-``+easy`` and ``+conservative`` do (a test holds them against each other), but far more slowly; they are here to be
-read, changed and derived from, which compiled functions cannot be, and that is why EASY stands here once more
-(`envs.job_pick_rules` is made of it). A priority alone needs none of this: ``my.py+easy`` lets the compiled backfilling
-work with it.
+An object of either class is a policy: it is called with a `View` and returns decisions. Both decide exactly as the
+compiled ``+easy`` and ``+conservative`` do (a test compares them), but far more slowly; they are here to be read,
+changed and derived from, which compiled functions cannot be: that is why EASY stands here once more. A priority alone
+needs none of this: ``my.py+easy`` combines it with the compiled backfilling.
 """
 
 from __future__ import annotations
@@ -229,7 +228,7 @@ class Conservative(Backfilling):
         self._has_memory = bool(np.any(machine.jobs["memory_mib"] > 0))
         self._mend(machine, arrivals)
         self._settle(machine, queue, arrivals)
-        if not self._running and queue:  # dates that are close can hold each other up; nobody would be asked again
+        if not self._running and queue:  # dates that are close can hold each other up; no further decision would come
             self._reserved = {}
             self._settle(machine, queue, arrivals)
 

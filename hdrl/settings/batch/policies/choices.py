@@ -8,6 +8,7 @@ from hdrl.base.errors import UnknownName
 from hdrl.settings.batch import options
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
+from hdrl.settings.batch.site_rules import codes as site_codes
 
 CORE_SELECTIONS: dict[str, int] = {
     **{name: number for number, name in enumerate(options.CORE_SELECTIONS)},
@@ -92,3 +93,17 @@ def read_choices(backfilling: str | None, core_selection: str) -> tuple[int, int
     if backfilling not in BACKFILLINGS:
         raise UnknownName("backfilling", backfilling, BACKFILLINGS)
     return CORE_SELECTIONS[core], BACKFILLINGS[backfilling]
+
+
+SITE_POLICIES: dict[str, tuple[int, int]] = {
+    "slurm": (site_codes.MULTIFACTOR, site_codes.SLURM_CYCLE),
+    "multifactor": (site_codes.MULTIFACTOR, codes.NO_BACKFILLING),
+    **{f"multifactor+{name}": (site_codes.MULTIFACTOR, number) for name, number in BACKFILLINGS.items()},
+}
+"""Job key and backfilling of each, as numbers of `site_rules.codes` and `kernel.codes`."""
+
+
+def site_policy(name: str) -> PolicyPair:
+    """Return a policy of `SITE_POLICIES`."""
+    key, backfilling = SITE_POLICIES[name]
+    return PolicyPair(name, key, CORE_SELECTIONS[DEFAULT_CORE_SELECTION], backfilling)

@@ -39,10 +39,7 @@ _BLIND_KEYS = frozenset(
 def looks_at_times(policy: Any) -> bool:
     """Tell whether a policy may look at how long jobs are said to run.
 
-    Parameters
-    ----------
-    policy
-        A name, a path, a function or an `OwnPriority`; of those in Python it is not known, and assumed.
+    ``policy``: a name, a path, a function or an `OwnPriority`; of those in Python it is not known, and assumed.
     """
     if not isinstance(policy, str):
         return True

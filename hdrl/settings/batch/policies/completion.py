@@ -126,13 +126,7 @@ def _planned(
 def _best_place(
     machine: MachinePicture, ready_s: NDArray[np.float64], cores_of: list[NDArray[np.int64]], job: int
 ) -> _Place:
-    """Return where a job would be done first.
-
-    Raises
-    ------
-    DecisionError
-        If it is wider than any node.
-    """
+    """Return where a job would be done first."""
     wanted = int(machine.jobs["cores"][job])
     found: _Place | None = None
     for node, cores in enumerate(cores_of):

@@ -25,13 +25,7 @@ from hdrl.settings.batch.simulators import IRMASIM
 
 
 def is_in_python(name: str) -> bool:
-    """Tell whether a name is one of a policy in Python, or has the form of one.
-
-    Parameters
-    ----------
-    name
-        For instance ``"duplex"`` or ``"shortest-node_low_power"``.
-    """
+    """Tell whether a name is one of a policy in Python, or has the form of one."""
     return name in MAPPINGS or NODE in name
 
 

@@ -84,13 +84,7 @@ class IndexKind:
     core_selection: str = DEFAULT_CORE_SELECTION
 
     def __post_init__(self) -> None:
-        """Check the names.
-
-        Raises
-        ------
-        OptionsError
-            If the backfilling is not EASY, or the predictor knows true run times.
-        """
+        """Check the names."""
         if self.form not in FORMS:
             raise UnknownName("form of an index", self.form, FORMS)
         if read_choices(self.backfilling, self.core_selection)[1] not in codes.EASY:
@@ -111,10 +105,7 @@ class IndexKind:
     def policy(self, offsets: Sequence[float] | NDArray[np.float64], name: str = "index") -> PolicyPair:
         """Return the policy with some weights.
 
-        Parameters
-        ----------
-        offsets
-            By how much the weights differ from those of the policy by hand; as many as `n_weights`.
+        ``offsets``: by how much the weights differ from those of the policy by hand; as many as `n_weights`.
         """
         weights = np.clip(first_weights(self.form) + np.asarray(offsets, np.float64), -LARGEST_WEIGHT, LARGEST_WEIGHT)
         core_key, backfilling = read_choices(self.backfilling, self.core_selection)

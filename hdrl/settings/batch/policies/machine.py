@@ -19,41 +19,20 @@ CORE_ORDERS = ("high_gflops", "low_power")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoreTables:
-    """What does not change while something is simulated; to make it takes longer than a decision.
-
-    Attributes
-    ----------
-    platform
-        The platform.
-    reference_flops
-        The speed at which requested times are meant, in flop/s.
-    node_of_core
-        Node of each core, shape ``(n_cores,)``.
-    gflops_of_core, gflops_of_node
-        Speed of each core, and of the slowest core of each node.
-    node_order
-        The nodes, those with the best processors first.
-    core_order
-        The cores, the best first.
-    """
+    """What does not change while something is simulated; to make it takes longer than a decision."""
 
     platform: Platform
-    reference_flops: float
-    node_of_core: NDArray[np.int32]
+    reference_flops: float  # the speed at which requested times are meant, in flop/s
+    node_of_core: NDArray[np.int32]  # node of each core, shape ``(n_cores,)``
+    # speed of each core, and of the slowest core of each node
     gflops_of_core: NDArray[np.float64]
     gflops_of_node: NDArray[np.float64]
-    node_order: list[int]
-    core_order: NDArray[np.int64]
+    node_order: list[int]  # the nodes, those with the best processors first
+    core_order: NDArray[np.int64]  # the cores, the best first
 
     @classmethod
     def of(cls, platform: Platform, core_selection: str) -> CoreTables:
-        """Return the tables of a platform.
-
-        Raises
-        ------
-        UnknownName
-            If there is no such core selection, or it depends on what else runs.
-        """
+        """Return the tables of a platform."""
         if core_selection not in CORE_ORDERS:
             raise UnknownName("core selection of a policy in Python", core_selection, CORE_ORDERS)
         processors = platform.processor_of_core
@@ -76,18 +55,12 @@ class MachinePicture:
 
     Attributes
     ----------
-    tables
-        What does not change on its platform.
-    jobs
-        The rows of the workload.
     free
         Whether each core is free, shape ``(n_cores,)``.
     free_memory_mib
         Free memory of each node in MiB, shape ``(n_nodes,)``.
     now_s
         Date in seconds.
-    started
-        What has been started, in order.
     """
 
     def __init__(self, view: View, tables: CoreTables) -> None:

@@ -20,7 +20,7 @@ Without backfilling, a job is given as many nodes as its workload says (`Workloa
 its cores are dealt out among them, one to each in turn; nothing overtakes a job that does not fit. With ``fcfs+easy``,
 a job is kept on one node, and each node backfills by itself: until the date on which the head of the queue would fit
 there, jobs that are expected to end by then may start there. That is IRMaSim's rule, not EASY's: each node has a date
-of its own, and spare cores do not count. So it cannot be `backfilling.Easy`, which has one date for the machine.
+of its own, and spare cores do not count, while `backfilling.Easy` has one date for the machine.
 
 Others are in `on_nodes_energy` and `on_nodes_backfill`; `in_python` reads their names.
 
@@ -35,6 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,25 +75,13 @@ NODE_SELECTIONS = (RANDOM, "first", "high_gflops", "high_cores", "low_cores", "h
 
 
 def check_name(what: str, name: str, known: tuple[str, ...], prefix: str = "") -> None:
-    """Refuse a name that is not known; messages put a prefix before all of them.
-
-    Raises
-    ------
-    UnknownName
-        If it is not known.
-    """
+    """Refuse a name that is not known; messages put a prefix before all of them."""
     if name not in known:
         raise UnknownName(what, f"{prefix}{name}", [f"{prefix}{one}" for one in known])
 
 
 class NodePolicy(Backfilling):
-    """What all of them have in common: the order of nodes, and what each of them has left.
-
-    Parameters
-    ----------
-    job_selection
-        A name of `JOB_KEYS`, or `RANDOM`.
-    """
+    """What all of them have in common: the order of nodes, and what each of them has left."""
 
     def __init__(self, job_selection: str, node_selection: str, *, seed: int = 0) -> None:
         self.job_selection, self.node_selection, self.seed = job_selection, node_selection, seed
@@ -168,13 +157,7 @@ class NodePolicy(Backfilling):
         self._running[job] = (machine.start(job, cores), machine.cores_per_node(cores))
 
     def check(self, machine: MachinePicture, job: int, n_nodes: int, each: int) -> None:
-        """Refuse a job for which there will never be nodes enough.
-
-        Raises
-        ------
-        DecisionError
-            If the platform has not so many.
-        """
+        """Refuse a job for which there will never be nodes enough."""
         whole = np.bincount(machine.tables.node_of_core, minlength=len(machine.free_memory_mib))
         able = machine.room(job, whole, machine.tables.platform.memory_mib) >= each
         if np.count_nonzero(able) < n_nodes:
@@ -203,11 +186,42 @@ class NodeHeuristic(NodePolicy):
             self.start(machine, job, shares)
 
 
+class _Running(NamedTuple):
+    """A job on a node: when it is expected to end, its first core, its index and its cores."""
+
+    end_s: float
+    first_core: int
+    job: int
+    cores: int
+
+
+class Protected(NamedTuple):
+    """When the head is expected to fit on a node, in seconds, and what is free there then."""
+
+    date_s: float
+    cores: int
+    memory_mib: float
+
+
 class NodeEasy(NodePolicy):
     """IRMaSim's Backfill: a job is kept on one node, and each node backfills by itself."""
 
     def __init__(self, node_selection: str, *, seed: int = 0) -> None:
         super().__init__(BACKFILLING, node_selection, seed=seed)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._places: dict[int, tuple[int, int]] = {}  # node and first core of each running job
+
+    def start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
+        """Start a job on so many cores of a node; see `NodePolicy.start`."""
+        super().start(machine, job, counts)
+        (node,) = counts
+        self._places[job] = node, min(machine.started[-1].cores)
+
+    def _forget(self, job: int) -> None:
+        super()._forget(job)
+        self._places.pop(job, None)
 
     def _key(self, job: WaitingJob, now_s: float) -> float:
         del job, now_s
@@ -225,12 +239,10 @@ class NodeEasy(NodePolicy):
         """Start jobs behind the head of the queue, which fits nowhere."""
         head = queue[0]
         for node in self._ordered(machine, np.flatnonzero(free_cores(machine) > 0), head).tolist():
-            shadow_s = self._fits_at_s(machine, head, node)
-            if shadow_s is None:
-                continue
-            for job in queue[1:]:
+            then, fits = self._then(machine, head, node)
+            for job in queue[1:] if fits else ():
                 gflops = float(machine.tables.gflops_of_node[node])
-                if machine.now_s + machine.duration_at(job, gflops) <= shadow_s and self._fits(machine, job, node):
+                if machine.now_s + machine.duration_at(job, gflops) <= then.date_s and self._fits(machine, job, node):
                     self.start(machine, job, {node: int(machine.jobs["cores"][job])})
                     queue.remove(job)
 
@@ -247,17 +259,39 @@ class NodeEasy(NodePolicy):
             self.start(machine, job, {int(nodes[0]): wanted})
         return len(nodes) > 0
 
-    def _fits_at_s(self, machine: MachinePicture, head: int, node: int) -> float | None:
-        """Return when the head of the queue is expected to fit on a node; ``None``: it never does."""
-        cores, memory_mib = free_cores(machine).copy(), machine.free_memory_mib.copy()
-        for job, (end_s, taken) in sorted(self._running.items(), key=lambda item: item[1][0]):
-            if not taken[node]:
-                continue
-            cores[node] += taken[node]
-            memory_mib[node] += taken[node] * float(machine.jobs["memory_mib"][job])
-            if machine.room(head, cores, memory_mib)[node] >= machine.jobs["cores"][head]:
-                return end_s
-        return None
+    def _free_cores(self, machine: MachinePicture) -> NDArray[np.int64]:
+        return free_cores(machine)
+
+    def _on(self, node: int) -> list[_Running]:
+        """Return the jobs on a node in the order in which they are expected to end."""
+        here = (
+            _Running(self._running[job][0], core, job, int(self._running[job][1][node]))
+            for job, (where, core) in self._places.items()
+            if where == node
+        )
+        return sorted(here)
+
+    def _then(self, machine: MachinePicture, head: int, node: int) -> tuple[Protected, bool]:
+        """Return when the head is expected to fit on a node; if it never does, when the node is empty, and no."""
+        cores, memory_mib = int(self._free_cores(machine)[node]), float(machine.free_memory_mib[node])
+        date_s, fits = -math.inf, False
+        for end_s, _, job, taken in self._on(node):
+            if fits and not self._ends_in_time(end_s, date_s):
+                break
+            date_s, cores = end_s, cores + taken
+            memory_mib += taken * float(machine.jobs["memory_mib"][job])
+            fits = fits or self._leaves(machine, head, cores, memory_mib)
+        return Protected(date_s, cores, memory_mib), fits
+
+    def _ends_in_time(self, end_s: float, date_s: float) -> bool:
+        """Return whether what a job leaves is there, too, at the date at which the head fits."""
+        return end_s <= date_s
+
+    @staticmethod
+    def _leaves(machine: MachinePicture, head: int, cores: int, memory_mib: float) -> bool:
+        """Tell whether some cores and memory are enough for the head."""
+        room = machine.room(head, np.array([cores]), np.array([memory_mib]))
+        return bool(room[0] >= machine.jobs["cores"][head])
 
 
 def free_cores(machine: MachinePicture) -> NDArray[np.int64]:

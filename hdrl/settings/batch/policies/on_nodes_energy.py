@@ -42,10 +42,7 @@ AGED_S = 60.0
 class NodeEnergy(NodePolicy):
     """IRMaSim's EnergyHeuristic.
 
-    Parameters
-    ----------
-    seed
-        Not looked at: nothing is drawn.
+    ``seed``: not looked at: nothing is drawn.
     """
 
     rule = "+skip"
@@ -90,10 +87,7 @@ def expected_energy(
 ) -> NDArray[np.float64]:
     """Return the energy that a job is expected to need on each node, or that times the time.
 
-    Returns
-    -------
-    array of float
-        In joules, or joule seconds, shape ``(n_nodes,)``.
+    Returns in joules, or joule seconds, shape ``(n_nodes,)``.
     """
     platform = machine.tables.platform
     first_core = platform.first_core_of_processor[platform.first_processor_of_node[:-1]]
@@ -109,25 +103,13 @@ def expected_energy(
 
 
 def check_power(name: str, view: View) -> None:
-    """Refuse a platform whose cores draw nobody knows what while they are free.
-
-    Raises
-    ------
-    DecisionError
-        If the platform is such a one.
-    """
+    """Refuse a platform that does not say what free cores draw."""
     if view.platform.rules is None:
         raise DecisionError(f"{name}: what the cores of {view.platform.name} draw while they are free is unknown")
 
 
 def energies_of(name: str, view: View) -> NDArray[np.float64]:
-    """Return the energies that users ask for, by which a policy orders jobs.
-
-    Raises
-    ------
-    DecisionError
-        If the workload has none.
-    """
+    """Return the energies that users ask for, by which a policy orders jobs."""
     energy_j = view.workload.requested_energy_j
     if energy_j is None:
         raise DecisionError(
@@ -140,10 +122,7 @@ def energies_of(name: str, view: View) -> NDArray[np.float64]:
 def job_key(job: WaitingJob, order: str, energy_j: NDArray[np.float64] | None) -> float:
     """Return what a job is ordered by, the lowest first.
 
-    Parameters
-    ----------
-    energy_j
-        The energies that users ask for; ``None``: the order needs none.
+    ``energy_j``: the energies that users ask for; ``None``: the order needs none.
     """
     key, _, end = order.partition("_")
     value = float(job.cores)

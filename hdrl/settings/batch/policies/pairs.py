@@ -83,10 +83,11 @@ from hdrl.settings.batch.policies.choices import (
     EASY_ORDERS,
     OLDER_CORE_SELECTIONS,
     OTHER_JOB_SELECTIONS,
+    SITE_POLICIES,
     PolicyPair,
+    site_policy,
 )
 from hdrl.settings.batch.policies.indexed import logs_of, shipped_index, shipped_indices
-from hdrl.settings.batch.policies.on_sites import SITE_POLICIES, site_policy
 from hdrl.settings.batch.predict.network import read_network, shipped_network
 from hdrl.settings.batch.predict.predictors import LEARNED, PREDICTORS
 
@@ -159,10 +160,7 @@ def priority_names() -> list[str]:
 def heuristic_names(suffix: str = "") -> list[str]:
     """Return the names of every priority under EASY with each order of backfilling.
 
-    Parameters
-    ----------
-    suffix
-        What follows the names: ``"@geo"`` for those that go by predictions.
+    ``suffix``: what follows the names: ``"@geo"`` for those that go by predictions.
     """
     return [f"{priority}+{order}{suffix}" for priority in PRIORITIES for order in EASY_ORDERS]
 
@@ -299,10 +297,7 @@ def with_true_times(name: str) -> str | None:
 
     Under EASY reservations go by them, too.
 
-    Parameters
-    ----------
-    name
-        For instance ``"sjf+easy@geo"``, whose twin is ``"sjf+easy@clairvoyant/all"``.
+    ``name``: for instance ``"sjf+easy@geo"``, whose twin is ``"sjf+easy@clairvoyant/all"``.
     """
     network = network_file(name)
     plain = name if network is None else name.replace(f"@{network}", "")
@@ -321,38 +316,20 @@ def with_true_times(name: str) -> str | None:
 
 
 def network_file(name: str) -> str | None:
-    """Return the file of the network that the name of a policy holds, ``None`` if it holds none.
-
-    Parameters
-    ----------
-    name
-        For instance ``"sjf+easy@my.json"``.
-    """
+    """Return the file of the network that the name of a policy holds, ``None`` if it holds none."""
     asked = _OWN_NETWORK.fullmatch(name)
     return None if asked is None else asked["file"]
 
 
 def parts_of_name(name: str) -> list[str]:
-    """Return the words of a policy's name, the place of a network that it names left out.
-
-    Parameters
-    ----------
-    name
-        For instance ``"first-random"``, ``"fcfs-node_random"`` or ``"sjf+easy@my.json"``.
-    """
+    """Return the words of a policy's name, the place of a network that it names left out."""
     asked = _OWN_NETWORK.fullmatch(name)
     plain = name if asked is None else f"{asked['before']}@{LEARNED}{asked['after']}"
     return re.split(r"[^\w.]+(?:node_)?", plain)
 
 
 def logs_known_to(name: str) -> Mapping[str, float]:
-    """Return the logs that a policy was trained on, itself or what predicts for it, and up to which share of the jobs.
-
-    Parameters
-    ----------
-    name
-        The name of a policy; of others than those of this module, nothing is known.
-    """
+    """Return the logs that a policy or its predictor was trained on, and up to which share of the jobs."""
     index = name.partition("~")[0]
     if index in shipped_indices():
         return logs_of(index)

@@ -1,4 +1,4 @@
-"""Predictors of run times in Python files: a classic policy that goes by what somebody's own class predicts.
+"""Predictors of run times in Python files: a classic policy that uses the predictions of a user's class.
 
 .. code-block:: python
 
@@ -12,9 +12,9 @@
         def ended(self, job, run_s):
             self.last_s[job.user] = run_s
 
-``my.py@sjf+easy`` orders jobs by it. Each simulation makes a new object, which hears of every job that ends (in a
+``my.py@sjf+easy`` orders jobs by it. Each simulation makes a new object, to which every job that ends is passed (in a
 window of a log first of those that had ended before), and asked for every waiting job before each decision. It is
-never told how long a job will run. Only the kernel simulates it.
+never shown how long a job will run. Only the kernel simulates it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OwnPrediction:
     Attributes
     ----------
     pair
-        The policy; its rule says that somebody outside the kernel predicts.
+        The policy; its rule says that predictions come from outside the kernel.
     make
         Makes a new predictor: an object with ``predict(job)``, which returns seconds on cores of the platform's mean
         speed, and ``ended(job, run_s)``. Both get a `WaitingJob`; ``job.job`` is -1 where it is not of the workload.
@@ -94,7 +94,7 @@ def own_prediction(make: Callable[[], Any], policy: str, name: str, *, clairvoya
 
 
 def _requested(platform: Platform, workload: Workload) -> NDArray[np.float64]:
-    """Return what is taken for predicted until somebody has been asked."""
+    """Return the predictions that hold until the predictor has been called."""
     del platform
     return workload.jobs["requested_time_s"].astype(np.float64)
 

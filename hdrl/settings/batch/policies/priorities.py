@@ -126,13 +126,7 @@ class OwnPriority:
 def priorities_of(
     priority: PriorityFunction, view: View, jobs: NDArray[np.int64], name: str = "priority"
 ) -> NDArray[np.float64]:
-    """Return the priorities of some jobs now.
-
-    Raises
-    ------
-    DecisionError
-        If a priority is no number.
-    """
+    """Return the priorities of some jobs now."""
     now_s = view.now_s
     fields = WaitingJob._fields[1:]
     rows = view.workload.jobs[jobs]

@@ -16,9 +16,8 @@ from hdrl.base.errors import DecisionError, OptionsError, readable
 from hdrl.base.pyfiles import AgentError, blamed, is_policy_file, split_policy_file
 from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.policies.choices import PolicyPair
+from hdrl.settings.batch.policies.choices import SITE_POLICIES, PolicyPair
 from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
-from hdrl.settings.batch.policies.on_sites import SITE_POLICIES
 from hdrl.settings.batch.policies.pairs import VOID, parts_of_name
 from hdrl.settings.batch.policies.predicted import Asking, OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
@@ -40,13 +39,7 @@ PROGRESS_EVERY_S = 0.1
 
 
 def is_conservative(policy: object) -> bool:
-    """Tell whether a policy backfills conservatively, in which case the kernel has more to compile.
-
-    Parameters
-    ----------
-    policy
-        In any form that `simulate` takes.
-    """
+    """Tell whether a policy backfills conservatively, in which case the kernel has more to compile."""
     if isinstance(policy, OwnPriority):
         return policy.backfilling == "conservative"
     return isinstance(policy, str) and "conservative" in parts_of_name(policy)
@@ -158,13 +151,7 @@ def simulate(
 
 
 def needs_site(policy: object, platform: Platform) -> bool:
-    """Tell whether only the simulator `site` follows a policy, or the rules that a machine has.
-
-    Parameters
-    ----------
-    policy
-        In any form that `simulate` takes.
-    """
+    """Tell whether only the simulator `site` follows a policy, or the rules that a machine has."""
     return platform.site is not None or (isinstance(policy, str) and policy in SITE_POLICIES)
 
 
@@ -276,7 +263,7 @@ class Simulator(Protocol):
         ...
 
     def start_by(self, priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int) -> None:
-        """Start waiting jobs by priorities of somebody else."""
+        """Start waiting jobs by given priorities."""
 
 
 def _run_priority(simulator: Simulator, own: OwnPriority, progress: Progress | None) -> None:

@@ -66,21 +66,13 @@ JOB_VALUES = {
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """The rectangles of a Gantt chart: one per block of neighbouring cores of a job that started.
+    """The rectangles of a Gantt chart: one per block of neighbouring cores of a job that started."""
 
-    Attributes
-    ----------
-    job
-        Row of the job in its `RunData`, shape ``(n_bars,)``.
-    start_s, end_s
-        Dates; a job that still runs ends where the run ends.
-    first_core, n_cores
-        The cores.
-    """
-
-    job: IntArray
+    job: IntArray  # row of the job in its `RunData`, shape ``(n_bars,)``
+    # dates; a job that still runs ends where the run ends
     start_s: FloatArray
     end_s: FloatArray
+    # the cores
     first_core: IntArray
     n_cores: IntArray
 
@@ -168,13 +160,7 @@ def _read_columns(path: Path, names: tuple[str, ...]) -> list[FloatArray]:
 
 
 def job_values(run: RunData, name: str = "bounded_slowdown") -> FloatArray:
-    """Return a number per job that ended.
-
-    Raises
-    ------
-    UnknownName
-        If it is none.
-    """
+    """Return a number per job that ended."""
     ended = run.has_ended
     run_s = (run.end_s - run.start_s)[ended]
     wait_s = np.maximum(0.0, (run.start_s - run.submit_s)[ended])
@@ -189,26 +175,14 @@ def job_values(run: RunData, name: str = "bounded_slowdown") -> FloatArray:
 
 
 def over_utilization(run: RunData) -> OverUtilization:
-    """Return when cores, memory and memory bandwidth did not suffice.
-
-    Raises
-    ------
-    ReadError
-        If the file is missing or damaged.
-    """
+    """Return when cores, memory and memory bandwidth did not suffice."""
     if run.trace is not None:
         return run.trace.overutilization
     return read_overutilizations(run.path_of("overutilizations.json"))
 
 
 def n_processors(run: RunData) -> int:
-    """Return the number of processors of the platform.
-
-    Raises
-    ------
-    ReadError
-        If the file that tells it is missing or damaged.
-    """
+    """Return the number of processors of the platform."""
     if run.trace is not None:
         return run.trace.platform.n_processors
     path = run.path_of("overutilizations.json")

@@ -1,12 +1,16 @@
-"""Who had which cores, and when."""
+"""Which job had which cores when: pictures, the schedule for the page of a report, and the names of cores."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base.errors import HdrlError
+from hdrl.figures.figure import ItemNumber, Schedule, Span
+from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object
 from hdrl.figures.rectangles import draw_rectangles
 from hdrl.figures.style import (
     FAINT,
@@ -22,10 +26,13 @@ from hdrl.figures.style import (
     verbatim,
     whole_numbers,
 )
+from hdrl.settings.batch.node_power import NodePower
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.pstates import pstate_rules
+from hdrl.settings.batch.platform.reader import file_and_name, read_platform
 from hdrl.settings.batch.report.data import Bars, gantt_bars
 from hdrl.settings.batch.report.groups import groups_of, labelled
 from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
-from hdrl.settings.batch.report.units import named_groups, named_nodes, platform_of
 
 MAX_LABELS = 200
 MAX_NODES = 24
@@ -47,10 +54,6 @@ def gantt(
 
     Parameters
     ----------
-    runs
-        What to draw, see `hdrl.settings.batch.report.runs.as_runs`.
-    ax
-        Where to draw one run; a new figure by default.
     by
         What colours mean: ``"job"`` (only to tell neighbours apart), ``"size"``, or a number of the log: ``"user"``.
     labels
@@ -154,3 +157,134 @@ def _label(ax: Axes, run: RunData, bars: Bars, unit_s: float, n_parts: int) -> N
             color="white",
             clip_on=True,
         )
+
+
+WAITING, RUNNING = PALETTE[4], PALETTE[0]
+
+
+def lifecycle(runs: object, ax: Axes | None = None) -> Figure:
+    """Draw a line per job in the order of submission: waiting, then running; a part of the figure per run."""
+    shown = as_runs(runs)
+    figure, axes = canvas(ax, len(shown), size_in=(11.0, 1.6 + 3.6 * len(shown)))
+    for part, run in zip(axes, shown, strict=True):
+        _draw(part, run, shown)
+        if part is not axes[-1]:
+            part.set_xlabel("")
+    return figure
+
+
+def _draw(ax: Axes, run: RunData, runs: list[RunData]) -> None:
+    from matplotlib.patches import Patch
+
+    unit_s = time_axis(ax, runs)
+    ax.set_ylim(max(1, run.n_jobs), 0)
+    ax.set_ylabel("job, in order of submission")
+    whole_numbers(ax.yaxis)
+    ax.grid(visible=False)
+    row = np.empty(run.n_jobs)
+    row[np.argsort(run.submit_s, kind="stable")] = np.arange(run.n_jobs)
+    until_s = run.span_s[1]
+    rejected = run.state == "REJECTED"
+    waits_until = np.where(np.isfinite(run.start_s), run.start_s, np.where(rejected, run.submit_s, until_s))
+    runs_until = np.where(run.has_ended, run.end_s, np.where(np.isfinite(run.start_s), until_s, waits_until))
+    begin = np.concatenate((run.submit_s, waits_until)) / unit_s
+    end = np.concatenate((waits_until, runs_until)) / unit_s
+    rows = np.concatenate((row, row))
+    colour = np.repeat(np.arange(2), run.n_jobs)
+    seen = end > begin
+    draw_rectangles(
+        ax,
+        (begin[seen], end[seen]),
+        (rows[seen], rows[seen] + 1),
+        colour[seen],
+        rgb([WAITING, RUNNING]),
+        n_parts=len(runs),
+        borders=False,
+        min_opacity=0.6,
+    )
+    legend(ax, 2, handles=[Patch(color=WAITING, label="waits"), Patch(color=RUNNING, label="runs")])
+    entitle(ax, "Life of the jobs", [run], in_common([run]))
+
+
+def schedule_of(run: RunData) -> Schedule:
+    """Return which job had which cores when."""
+    bars = gantt_bars(run)
+    started = np.isfinite(run.start_s)
+    row = np.cumsum(started) - 1
+    ends = np.where(run.has_ended, run.end_s, run.span_s[1])
+    platform = platform_of(run)
+    return Schedule(
+        item_word="job",
+        unit_word="core",
+        n_units=run.n_cores,
+        ids=[str(text) for text in run.job_id[started]],
+        start_s=run.start_s[started],
+        end_s=ends[started],
+        numbers=(
+            ItemNumber("the waiting time", "waited {}", "s", np.maximum(0.0, run.start_s - run.submit_s)[started]),
+            ItemNumber("the number of cores", "{} cores", "", run.cores[started].astype(np.float64)),
+        ),
+        item=row[bars.job],
+        first_unit=bars.first_core,
+        n_held=bars.n_cores,
+        groups=() if platform is None else named_groups(platform),
+        parts=() if platform is None else named_nodes(platform),
+    )
+
+
+def platform_of(run: RunData) -> Platform | None:
+    """Return the platform of a run: that of its Trace, or the one that its options name if it is still the same."""
+    if run.trace is not None:
+        return run.trace.platform
+    if run.folder is None:
+        return None
+    options = read_object(run.folder / OPTIONS_FILE)
+    named = options.get("platform_file_path")
+    known = read_object(run.folder / PROVENANCE_FILE).get("platform")
+    wanted = known.get("sha256") if isinstance(known, dict) else None
+    if not isinstance(named, str) or wanted is None:
+        return None
+    is_file = "/" in named or "." in named
+    try:
+        power = options.get("node_power")
+        rules = pstate_rules(
+            options.get("contention", "step"),
+            compatibility=options.get("compatibility"),
+            node_power=None if power is None else NodePower.read(power),
+        )
+        for place in (run.folder / named, run.folder.parent / named) if is_file else (named,):
+            if not isinstance(place, Path) or file_and_name(place)[0].is_file():
+                platform = read_platform(place, rules=rules)
+                if platform.sha256() == wanted:
+                    return platform
+    except HdrlError:  # names are a help, no need
+        return None
+    return None
+
+
+def named_groups(platform: Platform) -> tuple[Span, ...]:
+    """Return the clusters of a platform, and their parts of equal nodes where they have several."""
+    first = _first_cores(platform)
+    groups = []
+    node = 0
+    for cluster in platform.clusters:
+        for group in cluster.groups:
+            parts = [cluster.id] if len(platform.clusters) > 1 or len(cluster.groups) == 1 else []
+            name = " ".join([*parts, *([group.type.name] if len(cluster.groups) > 1 else [])])
+            groups.append(Span(name, int(first[node]), int(first[node + group.number] - first[node])))
+            node += group.number
+    return tuple(groups)
+
+
+def named_nodes(platform: Platform) -> tuple[Span, ...]:
+    """Return the nodes of a platform, numbered from 0 on."""
+    borders = itertools.pairwise(_first_cores(platform).tolist())
+    return tuple(Span(f"node {node}", low, high - low) for node, (low, high) in enumerate(borders))
+
+
+def _first_cores(platform: Platform) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the first core of each node, and one entry more."""
+    first: np.ndarray[tuple[int], np.dtype[np.int64]] = platform.first_core_of_processor.astype(np.int64)[
+        platform.first_processor_of_node.astype(np.int64)
+    ]
+    return first

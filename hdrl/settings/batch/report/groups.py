@@ -28,21 +28,11 @@ UNKNOWN_LABEL = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Jobs in groups.
+    """Jobs in groups."""
 
-    Attributes
-    ----------
-    title
-        What the groups are, for a legend.
-    names
-        Name of each group.
-    group
-        Group of each job of the run, shape ``(n_jobs,)``.
-    """
-
-    title: str
-    names: tuple[str, ...]
-    group: NDArray[np.int64]
+    title: str  # what the groups are, for a legend
+    names: tuple[str, ...]  # name of each group
+    group: NDArray[np.int64]  # group of each job of the run, shape ``(n_jobs,)``
 
 
 def groups_of(run: RunData, by: str, *, max_groups: int = 12) -> Groups:
@@ -95,17 +85,7 @@ def _sizes(cores: NDArray[np.int64], max_groups: int) -> Groups:
 
 
 def with_labels(run: RunData, workload: str | Path | None = None) -> RunData:
-    """Return a run that knows the users, groups, queues and priorities of its jobs.
-
-    Raises
-    ------
-    ReadError
-        If the workload is not found.
-    WorkloadError
-        If it cannot be read.
-    OptionsError
-        If jobs of the run are not in the workload.
-    """
+    """Return a run that knows the users, groups, queues and priorities of its jobs."""
     if run.labels:
         return run
     rows = jobs_of_workload(run, workload)
@@ -113,13 +93,7 @@ def with_labels(run: RunData, workload: str | Path | None = None) -> RunData:
 
 
 def labelled(runs: Sequence[RunData], by: str, workload: str | Path | None = None) -> list[RunData]:
-    """Return runs that know what groups their jobs.
-
-    Raises
-    ------
-    HdrlError
-        As `with_labels`.
-    """
+    """Return runs that know what groups their jobs."""
     return [with_labels(run, workload) for run in runs] if by in LABELS else list(runs)
 
 

@@ -16,34 +16,13 @@ MAKESPANS = Log("makespans", "makespans.log", "episodes.csv", "makespan_s")
 
 
 def makespans(folders: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
-    """Draw the makespan of each episode.
-
-    Parameters
-    ----------
-    folders
-        Folder of a training, or several.
-    ax
-        Where to draw; a new figure by default.
-    places
-        Positions of the trainings among all, for their colours.
-    """
+    """Draw the makespan of each episode."""
     words = ("Makespan", "episode", "makespan")
     return learning_curves(folders, MAKESPANS, words, is_time=True, ax=ax, places=places)
 
 
 def action_preferences(folders: object, ax: Axes | None = None) -> Figure:
-    """Draw how probable each action was at the first decision of each run of a training.
-
-    Parameters
-    ----------
-    ax
-        Where to draw; a new figure by default.
-
-    Raises
-    ------
-    OptionsError
-        If there is more than one folder.
-    """
+    """Draw how probable each action was at the first decision of each run of a training."""
     return learning.action_preferences(folders, ax, names_of=action_names)
 
 

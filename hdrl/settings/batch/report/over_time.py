@@ -13,28 +13,12 @@ from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
 
 
 def queue_size(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
-    """Draw how many submitted jobs wait, over time.
-
-    Parameters
-    ----------
-    runs
-        What to draw, see `hdrl.settings.batch.report.runs.as_runs`.
-    ax
-        Where to draw; a new figure by default.
-    places
-        Positions of the runs among all, for their colours.
-    """
+    """Draw how many submitted jobs wait, over time."""
     return _drawn(as_runs(runs), data.queue_size, "Waiting jobs", "waiting jobs", ax=ax, places=places)
 
 
 def utilization(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
-    """Draw the share of the cores that jobs hold, over time.
-
-    Parameters
-    ----------
-    runs, ax, places
-        As in `queue_size`.
-    """
+    """Draw the share of the cores that jobs hold, over time."""
     figure = _drawn(as_runs(runs), percent, "Utilisation", "cores in use (%)", ax=ax, places=places)
     axes = ax if ax is not None else figure.axes[0]
     axes.set_ylim(0, max(103.0, axes.get_ylim()[1]))
@@ -42,13 +26,7 @@ def utilization(runs: object, ax: Axes | None = None, *, places: Sequence[int] |
 
 
 def power(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
-    """Draw the power of all hosts, over time.
-
-    Parameters
-    ----------
-    runs, ax, places
-        As in `queue_size`.
-    """
+    """Draw the power of all hosts, over time."""
     return _drawn(as_runs(runs), data.power, "Power of all hosts", "power", unit="W", ax=ax, places=places)
 
 
@@ -59,13 +37,7 @@ def percent(run: RunData) -> Steps:
 
 
 def means(quantity: Callable[[RunData], Steps], words: str) -> Callable[[Sequence[str], Sequence[RunData]], str]:
-    """Return what says the means over time of runs in words.
-
-    Parameters
-    ----------
-    words
-        What it is, with its unit.
-    """
+    """Return what says the means over time of runs in words."""
 
     def describe(names: Sequence[str], runs: Sequence[RunData]) -> str:
         each = (f"{name} {number_words(quantity(run).mean)}" for name, run in zip(names, runs, strict=True))

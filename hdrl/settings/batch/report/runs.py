@@ -34,73 +34,42 @@ _STATES = text_array([state.name for state in JobState])
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The cores that jobs held, as blocks of neighbouring cores.
+    """The cores that jobs held, as blocks of neighbouring cores."""
 
-    Attributes
-    ----------
-    job
-        Row of the job in its `RunData`, shape ``(n_blocks,)``, ascending.
-    first_core, n_cores
-        The cores ``first_core`` to ``first_core + n_cores - 1``.
-    """
-
-    job: IntArray
+    job: IntArray  # row of the job in its `RunData`, shape ``(n_blocks,)``, ascending
+    # the cores ``first_core`` to ``first_core + n_cores - 1``
     first_core: IntArray
     n_cores: IntArray
 
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """One run, a row per job.
+    """One run, a row per job."""
 
-    Attributes
-    ----------
-    name
-        Name of the run: that of its folder unless another was given.
-    n_cores
-        Cores of the platform, at least 1.
-    job_id, state
-        Texts: id, and name of a `simulation.trace.JobState`.
-    submit_s, start_s, end_s
-        Dates in seconds, NaN where a job never started or never ended.
-    cores
-        Requested cores.
-    energy_j
-        Joules of the cores of the job from its start to its end, NaN if unknown.
-    blocks
-        Which cores the jobs held.
-    policy, workload, platform
-        Names, ``None`` if unknown.
-    metrics
-        Metrics by the names of `hdrl.metrics.METRICS`; NaN where one has no value. Empty where no file tells them.
-    labels
-        Numbers of the log by name, see `LABELS`; -1 where unknown. Empty for a folder.
-    n_hidden
-        Jobs of the workload that have no row here: those that a folder does not tell of since they never ended.
-    folder
-        Where it was read, ``None`` for a Trace.
-    trace
-        What it was made from, ``None`` for a folder.
-    """
-
-    name: str
-    n_cores: int
+    name: str  # name of the run: that of its folder unless another was given
+    n_cores: int  # cores of the platform, at least 1
+    # texts: id, and name of a `simulation.trace.JobState`
     job_id: NDArray[np.object_]
     state: NDArray[np.object_]
+    # dates in seconds, NaN where a job never started or never ended
     submit_s: FloatArray
     start_s: FloatArray
     end_s: FloatArray
-    cores: IntArray
-    energy_j: FloatArray
-    blocks: Blocks
+    cores: IntArray  # requested cores
+    energy_j: FloatArray  # joules of the cores of the job from its start to its end, NaN if unknown
+    blocks: Blocks  # which cores the jobs held
+    # names, ``None`` if unknown
     policy: str | None = None
     workload: str | None = None
     platform: str | None = None
+    # metrics by the names of `hdrl.metrics.METRICS`; NaN where one has no value. Empty where no file tells them
     metrics: Mapping[str, float] = field(default_factory=dict)
+    # numbers of the log by name, see `LABELS`; -1 where unknown. Empty for a folder
     labels: Mapping[str, IntArray] = field(default_factory=dict)
+    # jobs of the workload that have no row here: those that a folder does not tell of since they never ended
     n_hidden: int = 0
-    folder: Path | None = None
-    trace: Trace | None = None
+    folder: Path | None = None  # where it was read, ``None`` for a Trace
+    trace: Trace | None = None  # what it was made from, ``None`` for a folder
 
     @property
     def n_jobs(self) -> int:
@@ -120,13 +89,7 @@ class RunData:
         return float(np.min(self.submit_s)), float(np.nanmax([self.submit_s, self.start_s, self.end_s]))
 
     def path_of(self, file: str) -> Path:
-        """Return the path of a file of the folder.
-
-        Raises
-        ------
-        ReadError
-            If the run was not read from a folder, or the folder has no such file.
-        """
+        """Return the path of a file of the folder."""
         if self.folder is None:
             raise ReadError(self.name, f"comes from no folder, so there is no {file}")
         path = self.folder / file

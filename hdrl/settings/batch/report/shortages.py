@@ -1,10 +1,12 @@
-"""When the job chosen next found too few free cores, or too little memory."""
+"""When cores, memory and memory bandwidth did not suffice."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from hdrl.figures.rectangles import draw_rectangles
 from hdrl.figures.style import (
+    PALETTE,
     Axes,
     Figure,
     canvas,
@@ -12,11 +14,12 @@ from hdrl.figures.style import (
     common_span,
     entitle,
     legend,
+    rgb,
     run_label,
     time_axis,
     whole_numbers,
 )
-from hdrl.settings.batch.report.data import over_utilization
+from hdrl.settings.batch.report.data import n_processors, over_committed_spans, over_utilization
 from hdrl.settings.batch.report.runs import as_runs, in_common
 
 N_BINS = 60
@@ -25,28 +28,12 @@ LARGEST_PT2 = 500.0
 
 
 def core_bubbles(runs: object, ax: Axes | None = None) -> Figure:
-    """Draw how often the job chosen next found too few free cores: a bubble per interval of time and run.
-
-    Parameters
-    ----------
-    runs
-        What to draw, see `hdrl.settings.batch.report.runs.as_runs`.
-    ax
-        Where to draw; a new figure by default.
-    """
+    """Draw how often the job chosen next found too few free cores: a bubble per interval of time and run."""
     return _bubbles(runs, ax, "core_s", "Too few free cores")
 
 
 def mem_bubbles(runs: object, ax: Axes | None = None) -> Figure:
-    """Draw how often the job chosen next found too little memory: a bubble per interval of time and run.
-
-    Parameters
-    ----------
-    runs
-        What to draw, see `hdrl.settings.batch.report.runs.as_runs`.
-    ax
-        Where to draw; a new figure by default.
-    """
+    """Draw how often the job chosen next found too little memory: a bubble per interval of time and run."""
     return _bubbles(runs, ax, "memory_s", "Too little memory")
 
 
@@ -82,4 +69,27 @@ def _bubbles(runs: object, ax: Axes | None, field: str, title: str) -> Figure:
     legend(axes, len(shown), handles=[Patch(color=colour(i), label=label) for i, label in enumerate(labels)])
     if largest == 1 and not any(count.any() for count in counts):
         axes.text(0.5, 0.5, "never", transform=axes.transAxes, ha="center", va="center", fontsize=12)
+    return figure
+
+
+def mem_bw_overutilization(runs: object, ax: Axes | None = None) -> Figure:
+    """Draw the spans in which jobs wanted more memory bandwidth than a processor has; a part of the figure per run."""
+    shown = as_runs(runs)
+    spans = [over_committed_spans(run) for run in shown]
+    figure, axes = canvas(ax, len(shown), size_in=(11.0, 1.6 + 3.2 * len(shown)))
+    for part, run, (processor, start_s, end_s) in zip(axes, shown, spans, strict=True):
+        unit_s = time_axis(part, shown)
+        part.set_ylim(0, max(int(np.max(processor, initial=0)) + 1, n_processors(run)))
+        part.set_ylabel("processor")
+        whole_numbers(part.yaxis)
+        part.grid(visible=False)
+        colour = np.zeros(len(processor), dtype=np.int64)
+        rows = processor.astype(float)
+        x = start_s / unit_s, end_s / unit_s
+        draw_rectangles(part, x, (rows, rows + 1), colour, rgb(PALETTE[1:2]), n_parts=len(shown), borders=False)
+        entitle(part, "Over-committed memory bandwidth", [run], in_common([run]))
+        if not len(processor):
+            part.text(0.5, 0.5, "never", transform=part.transAxes, ha="center", va="center", fontsize=12)
+        if part is not axes[-1]:
+            part.set_xlabel("")
     return figure

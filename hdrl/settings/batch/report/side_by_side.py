@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from hdrl.metrics.side_by_side import SideBySide, check_metrics
 from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.report.data import job_values
 from hdrl.settings.batch.report.runs import JOBS_FILE, RunData, read_run, runs_in, unique_names
-from hdrl.settings.batch.report.schedule_file import ScheduleFile, read_schedule_file
 from hdrl.settings.batch.simulation.readers import read_out_schedule
 from hdrl.settings.batch.simulators import floor_of
 
@@ -65,7 +65,7 @@ def side_by_side(
     names
         A name for each run, "" where it keeps its own; those of the folders by default.
     metrics
-        Which metrics; how many jobs did not run is always told.
+        Which metrics; how many jobs did not run is always among them.
 
     Raises
     ------
@@ -98,10 +98,7 @@ def _read(paths: Sequence[str | Path], names: Sequence[str]) -> list[RunData | S
 def run_metrics(run: RunData) -> dict[str, float]:
     """Return the metrics of a run: as its folder tells them, else computed from its jobs.
 
-    Parameters
-    ----------
-    run
-        The run; one of other programs has no ``metrics.json``, and its energy is read in ``out_schedule.csv``.
+    ``run``: the run; one of other programs has no ``metrics.json``, and its energy is read in ``out_schedule.csv``.
     """
     if run.metrics:
         return dict(run.metrics)
@@ -154,3 +151,63 @@ def _differences(runs: Sequence[RunData | ScheduleFile], values: dict[str, list[
     folders = [run.folder for run in runs if isinstance(run, RunData) and run.folder is not None]
     floors = [floor_of(read_object(folder / OPTIONS_FILE).get("simulator")) for folder in folders]
     return said + list(dict.fromkeys(filter(None, floors if len(runs) > 1 else [])))
+
+
+_SAME = {
+    "nb_jobs": "n_jobs",
+    "nb_jobs_finished": "n_finished",
+    "nb_jobs_rejected": "n_rejected",
+    "nb_jobs_success": "n_successful",
+    "makespan": "makespan_s",
+    "max_slowdown": "max_slowdown",
+    "max_turnaround_time": "max_turnaround_s",
+    "max_waiting_time": "max_wait_s",
+}
+"""Columns, and the metrics that they are."""
+
+_MEANS = {
+    "mean_slowdown": "mean_slowdown",
+    "mean_turnaround_time": "mean_turnaround_s",
+    "mean_waiting_time": "mean_wait_s",
+}
+"""Means, which Batsim divides by all jobs, rejected ones included."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFile:
+    """A run by its ``out_schedule.csv`` alone."""
+
+    name: str  # name of the run
+    values: dict[str, float]  # columns of the file that are numbers
+    workload: str | None = None
+    platform: str | None = None
+
+    @property
+    def n_cores(self) -> int | None:
+        """Cores of the platform, ``None`` if the file does not say."""
+        known = self.values.get("nb_computing_machines")
+        return None if known is None else int(known)
+
+    def metrics_by_name(self) -> dict[str, float]:
+        """Return what the file tells, by the names of `hdrl.settings.batch.metrics`.
+
+        The makespan counts from date 0, and means are over the jobs that ran.
+        """
+        values = self.values
+        result = {metric: values[column] for column, metric in _SAME.items() if column in values}
+        result["batsim_makespan_s"] = result["makespan_s"]
+        n_jobs, n_finished = (values.get(name, math.nan) for name in ("nb_jobs", "nb_jobs_finished"))
+        ran = 1.0 if math.isnan(n_jobs + n_finished) else ratio(n_finished, n_jobs)
+        result |= {metric: ratio(values[column], ran) for column, metric in _MEANS.items()}
+        energy_j = values["consumed_joules"]
+        if energy_j > 0:
+            result["energy_j"] = energy_j
+            result["energy_delay_product_js"] = energy_delay_product(energy_j, result["makespan_s"])
+        return result
+
+
+def read_schedule_file(path: str | Path, name: str | None = None) -> ScheduleFile:
+    """Read an ``out_schedule.csv`` of this project, of Batsim or of HDeepRM."""
+    path = Path(path)
+    numbers = {key: float(value) for key, value in read_out_schedule(path).items() if not isinstance(value, str)}
+    return ScheduleFile(name or path.resolve().parent.name, numbers)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 MASTER_HOST = "master_host"
-"""The host on which Batsim runs its server, unless told otherwise."""
+"""The host on which Batsim runs its server, unless the caller names another."""
 
 SPLITDUPLEX = "SPLITDUPLEX"
 
@@ -79,32 +79,16 @@ _MOST_CORES = 1_000_000
 
 @dataclass(slots=True, eq=False, repr=False)
 class HostSpec:
-    """A host as the platform file describes it.
+    """A host as the platform file describes it."""
 
-    Attributes
-    ----------
-    index
-        Its place in the file, from 0.
-    name
-        Its name.
-    speeds_flops
-        Speed of one of its cores in each P-state, flop/s.
-    pstate
-        P-state at date 0.
-    cores
-        Its number of cores.
-    watts
-        Power at no load, at nearly no load and at full load in each P-state, or ``None`` if not given.
-    properties, zone_properties
-        Its own properties, and those of its zone.
-    """
-
-    index: int
-    name: str
-    speeds_flops: tuple[float, ...]
-    pstate: int
-    cores: int
+    index: int  # its place in the file, from 0
+    name: str  # its name
+    speeds_flops: tuple[float, ...]  # speed of one of its cores in each P-state, flop/s
+    pstate: int  # p-state at date 0
+    cores: int  # its number of cores
+    # power at no load, at nearly no load and at full load in each P-state, or ``None`` if not given
     watts: tuple[tuple[float, float, float], ...] | None
+    # its own properties, and those of its zone
     properties: dict[str, str]
     zone_properties: dict[str, str]
 

@@ -36,25 +36,15 @@ class Route:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Zone:
-    """A routing zone: routes between its own points, and between its child zones through gateways.
+    """A routing zone: routes between its own points, and between its child zones through gateways."""
 
-    Attributes
-    ----------
-    name, parent
-        Its name, and the zone that it is in.
-    routes
-        Links from one point to another.
-    zone_routes
-        Gateway, entrance and links between them, from one child zone to another.
-    properties
-        Its own properties.
-    """
-
+    # its name, and the zone that it is in
     name: str
     parent: Zone | None
-    routes: dict[tuple[str, str], tuple[Link, ...]] = field(default_factory=dict)
+    routes: dict[tuple[str, str], tuple[Link, ...]] = field(default_factory=dict)  # links from one point to another
+    # gateway, entrance and links between them, from one child zone to another
     zone_routes: dict[tuple[str, str], tuple[str, str, tuple[Link, ...]]] = field(default_factory=dict)
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)  # its own properties
 
     def ancestry(self) -> list[Zone]:
         """Return the zones from the outermost one to this one."""
@@ -78,22 +68,13 @@ class Zone:
 
 @dataclass(slots=True, eq=False, repr=False)
 class ClusterZone(Zone):
-    """A cluster: each host has a link, and all share a backbone.
+    """A cluster: each host has a link, and all share a backbone."""
 
-    Attributes
-    ----------
-    up, down
-        Link of each host to the backbone, and back; its router has none.
-    backbone
-        The backbone, if there is one.
-    loopback
-        Link of each host to itself, if there is one.
-    """
-
+    # link of each host to the backbone, and back; its router has none
     up: dict[str, Link] = field(default_factory=dict)
     down: dict[str, Link] = field(default_factory=dict)
-    backbone: Link | None = None
-    loopback: dict[str, Link] = field(default_factory=dict)
+    backbone: Link | None = None  # the backbone, if there is one
+    loopback: dict[str, Link] = field(default_factory=dict)  # link of each host to itself, if there is one
 
     def links(self, source: str, target: str) -> tuple[Link, ...] | None:
         """Return the links up from one point and down to another."""
@@ -105,14 +86,9 @@ class ClusterZone(Zone):
 
 @dataclass(slots=True, eq=False, repr=False)
 class VivaldiZone(Zone):
-    """Hosts in a space: latencies are distances, and no link is crossed.
+    """Hosts in a space: latencies are distances, and no link is crossed."""
 
-    Attributes
-    ----------
-    places
-        Coordinates of each host, in milliseconds; the last one is a height.
-    """
-
+    # coordinates of each host, in milliseconds; the last one is a height
     places: dict[str, tuple[float, float, float]] = field(default_factory=dict)
 
     def links(self, source: str, target: str) -> tuple[Link, ...] | None:

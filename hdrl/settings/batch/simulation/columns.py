@@ -57,18 +57,10 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class Reals:
-    """Real numbers.
+    """Real numbers."""
 
-    Attributes
-    ----------
-    values
-        The numbers.
-    kind
-        ``FIXED``, ``FIXED_OR_NA`` or ``GENERAL``, see `kernel.printing`.
-    """
-
-    values: NDArray[np.float64]
-    kind: int = printing.FIXED
+    values: NDArray[np.float64]  # the numbers
+    kind: int = printing.FIXED  # ``FIXED``, ``FIXED_OR_NA`` or ``GENERAL``, see `kernel.printing`
 
     def texts(self, part: slice) -> Iterable[str]:
         """Return what stands in some rows, see `Column`."""
@@ -141,17 +133,10 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """Sets of core ids as intervals; a table has one such column.
+    """Sets of core ids as intervals; a table has one such column."""
 
-    Attributes
-    ----------
-    members
-        Core ids, ascending within each set.
-    first, n
-        Where each set begins in them, and how large it is.
-    """
-
-    members: NDArray[np.int32]
+    members: NDArray[np.int32]  # core ids, ascending within each set
+    # where each set begins in them, and how large it is
     first: NDArray[Any]
     n: NDArray[Any]
 

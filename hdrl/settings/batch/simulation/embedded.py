@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,13 +74,7 @@ def check_switches(platform: Platform, *, energy: bool, sleep_state: int = 0) ->
 
 
 def check_platform(platform: Platform, *, energy: bool) -> None:
-    """Raise an error if a platform is not for the embedded simulator.
-
-    Raises
-    ------
-    SimulationError
-        If the platform has what only the exact simulator knows, or does not say what its hosts draw.
-    """
+    """Raise an error if a platform is not for the embedded simulator."""
     if platform.site is not None:
         raise SimulationError(
             f"platform {platform.name!r} has the rules of a site, which 'site' simulates alone; --set site_rules=false "
@@ -95,13 +89,7 @@ def check_platform(platform: Platform, *, energy: bool) -> None:
 
 
 def check_power(platform: Platform) -> None:
-    """Raise an error if a platform does not say what its hosts draw.
-
-    Raises
-    ------
-    SimulationError
-        If it does not.
-    """
+    """Raise an error if a platform does not say what its hosts draw."""
     if not platform.has_power:
         raise SimulationError(
             f"platform {platform.name!r} does not say what its hosts draw (wattage_per_state); "
@@ -175,7 +163,7 @@ class EmbeddedSimulator:
 
     @property
     def _answer(self) -> Answer:
-        """What decisions are told to; it holds the state, which is made when it is first asked for."""
+        """Receives decisions; it holds the state, which is made on first use."""
         if self._current is None:
             state = first_state(
                 self.platform,
@@ -276,20 +264,34 @@ class EmbeddedSimulator:
         SimulationError
             If jobs are waiting and nothing will ever happen again.
         """
-        self._begin_unwatched()
-        status, n_told = entries.to_decision(self._lent, STEPS_PER_CALL), 0
-        while status != codes.ENDED:
-            if status == codes.MESSAGE:
-                decide(self._lent)
-                status = entries.to_next_decision(self._lent, STEPS_PER_CALL)
-            else:
-                self._after(status)
-                status = entries.to_decision(self._lent, STEPS_PER_CALL)
+        n_told = 0
+        for lent in self.decisions():
+            decide(lent)
             if progress is not None and self.n_done >= n_told + JOBS_PER_WORD:
                 n_told = self.n_done
                 progress(n_told, self.workload.n_jobs)
         if progress is not None:
             progress(self.n_done, self.workload.n_jobs)
+
+    def decisions(self) -> Iterator[Lent[State]]:
+        """Simulate from date 0 to the end; yield the arrays whenever jobs have come or ended while jobs wait.
+
+        Compiled code that is apart from the kernel writes its starts into the answer before the next one.
+
+        Raises
+        ------
+        SimulationError
+            If jobs are waiting and nothing will ever happen again.
+        """
+        self._begin_unwatched()
+        status = entries.to_decision(self._lent, STEPS_PER_CALL)
+        while status != codes.ENDED:
+            if status == codes.MESSAGE:
+                yield self._lent
+                status = entries.to_next_decision(self._lent, STEPS_PER_CALL)
+            else:
+                self._after(status)
+                status = entries.to_decision(self._lent, STEPS_PER_CALL)
 
     @property
     def is_due(self) -> bool:
@@ -300,7 +302,7 @@ class EmbeddedSimulator:
     def start_by(
         self, priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING
     ) -> None:
-        """Let the kernel start waiting jobs by priorities of somebody else; `step` goes on then.
+        """Let the kernel start waiting jobs by given priorities; `step` goes on then.
 
         Parameters
         ----------
@@ -319,7 +321,7 @@ class EmbeddedSimulator:
         core_key: int,
         backfilling: int = codes.NO_BACKFILLING,
     ) -> None:
-        """Let the kernel start waiting jobs by run times that somebody else predicts; `step` goes on then.
+        """Let the kernel start waiting jobs by given predictions of run times; `step` goes on then.
 
         Parameters
         ----------

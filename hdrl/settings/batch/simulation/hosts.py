@@ -41,7 +41,7 @@ def format_hosts(columns: Mapping[str, NDArray[Any]]) -> str:
     return "\n".join([*lines, ""])
 
 
-# What stands in the log of P-states for requests, and in the list of events where nothing is told of them.
+# What stands in the log of P-states for requests, and in the list of events where it is unknown.
 _TO_SLEEP, _UNKNOWN = -2, -3
 
 _TIMES = tuple(f"{state}_s" for state in HOST_STATES)
@@ -50,14 +50,11 @@ _TIMES = tuple(f"{state}_s" for state in HOST_STATES)
 def hosts_arrays(trace: Trace) -> dict[str, NDArray[Any]]:
     """Return a row per host, in the order of the ids, as an array per column.
 
-    Returns
-    -------
-    dict[str, NDArray]
-        ``host`` (its name); ``computing_s``, ``idle_s``, ``sleeping_s``, ``switching_off_s``, ``switching_on_s``,
-        ``unavailable_s``, which add up to the length of the simulation; ``energy_j`` and, of it, ``wasted_j``: what
-        was drawn while the host was on, or on a way, and ran no job; ``n_switches``, how many times it changed its
-        P-state, ways left out. Energies are NaN where they are not known: without energy, of Batsim's own files, of
-        hosts that still compute.
+    Returns ``host`` (its name); ``computing_s``, ``idle_s``, ``sleeping_s``, ``switching_off_s``, ``switching_on_s``,
+    ``unavailable_s``, which add up to the length of the simulation; ``energy_j`` and, of it, ``wasted_j``: what was
+    drawn while the host was on, or on a way, and ran no job; ``n_switches``, how many times it changed its P-state,
+    ways left out. Energies are NaN where they are not known: without energy, of Batsim's own files, of hosts that still
+    compute.
     """
     n = trace.platform.n_cores
     time_s, core, change, pstate = _events(trace)
@@ -151,10 +148,7 @@ def _find_ways(
     Of a request, hosts that neither slept nor are to sleep have their P-state at once; the others go a way first, as
     long as theirs takes.
 
-    Parameters
-    ----------
-    cores, times_s, pstates
-        Of each row of the log: its cores; their dates and P-states, which are written.
+    ``cores``, ``times_s``, ``pstates``: of each row of the log: its cores; their dates and P-states, which are written.
     """
     kind, down, up = _ways(platform)
     back = up[kind, platform.initial_pstate]

@@ -172,10 +172,8 @@ def schedule_values(trace: Trace) -> dict[str, str | int | float]:
 def format_schedule(trace: Trace) -> str:
     """Return the text of out_schedule.csv: one row about the whole run.
 
-    Parameters
-    ----------
-    trace
-        What happened. The wall-clock columns come from ``scheduling_time_s`` and ``simulation_time_s`` of its ``info``.
+    ``trace``: what happened. The wall-clock columns come from ``scheduling_time_s`` and ``simulation_time_s`` of its
+    ``info``.
     """
 
     def text(value: str | float) -> str:

@@ -1,6 +1,7 @@
 """The files of a run read back: Batsim's, from this project or from Batsim, and HDeepRM's over-utilisations.
 
-`simulation.outputs` writes them. What no run can have written is refused, with the line where it stands.
+`simulation.outputs` writes them. A file whose name ends in ``.gz`` is decompressed. What no run can have written is
+refused, with the line where it stands.
 """
 
 from __future__ import annotations
@@ -208,11 +209,6 @@ def _check_jobs(path: Path, table: dict[str, NDArray[Any]], lines: Sequence[int]
 def read_out_jobs(path: str | Path) -> dict[str, NDArray[Any]]:
     """Read out_jobs.csv, of this project or of any version of Batsim: columns go by their names, others are left out.
 
-    Parameters
-    ----------
-    path
-        The file; a name that ends in ``.gz`` is decompressed.
-
     Returns
     -------
     dict[str, NDArray]
@@ -245,11 +241,6 @@ def read_out_jobs(path: str | Path) -> dict[str, NDArray[Any]]:
 
 def read_out_schedule(path: str | Path) -> dict[str, str | float]:
     """Read out_schedule.csv, of this project or of any version of Batsim.
-
-    Parameters
-    ----------
-    path
-        The file; a name that ends in ``.gz`` is decompressed.
 
     Returns
     -------
@@ -300,11 +291,6 @@ def _span(path: Path, processor: str, value: object) -> tuple[float, float]:
 
 def read_overutilizations(path: str | Path) -> OverUtilization:
     """Read overutilizations.json, of this project or of HDeepRM.
-
-    Parameters
-    ----------
-    path
-        The file; a name that ends in ``.gz`` is decompressed.
 
     Returns
     -------

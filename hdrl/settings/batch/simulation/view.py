@@ -18,23 +18,23 @@ from hdrl.settings.batch.workload.model import Workload
 
 
 class News(IntEnum):
-    """What the scheduler is told; each comes with a subject."""
+    """Events of a message to the scheduler; each comes with a subject."""
 
-    SIMULATION_BEGINS = codes.TOLD_BEGINS
-    JOB_SUBMITTED = codes.TOLD_SUBMITTED
+    SIMULATION_BEGINS = codes.EVENT_BEGINS
+    JOB_SUBMITTED = codes.EVENT_SUBMITTED
     """Subject: index of the job."""
-    JOB_COMPLETED = codes.TOLD_COMPLETED
+    JOB_COMPLETED = codes.EVENT_COMPLETED
     """Subject: index of the job, however it ended."""
-    JOB_KILLED = codes.TOLD_KILLED
-    """A request to kill has been carried out; the jobs that it ended are told as completed before."""
-    PSTATE_CHANGED = codes.TOLD_PSTATE
+    JOB_KILLED = codes.EVENT_KILLED
+    """A request to kill has been carried out; their events of completion come before."""
+    PSTATE_CHANGED = codes.EVENT_PSTATE
     """Subject: the P-state."""
-    REQUESTED_CALL = codes.TOLD_CALLED
-    NO_MORE_JOBS = codes.TOLD_NO_MORE_JOBS
-    SIMULATION_ENDS = codes.TOLD_ENDS
-    ENERGY = codes.TOLD_ENERGY
+    REQUESTED_CALL = codes.EVENT_CALLED
+    NO_MORE_JOBS = codes.EVENT_NO_MORE_JOBS
+    SIMULATION_ENDS = codes.EVENT_ENDS
+    ENERGY = codes.EVENT_ENERGY
     """The answer to `AskEnergy`: see `View.energy_j`."""
-    NODE_SWITCHED = codes.TOLD_NODE
+    NODE_SWITCHED = codes.EVENT_NODE
     """Subject: the node, which is off now, or on: see `View.node_status`."""
 
 

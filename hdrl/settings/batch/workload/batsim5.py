@@ -68,11 +68,11 @@ def describe_for_batsim5(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _job(job: Mapping[str, Any]) -> dict[str, Any]:
-    told = {key: job[key] for key in _JOB_KEYS if key in job}
-    told["id"] = str(told["id"])
-    if told.get("walltime") == NO_WALLTIME:
-        del told["walltime"]
-    return told | _extra(job, _JOB_KEYS)
+    written = {key: job[key] for key in _JOB_KEYS if key in job}
+    written["id"] = str(written["id"])
+    if written.get("walltime") == NO_WALLTIME:
+        del written["walltime"]
+    return written | _extra(job, _JOB_KEYS)
 
 
 def _profile(name: str, profile: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _profile(name: str, profile: Mapping[str, Any]) -> dict[str, Any]:
     if kind not in _TYPES:
         raise WorkloadError(f"profile {name!r}: Batsim 5 has nothing like type {kind!r}; {suggest(kind, _TYPES)}")
     new_kind, keys = _TYPES[kind]
-    told: dict[str, Any] = {"type": new_kind} | {key: profile[key] for key in keys if key in profile}
+    written: dict[str, Any] = {"type": new_kind} | {key: profile[key] for key in keys if key in profile}
     known = ["type", "ret", *keys]
     if kind == "parallel_homogeneous_total":
         if profile.get("com", 0):
@@ -90,16 +90,16 @@ def _profile(name: str, profile: Mapping[str, Any]) -> dict[str, Any]:
                 f"profile {name!r}: Batsim 5 divides 'com' by the number of pairs, Batsim 4 by that of hosts; "
                 "no one number is right for jobs of every size"
             )
-        told["generation_strategy"] = UNIFORMLY
+        written["generation_strategy"] = UNIFORMLY
     elif kind == "parallel_homogeneous_pfs" and "host" in profile:
-        told.setdefault("storage", profile["host"])
+        written.setdefault("storage", profile["host"])
         known.append("host")
     elif kind in _TRACE_TYPES:
-        told |= {"trace_type": _TRACE_TYPES[kind], "filename": profile["trace"]}
+        written |= {"trace_type": _TRACE_TYPES[kind], "filename": profile["trace"]}
         known.append("trace")
     if "ret" in profile:
-        told["ret"] = profile["ret"]
-    return told | _extra(profile, known)
+        written["ret"] = profile["ret"]
+    return written | _extra(profile, known)
 
 
 def _extra(described: Mapping[str, Any], known: Iterable[str]) -> dict[str, str]:

@@ -40,10 +40,7 @@ def document_of_batsim5(document: Mapping[str, Any]) -> dict[str, Any]:
     What stands in ``extra_data`` as an object becomes keys of the job or profile. Profiles without a like in Batsim 4
     keep their type: no simulator of ours runs them.
 
-    Parameters
-    ----------
-    document
-        What the file holds: jobs, and profiles that are objects.
+    ``document``: what the file holds: jobs, and profiles that are objects.
     """
     profiles = {name: _profile(_opened(profile)) for name, profile in document["profiles"].items()}
     jobs = [_opened(job) if isinstance(job, dict) else job for job in document["jobs"]]

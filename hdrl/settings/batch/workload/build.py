@@ -24,25 +24,13 @@ MAX_AMOUNT = 1e30
 
 
 def read_only(array: NDArray[np.void]) -> NDArray[np.void]:
-    """Return the array itself, made read-only.
-
-    Parameters
-    ----------
-    array
-        Any array that nothing else writes to.
-    """
+    """Return the array itself, made read-only."""
     array.flags.writeable = False
     return array
 
 
 def unique_ids(numbers: FloatArray) -> tuple[str, ...]:
-    """Return the job numbers of a log as text; the second use of number 7 becomes ``7_2``.
-
-    Parameters
-    ----------
-    numbers
-        Job numbers, shape ``(n_jobs,)``.
-    """
+    """Return the job numbers of a log as text; the second use of number 7 becomes ``7_2``."""
     texts = [str(int(number)) if number.is_integer() else repr(number) for number in numbers.tolist()]
     if len(set(texts)) == len(texts):
         return tuple(texts)
@@ -65,10 +53,7 @@ def log_number(column: FloatArray) -> NDArray[np.int32]:
     They only tell one user (group, queue...) from another. Those that are larger than 32 bits, hashes for instance, get
     the smallest numbers that the column leaves free, in their order.
 
-    Parameters
-    ----------
-    column
-        Numbers of the whole log, shape ``(n_jobs,)``: what a large one becomes depends on the others.
+    ``column``: numbers of the whole log, shape ``(n_jobs,)``: what a large one becomes depends on the others.
     """
     values = np.trunc(column)
     is_large = values > MAX_INT32
@@ -85,13 +70,7 @@ def is_plain_name(name: object) -> bool:
 
 
 def numbered(names: Sequence[int | str]) -> NDArray[np.int32]:
-    """Return names as numbers: texts and numbers above 32 bits get the smallest ones that are free, as they come.
-
-    Parameters
-    ----------
-    names
-        Names, one per job.
-    """
+    """Return names as numbers: texts and numbers above 32 bits get the smallest ones that are free, as they come."""
     others = list(dict.fromkeys(name for name in names if not is_plain_name(name)))
     taken = np.array([name for name in names if is_plain_name(name)], dtype=np.int32)
     number_of = dict(zip(others, free_numbers(taken, len(others)).tolist(), strict=True))
@@ -99,13 +78,7 @@ def numbered(names: Sequence[int | str]) -> NDArray[np.int32]:
 
 
 def free_numbers(taken: NDArray[np.int32], n_numbers: int) -> NDArray[np.int32]:
-    """Return the smallest numbers, from 0 on, that are not taken.
-
-    Parameters
-    ----------
-    taken
-        Numbers, any shape.
-    """
+    """Return the smallest numbers, from 0 on, that are not taken."""
     candidates = np.arange(n_numbers + np.size(taken), dtype=np.int32)
     return np.setdiff1d(candidates, taken)[:n_numbers]
 

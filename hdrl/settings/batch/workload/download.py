@@ -123,13 +123,7 @@ def download(url: str, path: Path, file: BinaryIO, *, max_bytes: int, progress: 
 
 
 def require_requests() -> None:
-    """Find out before anything else whether what fetches is there.
-
-    Raises
-    ------
-    MissingExtra
-        If requests is not installed.
-    """
+    """Find out before anything else whether what fetches is there."""
     try:
         import requests  # noqa: F401 (importing is how it finds out)
     except ImportError:
@@ -248,7 +242,7 @@ def _write_note(path: Path, url: str, answer: Response, size_bytes: int | None) 
 
 
 def _read_note(path: Path, url: str) -> _Version | None:
-    """Return which version a partial file is of, if that can be told to the server."""
+    """Return which version a partial file is of, if the server can use that."""
     try:
         version = _Version(**read_json(_note(path)))
     except (ReadError, TypeError):

@@ -34,13 +34,7 @@ def number_of_values(n_jobs: int) -> int:
 
 
 def value_sizes(n_values: int) -> FloatArray:
-    """Return the share of the jobs that each value has, the most popular first; the sum is 1.
-
-    Parameters
-    ----------
-    n_values
-        Number of values, at least 1.
-    """
+    """Return the share of the jobs that each value has, the most popular first; the sum is 1."""
     rank = np.arange(1.0, n_values + 1)
     popular = 14.0491 * elementary.exp(-0.177531 * rank[:N_POPULAR]) + 0.462513
     tail = 795.6 * elementary.power(rank[N_POPULAR:], -2.267)
@@ -53,10 +47,7 @@ def value_sizes(n_values: int) -> FloatArray:
 def value_times(n_values: int, longest_s: float) -> FloatArray:
     """Return the estimates of the model in whole minutes, ascending; the last one is the longest.
 
-    Parameters
-    ----------
-    n_values
-        Number of values, at least 1; fewer are returned where some fall into the same minute.
+    ``n_values``: number of values, at least 1; fewer are returned where some fall into the same minute.
     """
     a = 1.0 + 12.1039 * n_values**-0.6026
     x = np.arange(1.0, n_values + 1) / n_values

@@ -17,16 +17,6 @@ def max_cores(platform: Platform, memory_mib: NDArray[np.float64]) -> NDArray[np
     """Return how many cores of the empty platform can each have that much memory at the same time.
 
     A node lends a core for as long as it has that much memory left: ``min(cores, floor(memory / memory_mib))``.
-
-    Parameters
-    ----------
-    memory_mib
-        Memory per core in MiB, not negative, any shape.
-
-    Returns
-    -------
-    NDArray[np.int64]
-        Number of cores, of the same shape.
     """
     node_of_core = platform.node_of_processor[platform.processor_of_core]
     cores_of_node = np.bincount(node_of_core, minlength=platform.n_nodes)

@@ -25,22 +25,15 @@ USER_LEVEL = LEVELS.index("user")
 
 @dataclass(frozen=True, eq=False)
 class LogHistory:
-    """The jobs of a whole log, of which a workload may hold a part.
+    """The jobs of a whole log, of which a workload may hold a part."""
 
-    Attributes
-    ----------
-    submit_s, ended_s
-        Dates of the log in seconds; the end is ``inf`` where the log does not tell when a job started.
-    run_s, requested_time_s
-        How long jobs ran, and how long their users said, in seconds.
-    user, cores
-        Numbers of the log; a user is negative if unknown.
-    """
-
+    # dates of the log in seconds; the end is ``inf`` where the log does not tell when a job started
     submit_s: Floats
     ended_s: Floats
+    # how long jobs ran, and how long their users said, in seconds
     run_s: Floats
     requested_time_s: Floats
+    # numbers of the log; a user is negative if unknown
     user: Ints
     cores: Ints
 
@@ -84,24 +77,14 @@ def groups_of(user: Ints, requested_time_s: Floats, cores: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """The groups of a workload's jobs, and the ended jobs that belong to one of them.
+    """The groups of a workload's jobs, and the ended jobs that belong to one of them."""
 
-    Attributes
-    ----------
-    groups
-        The group of each job of the workload at each level, numbered from 0 over all levels: shape
-        ``(n_jobs, len(LEVELS))``, int32.
-    n_groups
-        How many there are.
-    ended_groups
-        The same of the jobs that ended before, in the order of their ends; -1: none of the workload's.
-    run_s, requested_time_s
-        How long these ran, and how long their users said, in seconds.
-    """
-
+    # the group of each job of the workload at each level, numbered from 0 over all levels: shape ``(n_jobs,
+    # len(LEVELS))``, int32
     groups: Ints
-    n_groups: int
-    ended_groups: Ints
+    n_groups: int  # how many there are
+    ended_groups: Ints  # the same of the jobs that ended before, in the order of their ends; -1: none of the workload's
+    # how long these ran, and how long their users said, in seconds
     run_s: Floats
     requested_time_s: Floats
 

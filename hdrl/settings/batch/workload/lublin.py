@@ -53,49 +53,33 @@ _NODE_WEIGHTS = np.concatenate([_HALF_WEIGHTS[::-1], _HALF_WEIGHTS])
 
 @dataclass(frozen=True, slots=True)
 class LublinParameters:
-    """Parameters of one stream of jobs.
+    """Parameters of one stream of jobs."""
 
-    Attributes
-    ----------
-    serial, pow2
-        Probability that a job takes one processor, and that the logarithm of its size is rounded.
-    size_low, size_medium, size_high, size_probability
-        Borders of the two-stage uniform distribution of log2(size), and the probability of its lower part.
-    run_a1, run_b1, run_a2, run_b2
-        Shapes and scales of the two gamma distributions of ln(run time in s).
-    run_slope, run_offset
-        Probability of the first of them as a linear function of the size.
-    gap_a, gap_b
-        Shape and scale of the gamma distribution of ln(gap between arrivals).
-    cycle_a, cycle_b
-        Shape and scale of the gamma distribution that is the daily cycle, in slots of half an hour.
-    """
-
+    # probability that a job takes one processor, and that the logarithm of its size is rounded
     serial: float
     pow2: float
+    # borders of the two-stage uniform distribution of log2(size), and the probability of its lower part
     size_low: float
     size_medium: float
     size_high: float
     size_probability: float
+    # shapes and scales of the two gamma distributions of ln(run time in s)
     run_a1: float
     run_b1: float
     run_a2: float
     run_b2: float
+    # probability of the first of them as a linear function of the size
     run_slope: float
     run_offset: float
+    # shape and scale of the gamma distribution of ln(gap between arrivals)
     gap_a: float
     gap_b: float
+    # shape and scale of the gamma distribution that is the daily cycle, in slots of half an hour
     cycle_a: float
     cycle_b: float
 
     def sized(self, n_cores: int) -> LublinParameters:
-        """Return the parameters for a machine: the borders of the sizes move with the logarithm of its processors.
-
-        Parameters
-        ----------
-        n_cores
-            Processors of the machine, at least 1.
-        """
+        """Return the parameters for a machine: the borders of the sizes move with the logarithm of its processors."""
         shift = math.log2(n_cores) - MODEL_LOG2_CORES
         high = max(0.0, self.size_high + shift)
         low = min(self.size_low, high)

@@ -161,13 +161,7 @@ class Workload:
                 raise WorkloadError(f"{why} (job {self.job_ids[users[0]]!r})")
 
     def take(self, indices: NDArray[np.int64]) -> Workload:
-        """Return a workload of some of the jobs; the profiles stay as they are.
-
-        Parameters
-        ----------
-        indices
-            Which jobs, in their new order.
-        """
+        """Return a workload of some of the jobs; the profiles stay as they are."""
         jobs = self.jobs[indices]
         jobs.flags.writeable = False
         extra = dict(self.extra)

@@ -11,10 +11,7 @@ from hdrl.settings.batch.workload.model import StepKind, Workload
 def run_times_at(workload: Workload, speed_flops: float) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     """Return how long each job runs on cores of a speed, in seconds, and its return code.
 
-    Parameters
-    ----------
-    speed_flops
-        Flop per second of every core.
+    ``speed_flops``: flop per second of every core.
     """
     steps, jobs = workload.steps, workload.jobs
     fixed_s = np.where(steps["kind"] == StepKind.DELAY, steps["amount"], 0.0)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import UnknownName, WorkloadError
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.workload.model import StepKind, Workload
+from hdrl.settings.batch.workload.model import Workload
+from hdrl.settings.batch.workload.run_times import run_times_at
 
 FloatArray = NDArray[np.float64]
 
@@ -90,22 +91,7 @@ def reference_run_times(workload: Workload, platform: Platform) -> FloatArray:
         If nothing says how long a job runs alone: it communicates, or replays a trace.
     """
     workload.check_simulated()
-    steps, flops = workload.steps, platform.reference_gflops * 1e9
-    kinds, amounts = steps["kind"], steps["amount"]
-
-    def by_profile(seconds: FloatArray) -> FloatArray:
-        cumulated = np.concatenate([[0.0], np.cumsum(seconds)])
-        return np.diff(cumulated[workload.first_step])
-
-    if np.all(kinds == StepKind.COMPUTE) and np.all(np.diff(workload.first_step) == 1):
-        own_s, shared_s = amounts / flops, np.zeros(len(amounts))
-    else:
-        own_s = by_profile(
-            np.where(kinds == StepKind.DELAY, amounts, 0.0) + np.where(kinds == StepKind.COMPUTE, amounts / flops, 0.0)
-        )
-        shared_s = by_profile(np.where(kinds == StepKind.COMPUTE_TOTAL, amounts / flops, 0.0))
-    profile = workload.jobs["profile"]
-    return np.asarray(own_s[profile] + shared_s[profile] / workload.jobs["cores"], dtype=np.float64)
+    return run_times_at(workload, platform.reference_gflops * 1e9)[0]
 
 
 def offered_load(workload: Workload, platform: Platform) -> float | None:
@@ -130,10 +116,8 @@ def offered_load_of_jobs(
 ) -> float | None:
     """Return the offered load of jobs whose run times are known.
 
-    Parameters
-    ----------
-    submit_s, run_s, cores
-        Dates, run times and cores of the jobs, shape ``(n_jobs,)``; without a run time (NaN) a job does not count.
+    ``submit_s``, ``run_s``, ``cores``: dates, run times and cores of the jobs, shape ``(n_jobs,)``; without a run time
+    (NaN) a job does not count.
     """
     span_s = float(submit_s.max() - submit_s.min()) if len(submit_s) else 0.0
     if span_s == 0:

@@ -53,7 +53,7 @@ SWF_DTYPE = np.dtype([(name, np.float64) for name in SWF_FIELDS])
 """One line of a log; all fields are floats since real logs hold fractions in any of them."""
 
 NAME_FIELDS = ("user", "group", "executable", "queue", "partition")
-"""Fields whose numbers are names: nobody computes with them, and some logs hold hashes of many digits there."""
+"""Fields whose numbers are names: they are not computed with, and some logs hold hashes of many digits there."""
 
 UNKNOWN_VALUE = -1.0
 _LARGEST_EXACT = 2.0**53

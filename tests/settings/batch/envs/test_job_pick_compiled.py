@@ -1,4 +1,4 @@
-"""Models of JobPick in compiled code decide as the plain Python player does: the same actions, starts and cores."""
+"""Models of JobPick in compiled code act as one action after the other does, and as plain Python does."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from hdrl.testing import (
 )
 from hdrl.testing.strategies import worlds
 
+from .plain_picks import PlainPicks
 from .test_job_pick_player import jobs_without_coincidences
 
 SEEN = ["index", "backlog", "profile", "is_chosen", "running", "log_wait", "expected_slowdown", "earliest_start"]
@@ -60,9 +61,13 @@ def agent_for(env: JobPickPlayer, seed: int, **chosen: Any) -> PPO:
     return agent
 
 
-def repeated(env: JobPickPlayer, agent: PPO, actions: list[int]) -> Any:
-    """Take actions in the plain player, which must be the best ones there, up to last bits; return what happened."""
+def repeated(env: JobPickPlayer, agent: PPO, actions: list[int], options: dict[str, Any]) -> Any:
+    """Take actions one by one, which must be the best ones there, up to last bits; return what happened.
+
+    The same happens in plain Python.
+    """
     observation, info = env.reset(seed=0)
+    plain = PlainPicks(env, **options)
     has_ended = False
     for action in actions:
         assert not has_ended
@@ -71,8 +76,12 @@ def repeated(env: JobPickPlayer, agent: PPO, actions: list[int]) -> Any:
             logits = agent.network.logits(seen, mask)[0].double().numpy()
         assert info["action_mask"][action] == 1
         assert logits[action] >= logits.max() - 1e-5 * max(1.0, abs(logits.max()))
+        assert plain.mask(env.shown).tolist() == info["action_mask"].astype(bool).tolist()
+        plain.act(action, env.shown)
         observation, _, has_ended, _, info = env.step(action)
     assert has_ended
+    assert plain.stage is None
+    assert trace_differences(plain.trace, env.trace()) == []
     return env.trace()
 
 
@@ -92,9 +101,9 @@ def compiled(env: JobPickPlayer, agent: PPO) -> tuple[Any, list[int]]:
     return env.trace(), actions
 
 
-def check_same(make: Callable[[], JobPickPlayer], agent: PPO) -> Any:
+def check_same(make: Callable[[], JobPickPlayer], agent: PPO, options: dict[str, Any]) -> Any:
     trace, actions = compiled(make(), agent)
-    assert trace_differences(repeated(make(), agent, actions), trace) == []
+    assert trace_differences(repeated(make(), agent, actions, options), trace) == []
     assert trace.n_decisions == len(actions)
     return trace
 
@@ -110,7 +119,7 @@ def test_the_same_actions_starts_and_cores(world: World, options: dict[str, Any]
         return JobPickPlayer(platform=world.platform, workload=world.workload, **options)
 
     network = "mlp" if seed % 2 and options.get("max_jobs", 128) < 9 else "kernel"
-    check_same(make, agent_for(make(), seed, network=network, visible_rows=rows))
+    check_same(make, agent_for(make(), seed, network=network, visible_rows=rows), options)
 
 
 def test_memory_energy_contention_and_walltimes_of_a_real_machine() -> None:
@@ -125,7 +134,7 @@ def test_memory_energy_contention_and_walltimes_of_a_real_machine() -> None:
         def make(options: dict[str, Any] = options) -> JobPickPlayer:
             return JobPickPlayer(platform=platform, workload=workload, **options)
 
-        trace = check_same(make, agent_for(make(), 3))
+        trace = check_same(make, agent_for(make(), 3), options)
         check_trace(trace)
         assert trace.consumed_j > 0
         assert hdrl.compute_metrics(trace)["n_walltime_reached"] > 0

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 import hdrl
-from hdrl.settings.batch.envs.observations import ATTRIBUTES, observation_names
 from hdrl.settings.batch.envs.policy_pair import PolicyPairEnv
+from hdrl.settings.batch.envs.policy_pair_arguments import ATTRIBUTES, observation_names
 from hdrl.settings.batch.kernel import entries
 from hdrl.settings.batch.platform import Platform
 from hdrl.settings.batch.policies import read_pair

@@ -24,7 +24,7 @@ from hdrl.batch import (
     write_simgrid,
 )
 from hdrl.launcher.main import cli
-from hdrl.settings.batch.envs.observations import pstate_shares
+from hdrl.settings.batch.envs.policy_pair_arguments import pstate_shares
 from hdrl.settings.batch.metrics import compute_metrics
 from hdrl.settings.batch.simulation.hosts import hosts_arrays
 from hdrl.testing.worlds import Job, Node, Processor, small_workload

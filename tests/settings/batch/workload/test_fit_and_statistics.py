@@ -150,6 +150,15 @@ def test_run_times_of_composed_profiles(tmp_path, learning):
     assert reference_run_times(both, learning) == pytest.approx([10, 2, 10, 2])
 
 
+def test_a_step_that_fails_ends_a_profile(tmp_path, learning):
+    (tmp_path / "w.json").write_text(
+        '{"jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "x"}], "profiles": {'
+        '"a": {"type": "delay", "delay": 3, "ret": 1}, "b": {"type": "delay", "delay": 5},'
+        ' "x": {"type": "composed", "seq": ["b", "a", "b"]}}}'
+    )
+    assert reference_run_times(read_batsim_json(tmp_path / "w.json"), learning) == pytest.approx([8])
+
+
 def test_limits_of_a_recorded_run(shared):
     folder = shared / "batsim-runs" / "hdeeprm_gaia200_padded"
     numbers = workload_statistics(read_batsim_json(folder / "workload.json"))

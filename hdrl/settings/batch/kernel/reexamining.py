@@ -1,12 +1,12 @@
-"""Which jobs are to be asked again under conservative backfilling: those that may gain by what was given back.
+"""Which jobs conservative backfilling examines again: those that may gain by the room that was given back.
 
-A decision asks every waiting job whether it can start or move, and nearly all of them cannot: none of them could
-when it was asked last, and reservations only ever take something. So a job is asked again only if something has been
-given back since then that makes room for one like it:
+A decision examines whether waiting jobs can start or move, and nearly all of them cannot: none of them could when it
+was examined last, and reservations only ever take room. So a job is examined again only if room has been given back
+since then that suits one like it:
 
 - room apart from its own reservation is a stretch of time that touches what was given back, in which enough cores are
   free for long enough. Jobs of about as many cores and about the same length are of a *kind*, four to each doubling of
-  either, and whoever gives back notes which kinds there is such a stretch for;
+  either, and `give_back` notes for which kinds there is such a stretch;
 - it could also begin so early that it uses part of its own reservation. Then something must have been given back
   right before its date (or, where nodes are planned, anywhere that it would reach to): that is noted with the job.
 
@@ -49,7 +49,7 @@ def _step(value, shortest):
 
 @jit
 def begin_kinds(state):
-    """Find the kind of each job: nobody has been asked, and nothing was given back."""
+    """Find the kind of each job: none has been examined, and nothing was given back."""
     s = state.scalars[0]
     # A group of events that are close to each other is no longer than that.
     s.margin_s = (2 * len(state.jobs) + 4) * ROUNDING_S
@@ -58,7 +58,7 @@ def begin_kinds(state):
         row, asks = state.reservations[job], state.jobs[job]
         row.longest_s = length_at(state, asks.requested_time_s, slowest_gflops(state))
         row.shortest_s = length_at(state, asks.requested_time_s, fastest_gflops(state))
-        row.asked_at, row.may_slide = -1, 0
+        row.examined_at, row.may_slide = -1, 0
         least_s = row.shortest_s if s.plans_nodes == 1 else row.longest_s
         row.kind = _step(np.float64(row.n_requested), 1.0) * _N_LENGTHS + _step(least_s, _SHORT_S)
         s.most_requested = max(s.most_requested, np.int64(row.n_requested))
@@ -67,7 +67,7 @@ def begin_kinds(state):
 
 
 @jit
-def begin_asking(state):
+def begin_examining(state):
     """Note what jobs that have ended leave before they were expected to; whether an event is close behind now."""
     s = state.scalars[0]
     s.n_given_before = s.n_given_back
@@ -91,10 +91,10 @@ def _has_reservations(state):
 
 
 @jit
-def rests(state, job, freed_s):
-    """Tell whether a job can neither start nor move, if that is known; what was freed until a date is not offered yet.
+def can_skip(state, job, freed_s):
+    """Return True if a job can neither start nor move for certain; what was freed until a date is not offered yet.
 
-    Where 10,000 wait at once on gaia, that is asked 134 million times.
+    Where 10,000 wait at once on gaia, this is called 134 million times.
     """
     s, row = state.scalars[0], state.reservations[job]
     limit_s = min(row.reserved_s, max(freed_s, s.freed_s))
@@ -107,13 +107,13 @@ def rests(state, job, freed_s):
 
 @jit
 def room_from_s(state, job):
-    """Return from when on there may be room for a job that there was not when it was asked; infinite if there is none.
+    """Return from when on there may be room for a job since it was examined last; infinite if there is none.
 
     What its own reservation would be part of does not count.
     """
     row = state.reservations[job]
-    # In the decisions before, everybody has been asked.
-    is_new = state.given_at[row.kind] > max(row.asked_at, state.scalars[0].n_given_before)
+    # In the decisions before, all jobs have been examined.
+    is_new = state.given_at[row.kind] > max(row.examined_at, state.scalars[0].n_given_before)
     return state.given_from_s[row.kind] if is_new else np.inf
 
 
@@ -124,10 +124,10 @@ def reach_s(state, row):
 
 
 @jit
-def note_asked(state, job):
-    """Note that there is no room for a job before its date."""
+def record_examined(state, job):
+    """Record that there is no room for a job before its date."""
     row = state.reservations[job]
-    row.asked_at, row.may_slide = state.scalars[0].n_given_back, 0
+    row.examined_at, row.may_slide = state.scalars[0].n_given_back, 0
 
 
 @jit
@@ -151,9 +151,9 @@ def give_back(state, start_s, end_s):
             state.given_from_s[kind] = from_s if is_first else min(state.given_from_s[kind], from_s)
             state.given_at[kind] = s.n_given_back
     if s.plans_nodes == 1:
-        _tell_those_near(state, start_s, end_s, first, end)
+        _notify_near_jobs(state, start_s, end_s, first, end)
     else:
-        tell_those_behind(state, start_s, end_s)
+        notify_later_jobs(state, start_s, end_s)
 
 
 @jit
@@ -180,7 +180,7 @@ def _longest_stretch(state, n, place, end):
 
 
 @jit
-def tell_those_behind(state, start_s, end_s):
+def notify_later_jobs(state, start_s, end_s):
     """Note which jobs find as many cores as they need right before their dates, of those with dates between two."""
     s = state.scalars[0]
     date_s, most = -np.inf, np.int64(0)  # the most cores that are free close before a date
@@ -196,7 +196,7 @@ def tell_those_behind(state, start_s, end_s):
 
 
 @jit
-def _tell_those_near(state, start_s, end_s, first, end):
+def _notify_near_jobs(state, start_s, end_s, first, end):
     """Note which jobs would reach to something between two dates if they began a little before their own.
 
     It is free for them only if enough cores are, unless it is where their own reservations are.

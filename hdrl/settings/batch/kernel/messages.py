@@ -1,8 +1,4 @@
-"""The mailbox of the server, what the scheduler is told, and what it answers.
-
-Everything that wants the server's attention is a *letter*; what has happened is told as *events*; the requests of an
-answer are *ops*.
-"""
+"""The server's mailbox of *server messages*, the *events* of a message to the scheduler, the *ops* of its answer."""
 
 from __future__ import annotations
 
@@ -10,21 +6,21 @@ from hdrl.compiled.jit import jit
 
 
 @jit
-def post(state, kind, a, b, transfer_s):
-    """Queue a letter to the server."""
+def send(state, kind, a, b, transfer_s):
+    """Queue a message to the server."""
     s = state.scalars[0]
-    # The letter in transfer stays at the head until it is delivered; `box_len` counts those behind it.
-    letter = state.box[(s.box_head + s.transferring + s.box_len) % len(state.box)]
-    letter.kind = kind
-    letter.a = a
-    letter.b = b
-    letter.transfer_s = transfer_s
+    # The server message in transfer stays at the head until it is delivered; `box_len` counts those behind it.
+    message = state.box[(s.box_head + s.transferring + s.box_len) % len(state.box)]
+    message.kind = kind
+    message.a = a
+    message.b = b
+    message.transfer_s = transfer_s
     s.box_len += 1
 
 
 @jit
-def tell(state, kind, subject):
-    """Note an event that the scheduler is to be told, dated now."""
+def add_event(state, kind, subject):
+    """Append an event to the next message to the scheduler, dated now."""
     s = state.scalars[0]
     event = state.events[s.n_events]
     event.kind = kind

@@ -1,22 +1,24 @@
-"""What the picks of an agent start on a machine of any kind: `identical_cores.engine` in terms of View and decisions.
+"""What picks start on a machine of any kind, in plain Python made of `policies.backfilling.Easy`.
 
-Where processors are identical and memory is plentiful, the same picks start the same jobs at the same dates as in a
-pool. Elsewhere a job fits if there are cores with memory for it, its expected end depends on its cores, and
-a reservation holds cores and memory of nodes: `policies.backfilling.Easy`, of which this is made, has these rules.
+`compiled_play` is held against it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
+from hdrl.settings.batch.envs.job_pick_options import SKIP, JobPickOptions, PickChoices
 from hdrl.settings.batch.identical_cores.codes import CHOOSE, OVERTAKE
 from hdrl.settings.batch.policies.backfilling import Easy, Reservation
 from hdrl.settings.batch.policies.machine import MachinePicture
+from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.simulation.view import News, View
 
-NOBODY = -1
+NO_JOB = -1
 """No job, where a job is expected."""
 
 
@@ -35,7 +37,7 @@ class PickRules(Easy):
     queue
         The waiting jobs, in the order in which they came.
     chosen
-        The job that waits for its start or its reservation, `NOBODY` without.
+        The job that waits for its start or its reservation, `NO_JOB` without.
     n_submitted
         How many jobs have come.
     held
@@ -53,16 +55,11 @@ class PickRules(Easy):
     def _begin(self) -> None:
         super()._begin()
         self.queue: list[int] = []
-        self.chosen = NOBODY
+        self.chosen = NO_JOB
         self.n_submitted = 0
         self.held: set[int] = set()
         self._fits: NDArray[np.bool_] | None = None
         self._is_reserved = False
-
-    @property
-    def expected_ends(self) -> list[tuple[float, int]]:
-        """Date in seconds at which each running job is expected to end, and its index, in the order of the dates."""
-        return sorted(((end_s, job) for job, (end_s, _) in self._running.items()), key=lambda one: one[0])
 
     @property
     def is_running(self) -> bool:
@@ -92,17 +89,17 @@ class PickRules(Easy):
             self.held.clear()
             self._is_reserved = False
             if not self._blocks:
-                self.chosen = NOBODY
+                self.chosen = NO_JOB
         return is_due
 
     def stage(self) -> int | None:
         """Start what is committed; return what is to be decided then (`CHOOSE`, `OVERTAKE`), ``None`` if nothing is."""
-        if self.chosen != NOBODY:
+        if self.chosen != NO_JOB:
             cores = self.machine.choose(self.chosen)
             if cores is None:
                 return self._keep_chosen()
             self._start_waiting(self.chosen, cores)
-            self.chosen = NOBODY
+            self.chosen = NO_JOB
         return CHOOSE if self.queue and (self._blocks or self.fitting().any()) else None
 
     def _keep_chosen(self) -> int | None:
@@ -124,7 +121,7 @@ class PickRules(Easy):
         job
             Index of a waiting job; at the stage `OVERTAKE` one that may overtake.
         """
-        if self.chosen != NOBODY:
+        if self.chosen != NO_JOB:
             self._overtake(job)
             return
         cores = self.machine.choose(job)
@@ -200,3 +197,72 @@ class PickRules(Easy):
             jobs.sort(key=lambda job: float(self.machine.jobs["requested_time_s"][job]))
         for job in jobs:
             self._overtake(job)
+
+
+class PlainPicks:
+    """A simulation whose choices are made by actions of JobPick.
+
+    Attributes
+    ----------
+    stage
+        What is to be chosen now, ``None`` when the simulation has ended.
+    """
+
+    def __init__(self, env: Any, core_selection: str = "high_gflops", **choices: Any) -> None:
+        self._options = PickChoices(**choices).checked()
+        self._rules = PickRules(self._options, core_selection)
+        self._n_jobs, self._n_decisions = env.workload.n_jobs, 0
+        self._simulator = EmbeddedSimulator(env.platform, env.workload, energy=env.platform.has_power)
+        view = self._simulator.reset()
+        while not self._rules.see(view):
+            view = self._simulator.step()
+        self.stage = self._to_choice()
+
+    def mask(self, shown: list[int]) -> NDArray[np.bool_]:
+        """Return which actions are legal while these jobs are shown."""
+        rules, n_rows = self._rules, self._options.max_jobs
+        mask = np.zeros(self._options.layout.n_actions, dtype=np.bool_)
+        open_jobs = set(self._open())
+        mask[: len(shown)] = [job in open_jobs for job in shown]
+        if self._options.may_hold and rules.is_running:
+            mask[n_rows : n_rows + len(shown)] = mask[: len(shown)]
+        if self._options.has_skip:
+            mask[-1] = rules.can_wait
+        return mask
+
+    def act(self, action: int, shown: list[int]) -> None:
+        """Carry out an action while these jobs are shown, and go on to the next choice."""
+        self._n_decisions += 1
+        if self._options.layout.name_of(action) == SKIP:
+            self._to_next_event()
+        elif action >= self._options.max_jobs:
+            self._rules.hold(shown[action - self._options.max_jobs])
+        else:
+            self._rules.pick(shown[action])
+        self.stage = self._to_choice()
+
+    @property
+    def trace(self) -> Any:
+        """What has happened."""
+        return replace(self._simulator.trace, n_decisions=self._n_decisions)
+
+    def _open(self) -> list[int]:
+        rules = self._rules
+        return [job for job in rules.queue if job not in rules.held] if self.stage == CHOOSE else rules.overtakers()
+
+    def _to_choice(self) -> int | None:
+        rules = self._rules
+        while rules.queue or rules.n_submitted < self._n_jobs:
+            self.stage = rules.stage()
+            if self.stage is not None and self._open():
+                return self.stage
+            self._to_next_event()
+        view = self._simulator.step(rules.machine.started)
+        while not view.is_over:
+            view = self._simulator.step()
+        return None
+
+    def _to_next_event(self) -> None:
+        view = self._simulator.step(self._rules.machine.started)
+        while not self._rules.see(view) and not view.is_over:
+            view = self._simulator.step()
