@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hdrl.base.errors import BatsimError, suggest
 from hdrl.batsim.exact.activities import Mailbox
-from hdrl.batsim.exact.actors import Kernel, Steps, Update
+from hdrl.batsim.exact.actors import Do, Kernel, Steps, Update
 from hdrl.batsim.exact.energy import EnergyMeter
 from hdrl.batsim.exact.engine import Engine
 from hdrl.batsim.exact.extended import Extended
@@ -187,9 +187,13 @@ class Context:
         """Write a line of the machine states file."""
         self.outputs.add_machine_states(self.now_s, self.machines.counts)
 
-    def set_pstate(self, cpu: Cpu, pstate: int) -> None:
-        """Change the P-state of a machine, at once."""
-        self.network.set_pstate(cpu, pstate)
-        self.meter.pstate_changes(cpu.machine, self.now_s)
-        if self.ledger is not None:
-            self.ledger.reach(self.machines[cpu.machine])
+    def set_pstate(self, cpu: Cpu, pstate: int) -> Do:
+        """Return the call that changes the P-state of a machine, at the end of the round."""
+
+        def change() -> None:
+            self.network.set_pstate(cpu, pstate)
+            self.meter.pstate_changes(cpu.machine, self.now_s)
+            if self.ledger is not None:
+                self.ledger.reach(self.machines[cpu.machine])
+
+        return Do(change)

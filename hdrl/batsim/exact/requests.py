@@ -267,7 +267,7 @@ class Requests:
         context.outputs.add_pstate_change(context.now_s, ids, marks.get(machines[0].kinds[pstate], -42))
         for machine in machines:
             if machine.kind == COMPUTATION == machine.kinds[pstate]:
-                context.set_pstate(machine.cpu, pstate)
+                yield context.set_pstate(machine.cpu, pstate)
                 done = yield from self._finish_switch(machine.id, pstate)
                 if done:
                     self._tell_state(done, pstate)
@@ -301,12 +301,12 @@ class Requests:
         context = self._context
         waking = machine.kind == SLEEP
         to_sleep, from_sleep = machine.sleep_pstates[machine.cpu.pstate if waking else pstate]
-        context.set_pstate(machine.cpu, from_sleep if waking else to_sleep)
+        yield context.set_pstate(machine.cpu, from_sleep if waking else to_sleep)
         execution = Execution(context.kernel, Work(context.network, [machine.cpu], [1.0], ()))
         yield Do(execution.start)
         context.meter.update(machine.id, context.now_s)
         yield execution
-        context.set_pstate(machine.cpu, pstate)
+        yield context.set_pstate(machine.cpu, pstate)
         context.machines.set_state((machine,), "idle" if waking else "sleeping", context.now_s)
         yield context.server.put(machine.cpu, Switched(machine.id, pstate))
 

@@ -126,8 +126,11 @@ PHILLY_JOB = {
 }  # fmt: skip
 
 
-def test_an_attempt_of_philly_that_names_no_gpus_leaves_the_job_in(tmp_path: Path) -> None:
-    rows, load = read(tmp_path, json.dumps([PHILLY_JOB]), "log.json")
+@pytest.mark.parametrize("nothing", [{"detail": []}, {"detail": None}, {}], ids=["empty", "null", "absent"])
+def test_an_attempt_of_philly_that_names_no_gpus_leaves_the_job_in(tmp_path: Path, nothing: dict[str, object]) -> None:
+    first, last = PHILLY_JOB["attempts"]
+    times = {key: first[key] for key in ("start_time", "end_time")}  # type: ignore[index]
+    rows, load = read(tmp_path, json.dumps([{**PHILLY_JOB, "attempts": [{**times, **nothing}, last]}]), "log.json")
     assert rows == [(0.0, 180.0, 2, 1000)]
     assert load.n_dropped == {}  # type: ignore[attr-defined]
 
@@ -140,10 +143,11 @@ def test_an_attempt_of_philly_that_names_no_gpus_leaves_the_job_in(tmp_path: Pat
         "timestamp; duration; num_gpus; gpu_time; cluster\n2017-10-09 07:01:55; 66.0; 2; 1; a\n",
         '"timestamp", "duration","num_gpus","gpu_time","cluster"\n2017-10-09 07:01:55,66.0,2,1,a\n',
         "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n0,2,0,606,vgg19,66,30\n",
+        "job_id|num_gpu|submit_time|start_time|duration|model_size|model_name\n0|2|0|3|66|400|vgg19\n",
         '\n{"jobid": "j", "submitted_time": "2017-10-01 00:01:00", "vc": "x", "attempts": [{"start_time":'
         ' "2017-10-01 00:01:00", "end_time": "2017-10-01 00:02:06", "detail": [{"gpus": ["a", "b"]}]}]}\n\n',
     ],
-    ids=["blank", "tabs", "semicolons", "quotes", "tiresias", "json lines"],
+    ids=["blank", "tabs", "semicolons", "quotes", "tiresias", "older tiresias, bars", "json lines"],
 )
 def test_first_lines_are_read_as_people_write_them(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text)[0] == [(0.0, 66.0, 2, 1000)]

@@ -367,6 +367,25 @@ def _is_new_round(r):
 
 
 @jit
+def _settle(r):
+    """Write the active rows, ascending, into ``sorted``; what they did not get of their old shares is remembered."""
+    s = r.scalars[0]
+    passed_s, half_s = s.now_s - s.last_reset_s, s.round_s / 2.0
+    for i in range(s.n_active):
+        row, k = r.active[i], i
+        while k > 0 and r.sorted[k - 1] > row:
+            r.sorted[k] = r.sorted[k - 1]
+            k -= 1
+        r.sorted[k] = row
+        for t in range(len(r.type_gpus)):
+            r.deficit_s[row, t] += r.share[row, t] * passed_s - (r.time_s[row, t] - half_s)
+            r.time_s[row, t] = half_s
+    for t in range(len(r.type_gpus)):
+        r.type_time_s[t] = s.n_active * half_s
+    s.last_reset_s, s.needs_update = s.now_s, 0
+
+
+@jit
 def _has_room(r):
     s = r.scalars[0]
     most = STAYS_PER_GPU * len(r.is_taken)
@@ -389,6 +408,7 @@ def _run(r, has_new_shares):
                 return STUCK
             _admit(r)
             if _is_new_round(r):
+                _settle(r)
                 return NEEDS_SHARES
         goes_on = False
         _choose(r)
@@ -400,3 +420,27 @@ def _run(r, has_new_shares):
 def run(rounds, has_new_shares):
     """Simulate rounds until shares, orders of types or room for stays are needed; return which, or that it is done."""
     return _run(borrow(rounds), has_new_shares)
+
+
+@entry
+def shuffle(orders, words):
+    """Write shuffled orders of types, each as Python's ``random.shuffle`` makes it of the descending one.
+
+    ``words`` holds 32 random bits in each number. Return how many were used, or -1: they do not suffice.
+    """
+    n, used = orders.shape[1], 0
+    for row in range(len(orders)):
+        for t in range(n):
+            orders[row, t] = n - 1 - t
+        for i in range(n - 1, 0, -1):
+            n_bits = 0
+            while (i + 1) >> n_bits:
+                n_bits += 1
+            j = i + 1
+            while j > i:
+                if used == len(words):
+                    return -1
+                j = np.int64(words[used]) >> (32 - n_bits)
+                used += 1
+            orders[row, i], orders[row, j] = orders[row, j], orders[row, i]
+    return used

@@ -15,7 +15,7 @@ from hdrl.settings.gpu.loads.source import Faulty, Format, Row, Source, gpus, ke
 
 _SIA = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 _HELIOS = ("job_id", "user", "gpu_num", "state", "submit_time", "duration")
-_TIRESIAS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration")
+_TIRESIAS = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
 _DRL = ("arrival_time", "runtime", "gpus", "priority")
 
 
@@ -127,7 +127,7 @@ def _philly_job(one: dict[str, Any]) -> Row:
         duration_s += date_s(attempt["end_time"]) - date_s(attempt["start_time"])
     submitted_s, user = date_s(one["submitted_time"]), str(one.get("user") or "")
     group = str(one.get("vc") or "")
-    sizes = [sum(len(place["gpus"]) for place in attempt["detail"]) for attempt in attempts]
+    sizes = [sum(len(place["gpus"]) for place in attempt.get("detail") or ()) for attempt in attempts]
     size = next((one for one in sizes if one > 0), 0)
     return {
         "arrival_s": submitted_s,

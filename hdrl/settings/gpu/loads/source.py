@@ -75,7 +75,7 @@ class Source:
             yield number, dict(zip(names, line, strict=True))
 
 
-DELIMITERS = (",", ";", "\t")
+DELIMITERS = (",", ";", "\t", "|")
 """What may stand between two cells."""
 
 

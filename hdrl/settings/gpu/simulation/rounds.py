@@ -74,7 +74,7 @@ def simulate_rounds(
     chosen = SHARES[policy]
     state, names = _new(cluster, load, chosen, round_s or ROUND_S, reset_s, window)
     packing = Packing(*_pair_rates(cluster, load, names)) if chosen.packs else None
-    shares, shuffle = chosen.make(seed), shuffled_types(seed)
+    shares, orders = chosen.make(seed), _Orders(seed, is_shuffled=not chosen.knows_rates)
     prices = np.array([one.usd_per_hour for one in cluster.types])[names]
     has_new = False
     while True:
@@ -88,7 +88,8 @@ def simulate_rounds(
             if progress is not None:
                 progress(int((state.end_s >= 0).sum()), load.n_items)
         elif why == kernel.NEEDS_ORDERS:
-            _draw_orders(state, shuffle, chosen)
+            orders.draw(state.orders)
+            state.scalars["next_order"] = 0
         elif why == kernel.NEEDS_ROOM:
             state = grown(state, margin=kernel.STAYS_PER_GPU * cluster.n_units)
         else:
@@ -159,31 +160,31 @@ def _pair_rates(
     return numbers, load.throughputs.pair_rates(types, known)
 
 
-def _draw_orders(state: kernel.Rounds, shuffle: Any, policy: SharePolicy) -> None:
-    """Write the next orders of types: the fastest first where throughputs are known, else shuffled as Gavel does."""
-    usual = list(range(len(state.type_gpus)))[::-1]
-    for row in range(len(state.orders)):
-        order = list(usual)
-        if not policy.knows_rates:
-            shuffle.shuffle(order)
-        state.orders[row] = order
-    state.scalars["next_order"] = 0
+class _Orders:
+    """Orders of types: the last by name first, or shuffled as Gavel does by Python's own generator."""
+
+    def __init__(self, seed: int, *, is_shuffled: bool) -> None:
+        *key, place = shuffled_types(seed).getstate()[1]
+        self._bits, self._words = np.random.MT19937(), np.zeros(0, dtype=np.uint64)
+        self._bits.state = {"bit_generator": "MT19937", "state": {"key": np.array(key, np.uint32), "pos": place}}
+        self._is_shuffled = is_shuffled
+
+    def draw(self, orders: NDArray[np.int64]) -> None:
+        """Write the next orders."""
+        if not self._is_shuffled:
+            orders[:] = np.arange(orders.shape[1])[::-1]
+            return
+        while (used := kernel.shuffle(orders, self._words)) < 0:
+            self._words = np.concatenate([self._words, self._bits.random_raw(4 * orders.size)])
+        self._words = self._words[used:]
 
 
 def _reset(
     state: kernel.Rounds, shares: Any, load: GpuLoad, prices: NDArray[np.float64], packing: Packing | None
 ) -> Any:
-    """Compute new shares; what jobs did not get of the old ones is remembered. Return the state."""
-    s = state.scalars[0]
-    round_s = float(s.round_s)
-    rows = np.sort(state.active[: s.n_active])
-    now_s = s.now_s
-    due_s = state.share[rows] * (now_s - s.last_reset_s)
-    state.deficit_s[rows] += due_s - (state.time_s[rows] - round_s / 2.0)
-    state.time_s[rows] = round_s / 2.0
-    state.type_time_s[:] = len(rows) * round_s / 2.0
-    s.last_reset_s = now_s
-    s.needs_update = 0
+    """Compute new shares of the active jobs, whose rows are in ``state.sorted``, and return the state."""
+    scalars = state.scalars
+    rows, now_s = state.sorted[: scalars["n_active"][0]], scalars["now_s"][0]
     jobs = rows[rows < load.n_items]
     if not len(jobs):
         return state

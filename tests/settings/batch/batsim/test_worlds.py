@@ -4,13 +4,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hdrl.base.errors import BatsimError
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim
 
-from .conversations import WORLDS, FirstComeFirstServed, Replay, options_of, replay
+from .conversations import WORLDS, FirstComeFirstServed, Replay, Scripted, options_of, replay
 
 SMALL = sorted(path.parent for path in WORLDS.glob("*/run.json"))
 
@@ -79,6 +80,26 @@ def test_two_jobs_share_a_host(tmp_path: Path) -> None:
         "5": "10.000000",
         "10": "15.000000",
     }
+
+
+def test_a_job_that_ends_during_a_change_of_pstates_writes_its_energy_first(tmp_path: Path) -> None:
+    """Both have read all energies in the same round; then each change of a P-state takes the server one more."""
+    profiles = {"p": {"type": "delay", "delay": 1.2e-10}}  # ends with the message that carries the next request
+    path = tmp_path / "workload.json"
+    jobs = [{"id": 1, "subtime": 5, "res": 1, "profile": "p"}]
+    path.write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": profiles}))
+
+    def decide(message: dict[str, Any]) -> list[dict[str, Any]]:
+        if not any(event["type"] == "JOB_SUBMITTED" for event in message["events"]):
+            return []
+        return [
+            {"type": "EXECUTE_JOB", "data": {"job_id": "w0!1", "alloc": "1"}},
+            {"type": "SET_RESOURCE_STATE", "data": {"resources": "0-1", "state": "1"}},
+        ]
+
+    options = BatsimOptions(platform=WORLDS / "speed_change" / "platform.xml", workloads=(path,), energy=True)
+    result = ExactBatsim(options).run(Scripted(decide))
+    assert _column(result.outputs.energy, 2) == ["s", "p", "e", "p"]
 
 
 def test_bytes_bound_a_job(tmp_path: Path) -> None:
