@@ -14,6 +14,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.metrics.catalogue import MetricInfo
+
 SUMMARY = "Summary"
 """Title of the first tab of a report: what runs have to show at once stands there."""
 
@@ -181,6 +183,8 @@ class Run:
         Names of what was run and on what; ``None`` if unknown.
     metrics
         Its metrics by name; NaN where one has no value.
+    own_infos
+        What those of them mean that only some runs of the setting have.
     n_items
         How many items it had to run; ``None`` if unknown.
     options, provenance
@@ -207,6 +211,7 @@ class Run:
     options: Mapping[str, Any]
     provenance: Mapping[str, Any]
     data: Any
+    own_infos: Mapping[str, MetricInfo] = field(default_factory=dict)
     facts: Mapping[str, float] = field(default_factory=dict)
     conditions: Mapping[str, Any] = field(default_factory=dict)
     cautions: Mapping[str, str] = field(default_factory=dict)
