@@ -14,6 +14,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.metrics.catalogue import MetricInfo
+
 SUMMARY = "Summary"
 """Title of the first tab of a report: what runs have to show at once stands there."""
 
@@ -126,6 +128,8 @@ class Run:
     options: Mapping[str, Any]
     provenance: Mapping[str, Any]
     data: Any  # what the figures of its setting draw: a `Drawn`
+    # what those of the metrics mean that only some runs of the setting have
+    own_infos: Mapping[str, MetricInfo] = field(default_factory=dict)
     # numbers that say what was run, by name: how many units, items,
     facts: Mapping[str, float] = field(default_factory=dict)
     # what runs must have in common for their numbers to be compared: by name, in the plural

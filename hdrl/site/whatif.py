@@ -20,6 +20,7 @@ from hdrl.metrics.statistics import Bootstrap
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING
 from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES
+from hdrl.settings.batch.site_rules.metrics import length_and_size_classes
 from hdrl.site.importing import LOG, PLATFORM, SITE
 from hdrl.site.machine import keeps_rules, machine_of, n_cores, scaled
 
@@ -27,11 +28,8 @@ FloatArray = NDArray[np.float64]
 
 MOST_SIMULATIONS = 100_000
 
-LENGTH_CLASSES = (("requests up to 1 h", 3600.0), ("up to 1 day", 86400.0), ("longer", math.inf))
 PARTITION = "partition "
 """How classes of the jobs of a partition are called, before its name."""
-
-SIZE_CLASSES = ("1 node or less", "up to a tenth of the machine", "more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +208,7 @@ def _simulated(
             "utilization": float(np.sum(records["run_s"] * jobs["cores"])) / (platforms[size].n_cores * span_s),
             "power_kw": _consumed_j(trace, span_s) / span_s / 1000,
         }
-        classes = _classes(jobs, site_cores, cores_per_node) | _partitions(platforms[size], window)
+        classes = length_and_size_classes(jobs, site_cores, cores_per_node) | _partitions(platforms[size], window)
         for name, chosen in classes.items():
             part = waits[counts & chosen]
             numbers[name] = float(np.mean(part)) if len(part) else math.nan
@@ -233,14 +231,6 @@ def _consumed_j(trace: Trace, span_s: float) -> float:
     serving_w, idle_w = (float(np.mean(platform.full_w[:, pstate])) for pstate in (SERVING, IDLE))
     busy_core_s = float(np.sum(records["run_s"] * records["n_cores"], where=records["run_s"] > 0))
     return busy_core_s * serving_w + (platform.n_cores * span_s - busy_core_s) * idle_w
-
-
-def _classes(jobs: NDArray[np.void], site_cores: int, cores_per_node: int) -> dict[str, NDArray[np.bool_]]:
-    """Return which jobs are in which class of length and of size; sizes refer to the machine as it is."""
-    length = np.searchsorted([limit for _, limit in LENGTH_CLASSES[:-1]], jobs["requested_time_s"], side="left")
-    size = np.searchsorted([cores_per_node, max(site_cores / 10, cores_per_node)], jobs["cores"], side="left")
-    by_length = {name: length == place for place, (name, _) in enumerate(LENGTH_CLASSES)}
-    return by_length | {name: size == place for place, name in enumerate(SIZE_CLASSES)}
 
 
 def _partitions(platform: Platform, window: Workload) -> dict[str, NDArray[np.bool_]]:

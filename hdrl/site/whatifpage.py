@@ -11,8 +11,9 @@ from hdrl.report.page.findings import Findings
 from hdrl.report.page.page import render
 from hdrl.report.page.parts import Cell, Column, Panel, Row, Table
 from hdrl.report.page.schedule import Packed
+from hdrl.settings.batch.site_rules.metrics import LENGTH_CLASSES, SIZE_CLASSES
 from hdrl.site.page import new_folder, text_table, write_forms
-from hdrl.site.whatif import LENGTH_CLASSES, PARTITION, SIZE_CLASSES
+from hdrl.site.whatif import PARTITION
 
 ANSWER, TEXT, PAGE = "whatif.json", "whatif.txt", "whatif.html"
 

@@ -31,7 +31,8 @@ def headline_table(runs: Sequence[Run], metric: str, setting: Setting) -> Table:
 
 def metrics_table(runs: Sequence[Run], setting: Setting) -> Table:
     """Return the table of all metrics: a row per metric, a column per run."""
-    known = [name for name in setting.measures.metrics if any(name in run.metrics for run in runs)]
+    all_names = (*setting.measures.metrics, *dict.fromkeys(name for run in runs for name in run.own_infos))
+    known = [name for name in all_names if any(name in run.metrics for run in runs)]
     numbers = [_Numbers(name, runs, setting) for name in known]
     return Table(
         caption="All metrics",
@@ -87,7 +88,8 @@ class _Numbers:
     """The values of one metric in all runs, written in one form."""
 
     def __init__(self, metric: str, runs: Sequence[Run], setting: Setting) -> None:
-        info: MetricInfo | None = setting.measures.metrics.get(metric)
+        own = (run.own_infos[metric] for run in runs if metric in run.own_infos)
+        info: MetricInfo | None = setting.measures.metrics.get(metric) or next(own, None)
         self._values = [run.metrics.get(metric) for run in runs]
         self._form = metric_form(metric, info, self._values)
         is_fair = is_comparable(runs)

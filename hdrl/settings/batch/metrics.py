@@ -156,7 +156,8 @@ def compute_metrics(trace: Trace) -> dict[str, float]:
     result = count_states(records["state"])
     result["makespan_s"] = makespan_s
     result["batsim_makespan_s"] = last_end_s
-    result["utilization"] = utilization(records["n_cores"][finished], run_s, trace.platform.n_cores, makespan_s)
+    held_s = run_s if trace.site is None else run_s - trace.site["suspended_s"][finished]
+    result["utilization"] = utilization(records["n_cores"][finished], held_s, trace.platform.n_cores, makespan_s)
     result["throughput_jobs_per_h"] = ratio(3600 * result["n_finished"], makespan_s)
     result |= describe_times(wait_s, run_s)
     result["user_fairness"] = _user_fairness(jobs["user"][finished], wait_s, run_s)

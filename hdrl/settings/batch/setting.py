@@ -261,6 +261,13 @@ def _write_overutilizations(trace: Trace, folder: Path) -> None:
     write_overutilizations(trace, folder / "overutilizations.json")
 
 
+def _write_site_files(trace: Trace, folder: Path) -> None:
+    if trace.site is not None:
+        from hdrl.settings.batch.site_rules.metrics import write_site_files
+
+        write_site_files(trace, folder)
+
+
 def _write_schedule_trace(trace: Trace, folder: Path) -> None:
     from hdrl.base.files import atomic_write
     from hdrl.settings.batch.simulation.paje import format_schedule_trace
@@ -301,6 +308,12 @@ FILES = (
         "Batsim's files",
     ),
     TraceFile(("overutilizations.json",), _write_overutilizations, "HDeepRM's log of what was short"),
+    TraceFile(
+        ("site_jobs.csv", "site_metrics.json"),
+        _write_site_files,
+        "what the rules of a site made of each job, and waits by group",
+        is_of_few=True,
+    ),
     TraceFile(("out_schedule.trace",), _write_schedule_trace, "Batsim's schedule in the Paje format", is_extra=True),
     TraceFile(("out_hosts.csv",), _write_hosts, "what each host did: times, joules, switches", is_extra=True),
     TraceFile(("platform.xml",), _write_platform, "the platform for SimGrid", is_extra=True),

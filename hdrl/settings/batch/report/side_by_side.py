@@ -19,6 +19,7 @@ from hdrl.settings.batch.report.data import job_values
 from hdrl.settings.batch.report.runs import JOBS_FILE, RunData, read_run, runs_in, unique_names
 from hdrl.settings.batch.simulation.readers import read_out_schedule
 from hdrl.settings.batch.simulators import floor_of
+from hdrl.settings.batch.site_rules.metrics import info_of, read_site_metrics
 
 ALWAYS = ("n_jobs", "n_finished", "n_rejected", "n_unfinished", "n_not_started")
 """Without these no mean can be compared."""
@@ -74,13 +75,15 @@ def side_by_side(
     ReadError
         If a folder is no run.
     """
-    check_metrics(metrics, METRICS)
     runs = _read(folders, names)
     tables = [run.metrics_by_name() if isinstance(run, ScheduleFile) else run_metrics(run) for run in runs]
-    chosen = list(dict.fromkeys((*ALWAYS, *metrics)))
+    own = {name: info_of(name) for table in tables for name in table if name not in METRICS}
+    infos = {**METRICS, **own}
+    check_metrics(metrics, infos)
+    chosen = list(dict.fromkeys((*ALWAYS, *metrics, *(own if set(metrics) >= set(USUAL) else ()))))
     values = {name: [table.get(name, math.nan) for table in tables] for name in chosen}
     drawn = DRAWN if set(DRAWN) <= values.keys() else tuple(name for name in chosen if name not in ALWAYS)[:MOST_BARS]
-    return SideBySide(tuple(run.name for run in runs), METRICS, values, drawn, tuple(_differences(runs, values)))
+    return SideBySide(tuple(run.name for run in runs), infos, values, drawn, tuple(_differences(runs, values)))
 
 
 def _read(paths: Sequence[str | Path], names: Sequence[str]) -> list[RunData | ScheduleFile]:
@@ -101,7 +104,7 @@ def run_metrics(run: RunData) -> dict[str, float]:
     ``run``: the run; one of other programs has no ``metrics.json``, and its energy is read in ``out_schedule.csv``.
     """
     if run.metrics:
-        return dict(run.metrics)
+        return {**run.metrics, **({} if run.folder is None else read_site_metrics(run.folder))}
     ended, rejected = run.has_ended, run.state == "REJECTED"
     result = {
         "n_jobs": float(run.n_jobs),

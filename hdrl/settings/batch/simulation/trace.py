@@ -137,6 +137,9 @@ class Trace:
     host_energy_j
         Joules that each host drew since date 0, shape ``(n_cores,)``; NaN for those that still compute; empty where
         the simulator does not tell.
+    site
+        What became of each job on a machine with the rules of a site, array of `site_rules.model.SITE_RECORD_DTYPE`;
+        ``None`` where another simulator simulated.
     info
         Facts about the run that are not part of its result (simulator, policy, wall-clock times).
     """
@@ -159,6 +162,7 @@ class Trace:
     metadata: dict[int, str] = field(default_factory=dict)
     time_in_state_s: dict[str, float] = field(default_factory=dict)
     host_energy_j: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    site: NDArray[np.void] | None = None
     info: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -176,7 +180,8 @@ class Trace:
             span_s = (workload.jobs["submit_s"].min(), np.max(records["start_s"] + records["run_s"]))
             begin_j, end_j = np.interp(span_s, self.energy["time_s"], self.energy["energy_j"])
             consumed_j = float(end_j - begin_j)
-        return replace(self, workload=workload, records=records, consumed_j=consumed_j)
+        site = None if self.site is None else self.site[keep]
+        return replace(self, workload=workload, records=records, consumed_j=consumed_j, site=site)
 
     @property
     def machine(self) -> Platform:

@@ -46,3 +46,12 @@ AFTER_OK = 1
 AFTER_ANY = 2
 AFTER_NOT_OK = 3
 SINGLETON = 4
+
+# What becomes of jobs whose nodes others take, and what decides: the values of `site_rules.model.PreemptMode`
+# and `PreemptBy`.
+OFF = 0
+REQUEUE = 1
+CANCEL = 2
+SUSPEND = 3
+BY_PARTITION = 1
+BY_QOS = 2

@@ -39,7 +39,8 @@ SCHEDULER_KEYS = (
     ),
     *("PriorityWeightAge", "PriorityWeightAssoc", "PriorityWeightFairshare", "PriorityWeightJobSize"),
     *("PriorityWeightPartition", "PriorityWeightQOS", "PriorityWeightTRES", "PreemptType", "PreemptMode"),
-    *("PreemptExemptTime", "KillWait", "OverTimeLimit", "EnforcePartLimits", "MaxArraySize", "MaxJobCount"),
+    *("PreemptExemptTime", "PreemptParameters", "KillWait", "OverTimeLimit", "EnforcePartLimits"),
+    *("MaxArraySize", "MaxJobCount"),
     *("FairShareDampeningFactor", "RequeueExit", "JobRequeue", "DefMemPerCPU", "MaxMemPerCPU", "DefMemPerNode"),
 )
 """Keys of ``slurm.conf`` that decide about schedules; all others stay out of what is written."""
@@ -156,6 +157,8 @@ class SiteConf:
     accounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     downtimes: tuple[Downtime, ...] = ()
     notes: tuple[str, ...] = ()
+    restart_s: float = 0.0
+    """How much longer a requeued job runs after each restart."""
 
     @property
     def counts_memory(self) -> bool:
@@ -440,6 +443,7 @@ class _SiteInFile(Block):
     qos: dict[str, dict[str, Text]] = Field(default_factory=dict)
     accounts: dict[str, dict[str, Text]] = Field(default_factory=dict)
     downtimes: list[_DowntimeInFile] = Field(default_factory=list)
+    restart_s: Annotated[float, Field(ge=0, le=1e12)] = 0.0
 
 
 def _read_descriptor(path: Path) -> SiteConf:
@@ -466,7 +470,14 @@ def _read_descriptor(path: Path) -> SiteConf:
             raise ReadError(path, f"partitions.{name}.nodes {error}") from None
     partitions = {name: Partition(**one.model_dump()) for name, one in found.partitions.items()}
     return SiteConf(
-        found.name, tuple(nodes), partitions, found.scheduler, found.qos, found.accounts, tuple(_downtimes(path, found))
+        found.name,
+        tuple(nodes),
+        partitions,
+        found.scheduler,
+        found.qos,
+        found.accounts,
+        tuple(_downtimes(path, found)),
+        restart_s=found.restart_s,
     )
 
 
@@ -496,6 +507,7 @@ def descriptor(conf: SiteConf) -> dict[str, Any]:
         "qos": {name: dict(values) for name, values in conf.qos.items()},
         "accounts": {name: dict(values) for name, values in conf.accounts.items()},
         "downtimes": [asdict(one) for one in conf.downtimes],
+        **({"restart_s": conf.restart_s} if conf.restart_s else {}),
     }
 
 
@@ -513,6 +525,7 @@ def joined(confs: Iterable[SiteConf]) -> SiteConf:
             accounts={**result.accounts, **one.accounts},
             downtimes=(*result.downtimes, *one.downtimes),
             notes=(*result.notes, *one.notes),
+            restart_s=one.restart_s or result.restart_s,
         )
     return result
 

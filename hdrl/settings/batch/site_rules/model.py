@@ -49,6 +49,7 @@ QOS_DTYPE = np.dtype(
         ("preempts", np.uint64),
         ("preempt_mode", np.int8),
         ("grace_s", np.float64),
+        ("exempt_s", np.float64),
         ("max_time_s", np.float64),
         ("group_cores", np.int64),
         ("group_jobs", np.int32),
@@ -57,8 +58,8 @@ QOS_DTYPE = np.dtype(
         ("user_submitted", np.int32),
     ]
 )
-"""A QOS: Priority, a bit per QOS that it preempts, PreemptMode, GraceTime, MaxWall, GrpTRES=cpu, GrpJobs,
-MaxTRESPerUser=cpu, MaxJobsPerUser, MaxSubmitJobsPerUser."""
+"""A QOS: Priority, a bit per QOS that it preempts, PreemptMode, GraceTime, PreemptExemptTime (NaN: that of the site),
+MaxWall, GrpTRES=cpu, GrpJobs, MaxTRESPerUser=cpu, MaxJobsPerUser, MaxSubmitJobsPerUser."""
 
 ACCOUNT_DTYPE = np.dtype(
     [
@@ -103,6 +104,26 @@ none); ``cancelled_s`` when its user takes it back (infinity: never); ``array`` 
 """
 
 
+SITE_RECORD_DTYPE = np.dtype(
+    [
+        ("partition", np.int32),
+        ("eligible_s", np.float64),
+        ("planned_s", np.float64),
+        ("waited_s", np.float64),
+        ("suspended_s", np.float64),
+        ("lost_core_s", np.float64),
+        ("n_restarts", np.int32),
+    ]
+)
+"""What became of a job at a site, beside `simulation.trace.RECORD_DTYPE`.
+
+``partition`` in which it ran last (-1: never); ``eligible_s`` from when on it could start, last (-1: never);
+``planned_s`` the first date that a plan gave it (-1: none); ``waited_s`` its waits from eligibility, those after
+restarts included; ``suspended_s`` within its run; ``lost_core_s`` core seconds that it computed in vain, as it was
+requeued or cancelled for others or its node failed.
+"""
+
+
 class DependencyKind(IntEnum):
     """When a job that depends on another may start."""
 
@@ -129,6 +150,36 @@ class PreemptMode(IntEnum):
     REQUEUE = 1
     CANCEL = 2
     SUSPEND = 3
+
+
+class PreemptBy(IntEnum):
+    """What decides which jobs may take the nodes of others: PreemptType."""
+
+    NOTHING = 0
+    PARTITION = 1
+    QOS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """Which jobs may take the nodes of others, and at what cost.
+
+    Attributes
+    ----------
+    by
+        PreemptType.
+    exempt_s
+        PreemptExemptTime: how long a job runs before it can be requeued or cancelled.
+    is_youngest_first
+        PreemptParameters=youngest_first: among equals the job that started last, not that with the fewest nodes.
+    restart_s
+        How much longer a requeued job runs after each restart: no key of Slurm, measured at a site.
+    """
+
+    by: PreemptBy = PreemptBy.NOTHING
+    exempt_s: float = 0.0
+    is_youngest_first: bool = False
+    restart_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,8 +246,8 @@ class SiteRules:
         Array of `OUTAGE_DTYPE`.
     qos, accounts
         Arrays of `QOS_DTYPE` and `ACCOUNT_DTYPE`.
-    scheduler, weights
-        How Slurm schedules there, and by which priority.
+    scheduler, weights, preemption
+        How Slurm schedules there, by which priority, and which jobs take the nodes of others.
     kill_wait_s, over_time_limit_s
         How long a job may run beyond its limit, and how long it then takes to end.
     counts_memory
@@ -219,6 +270,7 @@ class SiteRules:
     account_names: tuple[str, ...] = ()
     scheduler: SchedulerParameters = SchedulerParameters()
     weights: PriorityWeights = PriorityWeights()
+    preemption: Preemption = Preemption()
     kill_wait_s: float = 0.0
     over_time_limit_s: float = 0.0
     counts_memory: bool = False
@@ -230,7 +282,7 @@ class SiteRules:
         arrays += [(name, getattr(self, name)) for name in ("partition_nodes", "reservation_nodes")]
         names = [getattr(self, f"{kind}_names") for kind in ("node", "partition", "feature", "qos", "account")]
         rest = [self.default_partition, self.kill_wait_s, self.over_time_limit_s, self.counts_memory]
-        return sha256_of(arrays, [*names, *rest, asdict(self.scheduler), asdict(self.weights)])
+        return sha256_of(arrays, [*names, *rest, *map(asdict, (self.scheduler, self.weights, self.preemption))])
 
     def __eq__(self, other: object) -> bool:
         """Tell whether all fields are equal."""

@@ -21,6 +21,8 @@ from hdrl.settings.batch.site_rules.model import (
     QOS_DTYPE,
     RESERVATION_DTYPE,
     UNLIMITED,
+    PreemptBy,
+    Preemption,
     PreemptMode,
     PriorityWeights,
     SchedulerParameters,
@@ -106,6 +108,7 @@ def rules_of(conf: SiteConf) -> SiteRules:
         account_names=tuple(conf.accounts),
         scheduler=scheduler_parameters(conf.scheduler),
         weights=priority_weights(conf.scheduler),
+        preemption=_preemption(conf),
         over_time_limit_s=_minutes(conf.scheduler, "OverTimeLimit", 0.0),
         counts_memory=conf.counts_memory,
     )
@@ -140,7 +143,6 @@ def _partitions(conf: SiteConf, place: Mapping[str, int]) -> tuple[NDArray[np.vo
         whole["max_nodes"] = UNLIMITED
         return whole, np.ones((1, len(place)), dtype=np.bool_)
     table = np.zeros(len(conf.partitions), dtype=PARTITION_DTYPE)
-    usual = conf.scheduler.get("PreemptMode", "")
     for row, (name, one) in zip(table, conf.partitions.items(), strict=True):
         row["tier"], row["job_factor"] = one.tier, one.priority
         row["max_time_s"] = np.inf if one.max_time_s is None else one.max_time_s
@@ -148,19 +150,38 @@ def _partitions(conf: SiteConf, place: Mapping[str, int]) -> tuple[NDArray[np.vo
         row["min_nodes"] = one.min_nodes
         row["max_nodes"] = UNLIMITED if one.max_nodes is None else one.max_nodes
         row["is_exclusive"], row["grace_s"] = one.is_exclusive, one.grace_s
-        is_by_partition = "partition_prio" in conf.scheduler.get("PreemptType", "").lower()
-        row["preempt_mode"] = _mode(one.preempt_mode or usual, f"partition {name}") if is_by_partition else 0
+        row["preempt_mode"] = _mode(conf, one.preempt_mode, f"partition {name}")
     masks = [_node_mask(one.nodes, place, f"partition {name}") for name, one in conf.partitions.items()]
     return table, np.array(masks, dtype=np.bool_)
 
 
-def _mode(text: str, where: str) -> PreemptMode:
-    """Return a PreemptMode; GANG only says how suspended jobs share time."""
-    words = [word for word in text.upper().split(",") if word not in ("", "GANG", "WITHIN", "CLUSTER")]
+def _preemption(conf: SiteConf) -> Preemption:
+    kind = conf.scheduler.get("PreemptType", "").lower()
+    by = PreemptBy.PARTITION if "partition_prio" in kind else PreemptBy.QOS if "qos" in kind else PreemptBy.NOTHING
+    text = conf.scheduler.get("PreemptExemptTime", "0")
+    words = f"{conf.scheduler.get('PreemptParameters', '')},{conf.scheduler.get('SchedulerParameters', '')}".lower()
+    return Preemption(
+        by=by,
+        exempt_s=0.0 if text == "-1" else _minutes(conf.scheduler, "PreemptExemptTime", 0.0),
+        is_youngest_first="youngest_first" in words,
+        restart_s=conf.restart_s,
+    )
+
+
+def _mode(conf: SiteConf, text: str, where: str) -> PreemptMode:
+    """Return the PreemptMode of a partition or a QOS, by default that of the site; GANG only says how jobs share time.
+
+    Without JobRequeue, jobs that should be requeued are cancelled.
+    """
+    if text.lower() in ("", "cluster"):
+        text, where = conf.scheduler.get("PreemptMode", ""), "the site"
+    words = [word for word in text.upper().split(",") if word not in ("", "GANG")]
     if not words:
         return PreemptMode.OFF
     if words[0] not in PreemptMode.__members__:
-        raise PlatformError(f"{where} has PreemptMode {words[0]!r}; {suggest(words[0], PreemptMode.__members__)}")
+        raise PlatformError(f"{where} has PreemptMode {words[0][:40]!r}; {suggest(words[0], PreemptMode.__members__)}")
+    if words[0] == "REQUEUE" and conf.scheduler.get("JobRequeue") == "0":
+        return PreemptMode.CANCEL
     return PreemptMode[words[0]]
 
 
@@ -276,20 +297,21 @@ def _cores(row: Mapping[str, str], where: str, *keys: str) -> int:
 def _qos(conf: SiteConf, names: Sequence[str]) -> NDArray[np.void]:
     """Return the QOS; the columns are those of ``sacctmgr show qos -P``."""
     table = np.zeros(len(names), dtype=QOS_DTYPE)
-    usual = conf.scheduler.get("PreemptMode", "")
     for place, (name, row) in enumerate(conf.qos.items()):
         where = f"QOS {name}"
         others = [word for word in row.get("Preempt", "").split(",") if word in names]
-        mode = row.get("PreemptMode", "cluster")
+        mode = row.get("PreemptMode", "")
         try:
             max_s, grace_s = duration_s(row.get("MaxWall", "")), duration_s(row.get("GraceTime", ""))
+            exempt_s = duration_s(row.get("PreemptExemptTime", ""))
         except ValueError as error:
             raise PlatformError(f"{where}: {error}") from None
         table[place] = (
             max(_count(row, where, "Priority"), 0),
             _bits(map(list(names).index, others)),
-            _mode(usual if mode.lower() == "cluster" else mode, where),
+            _mode(conf, mode, where),
             0.0 if np.isnan(grace_s) else grace_s,
+            exempt_s,
             np.inf if np.isnan(max_s) else max_s,
             _cores(row, where, "GrpTRES"),
             _count(row, where, "GrpJobs"),

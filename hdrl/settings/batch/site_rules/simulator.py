@@ -34,8 +34,9 @@ from hdrl.settings.batch.site_rules.kernel.state import YEAR_S, SiteState
 from hdrl.settings.batch.site_rules.model import (
     NODE_DTYPE,
     PARTITION_DTYPE,
+    SITE_RECORD_DTYPE,
     UNLIMITED,
-    PreemptMode,
+    PreemptBy,
     SiteJobs,
     SiteRules,
     undemanding_jobs,
@@ -157,8 +158,20 @@ def check_rules(rules: SiteRules) -> None:
     SimulationError
         If the site has such a one; the message names it.
     """
-    if np.any(rules.partitions["preempt_mode"] != PreemptMode.OFF) or np.any(rules.qos["preempts"] != 0):
-        raise SimulationError("'site' does not simulate preemption yet")
+    if rules.preemption.by != PreemptBy.QOS:
+        return
+    reached = _reached(rules.qos["preempts"])
+    for number, name in enumerate(rules.qos_names):
+        if reached[number] >> number & 1:
+            raise SimulationError(f"'site' does not simulate QOS that preempt themselves, as {name!r} does")
+
+
+def _reached(preempts: NDArray[np.uint64]) -> list[int]:
+    """Return which QOS each one preempts, itself or by others, as bits."""
+    reached = [int(bits) for bits in preempts]
+    for through in range(len(reached)):
+        reached = [bits | reached[through] if bits >> through & 1 else bits for bits in reached]
+    return reached
 
 
 def _check(inputs: _Inputs) -> None:
@@ -252,17 +265,19 @@ def _settings(inputs: _Inputs, key: int, backfilling: int) -> NDArray[np.void]:
     # A quantity that halves in half a life, after one period
     halves = rules.weights.calc_period_s / rules.weights.half_life_s if rules.weights.half_life_s > 0 else 0.0
     s["decay"] = float(elementary.exp(np.array([-math.log(2.0) * halves]))[0])
+    s["preempt_by"], s["exempt_s"] = rules.preemption.by, rules.preemption.exempt_s
+    s["is_youngest_first"], s["restart_s"] = rules.preemption.is_youngest_first, rules.preemption.restart_s
     s["kill_wait_s"], s["over_time_limit_s"] = rules.kill_wait_s, rules.over_time_limit_s
     if discipline != codes.SLURM:  # they plan exactly
         s["bf_resolution_s"], s["bf_window_s"], s["bf_max_job_test"] = 0.0, np.inf, 0
-        s["bf_max_job_user"], s["bf_max_job_part"], s["partition_job_depth"] = 0, 0, 0
+        s["bf_max_job_user"], s["bf_max_job_part"], s["partition_job_depth"], s["bf_busy_nodes"] = 0, 0, 0, 0
         s["max_reserve_part"] = 1 if discipline == codes.EASY else 0
     return s
 
 
 def _partitions(rules: SiteRules) -> NDArray[np.void]:
     rows = np.zeros(len(rules.partitions), arrays.PARTITION_DTYPE)
-    for name in ("tier", "max_time_s", "min_nodes", "max_nodes", "is_exclusive"):
+    for name in ("tier", "max_time_s", "min_nodes", "max_nodes", "is_exclusive", "preempt_mode", "grace_s"):
         rows[name] = rules.partitions[name]
     largest = rules.partitions["job_factor"].max(initial=0)
     rows["factor"] = rules.partitions["job_factor"] / largest if largest > 0 else 0.0
@@ -275,6 +290,8 @@ def _limits(rules: SiteRules) -> dict[str, NDArray[Any]]:
     qos, accounts = np.zeros(len(rules.qos), arrays.LIMIT_DTYPE), np.zeros(len(rules.accounts), arrays.LIMIT_DTYPE)
     for name in ("group_cores", "group_jobs", "user_cores", "user_jobs"):
         qos[name], accounts[name] = rules.qos[name], rules.accounts[name]
+    for name in ("priority", "preempts", "preempt_mode", "grace_s", "exempt_s"):
+        qos[name] = rules.qos[name]
     qos["user_submitted"], accounts["user_submitted"] = rules.qos["user_submitted"], UNLIMITED
     largest = rules.qos["priority"].max(initial=0)
     qos["factor"] = rules.qos["priority"] / largest if largest > 0 else 0.0
@@ -336,14 +353,16 @@ def _jobs(inputs: _Inputs, settings: np.void) -> dict[str, NDArray[Any]]:
         rows[name] = asked[name]
     rows["run_s"], rows["return_code"] = run_times_s(inputs.platform, workload)
     has_limit = jobs["walltime_s"] != NO_WALLTIME
-    rows["walltime_s"] = np.where(has_limit, jobs["walltime_s"], np.inf)
-    limit_s = np.where(has_limit, jobs["walltime_s"], jobs["requested_time_s"])
+    most_s = np.append(rules.qos["max_time_s"], np.inf)[asked["qos"]]  # MaxWall: the limit of jobs that have none
+    rows["walltime_s"] = np.where(has_limit, jobs["walltime_s"], most_s)
+    rows["is_refused"] = has_limit & (jobs["walltime_s"] > most_s)
+    limit_s = np.where(np.isfinite(rows["walltime_s"]), rows["walltime_s"], jobs["requested_time_s"])
     limit_s = np.where(limit_s > 0, np.minimum(limit_s, YEAR_S), YEAR_S)
     rows["limit_s"] = np.ceil(limit_s / 60.0) * 60.0 if settings["discipline"] == codes.SLURM else limit_s
     rank = np.empty(n_jobs, np.int64)
     rank[workload.submission_order()] = np.arange(n_jobs)
     rows["rank"] = rank
-    for name in ("start_s", "ended_s", "due_s", "eligible_s"):
+    for name in ("start_s", "ended_s", "due_s", "eligible_s", "planned_s", "suspended_since_s"):
         rows[name] = -1.0
     features, rows["features"] = _feature_nodes(rules, asked["features"])
     qos_user, n_qos_users = _numbered(asked["qos"], asked["user"])
@@ -521,6 +540,16 @@ def _records(state: SiteState) -> tuple[NDArray[np.void], NDArray[np.int32]]:
     return records, cores[np.lexsort((cores, owner))]
 
 
+def _site_records(state: SiteState) -> NDArray[np.void]:
+    jobs = state.jobs
+    found = np.zeros(len(jobs), SITE_RECORD_DTYPE)
+    for name in SITE_RECORD_DTYPE.names or ():
+        if name != "partition":
+            found[name] = jobs[name]
+    found["partition"] = np.where(jobs["start_s"] >= 0, state.entries["partition"][jobs["entry"]], UNLIMITED)
+    return found
+
+
 def _trace(inputs: _Inputs, state: SiteState) -> Trace:
     s = state.scalars[0]
     records, cores = _records(state)
@@ -545,13 +574,14 @@ def _trace(inputs: _Inputs, state: SiteState) -> Trace:
         n_decisions=int(s["n_passes"] + s["n_cycles"]),
         n_grouped_switches=0,
         n_machine_switches=0,
+        site=_site_records(state),
         time_in_state_s={"computing": float(s["time_computing_s"]), "idle": float(s["time_idle_s"])},
         info={
             "simulator": "site",
             "n_passes": int(s["n_passes"]),
             "n_cycles": int(s["n_cycles"]),
-            "n_requeued": int(s["n_requeued"]),
-            "lost_core_s": float(s["lost_core_s"]),
+            **{name: int(s[name]) for name in ("n_requeued", "n_preempted", "n_missed_reservations")},
+            **{name: float(s[name]) for name in ("lost_core_s", "preempted_core_s")},
         },
     )
 

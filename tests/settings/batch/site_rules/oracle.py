@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hdrl.batch import Platform, Workload
-from hdrl.settings.batch.site_rules.model import DependencyKind, SiteJobs, SiteRules
+from hdrl.settings.batch.site_rules.model import DependencyKind, PreemptBy, PreemptMode, SiteJobs, SiteRules
 
 NEVER = math.inf
 YEAR_S = 365 * 86400.0
@@ -39,6 +39,18 @@ class Job:
     nodes: dict[int, int] = field(default_factory=dict)
     """Cores on each node while it runs."""
     partition: int = -1
+    begin_s: float = -NEVER
+    """Earliest date after it was requeued."""
+    killed_s: float = NEVER
+    """When it is killed, after its grace."""
+    suspended_since_s: float = NEVER
+    left_s: float = 0.0
+    is_restarted: bool = False
+    limit_end_s: float = NEVER
+
+    @property
+    def is_suspended(self) -> bool:
+        return self.suspended_since_s < NEVER
 
     @property
     def has_ended(self) -> bool:
@@ -75,6 +87,7 @@ class Oracle:
         self.events: list[tuple[float, int, int]] = []
         self.is_changed = False
         self.has_new = False
+        self.has_preempted = False
 
     def _job(self, number: int, row: Any, run_s: float, asked: Any) -> Job:
         limit_s = min(float(row["requested_time_s"]), YEAR_S) if row["requested_time_s"] > 0 else YEAR_S
@@ -113,7 +126,7 @@ class Oracle:
     def _happens(self, kind: str, thing: int) -> None:
         if kind == "end":
             if self.jobs[thing].state == "running" and self.jobs[thing].end_s == self.now_s:
-                self._ends(self.jobs[thing], "done")
+                self._ends(self.jobs[thing], "cancelled" if self.jobs[thing].killed_s == self.now_s else "done")
         elif kind == "cancel":
             self._is_cancelled(self.jobs[thing])
         elif kind == "submit":
@@ -123,10 +136,19 @@ class Oracle:
         elif kind == "eligible":
             self._looks_at(self.jobs[thing])
         elif kind in ("gone", "back"):
-            self.gone[int(self.rules.outages[thing]["node"])] += 1 if kind == "gone" else -1
-            self.is_changed = True
+            self._goes_or_comes(thing, 1 if kind == "gone" else -1)
         elif kind == "reservation":
             self.is_changed = True
+
+    def _goes_or_comes(self, outage: int, change: int) -> None:
+        """Let a node go (1), from which its jobs are requeued unless it is drained, or come back (-1)."""
+        node = int(self.rules.outages[outage]["node"])
+        self.gone[node] += change
+        if change > 0 and not self.rules.outages[outage]["is_drain"]:
+            for job in sorted(self._running(), key=lambda one: one.limit_end_s):
+                if node in job.nodes:
+                    self._requeue(job)
+        self.is_changed = True
 
     def _is_cancelled(self, job: Job) -> None:
         if job.state == "running":
@@ -143,17 +165,33 @@ class Oracle:
             # Cancelled before it came: Slurm does not know it yet, and nothing happens.
             pass
 
-    def _ends(self, job: Job, state: str) -> None:
+    def _running(self) -> list[Job]:
+        return [job for job in self.jobs if job.state == "running"]
+
+    def _leaves(self, job: Job) -> None:
+        """Take a job off its nodes."""
         for node, cores in job.nodes.items():
             self.free[node] += cores
             self.free_gpus[node] += int(job.asked["gpus"])
-        job.nodes, job.state, job.end_s = {}, state, self.now_s
+        job.nodes, job.suspended_since_s = {}, NEVER
+
+    def _requeue(self, job: Job) -> None:
+        """Let a job begin anew: eligible again after 121 s."""
+        self._leaves(job)
+        job.state, job.start_s, job.begin_s, job.is_restarted = "waiting", NEVER, self.now_s + 121, True
+        self.is_changed = True
+        self._next_task(job)
+        self._looks_at(job)
+
+    def _ends(self, job: Job, state: str) -> None:
+        self._leaves(job)
+        job.state, job.end_s = state, self.now_s
         self._next_task(job)
         self._dependents(job)
 
     def _eligible_s(self, job: Job) -> float:
         """Return from when on a job may start; infinity: not yet known, NaN: never."""
-        date_s = max(job.submit_s, float(job.asked["begin_s"]), float(job.asked["held_until_s"]))
+        date_s = max(job.submit_s, float(job.asked["begin_s"]), float(job.asked["held_until_s"]), job.begin_s)
         for row in self.site.dependencies:
             if row["job"] != job.number:
                 continue
@@ -315,6 +353,8 @@ class Oracle:
             self.free_gpus[node] -= int(job.asked["gpus"])
         job.nodes, job.partition, job.state, job.start_s = nodes, partition, "running", self.now_s
         job.end_s = self.now_s + self.rules.scheduler.launch_s + job.run_s
+        job.end_s += self.rules.preemption.restart_s if job.is_restarted else 0
+        job.limit_end_s, job.killed_s = self.now_s + self._limit_in(job, partition), NEVER
         self.note(job.end_s, "end", job.number)
         self._dependents(job)
 
@@ -341,43 +381,192 @@ class Oracle:
             if chosen is not None:
                 self._starts(job, partition, chosen)
                 continue
+            result = self._preempts(job, partition, left)
+            if result == "started":
+                continue
             whole = {node: int(row["cores"]) for node, row in enumerate(self.rules.nodes)}
             gpus = {node: int(row["gpus"]) for node, row in enumerate(self.rules.nodes)}
-            if left != every and self._choose(job, partition, left, whole, gpus) is None:
+            if result == "no" and left != every and self._choose(job, partition, left, whole, gpus) is None:
                 continue  # idle nodes would not do either: those that are left to it are not what it waits for
             stopped.add(partition)
             blocked |= set(np.flatnonzero(self.rules.partition_nodes[partition]).tolist())
 
     def _schedule(self) -> None:
+        self._resume_all()
         has_new = self.is_changed
-        while has_new:
-            self.has_new = False
+        while has_new and self.queue:
+            self.has_new = self.has_preempted = False
             self._main()
-            if self.policy != "fcfs":
+            if self.policy != "fcfs" and self.queue:
                 self._plan_all()
-            has_new = self.has_new  # a job that waited for the start of another one
+            # a job that waited for the start of another one, or what preempted jobs have left
+            has_new = self.has_new or self.has_preempted
         self.is_changed = False
+
+    # ------------------------------------------------------------ preemption
+
+    def _mode(self, job: Job) -> int:
+        if self.rules.preemption.by == PreemptBy.PARTITION:
+            return int(self.rules.partitions[job.partition]["preempt_mode"])
+        return int(self.rules.qos[job.asked["qos"]]["preempt_mode"]) if job.asked["qos"] >= 0 else 0
+
+    def _importance(self, job: Job) -> int:
+        if self.rules.preemption.by == PreemptBy.PARTITION:
+            return int(self.rules.partitions[job.partition]["tier"])
+        return int(self.rules.qos[job.asked["qos"]]["priority"])
+
+    def _may_preempt(self, job: Job, partition: int, other: Job) -> bool:
+        """Tell whether a job may take the nodes of another one, which has not started at this very date."""
+        mode, rules = self._mode(other), self.rules
+        if mode == PreemptMode.OFF or other.start_s == self.now_s:
+            return False
+        if rules.preemption.by == PreemptBy.PARTITION:
+            if rules.partitions["tier"][partition] <= rules.partitions["tier"][other.partition]:
+                return False
+        elif job.asked["qos"] < 0 or not int(rules.qos[job.asked["qos"]]["preempts"]) >> int(other.asked["qos"]) & 1:
+            return False
+        exempt_s = rules.preemption.exempt_s
+        if other.asked["qos"] >= 0 and not math.isnan(rules.qos[other.asked["qos"]]["exempt_s"]):
+            exempt_s = float(rules.qos[other.asked["qos"]]["exempt_s"])
+        return mode == PreemptMode.SUSPEND or self.now_s - other.start_s >= exempt_s
+
+    def _grace_s(self, job: Job) -> float:
+        if self._mode(job) != PreemptMode.CANCEL:
+            return 0.0
+        by_partition = self.rules.preemption.by == PreemptBy.PARTITION
+        row = self.rules.partitions[job.partition] if by_partition else self.rules.qos[job.asked["qos"]]
+        return float(row["grace_s"])
+
+    def _is_given_up(self, job: Job) -> bool:
+        return job.killed_s < NEVER
+
+    def _without(self, others: list[Job]) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the cores and GPUs that are free once some jobs are preempted."""
+        free, gpus = dict(self.free), dict(self.free_gpus)
+        for other in others:
+            for node, cores in other.nodes.items():
+                free[node] += cores
+                gpus[node] += 0 if self._mode(other) == PreemptMode.SUSPEND else int(other.asked["gpus"])
+        return free, gpus
+
+    def _fewest(
+        self, job: Job, partition: int, usable: set[int], others: list[Job]
+    ) -> tuple[list[Job], dict[int, int]] | None:
+        """Return the first of some jobs without which a job fits, and its nodes."""
+        for n in range(1, len(others) + 1):
+            chosen = self._choose(job, partition, usable, *self._without(others[:n]))
+            if chosen is not None:
+                return others[:n], chosen
+        return None
+
+    def _victims(self, job: Job, partition: int, usable: set[int]) -> tuple[list[Job], dict[int, int]] | None:
+        """Return which jobs a job preempts to start now, and its nodes."""
+        if self.rules.preemption.by == PreemptBy.NOTHING:
+            return None
+        others = [one for one in self._running() if usable & set(one.nodes) and self._may_preempt(job, partition, one)]
+        young = self.rules.preemption.is_youngest_first
+        others.sort(
+            key=lambda one: (
+                not (self._is_given_up(one) or one.is_suspended),
+                self._importance(one),
+                -one.start_s if young else len(one.nodes),
+                one.submit_s,
+                one.number,
+            )
+        )
+        found = self._fewest(job, partition, usable, others)
+        if found is None:
+            return None
+        others, chosen = found
+        first, rest = others[-1], others[:-1]
+        rest.sort(key=lambda one: -len(set(one.nodes) & set(chosen)))
+        found = self._fewest(job, partition, usable, [first, *rest])
+        assert found is not None
+        others, chosen = found
+        return [one for one in others if set(one.nodes) & set(chosen)], chosen
+
+    def _preempts(self, job: Job, partition: int, usable: set[int]) -> str:
+        """Let a job that does not fit take the nodes of others.
+
+        Returns
+        -------
+        str
+            ``"no"``, ``"grace"`` if it has to wait for the grace of some, or ``"started"``.
+        """
+        found = self._victims(job, partition, usable)
+        if found is None:
+            return "no"
+        others, chosen = found
+        result = "started"
+        self.is_changed = True
+        for other in others:
+            if self._grace_s(other) > 0:
+                result = "grace"
+                if not self._is_given_up(other):
+                    self.has_preempted = True
+                    other.killed_s = self.now_s + self._grace_s(other)
+                    other.limit_end_s = min(other.limit_end_s, other.killed_s)
+                    if other.killed_s < other.end_s:
+                        other.end_s = other.killed_s
+                        self.note(other.end_s, "end", other.number)
+            elif self._mode(other) == PreemptMode.SUSPEND:
+                if not other.is_suspended:
+                    self.has_preempted = True
+                    other.suspended_since_s, other.left_s = self.now_s, other.end_s - self.now_s
+                    other.end_s = NEVER
+            else:
+                self.has_preempted = True
+                if self._mode(other) == PreemptMode.REQUEUE:
+                    self._requeue(other)
+                else:
+                    self._ends(other, "cancelled")
+        if result == "started":
+            self._starts(job, partition, chosen)
+        return result
+
+    def _resume_all(self) -> None:
+        """Let suspended jobs go on where enough cores are idle on all of their nodes."""
+        waiting = [job for job in self._running() if job.is_suspended]
+        waiting.sort(key=lambda one: (-self._importance(one), one.suspended_since_s, one.submit_s, one.number))
+        for job in waiting:
+            busy: dict[int, int] = dict.fromkeys(self.free, 0)
+            for other in self._running():
+                for node, cores in other.nodes.items():
+                    busy[node] += 0 if other.is_suspended else cores
+            cores_of = self.rules.nodes["cores"]
+            if all(int(cores_of[node]) - busy[node] >= cores for node, cores in job.nodes.items()):
+                job.limit_end_s += self.now_s - job.suspended_since_s
+                job.end_s, job.suspended_since_s = self.now_s + job.left_s, NEVER
+                self.note(job.end_s, "end", job.number)
+
+    def _order_of_easy(self) -> list[tuple[Job, int]]:
+        """Return the queue with the first job of each partition before all others."""
+        entries = self._order()
+        first = {partition: (job, partition) for job, partition in reversed(entries)}
+        kept = [one for one in entries if one == first[one[1]]]
+        others = [one for one in entries if one != first[one[1]]]
+        return [*kept, *sorted(others, key=lambda one: (one[0].submit_s, one[0].number, one[1]))]
+
+    def _usable_now(self, job: Job, partition: int, planned: list[tuple[float, float, set[int]]]) -> set[int]:
+        """Return the nodes that nothing has reserved from now until the limit of a job."""
+        end_s = self.now_s + self._limit_in(job, partition)
+        usable = self._nodes_for(job, partition) - self._reserved(self.now_s, end_s)
+        return usable - {node for start_s, _, nodes in planned if start_s < end_s for node in nodes}
 
     def _plan_all(self) -> None:
         """Plan anew: EASY the first job of each partition, conservative all; start what delays none of them."""
-        entries = self._order()
-        if self.policy == "fcfs+easy":
-            seen: set[int] = set()
-            first = []
-            for one in entries:
-                if one[1] not in seen:
-                    seen.add(one[1])
-                    first.append(one)
-            others = [one for one in entries if one not in first]
-            others.sort(key=lambda one: (one[0].submit_s, one[0].number, one[1]))
-            entries = [*first, *others]
         planned: list[tuple[float, float, set[int]]] = []
         has_plan: set[int] = set()
-        for job, partition in entries:
+        for job, partition in self._order() if self.policy != "fcfs+easy" else self._order_of_easy():
             if job not in self.queue:
                 continue
             may_wait = self.policy != "fcfs+easy" or partition not in has_plan
-            found = self._earliest(job, partition, planned, may_wait=may_wait)
+            usable, result = self._usable_now(job, partition, planned), "no"
+            if self._choose(job, partition, usable, self.free, self.free_gpus) is None:
+                result = self._preempts(job, partition, usable)
+            found = None
+            if result != "started":
+                found = self._earliest(job, partition, planned, may_wait=may_wait, preempts=result == "no")
             if found is None:
                 continue
             start_s, nodes = found
@@ -388,12 +577,21 @@ class Oracle:
                 has_plan.add(partition)
 
     def _earliest(
-        self, job: Job, partition: int, planned: list[tuple[float, float, set[int]]], *, may_wait: bool
+        self,
+        job: Job,
+        partition: int,
+        planned: list[tuple[float, float, set[int]]],
+        *,
+        may_wait: bool,
+        preempts: bool,
     ) -> tuple[float, dict[int, int]] | None:
         """Return the first date at which a job fits, and its nodes: those that nothing has reserved until its limit."""
         limit_s = self._limit_in(job, partition)
-        running = [one for one in self.jobs if one.state == "running"]
-        ends = {one.number: max(one.start_s + self._limit_in(one, one.partition), self.now_s) for one in running}
+        running = self._running()
+        taken = [
+            one for one in running if preempts and not self._is_given_up(one) and self._may_preempt(job, partition, one)
+        ]
+        ends = {one.number: max(one.limit_end_s, self.now_s) for one in running}
         origin_s = self.site.origin_s
         dates = {self.now_s, *ends.values(), *(end_s for _, end_s, _ in planned)}
         dates |= {float(row["end_s"]) - origin_s for row in self.rules.reservations}
@@ -402,9 +600,9 @@ class Oracle:
             for start_s, end_s, nodes in planned:
                 if start_s < date_s + limit_s and end_s > date_s:
                     usable -= nodes
-            free, gpus = dict(self.free), dict(self.free_gpus)
+            free, gpus = self._without(taken if date_s > self.now_s else [])
             for one in running:
-                if date_s > self.now_s and ends[one.number] <= date_s:
+                if date_s > self.now_s and ends[one.number] <= date_s and one not in taken:
                     for node, cores in one.nodes.items():
                         free[node] += cores
                         gpus[node] += int(one.asked["gpus"])

@@ -19,7 +19,9 @@ from tests.settings.batch.site_rules.oracle import Oracle
 BACKFILLING = {"fcfs": codes.NO_BACKFILLING, "fcfs+easy": codes.EASY_FCFS, "fcfs+conservative": codes.CONSERVATIVE}
 
 
-def random_machine(rng: np.random.Generator, *, has_reservations: bool) -> Platform:
+def random_machine(
+    rng: np.random.Generator, *, has_reservations: bool = False, has_preemption: bool = False
+) -> Platform:
     """Return a machine of some nodes in one to three partitions, which overlap."""
     nodes = (
         Nodes("a[1-3]", 3, int(rng.choice([2, 4])), features=("x",)),
@@ -31,14 +33,32 @@ def random_machine(rng: np.random.Generator, *, has_reservations: bool) -> Platf
         partitions["wide"] = Partition(nodes="a3,b[1-3]", tier=tier, is_exclusive=bool(rng.random() < 0.2))
     if rng.random() < 0.5:
         partitions["few"] = Partition(max_nodes=2, min_nodes=int(rng.choice([0, 2])), max_time_s=900.0)
+    if has_preemption:
+        for name, mode in zip(
+            partitions, rng.choice(["off", "requeue", "cancel", "suspend"], len(partitions)), strict=True
+        ):
+            grace_s = float(rng.choice([0, 120]))
+            partitions[name] = replace(
+                partitions[name], preempt_mode=str(mode), grace_s=grace_s, tier=int(rng.integers(1, 4))
+            )
     downtimes = []
     if has_reservations:
-        for kind in rng.choice(["reservation", "reservation", "drain"], size=2):
+        for kind in rng.choice(["reservation", "reservation", "drain", "failure"], size=2):
             start = int(rng.integers(0, 40))
             length = int(rng.integers(1, 15))
             stamp = [f"1970-01-01T00:{minute:02d}:00Z" for minute in (start, start + length)]
             downtimes.append(Downtime(*stamp, nodes=str(rng.choice(["a[2-3]", "b[1-3]", "b1"])), kind=str(kind)))
-    conf = SiteConf("drawn", nodes, partitions, downtimes=tuple(downtimes))
+    scheduler, qos = {}, {}
+    if has_preemption:
+        scheduler = {"PreemptType": "preempt/partition_prio", "PreemptExemptTime": str(rng.choice(["0", "2"]))}
+        scheduler["PreemptParameters"] = str(rng.choice(["", "youngest_first"]))
+        if rng.random() < 0.5:
+            scheduler["PreemptType"] = "preempt/qos"
+            for name, preempts in (("low", ""), ("middle", "low"), ("high", "low,middle")):
+                mode = str(rng.choice(["requeue", "cancel", "suspend"]))
+                qos[name] = {"Preempt": preempts, "PreemptMode": mode, "Priority": str(len(qos))}
+                qos[name]["GraceTime"] = str(rng.choice(["00:00:00", "00:02:00"]))
+    conf = SiteConf("drawn", nodes, partitions, scheduler, qos, downtimes=tuple(downtimes))
     return replace(build_platform(platform_of(conf), name="drawn"), site=rules_of(conf))
 
 
@@ -54,6 +74,8 @@ def random_jobs(rng: np.random.Generator, platform: Platform, n_jobs: int, *, ha
     jobs = undemanding_jobs(n_jobs)
     n_partitions = len(platform.site.partition_names) if platform.site is not None else 1
     jobs["partitions"] = rng.integers(0, 2**n_partitions, n_jobs)
+    if platform.site is not None and platform.site.qos_names:
+        jobs["qos"] = rng.integers(-1, len(platform.site.qos_names), n_jobs)
     dependencies = []
     if has_wishes:
         submit_s = workload.jobs["submit_s"]
@@ -82,12 +104,12 @@ def starts_of(platform: Platform, workload: Workload, policy: str) -> list[float
 
 
 @pytest.mark.parametrize("policy", list(BACKFILLING))
-@pytest.mark.parametrize("kind", ["partitions", "reservations", "wishes"])
+@pytest.mark.parametrize("kind", ["partitions", "reservations", "wishes", "preemption"])
 def test_starts_are_those_of_the_oracle(policy: str, kind: str):
     differ = []
     for seed in range(25):
         rng = np.random.default_rng(seed)
-        platform = random_machine(rng, has_reservations=kind == "reservations")
+        platform = random_machine(rng, has_reservations=kind == "reservations", has_preemption=kind == "preemption")
         workload = random_jobs(rng, platform, 14, has_wishes=kind == "wishes")
         expected = Oracle(platform, workload, policy).run()
         if starts_of(platform, workload, policy) != pytest.approx(expected, abs=1e-6):

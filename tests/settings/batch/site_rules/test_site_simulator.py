@@ -20,7 +20,6 @@ from hdrl.settings.batch.site_rules.model import (
     RESERVATION_DTYPE,
     UNLIMITED,
     DependencyKind,
-    PreemptMode,
     PriorityWeights,
     SchedulerParameters,
 )
@@ -120,6 +119,34 @@ def test_jobs_of_several_partitions_take_the_first_that_fits():
     assert starts(machine(partitions=partitions), jobs, "fcfs") == [0, 0, 60]
 
 
+def test_jobs_stay_within_the_max_wall_of_their_qos():
+    site = machine(Nodes("n1", 1, 4), qos=qos(max_time_s=90))
+    jobs = workload(
+        {"run": 100, "limit": None, "qos": 0}, {"run": 50, "limit": 90, "qos": 0}, {"run": 50, "limit": 91, "qos": 0}
+    )
+    trace = play(site, jobs, "fcfs").trace
+    # MaxWall is the limit of the first job, which asks for none; the third one asks for too much.
+    assert trace.records["start_s"].tolist() == [0, 0, -1]
+    assert trace.records["run_s"].tolist() == [90, 50, -1]
+    assert [JobState(one).name for one in trace.records["state"][[0, 2]]] == ["COMPLETED_WALLTIME_REACHED", "REJECTED"]
+
+
+@pytest.mark.parametrize(("bf_busy_nodes", "expected"), [(False, 600), (True, 60)])
+def test_backfilling_reserves_busy_nodes_first(*, bf_busy_nodes: bool, expected: float):
+    # The fourth job is planned for 600 s on two of the three nodes: by default on n1 and n2, so that the last job must
+    # not start on n1, which is idle; with bf_busy_nodes on n2 and n3.
+    scheduler = SchedulerParameters(bf_busy_nodes=bf_busy_nodes, bf_interval_s=60.0)
+    site = machine(Nodes("n[1-3]", 3, 2), scheduler=scheduler)
+    jobs = workload(
+        {"cores": 2, "run": 1, "limit": 600},
+        {"cores": 2, "run": 600},
+        {"cores": 2, "run": 600},
+        {"at": 10, "cores": 4, "run": 60},
+        {"at": 11, "cores": 2, "run": 900},
+    )
+    assert starts(site, jobs, "slurm")[4] == expected
+
+
 @pytest.mark.parametrize(
     ("jobs", "expected"),
     [
@@ -165,6 +192,19 @@ def test_jobs_start_once_what_they_wait_for_has_happened():
     assert trace.records["state"][2] == JobState.REJECTED
 
 
+def test_jobs_made_eligible_by_a_start_wait_for_the_next_pass():
+    # The second job may run once the first one has started. A pass has made its queue before, so that the third one,
+    # which comes later but is in the queue, takes the free core.
+    jobs = workload(
+        {"cores": 2, "run": 10},
+        {"at": 1, "run": 100},
+        {"at": 2, "run": 10},
+        {"at": 3, "run": 50},
+        after=((2, 1, int(DependencyKind.AFTER), 0.0),),
+    )
+    assert starts(machine(), jobs, "fcfs") == [0, 10, 60, 10]
+
+
 def test_arrays_run_so_many_tasks_at_a_time():
     jobs = workload(*({"array": 0, "array_limit": 2} for _ in range(5)), {"at": 1})
     assert starts(machine(Nodes("n1", 1, 8)), jobs, "fcfs") == [0, 0, 60, 60, 120, 1]
@@ -201,7 +241,7 @@ def qos(**limits: int) -> np.ndarray:
     rows = np.zeros(1, QOS_DTYPE)
     for name in ("group_cores", "group_jobs", "user_cores", "user_jobs", "user_submitted"):
         rows[name] = UNLIMITED
-    rows["max_time_s"] = np.inf
+    rows["max_time_s"], rows["exempt_s"] = np.inf, np.nan
     for name, value in limits.items():
         rows[name] = value
     return rows
@@ -300,11 +340,6 @@ def test_usage_halves_in_half_a_life():
 
 
 def test_what_is_not_simulated_is_refused_by_name():
-    partitions = machine().site.partitions.copy()
-    partitions["preempt_mode"] = PreemptMode.REQUEUE
-    for change in ({"qos": qos(preempts=1)}, {"partitions": partitions}):
-        with pytest.raises(SimulationError, match="preemption"):
-            starts(rules_with(machine(), **change), workload({}), "slurm")
     with pytest.raises(SimulationError, match="heterogeneous"):
         starts(machine(), workload({"het_group": 1}), "slurm")
     with pytest.raises(WorkloadError, match="job '0' needs 3 cores; partition 'all' has 2"):
@@ -321,8 +356,8 @@ def test_jobs_on_a_node_that_fails_begin_anew():
     site = machine(outages=np.array([(0, 10.0, 500.0, 0)], OUTAGE_DTYPE))
     jobs = workload({"run": 100}, {"run": 100}, {"at": 1, "run": 50})
     trace = play(site, jobs, "fcfs").trace
-    # The first job has been submitted before the third one, and takes the other node first.
-    assert trace.records["start_s"].tolist() == [100, 0, 200]
+    # The first job is eligible again at 131 s, after the third one has taken the other node.
+    assert trace.records["start_s"].tolist() == [150, 0, 100]
     assert (trace.info["n_requeued"], trace.info["lost_core_s"]) == (1, 10.0)
     assert [trace.cores_of(job).tolist() for job in range(3)] == [[1], [1], [1]]
 

@@ -42,9 +42,22 @@ def n_cores_of(state, usable, free):
     for word in range(state.settings[0].n_words):
         bits = usable[word]
         while bits != _NONE:
-            total += free[number(word, bits)]
+            total += max(free[number(word, bits)], 0)
             bits = without_lowest(bits)
     return total
+
+
+@jit
+def has_cores(state, usable, free, n_cores):
+    """Tell whether some nodes have so many cores free."""
+    for word in range(state.settings[0].n_words):
+        bits = usable[word]
+        while bits != _NONE:
+            n_cores -= max(free[number(word, bits)], 0)
+            if n_cores <= 0:
+                return True
+            bits = without_lowest(bits)
+    return False
 
 
 @jit
@@ -58,7 +71,7 @@ def _offer(state, job, is_whole, usable, free, free_mib, free_gpus):
         while bits != _NONE:
             node = number(word, bits)
             bits = without_lowest(bits)
-            n = free[node]
+            n = max(free[node], np.int32(0))  # below 0 where jobs are suspended
             if n > 0 and is_whole and n < state.nodes[node].cores:
                 n = 0
             if n > 0 and row.gpus > 0 and free_gpus[node] < row.gpus:
@@ -222,6 +235,69 @@ def choose_nodes(state, job, partition, usable, free, free_mib, free_gpus):
 
 
 @jit
+def fits(state, job, partition, usable, free, free_mib, free_gpus):
+    """Tell whether `choose_nodes` finds nodes for a job; it need not look where the job asks for cores alone."""
+    row, limits = state.jobs[job], state.partitions[partition]
+    asks_for_memory = state.settings[0].counts_memory != 0 and row.memory_mib > 0
+    asks_for_nodes = row.nodes > 1 or limits.min_nodes > 1 or limits.max_nodes >= 0 or is_whole(state, job, partition)
+    if asks_for_memory or asks_for_nodes or row.gpus > 0:
+        return choose_nodes(state, job, partition, usable, free, free_mib, free_gpus)
+    return has_cores(state, usable, free, row.n_requested)
+
+
+@jit
+def _next_weight(state, usable, before):
+    """Return the lowest weight above another one of the usable nodes that have something for the job, else that one."""
+    found = before
+    for node in range(state.settings[0].n_nodes):
+        weight = state.nodes[node].weight
+        if has_node(usable, node) and state.offered[node] > 0 and weight > before:
+            found = weight if found == before else min(found, weight)
+    return found
+
+
+@jit
+def _take_in_order(state, usable, weight, is_idle, needed, is_whole, max_nodes):
+    """Take the nodes of a weight that are idle now, or those that are not; return what cores and nodes are missing."""
+    s, (n_cores, n_nodes) = state.scalars[0], needed
+    for node in range(state.settings[0].n_nodes):
+        if s.n_selected == max_nodes or (n_nodes <= 0 and n_cores <= 0):
+            break
+        is_there = has_node(usable, node) and state.offered[node] > 0 and state.nodes[node].weight == weight
+        if not is_there or (state.free[node] == state.nodes[node].cores) != is_idle:
+            continue
+        taken = np.int64(state.offered[node])
+        if not is_whole:  # the other nodes that it must have need a core each
+            taken = min(taken, max(n_cores - max(n_nodes - 1, np.int64(0)), np.int64(1)))
+        state.selected[s.n_selected].node, state.selected[s.n_selected].cores = node, taken
+        s.n_selected += 1
+        n_cores -= taken
+        n_nodes -= 1
+    return n_cores, n_nodes
+
+
+@jit
+def choose_busy_nodes(state, job, partition, usable, free, free_mib, free_gpus):
+    """Choose nodes as `choose_nodes` does, but of each weight those that are in use now first (bf_busy_nodes).
+
+    Nodes are taken in their order, without sets.
+    """
+    whole, row, max_nodes = is_whole(state, job, partition), state.jobs[job], state.partitions[partition].max_nodes
+    if _offer(state, job, whole, usable, free, free_mib, free_gpus) < row.n_requested:
+        return False
+    needed = np.int64(row.n_requested), np.int64(max(row.nodes, state.partitions[partition].min_nodes, 1))
+    state.scalars[0].n_selected, before = 0, np.int64(-1)
+    weight = _next_weight(state, usable, before)
+    while weight > before:
+        for is_idle in (False, True):
+            needed = _take_in_order(state, usable, weight, is_idle, needed, whole, max_nodes)
+        if needed[0] <= 0 and needed[1] <= 0:
+            return True
+        before, weight = weight, _next_weight(state, usable, weight)
+    return False
+
+
+@jit
 def hold_nodes(state, job, sign):
     """Book the nodes of a job: ``sign`` -1 takes what it needs from what is free, 1 gives it back."""
     row = state.jobs[job]
@@ -236,6 +312,17 @@ def hold_nodes(state, job, sign):
         for partition in range(state.settings[0].n_partitions):
             if (bits >> np.uint64(partition)) & _ONE != _NONE:
                 state.partitions[partition].free_cores += sign * n
+
+
+@jit
+def copy_free(state):
+    """Write what is free into what will be free later."""
+    for node in range(state.settings[0].n_nodes):
+        state.later[node] = state.free[node]
+        state.later_gpus[node] = state.free_gpus[node]
+    if state.settings[0].counts_memory != 0:
+        for node in range(state.settings[0].n_nodes):
+            state.later_mib[node] = state.free_mib[node]
 
 
 @jit
@@ -260,16 +347,26 @@ def note_allocation(state, job):
         state.pairs[s.n_pairs].node = one.node
         state.pairs[s.n_pairs].cores = one.cores
         s.n_pairs += 1
-        core, missing = state.nodes[one.node].first_core, one.cores
+        row.n_cores += one.cores
+    s.n_allocated += row.n_cores
+    take_cores(state, job)
+
+
+@jit
+def take_cores(state, job):
+    """Put a job on the lowest free cores of its nodes."""
+    row = state.jobs[job]
+    place = row.first_core
+    for i in range(row.first_pair, row.first_pair + row.n_pairs):
+        core, missing = state.nodes[state.pairs[i].node].first_core, state.pairs[i].cores
         while missing > 0:
             if state.core_owner[core] < 0:
                 state.core_owner[core] = job
-                state.allocated[s.n_allocated] = core
-                s.n_allocated += 1
+                state.allocated[place] = core
+                place += 1
                 missing -= 1
             core += 1
-        row.n_cores += one.cores
-    s.n_busy_cores += row.n_cores
+    state.scalars[0].n_busy_cores += row.n_cores
 
 
 @jit

@@ -15,9 +15,19 @@ from hdrl.compiled.bits import n_of
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes as kernel_codes
 from hdrl.settings.batch.site_rules import codes
-from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes, has_node, n_cores_of, release_later
+from hdrl.settings.batch.site_rules.kernel.allocation import (
+    choose_busy_nodes,
+    choose_nodes,
+    copy_free,
+    fits,
+    has_cores,
+    has_node,
+    n_cores_of,
+    release_later,
+)
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
+from hdrl.settings.batch.site_rules.kernel.preemption import find_victims, may_preempt, remove_later, take_nodes
 from hdrl.settings.batch.site_rules.kernel.priority import comes_before
 from hdrl.settings.batch.site_rules.kernel.running import NEVER, start_job
 
@@ -187,7 +197,7 @@ def _release_next(state, place, window_s):
     until_s, last, n_released = NEVER, np.int64(-1), np.int64(0)
     while place < n_running and state.running[place].limit_end_s <= until_s:
         one = state.running[place]
-        n = _n_on_usable(state, one)
+        n = _n_on_usable(state, one) if one.is_taken == 0 else np.int64(0)
         if n > 0:
             release_later(state, one.job)
             n_released += n
@@ -199,8 +209,31 @@ def _release_next(state, place, window_s):
 
 
 @jit
-def _earliest_s(state, job, partition, may_wait):
+def _choose_later(state, job, partition):
+    """Choose usable nodes of what will be free later."""
+    if state.settings[0].bf_busy_nodes != 0:
+        return choose_busy_nodes(state, job, partition, state.usable, state.later, state.later_mib, state.later_gpus)
+    return choose_nodes(state, job, partition, state.usable, state.later, state.later_mib, state.later_gpus)
+
+
+@jit
+def _release_preemptable(state, entry, preempts):
+    """Give back what a job that ``preempts`` may take from others; return how many cores of the usable nodes it is."""
+    n_released = np.int64(0)
+    for i in range(state.scalars[0].n_running):
+        one = state.running[i]
+        one.is_taken = preempts and state.jobs[one.job].is_given_up == 0 and may_preempt(state, entry, one.job)
+        if one.is_taken != 0:
+            remove_later(state, one.job)
+            n_released += _n_on_usable(state, one)
+    return n_released
+
+
+@jit
+def _earliest_s(state, entry, may_wait, preempts):
     """Choose nodes for a job among the usable ones, as running jobs reach their limits.
+
+    One that ``preempts`` takes later what it could take now if that was enough.
 
     Returns
     -------
@@ -208,18 +241,20 @@ def _earliest_s(state, job, partition, may_wait):
         The first date at which it fits, infinity if it never does.
     """
     s, usable = state.scalars[0], state.usable
+    job, partition = state.entries[entry].job, state.entries[entry].partition
     n_needed = state.jobs[job].n_requested
-    if n_cores_of(state, usable, state.all_free) < n_needed:
+    if not has_cores(state, usable, state.all_free, n_needed):
         return NEVER
     n_free = n_cores_of(state, usable, state.free)
     if n_free >= n_needed and choose_nodes(state, job, partition, usable, state.free, state.free_mib, state.free_gpus):
         return s.message_s
     if not may_wait:
         return NEVER
-    for node in range(state.settings[0].n_nodes):
-        state.later[node] = state.free[node]
-        state.later_mib[node] = state.free_mib[node]
-        state.later_gpus[node] = state.free_gpus[node]
+    copy_free(state)
+    if state.settings[0].preempt_by != 0:
+        n_free += _release_preemptable(state, entry, preempts)
+        if preempts and n_free >= n_needed and _choose_later(state, job, partition):
+            return s.message_s
     window_s = FIRST_WINDOW_S if state.settings[0].discipline == codes.SLURM else 0.0
     place = np.int64(0)
     while place < s.n_running:
@@ -228,9 +263,7 @@ def _earliest_s(state, job, partition, may_wait):
             return NEVER
         window_s *= 2.0
         n_free += n_released
-        if n_free >= n_needed and choose_nodes(
-            state, job, partition, usable, state.later, state.later_mib, state.later_gpus
-        ):
+        if n_free >= n_needed and _choose_later(state, job, partition):
             return _expected_end_s(state, state.running[last])
     return NEVER
 
@@ -239,7 +272,36 @@ def _earliest_s(state, job, partition, may_wait):
 
 
 @jit
-def _plan(state, entry, may_wait):
+def _put_unplanned(state, entry):
+    """Write the nodes into the usable ones that nothing has reserved from now on until the limit of a job."""
+    s, job, partition = state.scalars[0], state.entries[entry].job, state.entries[entry].partition
+    end_s = s.message_s + limit_in(state, job, partition)
+    put_nodes_of(state, state.usable, job, partition)
+    leave_out_reserved(state, state.usable, s.message_s, end_s)
+    s.segment = 0
+    _leave_out_planned(state, s.message_s, end_s, 0)
+
+
+@jit
+def _preempts(state, entry):
+    """Take nodes for a job that does not fit from jobs that it may preempt.
+
+    Returns
+    -------
+    int
+        ``_STARTED`` if it can start there now, ``_PLANNED`` if it has to wait for their grace, else ``_NOT_PLANNED``.
+    """
+    job, partition = state.entries[entry].job, state.entries[entry].partition
+    _put_unplanned(state, entry)
+    if fits(state, job, partition, state.usable, state.free, state.free_mib, state.free_gpus):
+        return _NOT_PLANNED
+    if not find_victims(state, entry, state.usable):
+        return _NOT_PLANNED
+    return _STARTED if take_nodes(state) else _PLANNED
+
+
+@jit
+def _start_or_reserve(state, entry, may_wait, preempts):
     """Start a job, or reserve nodes for it at the first date that delays no job planned before."""
     s, settings = state.scalars[0], state.settings[0]
     job, partition = state.entries[entry].job, state.entries[entry].partition
@@ -252,7 +314,7 @@ def _plan(state, entry, may_wait):
         put_nodes_of(state, state.usable, job, partition)
         over_s = leave_out_reserved(state, state.usable, start_s, start_s + limit_s)
         later_s = min(_leave_out_planned(state, start_s, start_s + limit_s, n_nodes), over_s)
-        found_s = max(_earliest_s(state, job, partition, may_wait), start_s)
+        found_s = max(_earliest_s(state, entry, may_wait, preempts), start_s)
         if found_s <= now:
             start_job(state, entry, 0)
             return _STARTED
@@ -269,9 +331,22 @@ def _plan(state, entry, may_wait):
         elif found_s > now + settings.bf_window_s:
             return _NOT_PLANNED
         else:
+            if state.jobs[job].planned_s < 0:
+                state.jobs[job].planned_s = found_s
             _reserve(state, max(from_s, state.segments[0].begin_s), to_s)
             return _PLANNED
     return _NOT_PLANNED
+
+
+@jit
+def _plan(state, entry, may_wait):
+    """Plan a job, after it has tried to take nodes from others."""
+    preempts = state.settings[0].preempt_by != 0
+    result = _preempts(state, entry) if preempts else _NOT_PLANNED
+    if result == _STARTED:
+        start_job(state, entry, 0)
+        return _STARTED
+    return _start_or_reserve(state, entry, may_wait, preempts and result == _NOT_PLANNED)
 
 
 @jit
@@ -292,15 +367,15 @@ def _meets_reservation(state, start_s, end_s):
 @jit
 def _may_start(state, entry):
     """Tell whether a job could start now, if nothing more than what is in the map were planned."""
-    s, job, partition = state.scalars[0], state.entries[entry].job, state.entries[entry].partition
-    if state.partitions[partition].free_cores < state.jobs[job].n_requested or not may_run(state, job):
+    job, partition = state.entries[entry].job, state.entries[entry].partition
+    preempts = state.settings[0].preempt_by != 0
+    may_fit = preempts or state.partitions[partition].free_cores >= state.jobs[job].n_requested
+    if not may_fit or not may_run(state, job):
         return False
-    end_s = s.message_s + limit_in(state, job, partition)
-    put_nodes_of(state, state.usable, job, partition)
-    leave_out_reserved(state, state.usable, s.message_s, end_s)
-    s.segment = 0
-    _leave_out_planned(state, s.message_s, end_s, 0)
-    return choose_nodes(state, job, partition, state.usable, state.free, state.free_mib, state.free_gpus)
+    _put_unplanned(state, entry)
+    if fits(state, job, partition, state.usable, state.free, state.free_mib, state.free_gpus):
+        return True
+    return preempts and find_victims(state, entry, state.usable)
 
 
 @jit

@@ -11,17 +11,20 @@ from hdrl.compiled.heap import drop_date
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, Places
 from hdrl.settings.batch.site_rules import codes
-from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, put_node
+from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, has_node, put_node
 from hdrl.settings.batch.site_rules.kernel.backfill import run_cycle
 from hdrl.settings.batch.site_rules.kernel.jit import entry
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import run_main
+from hdrl.settings.batch.site_rules.kernel.preemption import resume_jobs
 from hdrl.settings.batch.site_rules.kernel.priority import refresh
 from hdrl.settings.batch.site_rules.kernel.running import (
     NEVER,
     add_event,
+    begin_pass,
     cancel_job,
     consider,
     end_by_itself,
+    end_pass,
     requeue_jobs,
     submit_job,
 )
@@ -90,6 +93,17 @@ def _collect(state):
 
 
 @jit
+def _is_missed(state, reservation):
+    """Tell whether jobs are on the nodes of a reservation."""
+    for i in range(state.scalars[0].n_running):
+        one = state.running[i]
+        for k in range(one.first_pair, one.first_pair + one.n_pairs):
+            if has_node(state.reservation_nodes[reservation], state.pairs[k].node):
+                return True
+    return False
+
+
+@jit
 def _handle(state, code):
     kind, thing = code % codes.N_EVENTS, code // codes.N_EVENTS
     if kind == codes.JOB_ENDS:
@@ -106,6 +120,8 @@ def _handle(state, code):
         consider(state, thing)
     elif kind == codes.RESERVATION_CHANGES:
         state.scalars[0].is_changed = 1
+        if state.reservations[thing].start_s == state.scalars[0].message_s:
+            state.scalars[0].n_missed_reservations += _is_missed(state, thing)
 
 
 @jit
@@ -134,37 +150,57 @@ def _expect_main(state):
 
 
 @jit
+def _pass_main(state, depth):
+    """Let the main scheduler go down the queue; return whether it stopped at a depth of it."""
+    refresh(state)
+    begin_pass(state)
+    has_stopped = run_main(state, depth)
+    end_pass(state)
+    return has_stopped
+
+
+@jit
+def _plan_ahead(state):
+    """Plan the queue."""
+    begin_pass(state)
+    run_cycle(state)
+    end_pass(state)
+
+
+@jit
 def _start_all(state):
     """Start what starts at this date where planning takes no time."""
     s, has_new = state.scalars[0], True
     while has_new and s.n_queue > 0:
-        s.has_new = 0
-        refresh(state)
-        run_main(state, np.int64(0))
+        s.has_new, n_preempted = 0, s.n_preempted
+        _pass_main(state, np.int64(0))
         if s.n_queue > 0 and state.settings[0].discipline != codes.NOTHING:
-            run_cycle(state)
-        has_new = s.has_new != 0  # jobs that waited for the start of another one
+            _plan_ahead(state)
+        # Jobs that waited for the start of another one, or what those that were preempted have left
+        has_new = s.has_new != 0 or s.n_preempted > n_preempted
     s.is_changed = 0
 
 
 @jit
 def _run_main(state, is_full):
     """Run Slurm's main scheduler, over the whole queue or to its usual depth."""
-    if state.scalars[0].n_queue == 0:
-        return
-    refresh(state)
-    if run_main(state, np.int64(0) if is_full else state.settings[0].default_queue_depth):
-        _expect_main(state)
+    s, n_preempted = state.scalars[0], np.int64(-1)
+    while s.n_queue > 0 and s.n_preempted > n_preempted:  # ends of preempted jobs are events, too
+        n_preempted = max(s.n_preempted, np.int64(0))
+        if _pass_main(state, np.int64(0) if is_full else state.settings[0].default_queue_depth):
+            _expect_main(state)
 
 
 @jit
 def _run_backfill(state):
     """Run a backfill cycle."""
     s = state.scalars[0]
-    s.is_changed = 0
+    s.is_changed, n_preempted = 0, s.n_preempted
     if s.n_queue > 0:
         refresh(state)
-        run_cycle(state)
+        _plan_ahead(state)
+    if s.n_preempted > n_preempted:
+        _run_main(state, np.int64(0))
     s.last_backfill_s, s.backfill_due_s = s.message_s, NEVER
     s.is_cycling = s.n_queue > 0
     if s.is_changed != 0:
@@ -175,6 +211,8 @@ def _run_backfill(state):
 def _schedule(state):
     """Start what starts at this date."""
     s, now = state.scalars[0], state.scalars[0].message_s
+    if s.n_suspended > 0:
+        resume_jobs(state)
     is_main_due, is_backfill_due = s.main_due_s == now, s.backfill_due_s == now
     if not (s.is_changed != 0 or is_main_due or is_backfill_due):
         return

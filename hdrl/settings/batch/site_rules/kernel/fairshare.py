@@ -21,6 +21,8 @@ from hdrl.compiled.jit import jit
 def _charge(state, job, until_s):
     """Add what a running job has used since it was charged last."""
     row = state.jobs[job]
+    if row.suspended_since_s >= 0:
+        return
     used = row.n_cores * max(until_s - max(row.charged_s, row.start_s), 0.0)
     row.charged_s = until_s
     account = row.account

@@ -57,8 +57,10 @@ def count_running(state, job, sign):
 
 @jit
 def may_submit(state, job):
-    """Tell whether the QOS of a job lets its user submit one more job, and count it if so."""
+    """Tell whether the QOS of a job lets its user submit it, and count it if so."""
     row = state.jobs[job]
+    if row.is_refused != 0:
+        return False
     if row.qos < 0:
         return True
     use = state.qos_users[row.qos_user]

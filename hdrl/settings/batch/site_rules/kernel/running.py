@@ -14,6 +14,13 @@ from hdrl.settings.batch.site_rules.kernel.priority import dequeue, enqueue
 
 NEVER = np.inf
 
+ENDS_IN_TIME = 1
+KILLED = 2
+"""How a job that is given up ends: by itself within its grace, or at the end of it."""
+
+REQUEUE_DELAY_S = 121.0
+"""How long a requeued job is not eligible: Slurm waits until its old credential has expired (real runs: 121 s)."""
+
 
 @jit
 def add_event(state, date_s, kind, thing):
@@ -98,9 +105,30 @@ def consider(state, job):
     if row.array >= 0:
         state.arrays[row.array].n_active += 1
     row.eligible_s = date_s
-    enqueue(state, job)
+    row.is_queued = 1
+    if s.is_planning != 0:  # the queue of this pass was made before
+        state.arriving[s.n_arriving] = job
+        s.n_arriving += 1
+    else:
+        enqueue(state, job)
     s.is_changed = s.has_new = 1
     return False
+
+
+@jit
+def begin_pass(state):
+    """Let jobs that become eligible from now on wait outside the queue."""
+    state.scalars[0].is_planning = 1
+
+
+@jit
+def end_pass(state):
+    """Put the jobs that have become eligible in a pass into the queue."""
+    s = state.scalars[0]
+    s.is_planning = 0
+    for i in range(s.n_arriving):
+        enqueue(state, state.arriving[i])
+    s.n_arriving = 0
 
 
 @jit
@@ -176,7 +204,7 @@ def _move_running(state, source, target):
 
 
 @jit
-def _insert_running(state, job, limit_end_s):
+def insert_running(state, job, limit_end_s):
     """Put a job among those that run, by the ends of their limits."""
     s, row = state.scalars[0], state.jobs[job]
     place = s.n_running
@@ -189,13 +217,16 @@ def _insert_running(state, job, limit_end_s):
 
 
 @jit
-def _remove_running(state, job):
+def remove_running(state, job):
+    """Take a job out of those that run; return the end of its limit."""
     s, place = state.scalars[0], 0
     while state.running[place].job != job:
         place += 1
+    limit_end_s = state.running[place].limit_end_s
     s.n_running -= 1
     for i in range(place, s.n_running):
         _move_running(state, i + 1, i)
+    return limit_end_s
 
 
 @jit
@@ -207,14 +238,16 @@ def start_job(state, entry, place):
     note_allocation(state, job)
     hold_nodes(state, job, -1)
     row.state, row.entry, row.start_s = codes.RUNNING, entry, s.message_s
+    row.waited_s += s.message_s - row.eligible_s
+    row.is_given_up, row.suspended_s = 0, 0.0
     allowed_s = row.walltime_s + settings.over_time_limit_s
-    row.length_s = settings.launch_s + row.run_s
+    row.length_s = settings.launch_s + row.run_s + (settings.restart_s if row.n_restarts > 0 else 0.0)
     row.overruns = row.length_s > allowed_s
     if row.overruns != 0:
         row.length_s = min(row.length_s, allowed_s + settings.kill_wait_s)
     limit_s = min(row.limit_s, state.partitions[state.entries[entry].partition].max_time_s)
     row.due_s = s.message_s + row.length_s
-    _insert_running(state, job, s.message_s + limit_s)
+    insert_running(state, job, s.message_s + limit_s)
     count_running(state, job, 1)
     add_event(state, row.due_s, codes.JOB_ENDS, job)
     log_machine(state)
@@ -227,10 +260,47 @@ def _release(state, job):
     """Take a running job off its nodes."""
     charge_at_end(state, job)
     hold_nodes(state, job, 1)
-    free_cores(state, job)
-    _remove_running(state, job)
+    if state.jobs[job].suspended_since_s >= 0:
+        forget_suspended(state, job)
+    else:
+        free_cores(state, job)
+    remove_running(state, job)
     count_running(state, job, -1)
     log_machine(state)
+
+
+@jit
+def forget_suspended(state, job):
+    """Count a suspended job no longer, as it ends or goes on; add up for how long it was suspended."""
+    s, row = state.scalars[0], state.jobs[job]
+    for i in range(row.first_pair, row.first_pair + row.n_pairs):
+        state.suspended_cores[state.pairs[i].node] -= state.pairs[i].cores
+    s.n_suspended -= 1
+    row.suspended_s += s.message_s - row.suspended_since_s
+    row.suspended_since_s = -1.0
+
+
+@jit
+def lose_work(state, job):
+    """Note that what a running job has done is lost; return how many core seconds it is."""
+    now, row = state.scalars[0].message_s, state.jobs[job]
+    suspended_s = row.suspended_s + (now - row.suspended_since_s if row.suspended_since_s >= 0 else 0.0)
+    lost = row.n_cores * (now - row.start_s - suspended_s)
+    row.lost_core_s += lost
+    return lost
+
+
+@jit
+def requeue_job(state, job):
+    """Put a running job back into the queue: it begins anew once it is eligible again."""
+    s, row = state.scalars[0], state.jobs[job]
+    _release(state, job)
+    row.state, row.start_s, row.n_cores = codes.WAITING, -1.0, 0
+    row.n_restarts += 1
+    row.begin_s = s.message_s + REQUEUE_DELAY_S
+    s.is_changed = 1
+    _leave_array(state, job)
+    consider(state, job)
 
 
 @jit
@@ -246,12 +316,9 @@ def requeue_jobs(state, node):
         if not is_there:
             place += 1
             continue
-        s.lost_core_s += row.n_cores * (s.message_s - row.start_s)
+        s.lost_core_s += lose_work(state, job)
         s.n_requeued += 1
-        _release(state, job)
-        row.state, row.start_s, row.n_cores, row.eligible_s = codes.WAITING, -1.0, 0, s.message_s
-        enqueue(state, job)
-        s.is_changed = s.has_new = 1
+        requeue_job(state, job)
 
 
 @jit
@@ -275,7 +342,10 @@ def end_by_itself(state, job):
     row = state.jobs[job]
     if row.state != codes.RUNNING or row.due_s != state.scalars[0].message_s:
         return
-    if row.overruns != 0:
+    if row.is_given_up == KILLED:
+        state.scalars[0].preempted_core_s += lose_work(state, job)
+        end_job(state, job, codes.CANCELLED)
+    elif row.overruns != 0:
         end_job(state, job, codes.TIMED_OUT)
     else:
         end_job(state, job, codes.SUCCEEDED if row.return_code == 0 else codes.FAILED)

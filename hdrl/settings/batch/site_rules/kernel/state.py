@@ -29,11 +29,15 @@ SCALARS_DTYPE = record_dtype(
         ("main_due_s", np.float64),
         ("is_cycling", np.int64),
         ("is_changed", np.int64),
+        ("is_planning", np.int64),
         ("has_new", np.int64),
         ("n_dates", np.int64),
         ("n_events", np.int64),
         ("n_queue", np.int64),
         ("n_running", np.int64),
+        ("n_arriving", np.int64),
+        ("n_suspended", np.int64),
+        ("n_candidates", np.int64),
         ("n_pairs", np.int64),
         ("n_allocated", np.int64),
         ("n_machine_log", np.int64),
@@ -48,17 +52,24 @@ SCALARS_DTYPE = record_dtype(
         ("priority_date", np.float64),
         ("decayed_s", np.float64),
         ("lost_core_s", np.float64),
+        ("preempted_core_s", np.float64),
         ("n_requeued", np.int64),
+        ("n_preempted", np.int64),
+        ("n_missed_reservations", np.int64),
         ("time_computing_s", np.float64),
         ("time_idle_s", np.float64),
         ("changed_s", np.float64),
     ]
 )
 """What there is one of. ``message_s`` is the date now; the names of the first two are those that job keys read.
-``is_cycling``: the last backfill cycle left jobs waiting, so that the next ones follow at the interval;
+``is_planning``: jobs that become eligible now arrive when the scheduler has gone down the queue; ``n_candidates`` jobs
+that may be preempted; ``is_cycling``: the last backfill cycle left jobs waiting, so that the next ones follow at the
+interval;
 ``n_selected`` how many nodes `allocation.choose_nodes` has chosen; ``n_segments`` of the time map, and in which one the
 plan of a job has come; ``priority_date``
-when priorities are computed next, ``decayed_s`` when usage was last brought up to date."""
+when priorities are computed next, ``decayed_s`` when usage was last brought up to date. Work is lost to failures
+(``lost_core_s``, ``n_requeued`` jobs) and to preemption (``preempted_core_s``, ``n_preempted``); a reservation is
+missed if a job is on its nodes when it begins."""
 
 SETTINGS_DTYPE = record_dtype(
     [
@@ -83,6 +94,11 @@ SETTINGS_DTYPE = record_dtype(
         ("bf_min_age_reserve_s", np.float64),
         ("bf_min_prio_reserve", np.int64),
         ("max_reserve_part", np.int64),
+        ("bf_busy_nodes", np.int64),
+        ("preempt_by", np.int64),
+        ("exempt_s", np.float64),
+        ("is_youngest_first", np.int64),
+        ("restart_s", np.float64),
         ("launch_s", np.float64),
         ("kill_wait_s", np.float64),
         ("over_time_limit_s", np.float64),
@@ -124,6 +140,8 @@ PARTITION_DTYPE = record_dtype(
         ("min_nodes", np.int32),
         ("max_nodes", np.int32),
         ("is_exclusive", np.int8),
+        ("preempt_mode", np.int8),
+        ("grace_s", np.float64),
         ("free_cores", np.int64),
         ("is_failed", np.int8),
         ("n_tested", np.int32),
@@ -160,6 +178,7 @@ JOB_DTYPE = record_dtype(
         ("qos_user", np.int32),
         ("account_user", np.int32),
         ("site_factor", np.int64),
+        ("is_refused", np.int8),
         ("first_entry", np.int32),
         ("n_entries", np.int32),
         ("first_dependency", np.int32),
@@ -176,6 +195,14 @@ JOB_DTYPE = record_dtype(
         ("due_s", np.float64),
         ("length_s", np.float64),
         ("charged_s", np.float64),
+        ("planned_s", np.float64),
+        ("waited_s", np.float64),
+        ("lost_core_s", np.float64),
+        ("n_restarts", np.int32),
+        ("is_given_up", np.int8),
+        ("suspended_since_s", np.float64),
+        ("suspended_s", np.float64),
+        ("left_s", np.float64),
         ("first_pair", np.int64),
         ("n_pairs", np.int32),
         ("first_core", np.int64),
@@ -187,7 +214,10 @@ JOB_DTYPE = record_dtype(
 Plans expect that it ends ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
 ``entry`` in which of its partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends,
 ``length_s`` after its start, and whether it ``overruns`` its time; until when its use has been ``charged_s``; its nodes
-are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones."""
+are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones. ``planned_s`` is the first date that a
+plan gave it, ``waited_s`` what all its waits add up to, ``lost_core_s`` what it did in vain; it ``is_given_up`` in the
+grace before another job takes its nodes; it has been suspended for ``suspended_s`` in this run, and is so
+``suspended_since_s`` (-1: it is not) with ``left_s`` to run."""
 
 ENTRY_DTYPE = record_dtype([("job", np.int32), ("partition", np.int32), ("priority", np.float64)])
 """A job in one of its partitions: what the queue holds; the highest priority is served first."""
@@ -196,9 +226,16 @@ PAIR_DTYPE = record_dtype([("node", np.int32), ("cores", np.int32)])
 """A node of a job that runs or ran, and how many cores it has there."""
 
 RUNNING_DTYPE = record_dtype(
-    [("job", np.int32), ("n_pairs", np.int32), ("first_pair", np.int64), ("limit_end_s", np.float64)]
+    [
+        ("job", np.int32),
+        ("n_pairs", np.int32),
+        ("first_pair", np.int64),
+        ("limit_end_s", np.float64),
+        ("is_taken", np.int8),
+    ]
 )
-"""A job that runs: what plans look at again and again, close together."""
+"""A job that runs: what plans look at again and again, close together; ``is_taken`` if the job planned now preempts
+it."""
 
 DEPENDENCY_DTYPE = record_dtype([("job", np.int32), ("on", np.int32), ("kind", np.int8), ("delay_s", np.float64)])
 """A dependency, as `site_rules.model.DEPENDENCY_DTYPE`, ordered by ``job``."""
@@ -209,6 +246,11 @@ LIMIT_DTYPE = record_dtype(
     [
         ("parent", np.int32),
         ("factor", np.float64),
+        ("priority", np.int32),
+        ("preempts", np.uint64),
+        ("preempt_mode", np.int8),
+        ("grace_s", np.float64),
+        ("exempt_s", np.float64),
         ("group_cores", np.int64),
         ("group_jobs", np.int64),
         ("user_cores", np.int64),
@@ -223,8 +265,9 @@ LIMIT_DTYPE = record_dtype(
         ("effective", np.float64),
     ]
 )
-"""A QOS or an account: its parent (-1: none), priority as a share of the largest, limits (-1: none), and what runs;
-then shares, core seconds used, and what `kernel.fairshare` makes of them."""
+"""A QOS or an account: its parent (-1: none), priority as a share of the largest, what it preempts and what becomes of
+its own jobs then, limits (-1: none), and what runs; then shares, core seconds used, and what `kernel.fairshare` makes
+of them."""
 
 USE_DTYPE = record_dtype(
     [
@@ -268,6 +311,7 @@ class SiteState(NamedTuple):
     later: Annotated[Ints, own(np.int32, "n_nodes")]
     later_mib: Annotated[Floats, own(np.float64, "n_nodes")]
     later_gpus: Annotated[Ints, own(np.int32, "n_nodes")]
+    suspended_cores: Annotated[Ints, own(np.int32, "n_nodes")]  # of jobs, which keep them booked
     all_free: Annotated[Ints, shared(np.int32, "n_nodes")]
     all_mib: Annotated[Floats, shared(np.float64, "n_nodes")]
     all_gpus: Annotated[Ints, shared(np.int32, "n_nodes")]
@@ -297,7 +341,9 @@ class SiteState(NamedTuple):
     batch: Annotated[NDArray[np.int64], log(np.int64, "n_dates", counted_by="n_events")]  # those of one date
     queue: Annotated[Ints, own(np.int32, "n_entries")]
     ordered: Annotated[Ints, own(np.int32, "n_entries")]
+    arriving: Annotated[Ints, own(np.int32, "n_jobs")]
     running: Annotated[Rows, own(RUNNING_DTYPE, "n_jobs")]  # by the ends of their limits
+    candidates: Annotated[Ints, own(np.int32, "n_jobs")]  # running jobs that may be preempted, in the order of that
     # Scratch: nodes that may be used, what they have, the sets of them, what is chosen
     usable: Annotated[Bits, own(np.uint64, "n_words")]
     tried: Annotated[Bits, own(np.uint64, "n_words")]

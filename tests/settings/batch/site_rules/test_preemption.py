@@ -1,0 +1,178 @@
+"""Preemption: jobs that take the nodes of others, each rule in a world that is solved by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hdrl.base.errors import SimulationError
+from hdrl.batch import Platform
+from hdrl.settings.batch.simulation.trace import JobState, Trace
+from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
+from hdrl.settings.batch.site_rules.model import QOS_DTYPE, UNLIMITED, PreemptBy, Preemption, PreemptMode
+from hdrl.settings.batch.site_rules.rules import rules_of
+from tests.settings.batch.site_rules.worlds import machine, play, rules_with, starts, workload
+
+LOW, HIGH = 1, 2
+"""The partitions that jobs name."""
+
+
+def tiers(mode: str, *nodes: Nodes, grace_s: float = 0.0, **preemption: Any) -> Platform:
+    """Return a machine whose high partition preempts the jobs of the low one; by default two nodes of one core."""
+    partitions = {
+        "low": Partition(is_default=True, preempt_mode=mode, grace_s=grace_s),
+        "high": Partition(tier=2, preempt_mode="off"),
+    }
+    conf = SiteConf("small", nodes or (Nodes("n[1-2]", 2, 1),), partitions)
+    site = machine(*conf.nodes, partitions=partitions, preemption=Preemption(by=PreemptBy.PARTITION, **preemption))
+    return rules_with(site, partitions=rules_of(conf).partitions)
+
+
+def traced(site: Platform, *jobs: dict[str, Any], policy: str = "fcfs") -> Trace:
+    return play(site, workload(*jobs), policy).trace
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs+easy", "fcfs+conservative", "slurm"])
+def test_a_requeued_job_begins_anew_two_minutes_later(policy: str):
+    trace = traced(
+        tiers("requeue"), {"run": 100}, {"run": 100}, {"at": 30, "run": 50, "partitions": HIGH}, policy=policy
+    )
+    # Both have one node; the one that was submitted first goes, is eligible again at 151 s and starts at once.
+    later_s = 151.0 if policy != "slurm" else trace.records["start_s"][0]
+    assert trace.records["start_s"].tolist() == [later_s, 0, 30]
+    assert 151 <= later_s <= 240
+    assert (trace.info["n_preempted"], trace.info["preempted_core_s"]) == (1, 30.0)
+    assert trace.records["run_s"].tolist() == [100, 100, 50]
+
+
+def test_a_restart_costs_time():
+    site = tiers("requeue", restart_s=20.0)
+    trace = traced(site, {"run": 100, "limit": 200, "cores": 2}, {"at": 30, "run": 50, "partitions": HIGH})
+    assert trace.records["run_s"].tolist() == [120, 50]
+
+
+def test_jobs_are_cancelled_with_and_without_grace():
+    jobs = ({"run": 100, "cores": 2}, {"at": 30, "run": 50, "partitions": HIGH}, {"at": 31})
+    trace = traced(tiers("cancel"), *jobs)
+    assert trace.records["start_s"].tolist() == [0, 30, 31]
+    assert trace.records["state"][0] == JobState.COMPLETED_KILLED
+    assert trace.records["run_s"][0] == 30
+    # With a grace of 40 s the job runs until 70 s; nobody else gets its nodes.
+    trace = traced(tiers("cancel", grace_s=40.0), *jobs)
+    assert trace.records["start_s"].tolist() == [0, 70, 70]
+    assert (trace.info["n_preempted"], trace.info["preempted_core_s"]) == (1, 140.0)
+    # A job that ends within its grace has lost nothing.
+    trace = traced(tiers("cancel", grace_s=80.0), *jobs)
+    assert trace.records["start_s"].tolist() == [0, 100, 100]
+    assert trace.records["state"][0] == JobState.COMPLETED_SUCCESSFULLY
+    assert trace.info["preempted_core_s"] == 0
+
+
+def test_suspended_jobs_go_on_where_they_were():
+    jobs = ({"run": 100, "cores": 2}, {"at": 30, "run": 50, "partitions": HIGH}, {"at": 31, "run": 10})
+    trace = traced(tiers("suspend,gang"), *jobs)
+    # The second node is idle from 30 to 80 s, but kept for the suspended job, which runs from 80 to 150 s.
+    assert trace.records["start_s"].tolist() == [0, 30, 150]
+    assert trace.records["run_s"].tolist() == [150, 50, 10]
+    assert trace.site is not None
+    assert trace.site["suspended_s"].tolist() == [50, 0, 0]
+    computing = dict(zip(trace.machine_states["time_s"], trace.machine_states["computing"], strict=True))
+    assert computing == {0: 2, 30: 1, 80: 2, 150: 1, 160: 0}
+
+
+def test_who_may_preempt_takes_the_nodes_of_suspended_jobs():
+    jobs = (
+        {"run": 100, "cores": 2},
+        {"at": 30, "run": 50, "partitions": HIGH},
+        {"at": 40, "run": 60, "partitions": HIGH},
+    )
+    assert traced(tiers("suspend"), *jobs).records["run_s"].tolist() == [170, 50, 60]
+
+
+def test_suspended_jobs_can_be_cancelled():
+    jobs = ({"run": 100, "cores": 2, "cancelled_s": 40.0}, {"at": 30, "run": 50, "partitions": HIGH}, {"at": 35})
+    trace = traced(tiers("suspend"), *jobs)
+    assert trace.records["start_s"].tolist() == [0, 30, 40]
+    assert trace.records["run_s"][0] == 40
+
+
+def test_jobs_are_exempt_at_first():
+    jobs = ({"run": 300, "cores": 2}, {"at": 30, "run": 50, "partitions": HIGH}, {"at": 130, "partitions": HIGH})
+    # At 30 s the first job may not be requeued yet; at 130 s it may, and both start.
+    assert traced(tiers("requeue", exempt_s=120.0), *jobs).records["start_s"].tolist() == [251, 130, 130]
+    assert traced(tiers("suspend", exempt_s=120.0), *jobs).records["start_s"].tolist()[:2] == [0, 30]
+
+
+def test_few_and_small_jobs_are_preempted():
+    four = (Nodes("n[1-4]", 4, 2),)
+    high = {"at": 30, "run": 50, "cores": 2, "partitions": HIGH}
+    jobs = ({"run": 200, "cores": 4}, {"run": 200, "cores": 1}, {"run": 200, "cores": 2}, {"run": 200, "cores": 1})
+    # Removed in their order: the jobs of one node (1 core, 2 cores). The last one is enough.
+    trace = traced(tiers("requeue", *four), *jobs, high)
+    assert trace.records["start_s"].tolist() == [0, 0, 151, 0, 30]
+    # By age: the youngest one first, which has two nodes.
+    jobs = (*jobs[1:], {"at": 10, "run": 200, "cores": 4})
+    trace = traced(tiers("requeue", *four, is_youngest_first=True), *jobs, high)
+    assert trace.records["start_s"].tolist()[:4] == [0, 0, 0, 151]
+
+
+def qos(*rows: dict[str, float]) -> np.ndarray:
+    found = np.zeros(len(rows), QOS_DTYPE)
+    for name in ("group_cores", "group_jobs", "user_cores", "user_jobs", "user_submitted"):
+        found[name] = UNLIMITED
+    found["max_time_s"], found["exempt_s"] = np.inf, np.nan
+    for place, row in enumerate(rows):
+        for name, value in row.items():
+            found[place][name] = value
+    return found
+
+
+QOS = (
+    {"preempt_mode": PreemptMode.REQUEUE, "priority": 1},
+    {"preempt_mode": PreemptMode.CANCEL, "priority": 2, "exempt_s": 50.0},
+    {"preempts": 0b11, "priority": 9},
+)
+
+
+def by_qos(**preemption: Any) -> Platform:
+    return rules_with(
+        machine(),
+        qos=qos(*QOS),
+        qos_names=("scavenger", "normal", "urgent"),
+        preemption=Preemption(by=PreemptBy.QOS, **preemption),
+    )
+
+
+def test_qos_preempt_those_that_they_list():
+    jobs = ({"run": 200, "qos": 1}, {"run": 200, "qos": 0}, {"at": 30, "qos": 2}, {"at": 31, "qos": 1})
+    # The least important first; a job of "normal" preempts nothing.
+    assert traced(by_qos(), *jobs).records["start_s"].tolist() == [0, 151, 30, 90]
+    # "normal" is exempt for 50 s by its QOS, the others for 1,000 s by the site.
+    jobs = ({"run": 200, "qos": 1}, {"run": 200, "qos": 0}, {"at": 60, "qos": 2})
+    trace = traced(by_qos(exempt_s=1000.0), *jobs)
+    assert trace.records["start_s"].tolist() == [0, 0, 60]
+    assert trace.records["state"][0] == JobState.COMPLETED_KILLED
+
+
+def test_without_a_preempt_type_nothing_is_preempted():
+    site = rules_with(by_qos(), preemption=Preemption())
+    assert starts(site, workload({"cores": 2, "run": 200, "qos": 0}, {"at": 30, "qos": 2}), "fcfs") == [0, 200]
+
+
+def test_qos_that_preempt_each_other_are_refused():
+    site = rules_with(by_qos(), qos=qos({"preempts": 0b10}, {"preempts": 0b100}, {"preempts": 0b1}))
+    with pytest.raises(SimulationError, match="QOS that preempt themselves, as 'scavenger' does"):
+        starts(site, workload({}), "slurm")
+
+
+def test_backfilled_jobs_preempt_without_delaying_what_is_planned():
+    # The job that needs both nodes of the high partition waits for the high one; the last one may preempt, but would
+    # run beyond the start of that one, unless it is short.
+    high = {"partitions": HIGH}
+    site = tiers("requeue")
+    jobs = ({"run": 500}, {"run": 100, **high}, {"at": 10, "cores": 2, "run": 60, **high})
+    long, short = {"at": 20, "run": 200, **high}, {"at": 20, "run": 60, **high}
+    assert traced(site, *jobs, long, policy="fcfs+easy").records["start_s"].tolist()[2:] == [100, 160]
+    assert traced(site, *jobs, short, policy="fcfs+easy").records["start_s"].tolist()[2:] == [100, 20]
