@@ -20,7 +20,7 @@ from hdrl.metrics.statistics import Bootstrap
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING
 from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES
-from hdrl.site.importing import LOG, PLATFORM, SITE
+from hdrl.site.folder import LOG, PLATFORM, SITE
 from hdrl.site.machine import keeps_rules, machine_of, n_cores, scaled
 
 FloatArray = NDArray[np.float64]

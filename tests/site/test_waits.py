@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hdrl.launcher.main import cli
+from hdrl.settings.batch.waits import PastWaits, adapted, calibrated
 from hdrl.site import ImportChoices, import_site
 from hdrl.site.example import write_example
-from hdrl.site.waits import PastWaits, adapted, calibrated
 
 HEADER = "JobID|User|Partition|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|ReqCPUS|State\n"
 QUEUE = HEADER + (
