@@ -246,11 +246,10 @@ def _past(
             f"{folder / LOG}: waits of {len(waits.true_s):,} jobs before the date of {asked} are known, expected at "
             f"least {LEAST_PAIRS}: intervals come from them"
         )
-    intervals, coverage = adapted(waits)
-    past = _Past(
-        known, since_s, until_s, log.first_date_s, titles, intervals, coverage, len(waits.true_s), waits.n_dates
-    )
-    numbers = (since_s, until_s, past.first_s, coverage, past.n_past, past.n_dates)
+    next_ones = adapted(waits)
+    intervals, counts = next_ones.intervals, (len(waits.true_s), waits.n_dates)
+    past = _Past(known, since_s, until_s, log.first_date_s, titles, intervals, next_ones.coverage, *counts)
+    numbers = (since_s, until_s, past.first_s, past.coverage, *counts)
     with contextlib.suppress(OutputError), atomic_write_bytes(folder / WAITS) as file:  # a folder of others
         np.savez(
             file,

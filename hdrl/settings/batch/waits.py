@@ -7,7 +7,7 @@ answers were from what happened gives intervals for other queues (conformal pred
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +62,7 @@ class Intervals:
     edges_s
         Predicted waits between the groups, shape ``(n_groups - 1,)``.
     low, high
-        Bounds of the logarithm of true over predicted wait, shape ``(n_groups,)``.
+        Bounds of true over predicted wait, each a minute longer than it is, shape ``(n_groups,)``.
     """
 
     edges_s: FloatArray
@@ -72,8 +72,13 @@ class Intervals:
     def bounds_of(self, predicted_s: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the shortest and the longest wait that jobs with such predictions may have."""
         group = np.searchsorted(self.edges_s, predicted_s, side="right")
-        low, high = ((predicted_s + _SCALE_S) * np.exp(bound[group]) - _SCALE_S for bound in (self.low, self.high))
+        low, high = ((predicted_s + _SCALE_S) * bound[group] - _SCALE_S for bound in (self.low, self.high))
         return np.maximum(low, 0.0), np.maximum(high, 0.0)
+
+    def hold(self, predicted_s: FloatArray, true_s: FloatArray) -> NDArray[np.bool_]:
+        """Return which waits are within their intervals; accounting counts whole seconds."""
+        low_s, high_s = self.bounds_of(predicted_s)
+        return (true_s >= low_s - 0.5) & (true_s <= high_s + 0.5)
 
 
 def calibrated(predicted_s: FloatArray, true_s: FloatArray, level: float = LEVEL) -> Intervals:
@@ -90,7 +95,7 @@ def calibrated(predicted_s: FloatArray, true_s: FloatArray, level: float = LEVEL
     n_groups = max(1, min(_N_GROUPS, len(predicted_s) // _LEAST_IN_GROUP))
     edges_s = np.unique(np.quantile(predicted_s, np.arange(1, n_groups) / n_groups, method="lower"))
     group = np.searchsorted(edges_s, predicted_s, side="right")
-    errors = np.log((true_s + _SCALE_S) / (predicted_s + _SCALE_S))
+    errors = (true_s + _SCALE_S) / (predicted_s + _SCALE_S)
     low, high = np.zeros(len(edges_s) + 1), np.zeros(len(edges_s) + 1)
     for place in range(len(low)):
         part = np.sort(errors[group == place])
@@ -197,39 +202,65 @@ class PastWaits:
     n_dates: int
 
 
-def adapted(past: PastWaits) -> tuple[Intervals, float]:
-    """Return the intervals for the next date, and the share of the waits of the last part that such ones held.
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """Intervals for the next date of a log, and those that its last part would have had.
+
+    Attributes
+    ----------
+    intervals
+        For the next date.
+    low_s, high_s
+        Intervals of the waits of the last part, shape ``(n_late,)``; NaN where too few waits were over.
+    holds
+        Whether these waits were within them, shape ``(n_late,)``.
+    """
+
+    intervals: Intervals
+    low_s: FloatArray
+    high_s: FloatArray
+    holds: NDArray[np.bool_]
+
+    @property
+    def coverage(self) -> float:
+        """Share of the waits of the last part that were within their intervals, NaN if not all had some."""
+        return float(np.mean(self.holds)) if len(self.holds) and np.all(np.isfinite(self.low_s)) else math.nan
+
+
+def adapted(past: PastWaits) -> Adapted:
+    """Return the intervals for the next date.
 
     Load and rules change, so the next waits are not like those before: wherever more waits than wanted turn out to be
     outside their intervals, the next intervals become wider, and the other way round (adaptive conformal inference,
     Gibbs and Candes, 2021). The first part sets the intervals that the last part begins with. At each date of it, they
-    come from the waits that were over by then.
+    come from the waits that were over by then. A wait that is longer than its interval counts from the end of that on.
     """
-    level, n_held, n_late = LEVEL, 0, int(np.count_nonzero(past.is_late))
+    level = LEVEL
     known_s = past.date_s + past.true_s
     mean_size = max(len(past.true_s) / max(past.n_dates, 1), 1.0)
-    # When all waits of a date are over, its job count, and how many of these were outside.
-    open_dates: list[tuple[float, int, int]] = []
+    late = np.flatnonzero(past.is_late)
+    predicted_s, true_s, date_s = past.predicted_s[late], past.true_s[late], past.date_s[late]
+    low_s, high_s, settled_s = np.full((3, len(late)), np.nan)
+    holds, is_open = np.zeros(len(late), dtype=bool), np.zeros(len(late), dtype=bool)
 
-    def moved(level: float, told: Sequence[tuple[float, int, int]]) -> float:
-        for _, n_jobs, n_outside in told:
-            step = _STEP * (n_outside - (1 - LEVEL) * n_jobs) / mean_size
-            level = min(max(level + step, _LEVELS[0]), _LEVELS[1])
-        return level
+    def level_at(now_s: float) -> float:
+        settled = is_open & (settled_s <= now_s)
+        is_open[settled] = False
+        n_outside, n_waits = np.count_nonzero(~holds[settled]), np.count_nonzero(settled)
+        return min(max(level + _STEP * (n_outside - (1 - LEVEL) * n_waits) / mean_size, _LEVELS[0]), _LEVELS[1])
 
-    for date_s in np.unique(past.date_s[past.is_late]).tolist():
-        level = moved(level, [one for one in open_dates if one[0] <= date_s])
-        open_dates = [one for one in open_dates if one[0] > date_s]
-        over, here = known_s <= date_s, past.date_s == date_s
+    for now_s in np.unique(date_s).tolist():
+        level = level_at(now_s)
+        over, here = known_s <= now_s, date_s == now_s
         if np.count_nonzero(over) < LEAST_PAIRS:
-            return calibrated(past.predicted_s, past.true_s), float("nan")
-        low_s, high_s = calibrated(past.predicted_s[over], past.true_s[over], level).bounds_of(past.predicted_s[here])
-        # Accounting counts whole seconds.
-        holds = (past.true_s[here] >= low_s - 0.5) & (past.true_s[here] <= high_s + 0.5)
-        n_held += int(np.count_nonzero(holds))
-        open_dates.append((float(np.max(known_s[here])), len(holds), int(np.count_nonzero(~holds))))
-    coverage = n_held / n_late if n_late else float("nan")
-    return calibrated(past.predicted_s, past.true_s, moved(level, open_dates)), coverage
+            continue
+        intervals = calibrated(past.predicted_s[over], past.true_s[over], level)
+        low_s[here], high_s[here] = intervals.bounds_of(predicted_s[here])
+        holds[here] = intervals.hold(predicted_s[here], true_s[here])
+        settled_s[here] = now_s + np.minimum(true_s[here], high_s[here])
+        is_open[here] = True
+    intervals = calibrated(past.predicted_s, past.true_s, level_at(np.inf))
+    return Adapted(intervals, low_s, high_s, holds)
 
 
 def past_waits(
