@@ -33,5 +33,6 @@ def wait(
     """Predict when each waiting job of a dump will start on the imported SITE, with intervals of 90 %."""
     from hdrl.site.waits import WaitChoices, predict_waits, waits_text
 
-    answer = predict_waits(site, now, WaitChoices(policy, predictor, form, zone, not ignore_rules))
+    choices = WaitChoices(policy, predictor, form, zone, not ignore_rules)
+    answer = predict_waits(site, now, choices, progress=lambda text: click.echo(text, err=True))
     click.echo(json.dumps(answer, indent=2) if as_json else waits_text(answer).rstrip("\n"))

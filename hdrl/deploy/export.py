@@ -29,7 +29,7 @@ from hdrl.deploy.slurm import total_weight
 from hdrl.experiment.compare.comparison import CompareProgress
 from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
 from hdrl.settings.batch.site_rules.machine import platform_of
-from hdrl.site.importing import LOG, NAMES, SITE
+from hdrl.site.folder import LOG, NAMES, SITE
 from hdrl.site.log import UNLIMITED_S
 from hdrl.site.machine import n_cores
 from hdrl.version import VERSION

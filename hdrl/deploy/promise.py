@@ -17,7 +17,7 @@ from hdrl.deploy.folder import Promise, Ratio
 from hdrl.deploy.policy import DeployedPolicy
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
 from hdrl.experiment.run.inputs import make_sweep
-from hdrl.site.importing import LOG, PLATFORM, REPORT
+from hdrl.site.folder import LOG, PLATFORM, REPORT
 from hdrl.site.page import read_report
 from hdrl.site.replay import SLURM
 
@@ -150,7 +150,7 @@ def _watched(policy: DeployedPolicy, name: str, platform: Platform, workload: Wo
     start_s, run_s = trace.records["start_s"], trace.records["run_s"]
     predicted_s = requested_s
     if part.history is not None and part.places is not None and policy.predictor != "requested":
-        predicted_s = predictions_of(part.history)[policy.predictor][part.places]
+        predicted_s = predictions_of(part.history, (policy.predictor,))[policy.predictor][part.places]
     n_started = np.searchsorted(np.sort(start_s), submit_s[rows], side="right")
     n_submitted = np.searchsorted(np.sort(submit_s), submit_s[rows], side="left")
     by_end = rows[np.argsort((start_s + run_s)[rows], kind="stable")]

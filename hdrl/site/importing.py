@@ -31,10 +31,11 @@ from hdrl.settings.batch.site_rules.conf import (
 from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.rules import ignored_parameters
 from hdrl.site.downtimes import with_downtimes
+from hdrl.site.folder import COLUMNS, LOG, NAMES, OPTIONS, PAGE, PLATFORM, REPORT, SITE, TEXT
 from hdrl.site.found import SiteImport
 from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
 from hdrl.site.joining import Jobs, jobs_of
-from hdrl.site.log import COLUMNS_FILE, hashed, log_of, read_key
+from hdrl.site.log import hashed, log_of, read_key
 from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, ruled
 from hdrl.site.page import page_of, text_of, write_forms
 from hdrl.site.readers import Choices, read_dump
@@ -44,9 +45,6 @@ from hdrl.site.report import report_of
 from hdrl.site.values import Clock, find_zone
 
 TOO_WIDE = "more cores (or memory, or other nodes) than the machine or their partition has"
-
-PLATFORM, LOG, SITE, NAMES, OPTIONS = "platform.json", "jobs.swf", "site.json", "names.json", "options.json"
-REPORT, TEXT, PAGE = "import.json", "import.txt", "import.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +389,7 @@ def _write_files(found: SiteImport, folder: Path) -> None:
     write_json(folder / PLATFORM, rules | platform_of(found.conf))
     write_swf(found.log.log, folder / LOG)
     if found.log.asked is not None and found.log.asked.rows:
-        write_columns(folder / COLUMNS_FILE, found.log.asked.rows)
+        write_columns(folder / COLUMNS, found.log.asked.rows)
     write_json(folder / SITE, descriptor(found.conf))
     write_json(folder / NAMES, found.log.names)
     options = {

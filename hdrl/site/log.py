@@ -16,6 +16,7 @@ from hdrl.batch import SwfLog, unknown_rows
 from hdrl.settings.batch.site_rules.columns import HEADER_KEY, SiteColumns
 from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.site.asked import Asked, asked_of
+from hdrl.site.folder import COLUMNS
 from hdrl.site.joining import Jobs
 from hdrl.site.machine import n_cores
 from hdrl.site.records import UNKNOWN, Dump, State
@@ -24,9 +25,6 @@ FloatArray = NDArray[np.float64]
 
 FIELDS = {"user": "user", "account": "group", "name": "executable", "qos": "queue", "partition": "partition"}
 """Columns of records and the fields of the log that hold their numbers."""
-
-COLUMNS_FILE = "jobs.site.csv"
-"""What stands beside the log of a site with rules."""
 
 SECRET = ("user", "account", "name")
 """Names that `--anonymize` hashes."""
@@ -174,8 +172,8 @@ def log_of(
         asked = asked_of(dump, jobs, conf, numbers, first_s, accounts, by_dependencies=by_dependencies)
     columns = None
     if asked is not None and asked.rows:
-        header[HEADER_KEY] = COLUMNS_FILE
-        columns = SiteColumns(Path(COLUMNS_FILE), tuple(enumerate(asked.rows, start=2)))
+        header[HEADER_KEY] = COLUMNS
+        columns = SiteColumns(Path(COLUMNS), tuple(enumerate(asked.rows, start=2)))
     return SiteLog(
         SwfLog(name, rows, header, columns=columns),
         names,

@@ -1,8 +1,4 @@
-"""When will each waiting job start: simulations from the queue as it is, with intervals that the site's own log sets.
-
-At dates of the log, the queue of that date is simulated forward with what a predictor says of run times; how far the
-answers were from what happened gives intervals for the queue of today (conformal prediction).
-"""
+"""When will each waiting job of a site start: its queue as accounting has it, with intervals that its own log sets."""
 
 from __future__ import annotations
 
@@ -11,75 +7,45 @@ import json
 import math
 import zipfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hdrl.base.errors import OptionsError, OutputError, ReadError, UnknownName, WorkloadError
+from hdrl.base.errors import OptionsError, OutputError, ReadError, WorkloadError
 from hdrl.base.files import atomic_write_bytes
-from hdrl.base.hashing import columns, sha256_of
-from hdrl.batch import (
-    Platform,
-    SwfLog,
-    fits,
-    predictions_of,
-    read_swf,
-    simulate,
-    unknown_rows,
-    workload_from_swf,
-)
+from hdrl.base.hashing import sha256_of, sha256_of_file
+from hdrl.batch import Platform, SwfLog, fits, read_swf, unknown_rows, workload_from_swf
 from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
-from hdrl.site.importing import LOG, NAMES, PLATFORM, SITE
+from hdrl.settings.batch.waits import (
+    LEAST_PAIRS,
+    LEVEL,
+    MOST_JOBS,
+    N_DATES,
+    Intervals,
+    Rows,
+    adapted,
+    known_jobs,
+    past_waits,
+    predicted_run_s,
+    queue_of,
+    waits_of,
+)
+from hdrl.site.folder import LOG, NAMES, PLATFORM, SITE, WAITS
 from hdrl.site.joining import every_job
 from hdrl.site.log import FIELDS, UNLIMITED_S
 from hdrl.site.machine import keeps_rules, machine_of, n_cores
 from hdrl.site.readers import Choices, read_dump
 from hdrl.site.records import Dump, State
-from hdrl.site.replay import STAND_INS
 from hdrl.site.values import Clock, find_zone
 from hdrl.version import VERSION
 
-FloatArray = NDArray[np.float64]
-Rows = NDArray[np.void]
-
-LEVEL = 0.9
-"""Share of true waits that intervals are to hold."""
-
-CALIBRATION_SHARE = 0.7
-"""Share of the log that sets the first intervals; the rest is what intervals are checked on."""
-
-CALIBRATION = "waits.npz"
-"""What is remembered in the folder of a site: past waits as they were and as simulations predict them."""
+POLICY = "fcfs+easy"
 
 _MOST_BYTES = 2**29
-
-N_DATES = 600
-"""Dates of the log whose queues are simulated."""
-
-MOST_JOBS = 20_000
-"""Jobs of the log, its last ones, that dates are taken from."""
-
-_STEP = 0.05
-_LEVELS = (0.5, 0.998)
-"""How far a wholly missed date of mean size moves the level of intervals, and within which bounds it stays."""
-
-_LEAST_PAIRS = 100
-_N_GROUPS = 8
-_LEAST_IN_GROUP = 100
-
-_SCALE_S = 60.0
-"""Waits below it differ by seconds, longer ones by factors."""
-
-_SHORTEST_S = 60.0
-"""What is left, as far as anyone knows, of a job that runs past its request."""
-
-_LATER_S = 1.0
-"""By how much waiting jobs come after running ones where a site has rules."""
 
 NOT_ELIGIBLE = "not eligible: held, or waits for another job"
 TOO_WIDE = "more cores than the machine has"
@@ -103,7 +69,7 @@ class WaitChoices:
         Whether the rules of the site count, if its machine has some.
     """
 
-    policy: str = STAND_INS[0]
+    policy: str = POLICY
     predictor: str = "geo"
     form: str = "auto"
     zone: str | None = None
@@ -111,228 +77,43 @@ class WaitChoices:
 
 
 @dataclass(frozen=True, slots=True)
-class Intervals:
-    """How far true waits are from predicted ones, by groups of similar predictions.
+class _Past:
+    """What the log of a site says before a date.
 
     Attributes
     ----------
-    edges_s
-        Predicted waits between the groups, shape ``(n_groups - 1,)``.
-    low, high
-        Bounds of the logarithm of true over predicted wait, shape ``(n_groups,)``.
+    known
+        The last jobs that had started.
+    since_s, until_s
+        Between which dates of the log these are the jobs that had started.
+    first_s
+        Date 0 of the log in seconds since 1970.
+    titles
+        Header of the log, which names partitions and queues.
+    intervals, coverage
+        See `adapted`.
+    n_past, n_dates
+        How many waits and dates they come from.
     """
 
-    edges_s: FloatArray
-    low: FloatArray
-    high: FloatArray
-
-    def bounds_of(self, predicted_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the shortest and the longest wait that jobs with such predictions may have."""
-        group = np.searchsorted(self.edges_s, predicted_s, side="right")
-        low, high = ((predicted_s + _SCALE_S) * np.exp(bound[group]) - _SCALE_S for bound in (self.low, self.high))
-        return np.maximum(low, 0.0), np.maximum(high, 0.0)
-
-
-def calibrated(predicted_s: FloatArray, true_s: FloatArray, level: float = LEVEL) -> Intervals:
-    """Return intervals that hold a share of true waits, if the next ones are like these.
-
-    Both sides miss equally often. With n waits of a group, the bounds are those order statistics of its errors between
-    which the next error lies with at least the probability ``level`` (split conformal prediction).
-
-    Parameters
-    ----------
-    predicted_s, true_s
-        Predicted and true waits of the same jobs, shape ``(n_jobs,)``.
-    """
-    n_groups = max(1, min(_N_GROUPS, len(predicted_s) // _LEAST_IN_GROUP))
-    edges_s = np.unique(np.quantile(predicted_s, np.arange(1, n_groups) / n_groups, method="lower"))
-    group = np.searchsorted(edges_s, predicted_s, side="right")
-    errors = np.log((true_s + _SCALE_S) / (predicted_s + _SCALE_S))
-    low, high = np.zeros(len(edges_s) + 1), np.zeros(len(edges_s) + 1)
-    for place in range(len(low)):
-        part = np.sort(errors[group == place])
-        if len(part) == 0:
-            part = np.sort(errors)
-        rank = math.floor((len(part) + 1) * (1 - level) / 2)
-        # Ranks 0 and n + 1 would be bounds without end: the least and the largest error stand for them.
-        low[place], high[place] = part[max(rank, 1) - 1], part[min(len(part) + 1 - rank, len(part)) - 1]
-    return Intervals(edges_s, low, high)
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """What runs and what waits at one date, all of it in rows of a log that begins there.
-
-    Attributes
-    ----------
-    rows
-        Running jobs first, then waiting ones; run times are what is left of predictions.
-    n_running
-        How many run.
-    """
-
-    rows: Rows
-    n_running: int
-
-
-def waits_of(queue: Queue, platform: Platform, policy: str, header: Mapping[str, str] | None = None) -> FloatArray:
-    """Return how long from now each waiting job of a queue waits.
-
-    Parameters
-    ----------
-    queue, platform, policy
-        What is simulated.
-    header
-        Header of the log that the queue is from, which names partitions.
-    """
-    rows, later_s = queue.rows, 0.0
-    if platform.site is not None:  # what runs does so before any other job is looked at, whatever its partition
-        later_s = _LATER_S
-        rows = rows.copy()
-        rows["submit_s"][queue.n_running :] += later_s
-    workload = workload_from_swf(SwfLog("queue", rows, dict(header or {})), platform, bandwidth="none", shift=False)
-    trace = simulate(platform, workload, policy, energy=False)
-    # A workload is in the order of submission, and jobs of one date in that of their rows.
-    order = np.argsort(rows["submit_s"], kind="stable")
-    start_s = np.zeros(len(order))
-    start_s[order] = np.round(trace.records["start_s"] - later_s, 3)
-    return np.maximum(start_s[queue.n_running :], 0.0)
-
-
-def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, waiting_s: FloatArray) -> Queue:
-    """Return the queue of one date.
-
-    A running job that has outrun its prediction is taken to run as long again, one that has outrun its request a
-    minute. What waits is in the order of submission.
-
-    Parameters
-    ----------
-    running, waiting
-        Rows of the log.
-    now_s
-        The date in the time of the log.
-    running_s, waiting_s
-        How long they are predicted to run, from their starts.
-    """
-    begun_s = now_s - (running["submit_s"] + running["wait_s"])
-    left_s = np.maximum(running["requested_s"] - begun_s, _SHORTEST_S)
-    expected_s = np.where(running_s > begun_s, running_s - begun_s, begun_s)
-    order = np.argsort(waiting["submit_s"], kind="stable")
-    rows = np.concatenate([running, waiting])
-    n_running = len(running)
-    rows["submit_s"] = np.maximum(rows["submit_s"] - now_s, 0.0)
-    rows["wait_s"] = -1
-    rows["requested_s"][:n_running] = left_s
-    rows["run_s"][:n_running] = np.clip(expected_s, 1.0, left_s)
-    rows["run_s"][n_running:] = np.clip(waiting_s, 1.0, np.maximum(waiting["requested_s"], 1.0))
-    for field in ("preceding_job", "think_s"):
-        rows[field] = -1
-    ranks = np.concatenate([np.arange(n_running), n_running + order])
-    return Queue(rows[ranks], n_running)
-
-
-@dataclass(frozen=True, slots=True)
-class PastWaits:
-    """Predicted and true waits of jobs that waited at dates of a log.
-
-    Attributes
-    ----------
-    predicted_s, true_s
-        From the date on, shape ``(n_pairs,)``.
-    date_s
-        The date, shape ``(n_pairs,)``, rising.
-    is_late
-        Whether the date is in the last part of the log, that intervals are checked on.
-    n_dates
-        How many dates there are.
-    """
-
-    predicted_s: FloatArray
-    true_s: FloatArray
-    date_s: FloatArray
-    is_late: NDArray[np.bool_]
+    known: Rows
+    since_s: float
+    until_s: float
+    first_s: float
+    titles: dict[str, str]
+    intervals: Intervals
+    coverage: float
+    n_past: int
     n_dates: int
 
 
-def adapted(past: PastWaits) -> tuple[Intervals, float]:
-    """Return the intervals for the next date, and the share of the waits of the last part that such ones held.
-
-    Load and rules change, so the next waits are not like those before: wherever more waits than wanted turn out to be
-    outside their intervals, the next intervals become wider, and the other way round (adaptive conformal inference,
-    Gibbs and Candes, 2021). The first part sets the intervals that the last part begins with. At each date of it, they
-    come from the waits that were over by then.
-    """
-    level, n_held, n_late = LEVEL, 0, int(np.count_nonzero(past.is_late))
-    known_s = past.date_s + past.true_s
-    mean_size = max(len(past.true_s) / max(past.n_dates, 1), 1.0)
-    # When all waits of a date are over, its job count, and how many of these were outside.
-    open_dates: list[tuple[float, int, int]] = []
-
-    def moved(level: float, told: Sequence[tuple[float, int, int]]) -> float:
-        for _, n_jobs, n_outside in told:
-            step = _STEP * (n_outside - (1 - LEVEL) * n_jobs) / mean_size
-            level = min(max(level + step, _LEVELS[0]), _LEVELS[1])
-        return level
-
-    for date_s in np.unique(past.date_s[past.is_late]).tolist():
-        level = moved(level, [one for one in open_dates if one[0] <= date_s])
-        open_dates = [one for one in open_dates if one[0] > date_s]
-        over, here = known_s <= date_s, past.date_s == date_s
-        if np.count_nonzero(over) < _LEAST_PAIRS:
-            return calibrated(past.predicted_s, past.true_s), float("nan")
-        low_s, high_s = calibrated(past.predicted_s[over], past.true_s[over], level).bounds_of(past.predicted_s[here])
-        # Accounting counts whole seconds.
-        holds = (past.true_s[here] >= low_s - 0.5) & (past.true_s[here] <= high_s + 0.5)
-        n_held += int(np.count_nonzero(holds))
-        open_dates.append((float(np.max(known_s[here])), len(holds), int(np.count_nonzero(~holds))))
-    coverage = n_held / n_late if n_late else float("nan")
-    return calibrated(past.predicted_s, past.true_s, moved(level, open_dates)), coverage
-
-
-def past_waits(
-    rows: Rows,
-    run_s: FloatArray,
-    platform: Platform,
-    policy: str,
-    n_dates: int = N_DATES,
-    header: Mapping[str, str] | None = None,
-) -> PastWaits:
-    """Predict waits at dates of a log, and look at what happened.
-
-    The dates are submissions of jobs that had to wait, spread evenly over them.
-
-    Parameters
-    ----------
-    rows
-        A log with waits, in the order of submission.
-    run_s
-        How long each job was predicted to run when it was submitted.
-    header
-        Header of the log, which names partitions.
-    """
-    submit_s = rows["submit_s"]
-    start_s = submit_s + rows["wait_s"]
-    end_s = start_s + rows["run_s"]
-    waited = np.flatnonzero(rows["wait_s"] > 0)
-    chosen = waited[np.unique(np.linspace(0, len(waited) - 1, min(n_dates, len(waited))).astype(int))]
-    split = CALIBRATION_SHARE * len(rows)
-    predicted, true, dates, late = [np.zeros(0)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0, dtype=bool)]
-    for place in chosen.tolist():
-        now_s = submit_s[place]
-        is_there = submit_s <= now_s
-        waiting = np.flatnonzero(is_there & (start_s > now_s))
-        running = np.flatnonzero(is_there & (start_s <= now_s) & (end_s > now_s))
-        queue = queue_of(rows[running], rows[waiting], now_s, run_s[running], run_s[waiting])
-        predicted.append(waits_of(queue, platform, policy, header))
-        true.append(start_s[waiting] - now_s)
-        dates.append(np.full(len(waiting), now_s))
-        late.append(np.full(len(waiting), place >= split))
-    return PastWaits(
-        np.concatenate(predicted), np.concatenate(true), np.concatenate(dates), np.concatenate(late), len(chosen)
-    )
-
-
-def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) -> dict[str, Any]:
+def predict_waits(
+    folder: Path,
+    dump: Path,
+    choices: WaitChoices | None = None,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
     """Predict when each job that waits in a dump will start.
 
     Parameters
@@ -341,6 +122,8 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
         The folder of an imported site.
     dump
         Accounting data with the jobs that run and wait now; the latest date in it is now.
+    progress
+        Called with what is done next, if it takes a while.
 
     Returns
     -------
@@ -358,32 +141,21 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
     conf = read_conf(folder / SITE)
     has_rules = choices.site_rules and keeps_rules(folder / PLATFORM)
     platform = machine_of(conf, conf.name or "site", has_rules=has_rules)
-    log = read_swf(folder / LOG)
-    known = _known_jobs(log.rows)
     found = read_dump(dump, Choices(Clock(find_zone(choices.zone))), choices.form)
-    first_s = log.first_date_s
-    now_s = _now(found, dump) - first_s
-    known = known[known["submit_s"] + known["wait_s"] <= now_s][-MOST_JOBS:]
+    past = _past(folder, dump.name, _now(found, dump), platform, choices, progress)
+    first_s, now_s = past.first_s, _now(found, dump) - past.first_s
     jobs, left_out = _waiting_and_running(found, conf)
     rows = _rows_of(jobs, found, folder / NAMES, now_s, first_s)
     if has_rules and len(rows):
-        jobs, rows = _that_fit(jobs, rows, platform, log.header, left_out)
-    run_s = _predicted(np.concatenate([known, rows]), platform, choices.predictor)
-    past = _remembered(folder / CALIBRATION, known, run_s[: len(known)], platform, choices.policy, log.header)
-    if len(past.true_s) < _LEAST_PAIRS:
-        raise OptionsError(
-            f"{folder / LOG}: waits of {len(past.true_s):,} jobs before the date of {dump.name} are known, expected at "
-            f"least {_LEAST_PAIRS}: intervals come from them"
-        )
+        jobs, rows = _that_fit(jobs, rows, platform, past.titles, left_out)
+    run_s = predicted_run_s(past.known, rows, choices.predictor)[1]
     is_running = jobs["state"] == State.RUNNING
-    run_s = run_s[len(known) :]
     waiting = np.flatnonzero(~is_running)
     # As in a queue: in the order of submission.
     waiting = waiting[np.argsort(rows["submit_s"][waiting], kind="stable")]
     queue = queue_of(rows[is_running], rows[waiting], now_s, run_s[is_running], run_s[waiting])
-    wait_s = waits_of(queue, platform, choices.policy, log.header) if len(waiting) else np.zeros(0)
-    intervals, coverage = adapted(past)
-    low_s, high_s = intervals.bounds_of(wait_s)
+    wait_s = waits_of(queue, platform, choices.policy, past.titles) if len(waiting) else np.zeros(0)
+    low_s, high_s = past.intervals.bounds_of(wait_s)
     partitions = found.names["partition"].texts()
     answers = [
         {
@@ -405,8 +177,8 @@ def predict_waits(folder: Path, dump: Path, choices: WaitChoices | None = None) 
         "policy": choices.policy,
         "predictor": choices.predictor,
         "level": LEVEL,
-        "coverage": None if math.isnan(coverage) else round(coverage, 4),
-        "past_waits": len(past.true_s),
+        "coverage": None if math.isnan(past.coverage) else round(past.coverage, 4),
+        "past_waits": past.n_past,
         "past_dates": past.n_dates,
         "running": int(np.count_nonzero(is_running)),
         "left_out": dict(left_out),
@@ -426,30 +198,72 @@ def _that_fit(
     return jobs[can_run], rows[can_run]
 
 
-def _remembered(
-    path: Path, known: Rows, run_s: FloatArray, platform: Platform, policy: str, header: Mapping[str, str]
-) -> PastWaits:
-    """Return the past waits of a log, from a file if they have been simulated before.
+def _past(
+    folder: Path,
+    asked: str,
+    now_s: float,
+    platform: Platform,
+    choices: WaitChoices,
+    progress: Callable[[str], None] | None,
+) -> _Past:
+    """Return what the log of a site says before a date, from a file if that has been found out before.
 
     Parameters
     ----------
-    path
-        The file; it holds arrays alone, and is made anew when anything that they depend on has changed.
+    asked
+        Name of the dump.
+    now_s
+        The date in seconds since 1970.
+
+    Raises
+    ------
+    ReadError
+        If there is no log.
+    OptionsError
+        If too few of its jobs waited.
     """
-    titles = {name: header.get(name, "") for name in ("Partition", "Queue")}
-    facts = [VERSION, policy, platform.sha256(), N_DATES, titles]
-    key = sha256_of([*columns(known), ("run_s", run_s)], facts)
-    remembered = _stored(path, key)
-    if remembered is not None:
-        return remembered
-    past = past_waits(known, run_s, platform, policy, header=header)
-    with contextlib.suppress(OutputError), atomic_write_bytes(path) as file:  # a folder that cannot be written to
-        np.savez(file, key=np.array(key), **asdict(past))
+    facts = [VERSION, choices.policy, choices.predictor, platform.sha256(), N_DATES, MOST_JOBS]
+    if not (folder / LOG).is_file():
+        raise ReadError(folder / LOG, "no such file, expected the log that an import wrote")
+    key = sha256_of((), [*facts, sha256_of_file(folder / LOG)])
+    stored = _stored(folder / WAITS, key)
+    if stored is not None and stored.since_s <= now_s - stored.first_s < stored.until_s:
+        return stored
+    log = read_swf(folder / LOG)
+    titles = {name: log.header[name] for name in ("Partition", "Queue") if name in log.header}
+    known = known_jobs(log.rows)
+    start_s = known["submit_s"] + known["wait_s"]
+    has_started = start_s <= now_s - log.first_date_s
+    since_s = float(np.max(start_s[has_started], initial=-np.inf))
+    until_s = float(np.min(start_s[~has_started], initial=np.inf))
+    known = known[has_started][-MOST_JOBS:]
+    if progress is not None:
+        progress(f"simulating queues at up to {N_DATES:,} dates of the log (once for a log)")
+    run_s, _ = predicted_run_s(known, known[:0], choices.predictor)
+    waits = past_waits(known, run_s, platform, choices.policy, header=titles)
+    if len(waits.true_s) < LEAST_PAIRS:
+        raise OptionsError(
+            f"{folder / LOG}: waits of {len(waits.true_s):,} jobs before the date of {asked} are known, expected at "
+            f"least {LEAST_PAIRS}: intervals come from them"
+        )
+    next_ones = adapted(waits)
+    intervals, counts = next_ones.intervals, (len(waits.true_s), waits.n_dates)
+    past = _Past(known, since_s, until_s, log.first_date_s, titles, intervals, next_ones.coverage, *counts)
+    numbers = (since_s, until_s, past.first_s, past.coverage, *counts)
+    with contextlib.suppress(OutputError), atomic_write_bytes(folder / WAITS) as file:  # a folder of others
+        np.savez(
+            file,
+            key=np.array(key),
+            known=known,
+            titles=np.array(json.dumps(titles)),
+            numbers=np.array(numbers),
+            intervals=np.stack([np.append(intervals.edges_s, np.inf), intervals.low, intervals.high]),
+        )
     return past
 
 
-def _stored(path: Path, key: str) -> PastWaits | None:
-    """Return the past waits in a file, ``None`` if it holds those of something else, or is damaged or not there."""
+def _stored(path: Path, key: str) -> _Past | None:
+    """Return what is in a file, ``None`` if it is of something else, or damaged, or not there."""
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as packed:
             n_bytes = sum(one.file_size for one in packed.infolist())
@@ -458,18 +272,14 @@ def _stored(path: Path, key: str) -> PastWaits | None:
         with path.open("rb") as file, np.load(file) as found:
             if str(found["key"]) != key:
                 return None
-            n_dates = int(found["n_dates"])
-            return PastWaits(found["predicted_s"], found["true_s"], found["date_s"], found["is_late"], n_dates)
+            since_s, until_s, first_s, coverage, n_past, n_dates = found["numbers"].tolist()
+            edges_s, low, high = found["intervals"]
+            intervals, titles = Intervals(edges_s[:-1], low, high), json.loads(str(found["titles"]))
+            return _Past(
+                found["known"], since_s, until_s, first_s, titles, intervals, coverage, int(n_past), int(n_dates)
+            )
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-
-
-def _known_jobs(rows: Rows) -> Rows:
-    """Return the jobs of a log that tell all that a simulation needs, in the order of submission."""
-    rows = rows[(rows["wait_s"] >= 0) & (rows["run_s"] > 0) & (rows["processors"] > 0) & (rows["submit_s"] >= 0)].copy()
-    lacks = rows["requested_s"] <= 0
-    rows["requested_s"][lacks] = rows["run_s"][lacks]
-    return rows[np.argsort(rows["submit_s"], kind="stable")]
 
 
 def _now(dump: Dump, path: Path) -> float:
@@ -540,23 +350,6 @@ def _rows_of(jobs: Rows, dump: Dump, names: Path, now_s: float, first_s: float) 
         numbers = [*(number_of.get(text, len(number_of) + place) for place, text in enumerate(texts)), -1]
         rows[field] = np.array(numbers)[jobs[column]]
     return rows
-
-
-def _predicted(rows: Rows, platform: Platform, predictor: str) -> FloatArray:
-    """Return how long each job is predicted to run, by what had ended when it was submitted."""
-    rows = rows.copy()
-    order = np.argsort(rows["submit_s"], kind="stable")
-    rows["submit_s"] -= rows["submit_s"].min(initial=0.0)
-    # A date of a start that is unknown is also that of an end.
-    workload = workload_from_swf(SwfLog("log", rows[order], {}), platform, bandwidth="none", shift=False)
-    if workload.history is None or len(workload.history.run_s) != len(rows):
-        raise WorkloadError("the log holds jobs that no simulation can run")
-    by_name = predictions_of(workload.history)
-    if predictor not in by_name:
-        raise UnknownName("predictor", predictor, by_name)
-    run_s = np.zeros(len(rows))
-    run_s[order] = by_name[predictor]
-    return run_s
 
 
 def _id(job: np.void) -> str:

@@ -21,7 +21,7 @@ from hdrl.settings.batch.platform.pstates import IDLE, SERVING
 from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES
 from hdrl.settings.batch.site_rules.metrics import length_and_size_classes
-from hdrl.site.importing import LOG, PLATFORM, SITE
+from hdrl.site.folder import LOG, PLATFORM, SITE
 from hdrl.site.machine import keeps_rules, machine_of, n_cores, scaled
 
 FloatArray = NDArray[np.float64]

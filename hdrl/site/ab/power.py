@@ -17,7 +17,7 @@ from hdrl.metrics.statistics import power_after
 from hdrl.metrics.tasks import describe_times
 from hdrl.site.ab.blocks import FEWEST_JOBS
 from hdrl.site.ab.plan import DAY_S, METRICS, PAIRINGS, Pairing, PlanChoices, days_of_round, wash_out_of
-from hdrl.site.importing import LOG
+from hdrl.site.folder import LOG
 from hdrl.site.joining import SHORTEST_S
 
 FloatArray = NDArray[np.float64]

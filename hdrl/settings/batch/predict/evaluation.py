@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base import elementary
-from hdrl.base.errors import WorkloadError
+from hdrl.base.errors import UnknownName, WorkloadError
 from hdrl.base.windows import range_of_shares
 from hdrl.settings.batch.kernel.groups import LAYERS, SUMS_DTYPE
 from hdrl.settings.batch.kernel.replay import REPLAYED, replay
@@ -77,16 +77,20 @@ class Evaluation:
     bins: tuple[Bin, ...]
 
 
-def predictions_of(history: LogHistory) -> dict[str, Floats]:
-    """Return by name each predictor's prediction of each job of a log at its submission, in seconds."""
+def predictions_of(history: LogHistory, predictors: Sequence[str] = EVALUATED) -> dict[str, Floats]:
+    """Return by name each predictor's prediction of each job of a log at its submission, in seconds.
+
+    ``predictors`` are names of `EVALUATED`; raise UnknownName for another.
+    """
+    for name in predictors:
+        if name not in EVALUATED:
+            raise UnknownName("predictor", name, EVALUATED)
     learned, seen = replayed(history)
-    log_ratio = np.minimum(answers(shipped_network().numbers, seen)[:, 0], 0.0)
-    by_name = {
-        **learned,
-        "requested": history.requested_time_s,
-        "learned": history.requested_time_s * elementary.exp(log_ratio),
-    }
-    return {name: by_name[name] for name in EVALUATED}
+    by_name = {**learned, "requested": history.requested_time_s}
+    if "learned" in predictors:
+        log_ratio = np.minimum(answers(shipped_network().numbers, seen)[:, 0], 0.0)
+        by_name["learned"] = history.requested_time_s * elementary.exp(log_ratio)
+    return {name: by_name[name] for name in predictors}
 
 
 def replayed(history: LogHistory) -> tuple[dict[str, Floats], Floats]:
