@@ -39,6 +39,7 @@ HOMES = {
     "hdrl.experiments.batch_learned": ("ppo-held-out-logs",),
     "hdrl.experiments.batch_overfit": ("bench-overfit",),
     "hdrl.experiments.batch_slurm": ("slurm-fidelity",),
+    "hdrl.deploy.proof": ("slurm-deploy",),
     "hdrl.experiments.gpu": (
         "gpu-fgd",
         "gpu-fgd-ties",

@@ -73,6 +73,8 @@ class Deployment(Block):
         The policy as it was asked for.
     index
         Its index if it was a model file, else ``None``.
+    users
+        What stands for the user of a job: the name of the user, or the account, where one user submits for many.
     cores, cores_per_node
         Cores of the machine, and of most of its nodes.
     first_s, last_s
@@ -91,6 +93,7 @@ class Deployment(Block):
     site: Text
     policy: Text
     index: Index | None = None
+    users: Literal["user_name", "account"] = "user_name"
     cores: Annotated[int, Field(ge=1, le=2**31)]
     cores_per_node: Annotated[int, Field(ge=1, le=2**20)]
     first_s: Annotated[float, Field(ge=0, le=1e11)]

@@ -54,3 +54,8 @@ class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
             Message callback, called before anything takes long.
         """
         del policies, message
+
+    def most_at_once(self, options: OptionsT | SweepT) -> int | None:
+        """Return how many simulations may run on a host at the same time; ``None``: as many as it has cores."""
+        del options
+        return None

@@ -37,6 +37,9 @@ class SimulatorKind:
         Whether it leaves Batsim's files in the folder itself.
     own_policies
         Names of the policies by which it schedules, if it decides itself; empty: it carries out any policy's decisions.
+    deploys
+        Given a policy that is not its own, returns what makes it follow that policy, given the platform, the
+        workload and its settings; or the place of that function. Empty: nothing makes it.
     follows_site_rules
         Whether jobs start there by the rules of the site that a machine may have.
     floor
@@ -46,16 +49,31 @@ class SimulatorKind:
     maker: Callable[..., Any] | str
     writes_files: bool = False
     own_policies: tuple[str, ...] = ()
+    deploys: Callable[..., Any] | str = ""
     follows_site_rules: bool = False
     floor: str = ""
 
     def make(self, *arguments: Any, **keywords: Any) -> Any:
         """Return a simulator."""
-        maker = self.maker
-        if isinstance(maker, str):
-            module, _, name = maker.partition(":")
-            maker = getattr(importlib.import_module(module), name)
-        return maker(*arguments, **keywords)
+        return _loaded(self.maker)(*arguments, **keywords)
+
+    def deployed(self, policy: object) -> Any:
+        """Return what makes it follow a policy, see `deploys`; ``None`` for its own ones.
+
+        Raises
+        ------
+        HdrlError
+            If it cannot follow the policy.
+        """
+        return None if policy in self.own_policies else _loaded(self.deploys)(policy)
+
+
+def _loaded(function: Callable[..., Any] | str) -> Callable[..., Any]:
+    if not isinstance(function, str):
+        return function
+    module, _, name = function.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +124,12 @@ class SlurmSettings:
         How long Slurm may do nothing that it should do, in wall-clock seconds, before it is given up.
     max_overhead_s
         Largest mean time that launching and ending may add to the run time of a job, in simulated seconds.
+    max_minutes
+        How many minutes of the real clock a run may take.
+    lua
+        Whether a policy that is not Slurm's orders jobs when they are submitted, besides the daemon.
+    interval_s
+        How long that daemon sleeps between two looks, in simulated seconds.
     """
 
     conf: Path | None = None
@@ -113,6 +137,9 @@ class SlurmSettings:
     daemons: int = 8
     timeout_s: float = 60.0
     max_overhead_s: float = 10.0
+    max_minutes: float = 240.0
+    lua: bool = True
+    interval_s: float = 30.0
 
 
 SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
@@ -128,6 +155,7 @@ SIMULATORS.register("slurm")(
     SimulatorKind(
         "hdrl.slurm.simulator:slurm_simulator",
         own_policies=("slurm",),
+        deploys="hdrl.deploy.trial:deployed_in_slurm",
         floor=(
             "two equal runs of a real Slurm start up to 0.5 % of the pairs of jobs in another order and differ by some "
             "2 % in their mean waits: smaller differences say nothing."
