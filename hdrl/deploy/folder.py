@@ -41,6 +41,9 @@ class Promise(Block):
         The sentence of the comparison.
     ratios
         Metrics relative to the baseline.
+    by_rules
+        Metrics under the rules of the site, relative to the simulated Slurm: where jobs have the SiteFactors of their
+        submission.
     blocks
         Means of blocks of jobs, sorted, by what they are of: see `drift`.
     rings
@@ -51,6 +54,7 @@ class Promise(Block):
     baseline: Text
     verdict: Text
     ratios: list[Ratio] = Field(default_factory=list)
+    by_rules: list[Ratio] = Field(default_factory=list)
     blocks: dict[str, Means]
     rings: dict[str, bool]
 

@@ -98,7 +98,8 @@ SLOWDOWN, WAIT, P99, LONGEST = (
     "p99 of the slowdown",
     "longest wait",
 )
-BY_RULES, BY_CONSERVATIVE, KEPT, PAIRS = (
+WINDOWS, BY_RULES, BY_CONSERVATIVE, KEPT, PAIRS = (
+    "windows",
     "promised by Slurm's rules",
     "promised by backfilling",
     "real over promised",
@@ -129,6 +130,7 @@ def slurm_deploy(traces: Mapping[str, Path]) -> dict[Place, Finding]:
             value, low, high = ratio(*pairs)
             return Finding(value, low, high, null=1.0), np.array(pairs[0]) / np.array(pairs[1])
 
+        found[name, WINDOWS] = Finding(len(numbers))
         for column in (SLOWDOWN, WAIT, P99, LONGEST):
             found[name, column], gained = effect(column, real)
             if column == SLOWDOWN:

@@ -50,7 +50,7 @@ _OF_ARRAY = re.compile(r"\d+_\S+: (No error|Job is no longer pending execution|J
 """What is said of the tasks of an array one by one: those that wait have changed."""
 
 _OF_JOB = re.compile(r".* for job (\d{1,10})")
-_NOT_OF_JOBS = ("denied", "contact", "timed out", "connection", "load")
+_NOT_OF_JOBS = ("denied", "invalid user id", "contact", "timed out", "connection", "load")
 """Words of what concerns no single job: rights, and a slurmctld that does not answer."""
 
 

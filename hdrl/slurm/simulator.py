@@ -190,7 +190,8 @@ class SlurmSimulator:
         longest_s = np.array([job.run_s[0] for job in self._submissions])
         cores = np.array([job.cores for job in self._submissions])
         ends_s = np.maximum.accumulate(at_s + longest_s) - at_s[:1]
-        return np.maximum(ends_s, np.cumsum(longest_s * cores) / self.platform.n_cores)
+        busy_s: NDArray[np.float64] = np.maximum(ends_s, np.cumsum(longest_s * cores) / self.platform.n_cores)
+        return busy_s
 
     def _submitted(self) -> list[Submission]:
         jobs = self.workload.jobs[self._order]

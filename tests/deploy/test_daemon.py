@@ -313,6 +313,7 @@ def test_slurm_that_does_not_answer(slurm: FakeSlurm, tmp_path: Path):
         ("sinfo", "slurm_load_partitions: Unable to contact slurm controller\n", "sinfo: no cores in"),
         ("said", "slurm_update error: Access/permission denied\n", "scontrol: slurm_update error: Access"),
         ("said", "Access/permission denied for job 1\n", "scontrol: Access/permission denied for job 1"),
+        ("said", "Invalid user id for job 1\n", "scontrol: Invalid user id for job 1"),
         ("said", "slurm_update error: Unable to contact slurm controller (connect failure)\n", "Unable to contact"),
     ],
 )
