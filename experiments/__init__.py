@@ -40,6 +40,7 @@ HOMES = {
     "hdrl.experiments.batch_overfit": ("bench-overfit",),
     "hdrl.experiments.batch_slurm": ("slurm-fidelity",),
     "hdrl.experiments.batch_waits": ("wait-coverage",),
+    "hdrl.deploy.proof": ("slurm-deploy",),
     "hdrl.experiments.gpu": (
         "gpu-fgd",
         "gpu-fgd-ties",

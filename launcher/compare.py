@@ -52,6 +52,7 @@ WIDTH = 140
 @click.option(
     "--baseline", "--opponent", metavar="NAME", help="What ratios refer to; best[:FROM:TO]: best of a training part."
 )
+@click.option("--simulator", metavar="NAME", help="Who simulates: slurm judges policies in a real Slurm.")
 @click.option("--seeds", type=click.IntRange(1), help="Number of seeds for candidates that draw.")
 @click.option("--seed", type=click.IntRange(0), help="The first seed.")
 @click.option("--metrics", metavar="NAME,...", help="Metrics to summarise; the first one decides.")
@@ -210,7 +211,7 @@ def _is_sweep(text: str) -> bool:
 def _changes(asked: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of a sweep that the options set."""
     changes = overrides_of(asked["overrides"])
-    for key in ("platform", "baseline", "seeds", "seed"):
+    for key in ("platform", "baseline", "seeds", "seed", "simulator"):
         if asked[key] is not None:
             changes[key] = asked[key]
     if asked["bound"]:

@@ -68,11 +68,19 @@ def slurm_command(
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.option("--act", is_flag=True, help="Write to Slurm; without, decisions are only noted (shadow mode).")
 @click.option("--once", is_flag=True, help="Look at the queue once, then end.")
-def run_command(folder: Path, *, act: bool, once: bool) -> None:
+@click.option(
+    "--timeout",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(1),
+    metavar="SECONDS",
+    help="How long to wait for an answer of Slurm.",
+)
+def run_command(folder: Path, timeout: float, *, act: bool, once: bool) -> None:
     """Look at the queue of Slurm on behalf of the deployment in FOLDER, again and again."""
     from hdrl.deploy import run
 
-    run(folder, acts=act, once=once, say=click.echo)
+    run(folder, acts=act, once=once, timeout_s=timeout, say=click.echo)
 
 
 @deploy.command("undo")

@@ -148,6 +148,27 @@ def example(folder: Path, n_jobs: int, seed: int) -> None:
 
 @site.command()
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
+@click.option("--jobs", "-n", "n_jobs", type=click.IntRange(2), default=100, show_default=True, help="How many.")
+@click.option("--first", type=click.IntRange(0), metavar="N", help="Jobs of the log before them; default: the last.")
+@click.option("--speed", type=click.FloatRange(1, 1000), default=40.0, show_default=True, help="Speed of its clock.")
+@click.option(
+    "--max-minutes", type=click.FloatRange(0.1), default=240.0, show_default=True, help="How long it may take."
+)
+def replay(folder: Path, n_jobs: int, first: int | None, speed: float, max_minutes: float) -> None:
+    """Run jobs of the site in FOLDER in a real Slurm with its rules, and compare with what happened there."""
+    from hdrl.settings.batch.simulators import SlurmSettings, floor_of
+    from hdrl.site.in_slurm import replay_in_slurm, replay_text
+
+    settings = SlurmSettings(speed=speed, max_minutes=max_minutes)
+    found = replay_in_slurm(
+        folder, first=first, n_jobs=n_jobs, settings=settings, message=lambda text: click.echo(text, err=True)
+    )
+    click.echo(replay_text(found))
+    click.echo(floor_of("slurm"))
+
+
+@site.command(cls=CleanErrors)
+@click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def show(folder: Path, *, as_json: bool) -> None:
     """Say again what the import of FOLDER said."""

@@ -29,7 +29,18 @@ from hdrl.deploy.groups import Groups, read_groups
 from hdrl.deploy.guide import LEASE_INTERVALS
 from hdrl.deploy.promise import log_error, log_slowdown
 from hdrl.deploy.ranking import ranked, waiting_rows
-from hdrl.deploy.slurm import CHUNK, ENDED, PENDING, RUNNING, QueuedJob, Slurm, SlurmError, Update, total_weight
+from hdrl.deploy.slurm import (
+    CHUNK,
+    ENDED,
+    PENDING,
+    RUNNING,
+    TIMEOUT_S,
+    QueuedJob,
+    Slurm,
+    SlurmError,
+    Update,
+    total_weight,
+)
 from hdrl.experiment.locks import lock
 from hdrl.experiment.run.progress import quiet
 from hdrl.settings.batch.kernel.groups import ROOM_DECAY
@@ -172,6 +183,8 @@ class Daemon:
         Whether Slurm is told; else it is only noted.
     slurm
         The commands of Slurm.
+    timeout_s
+        How long to wait for an answer of theirs.
 
     Raises
     ------
@@ -179,12 +192,15 @@ class Daemon:
         If the folder cannot be read, or has been undone.
     """
 
-    def __init__(self, folder: Path, *, acts: bool = False, slurm: Slurm | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, acts: bool = False, slurm: Slurm | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self.folder = folder
         self.deployment = read_deployment(folder)
         self.policy = self.deployment.deployed()
         self.groups: Groups = read_groups(folder / GROUPS)
-        self.slurm = slurm or Slurm(may_act=acts)
+        users: Any = {"user_name": "UserName", "account": "Account"}[self.deployment.users]
+        self.slurm = slurm or Slurm(may_act=acts, users=users, timeout_s=timeout_s)
         self.acts = acts
         if acts:
             _check_not_undone(folder)
@@ -469,6 +485,7 @@ def run(
     *,
     acts: bool = False,
     once: bool = False,
+    timeout_s: float = TIMEOUT_S,
     say: Callable[[str], None] = quiet,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
@@ -483,6 +500,8 @@ def run(
         Whether Slurm is told; else it is only noted.
     once
         Whether to look once only.
+    timeout_s
+        How long to wait for an answer of Slurm.
     say
         Called with a line about each look.
 
@@ -495,7 +514,7 @@ def run(
     HdrlError
         If the folder is no deployment, or Slurm's priorities would not follow.
     """
-    daemon = Daemon(folder, acts=acts)
+    daemon = Daemon(folder, acts=acts, timeout_s=timeout_s)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         if not lock(descriptor):

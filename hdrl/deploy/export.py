@@ -16,11 +16,11 @@ import numpy as np
 
 from hdrl.base.errors import OptionsError, OutputError, ReadError
 from hdrl.base.files import atomic_write
-from hdrl.batch import Workload, build_platform, fits, read_swf, workload_from_swf
+from hdrl.batch import build_platform, fits, read_swf, workload_from_swf
 from hdrl.deploy.daemon import check_weights
 from hdrl.deploy.files import GROUPS, LUA, NOW, PAGE, PROMISED, UNIT
 from hdrl.deploy.folder import Deployment, index_of, write_deployment
-from hdrl.deploy.groups import Groups
+from hdrl.deploy.groups import Groups, learned_groups
 from hdrl.deploy.guide import guide_text, unit_text
 from hdrl.deploy.lua import LuaSite, lua_text
 from hdrl.deploy.policy import DeployedPolicy, deployed_policy
@@ -99,7 +99,9 @@ def export(
         workload = workload.take(np.flatnonzero(can_run))
     if workload.n_jobs < 2:
         raise OptionsError(f"{site / LOG}: holds {workload.n_jobs} jobs that fit, expected more")
-    groups = _learned(workload, _users(site / NAMES))
+    users, history = _users(site / NAMES), workload.history
+    ended = np.zeros(0, dtype=np.int64) if history is None else history.ended_before(np.inf)
+    groups = learned_groups(history, ended, lambda user: users[user] if 0 <= user < len(users) else "")
     lua_site = LuaSite(
         n_cores(conf),
         _node_cores(conf),
@@ -173,18 +175,6 @@ def _users(path: Path) -> list[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ReadError(path, "cannot be read, expected the names that an import wrote")
     return names
-
-
-def _learned(workload: Workload, users: list[str]) -> Groups:
-    """Return the groups of the ended jobs of a log, in the order of their ends."""
-    groups, history = Groups(), workload.history
-    if history is None:
-        return groups
-    ends = history.by_end[np.isfinite(history.ended_s[history.by_end])]
-    columns = (history.user, history.requested_time_s, history.cores, history.run_s)
-    for user, requested_s, cores, run_s in zip(*(column[ends].tolist() for column in columns), strict=True):
-        groups.learn(users[user] if 0 <= user < len(users) else "", requested_s, cores, run_s)
-    return groups
 
 
 def _node_cores(conf: SiteConf) -> int:

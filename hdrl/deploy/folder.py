@@ -41,6 +41,9 @@ class Promise(Block):
         The sentence of the comparison.
     ratios
         Metrics relative to the baseline.
+    by_rules
+        Metrics under the rules of the site, relative to the simulated Slurm: where jobs have the SiteFactors of their
+        submission.
     blocks
         Means of blocks of jobs, sorted, by what they are of: see `drift`.
     rings
@@ -51,6 +54,7 @@ class Promise(Block):
     baseline: Text
     verdict: Text
     ratios: list[Ratio] = Field(default_factory=list)
+    by_rules: list[Ratio] = Field(default_factory=list)
     blocks: dict[str, Means]
     rings: dict[str, bool]
 
@@ -73,6 +77,8 @@ class Deployment(Block):
         The policy as it was asked for.
     index
         Its index if it was a model file, else ``None``.
+    users
+        What stands for the user of a job: the name of the user, or the account, where one user submits for many.
     cores, cores_per_node
         Cores of the machine, and of most of its nodes.
     first_s, last_s
@@ -91,6 +97,7 @@ class Deployment(Block):
     site: Text
     policy: Text
     index: Index | None = None
+    users: Literal["user_name", "account"] = "user_name"
     cores: Annotated[int, Field(ge=1, le=2**31)]
     cores_per_node: Annotated[int, Field(ge=1, le=2**20)]
     first_s: Annotated[float, Field(ge=0, le=1e11)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from hdrl.base.errors import ReadError
 from hdrl.base.files import atomic_write, read_text
 from hdrl.deploy.ranking import learn
 from hdrl.settings.batch.kernel.groups import SUMS_DTYPE
-from hdrl.settings.batch.workload.history import LEVELS, USER_LEVEL
+from hdrl.settings.batch.workload.history import LEVELS, USER_LEVEL, LogHistory
 
 COLUMNS = ("n", "log_ratio", "inverse", "run_s", "log_run", "log_run_squared", "last_s", "before_last_s", "n_ended")
 """Fields of `kernel.groups.SUMS_DTYPE` in a line, in this order."""
@@ -108,6 +108,28 @@ class Groups:
             for key, place in sorted(known):
                 numbers = "\t".join(repr(self.sums[place][column].item()) for column in COLUMNS)
                 file.write(f"{numbers}\t{key}\n")
+
+
+def learned_groups(history: LogHistory | None, ended: NDArray[np.int64], name_of: Callable[[int], str]) -> Groups:
+    """Return the groups of ended jobs of a log.
+
+    Parameters
+    ----------
+    history
+        The log; ``None``: nothing has ended.
+    ended
+        Which of its jobs, in the order of their ends.
+    name_of
+        Returns the name of a user's number.
+    """
+    groups = Groups()
+    if history is None:
+        return groups
+    columns = (history.user, history.requested_time_s, history.cores, history.run_s)
+    for user, requested_s, cores, run_s in zip(*(column[ended].tolist() for column in columns), strict=True):
+        # Slurm has limits in whole minutes.
+        groups.learn(name_of(user), 60.0 * math.ceil(requested_s / 60), cores, run_s)
+    return groups
 
 
 def read_groups(path: Path) -> Groups:

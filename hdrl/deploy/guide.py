@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hdrl.deploy import files
 from hdrl.deploy.drift import BLOCK, BLOCKS_BETWEEN, LEAST_BLOCKS, WATCHED
 from hdrl.deploy.factor import FIRST, MIDDLE, MOST, STEP, UNIT
-from hdrl.deploy.folder import Deployment, Promise
+from hdrl.deploy.folder import Deployment, Promise, Ratio
 from hdrl.deploy.policy import DeployedPolicy
 
 LEASE_INTERVALS = 3
@@ -56,8 +56,8 @@ Made by {made_by}. Nothing here has been installed, and nothing acts before you 
 
 {verdict}
 
-{ratios}`hdrl report {promised} -o promised.html` shows the comparison in full. It is a simulation without partitions,
-limits and other rules of the site: the import says how far simulations are from what happens there.
+{ratios}`hdrl report {promised} -o promised.html` shows the comparison in full. It leaves out partitions, limits and
+other rules of the site: the import says how far simulations are from what happens there.
 
 ## What the numbers mean
 
@@ -175,14 +175,20 @@ def guide_text(deployment: Deployment, policy: DeployedPolicy, weight: float, pl
 
 
 def _ratios(promise: Promise) -> Iterator[str]:
-    if not promise.ratios:
-        return
     baseline = _text(promise.baseline)
-    yield f"Simulated: `{_text(promise.policy)}`, against `{baseline}`, which stands for the scheduler of the site."
+    if promise.ratios:
+        yield f"Simulated: `{_text(promise.policy)}`, against `{baseline}`, which stands for the scheduler of the site."
+        yield from _table(promise.ratios, f"`{baseline}`")
+    if promise.by_rules:
+        yield "The numbers of the Lua alone, under the rules of the site, against the simulated scheduler of Slurm:"
+        yield from _table(promise.by_rules, "the simulated Slurm")
+
+
+def _table(ratios: Sequence[Ratio], baseline: str) -> Iterator[str]:
     yield ""
-    yield f"| ratio to `{baseline}` | value | interval of 95 % |"
+    yield f"| ratio to {baseline} | value | interval of 95 % |"
     yield "|---|---|---|"
-    for row in promise.ratios:
+    for row in ratios:
         title = _TITLES.get(row.metric, _text(row.metric))
         yield f"| {title} | {_number(row.value)} | {_number(row.low)} to {_number(row.high)} |"
     yield ""

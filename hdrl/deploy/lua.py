@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hdrl.deploy.factor import MIDDLE, MOST, STEP, UNIT
 from hdrl.deploy.files import GROUPS, NOW, UNDONE
@@ -35,6 +36,8 @@ class LuaSite:
         What counts where there is no limit, in seconds.
     folder
         Where the tables lie on the machine of slurmctld.
+    users
+        The field of a job that stands for its user.
     """
 
     n_cores: int
@@ -44,6 +47,7 @@ class LuaSite:
     limits_s: Mapping[str, float]
     unlimited_s: float
     folder: Path
+    users: Literal["user_name", "account"] = "user_name"
 
 
 def quoted_lua(text: str) -> str:
@@ -204,7 +208,7 @@ def _parts(policy: DeployedPolicy, site: LuaSite) -> Iterator[str]:
         yield _HERE.format(stale=STALE_S)
     yield "local function log10(x) return math.log(x) / math.log(10) end\n"
     yield "\n".join(_function(policy, short, sees_groups=sees_groups)) + "\n"
-    yield _TAIL.format(unit=number_lua(UNIT), step=STEP, most=MOST, middle=MIDDLE)
+    yield _TAIL.format(users=site.users, unit=number_lua(UNIT), step=STEP, most=MOST, middle=MIDDLE)
 
 
 def _function(policy: DeployedPolicy, short: str, *, sees_groups: bool) -> Iterator[str]:
@@ -265,7 +269,7 @@ function hdrl_site_factor(job_desc)
    if cores < 1 or cores >= 4294967294 then cores = 1 end
    local date, begin = os.time(), job_desc.begin_time or 0
    if begin > date and begin < 4294967294 then date = begin end
-   local x = index(tostring(job_desc.user_name), request, cores, date - FIRST) / {unit}
+   local x = index(tostring(job_desc.{users}), request, cores, date - FIRST) / {unit}
    local size = math.abs(x)
    local scaled = math.min({most}, {step} * math.log(size + math.sqrt(size * size + 1)))
    if x ~= x then return nil end

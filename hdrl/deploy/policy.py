@@ -20,6 +20,9 @@ JOB_INDEX_ID = "hdrl/JobIndex-v0"
 KEYS = {number: name for name, number in PRIORITIES.items() if not name.endswith("_relative")}
 """Job keys that can be deployed, besides an index, and their names."""
 
+BY_DATE = (codes.JOB_F1, codes.JOB_F2, codes.JOB_F3, codes.JOB_F4)
+"""Job keys in which it counts when the log began."""
+
 PREDICTED = {
     codes.PREDICT_NOTHING: "requested",
     **{PREDICTORS[name].code: name for name in ("requested", "last2", "user_mean", "geo", "harm")},

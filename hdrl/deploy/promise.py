@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.errors import ReadError
-from hdrl.batch import Platform, Workload, predictions_of, simulate
+from hdrl.batch import Platform, Workload, fits, predictions_of, read_platform, read_swf, simulate, workload_from_swf
 from hdrl.deploy.drift import block_means, rings
 from hdrl.deploy.folder import Promise, Ratio
 from hdrl.deploy.policy import DeployedPolicy
+from hdrl.deploy.submitted import with_site_factors
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
 from hdrl.experiment.run.inputs import make_sweep
+from hdrl.metrics import bounded_slowdown
+from hdrl.metrics.statistics import Bootstrap
+from hdrl.settings.batch.site_rules.simulator import plain_rules
 from hdrl.site.folder import LOG, PLATFORM, REPORT
 from hdrl.site.page import read_report
 from hdrl.site.replay import SLURM
@@ -83,11 +88,15 @@ def promise_of(
     verdict, ratios = _compared(name, baseline, site, workload, folder, n_workers, progress)
     watched = _watched(policy, name, platform, workload)
     halves = {what: (values[: len(values) // 2], values[len(values) // 2 :]) for what, values in watched.items()}
+    length, n_windows = _windows(workload.n_jobs)
+    if n_windows >= FEWEST_WINDOWS and progress is not None:
+        progress.message(f"simulating {n_windows} windows under Slurm's rules")
     return Promise(
         policy=name,
         baseline=baseline,
         verdict=verdict,
         ratios=ratios,
+        by_rules=_by_rules(policy, site, length, n_windows) if n_windows >= FEWEST_WINDOWS else [],
         blocks={what: sorted(block_means(values)) for what, values in watched.items()},
         rings={what: rings(first, then) for what, (first, then) in halves.items()},
     )
@@ -102,9 +111,7 @@ def _compared(
     n_workers: int | None,
     progress: CompareProgress | None,
 ) -> tuple[str, list[Ratio]]:
-    n_judged = round(workload.n_jobs * (1 - JUDGED_FROM))
-    length = next((one for one in LENGTHS if n_judged // one >= USUAL_WINDOWS), LENGTHS[-1])
-    n_windows = min(n_judged // length, MOST_WINDOWS)
+    length, n_windows = _windows(workload.n_jobs)
     if n_windows < FEWEST_WINDOWS:
         least = round(FEWEST_WINDOWS * LENGTHS[-1] / (1 - JUDGED_FROM))
         return (
@@ -132,6 +139,42 @@ def _compared(
         Ratio(metric=row.metric, value=_finite(row.ratio), low=_finite(row.ratio_low), high=_finite(row.ratio_high))
         for row in rows
     ]
+
+
+def _windows(n_jobs: int) -> tuple[int, int]:
+    """Return how long windows of the judged end of a log are, and how many there are."""
+    n_judged = round(n_jobs * (1 - JUDGED_FROM))
+    length = next((one for one in LENGTHS if n_judged // one >= USUAL_WINDOWS), LENGTHS[-1])
+    return length, min(n_judged // length, MOST_WINDOWS)
+
+
+def _by_rules(policy: DeployedPolicy, site: Path, length: int, n_windows: int) -> list[Ratio]:
+    """Return what the numbers of the Lua change under Slurm's scheduler and the rules of the site, in the last windows.
+
+    What the daemon adds is left out: waiting, and the gate.
+    """
+    platform = read_platform(site / PLATFORM)
+    platform = replace(platform, site=platform.site or plain_rules(platform))
+    workload = workload_from_swf(read_swf(site / LOG), platform, bandwidth="none", memory="none")
+    workload = workload.take(np.flatnonzero(fits(workload, platform)))
+    ordered = with_site_factors(policy, platform, workload)
+    found: dict[str, list[tuple[float, float]]] = {}
+    for number in range(n_windows):
+        first = workload.n_jobs - (n_windows - number) * length
+        numbers = []
+        for one in (ordered.window(first, length), workload.window(first, length)):
+            records = simulate(platform, one, SLURM, energy=False).records
+            started = records["start_s"] >= 0
+            wait_s, run_s = (records["start_s"] - one.jobs["submit_s"])[started], records["run_s"][started]
+            slowdown = bounded_slowdown(wait_s, run_s)
+            numbers.append((np.mean(slowdown), np.mean(wait_s), np.quantile(wait_s, 0.99), np.max(wait_s)))
+        for metric, ours, theirs in zip(METRICS, *numbers, strict=True):
+            found.setdefault(metric, []).append((float(ours), float(theirs)))
+    bootstrap, rows = Bootstrap(np.zeros(n_windows)), []
+    for metric, pairs in found.items():
+        value, low, high = map(_finite, bootstrap.ratio(*np.array(pairs).T))
+        rows.append(Ratio(metric=metric, value=value, low=low, high=high))
+    return rows
 
 
 def _finite(value: float) -> float | None:

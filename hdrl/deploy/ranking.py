@@ -18,10 +18,10 @@ from hdrl.settings import batch
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.beginning import Rule
 from hdrl.settings.batch.kernel.dtypes import JOB_STATE_DTYPE, SCALAR_DTYPE
-from hdrl.settings.batch.kernel.groups import N_NEURONS, end_in, share_without_room
+from hdrl.settings.batch.kernel.groups import N_NEURONS, SUMS_DTYPE, end_in, share_without_room
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE, predict
 from hdrl.settings.batch.kernel.keys import N_FEATURES, backlog_of, describe, job_key, weigh
-from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
+from hdrl.settings.batch.workload.history import ALL_LEVEL, LEVELS, USER_LEVEL
 
 _BATCH = Path(batch.__file__).parent
 
@@ -170,6 +170,14 @@ def waiting_rows(
 def learn(sums: NDArray[Any], groups: NDArray[np.int32], run_s: float, requested_s: float) -> None:
     """Add a job that has ended to the sums of its groups, of which -1 is none."""
     _learn(sums, groups, float(run_s), float(requested_s))
+
+
+def warm_up() -> None:
+    """Compile what the daemon calls, so that it need not."""
+    rows, sums = waiting_rows(np.zeros(1), np.ones(1), np.ones(1, dtype=np.int64)), np.zeros(1, dtype=SUMS_DTYPE)
+    groups = np.zeros((1, len(LEVELS)), dtype=np.int32)
+    ranked(rows, groups, sums, Rule(), codes.JOB_FIRST, now_s=0.0, n_procs=1, n_free=0)
+    learn(sums, groups[0], 1.0, 1.0)
 
 
 @entry

@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -38,6 +39,7 @@ COLUMNS = {
     "EndTime": 24,
     "Reason": 48,
     "UserName": 96,
+    "Account": 96,
 }
 """Fields of ``squeue -O`` and the widths that are asked for."""
 
@@ -48,7 +50,7 @@ _OF_ARRAY = re.compile(r"\d+_\S+: (No error|Job is no longer pending execution|J
 """What is said of the tasks of an array one by one: those that wait have changed."""
 
 _OF_JOB = re.compile(r".* for job (\d{1,10})")
-_NOT_OF_JOBS = ("denied", "contact", "timed out", "connection", "load")
+_NOT_OF_JOBS = ("denied", "invalid user id", "contact", "timed out", "connection", "load")
 """Words of what concerns no single job: rights, and a slurmctld that does not answer."""
 
 
@@ -118,11 +120,17 @@ class Slurm:
     ----------
     may_act
         Whether `update` is allowed.
+    users
+        The column that stands for the user of a job.
+    timeout_s
+        How long to wait for an answer.
     n_odd
         How many lines of squeue could not be read.
     """
 
     may_act: bool = False
+    users: Literal["UserName", "Account"] = "UserName"
+    timeout_s: float = TIMEOUT_S
     n_odd: int = field(default=0, init=False)
 
     def jobs(self) -> list[QueuedJob]:
@@ -134,12 +142,12 @@ class Slurm:
             If squeue fails.
         """
         form = ",".join(f"{name}:{width}" for name, width in COLUMNS.items())
-        text = _printed(["squeue", "--noheader", "--all", "--states=all", f"--Format={form}"])
+        text = self._printed(["squeue", "--noheader", "--all", "--states=all", f"--Format={form}"])
         found = []
         for line in text.split(b"\n"):
             if not line.strip():
                 continue
-            job = _job(line)
+            job = _job(line, self.users)
             if job is None:
                 self.n_odd += 1
             else:
@@ -154,7 +162,7 @@ class Slurm:
         SlurmError
             If sinfo fails, or says something else.
         """
-        text = _printed(["sinfo", "--noheader", "--Node", "--Format=NodeList:64,CPUsState:48"])
+        text = self._printed(["sinfo", "--noheader", "--Node", "--Format=NodeList:64,CPUsState:48"])
         free = {}
         for line in text.split(b"\n"):
             counts = line[64:].decode("utf-8", "replace").strip().split("/")
@@ -172,7 +180,7 @@ class Slurm:
         SlurmError
             If scontrol fails.
         """
-        text = _printed(["scontrol", "show", "config"]).decode("utf-8", "replace")
+        text = self._printed(["scontrol", "show", "config"]).decode("utf-8", "replace")
         pairs = (line.partition("=") for line in text.split("\n") if "=" in line)
         return {name.strip(): value.strip() for name, _, value in pairs}
 
@@ -189,9 +197,33 @@ class Slurm:
         refused: dict[int, str] = {}
         for first in range(0, len(updates), CHUNK):
             lines = [one.line() for one in updates[first : first + CHUNK]]
-            done = _run(["scontrol"], "\n".join(lines) + "\n")
+            done = self._run(["scontrol"], "\n".join(lines) + "\n")
             refused |= _refused(done.stderr.decode("utf-8", "replace"))
         return refused
+
+    def _run(self, words: Sequence[str], given: str = "") -> subprocess.CompletedProcess[bytes]:
+        try:
+            return subprocess.run(
+                words,
+                input=given.encode(),
+                capture_output=True,
+                timeout=self.timeout_s,
+                env=_environment(),
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise SlurmError(f"{words[0]}: no answer within {self.timeout_s:g} s") from None
+        except OSError as error:
+            raise SlurmError(f"{words[0]}: cannot be run ({error.strerror}); is Slurm's client installed?") from None
+
+    def _printed(self, words: Sequence[str]) -> bytes:
+        done = self._run(words)
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip().split("\n")[0]
+            raise SlurmError(f"{words[0]}: ended with {done.returncode}: {readable(said, 200) or 'nothing said'}")
+        if len(done.stdout) > MOST_BYTES:
+            raise SlurmError(f"{words[0]}: printed more than {MOST_BYTES // 2**20} MiB")
+        return done.stdout
 
 
 def _refused(text: str) -> dict[int, str]:
@@ -207,8 +239,8 @@ def _refused(text: str) -> dict[int, str]:
     return refused
 
 
-def _job(line: bytes) -> QueuedJob | None:
-    """Return the job of a line of squeue, ``None`` if it is none."""
+def _job(line: bytes, users: str) -> QueuedJob | None:
+    """Return the job of a line of squeue, ``None`` if it is none; a column stands for its user."""
     words, at = {}, 0
     for name, width in COLUMNS.items():
         words[name] = line[at : at + width].decode("utf-8", "replace").strip()
@@ -230,7 +262,7 @@ def _job(line: bytes) -> QueuedJob | None:
         start_s=_date(words["StartTime"]),
         end_s=_date(words["EndTime"]),
         reason=words["Reason"],
-        user=words["UserName"],
+        user=words[users],
     )
 
 
@@ -243,27 +275,6 @@ def _environment() -> dict[str, str]:
     begins = ("SQUEUE_", "SINFO_", "SCONTROL_", "SLURM_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(begins) or name == "SLURM_CONF"}
     return {**kept, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
-
-
-def _run(words: Sequence[str], given: str = "") -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(
-            words, input=given.encode(), capture_output=True, timeout=TIMEOUT_S, env=_environment(), check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise SlurmError(f"{words[0]}: no answer within {TIMEOUT_S:g} s") from None
-    except OSError as error:
-        raise SlurmError(f"{words[0]}: cannot be run ({error.strerror}); is Slurm's client installed?") from None
-
-
-def _printed(words: Sequence[str]) -> bytes:
-    done = _run(words)
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().split("\n")[0]
-        raise SlurmError(f"{words[0]}: ended with {done.returncode}: {readable(said, 200) or 'nothing said'}")
-    if len(done.stdout) > MOST_BYTES:
-        raise SlurmError(f"{words[0]}: printed more than {MOST_BYTES // 2**20} MiB")
-    return done.stdout
 
 
 def total_weight(config: Mapping[str, str]) -> float:

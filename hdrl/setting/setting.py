@@ -139,6 +139,11 @@ class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
         """Compile what simulations under some policies need, once, before many processes begin; usually nothing."""
         del policies, message
 
+    def most_at_once(self, options: OptionsT | SweepT) -> int | None:
+        """Return how many simulations may run on a host at the same time; ``None``: as many as it has cores."""
+        del options
+        return None
+
 
 Policy = object
 """What decides without learning: the name of a policy, or whatever a setting makes of a user's Python file."""

@@ -126,7 +126,7 @@ def replay(
     n_requeued = int(np.count_nonzero(n_attempts[part][n_warm_up:] > 1))
     if n_replayed == 0 or not np.any(counts):
         return Replays((), n_replayed, n_warm_up, n_requeued, first)
-    workload = workload_from_swf(replace(log, rows=rows, columns=_columns_of(log, rows)), platform, bandwidth="none")
+    workload = workload_from_swf(replace(log, rows=rows, columns=columns_of(log, rows)), platform, bandwidth="none")
     site_start_s = rows["submit_s"] + rows["wait_s"]
     shift_s = float(rows["submit_s"].min())
     # Monday, 1970-01-05, began a week.
@@ -157,7 +157,7 @@ def replay(
     return Replays(tuple(found), n_replayed, n_warm_up, n_requeued, first)
 
 
-def _columns_of(log: SwfLog, rows: NDArray[np.void]) -> SiteColumns | None:
+def columns_of(log: SwfLog, rows: NDArray[np.void]) -> SiteColumns | None:
     """Return the columns of some of the jobs of a log; dependencies on others are fulfilled."""
     if log.columns is None or len(rows) == log.n_rows:
         return log.columns

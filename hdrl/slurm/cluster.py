@@ -33,12 +33,15 @@ from hdrl.slurm.machine import SlurmMachine
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "faketime")
 """Debian's packages with what is needed."""
 
-COMMANDS = ("slurmctld", "slurmd", "sbatch", "sinfo", "squeue", "faketime")
+COMMANDS = ("slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "squeue", "faketime")
 
 BEGIN = "2026-01-01 00:00:00"
 """When the clock begins, in UTC."""
 
 _LOOK_EVERY_S = 0.1
+_GRACE_S = 5.0
+"""How much longer than the driver we wait: it says why, and a busy host starts it late."""
+
 _LONGEST_QUOTE = 200
 _LONGEST_FOLDER = 70
 """Characters: a socket's path has at most 107, and slurmd adds the rest."""
@@ -81,6 +84,8 @@ class Submission:
         Names of the partitions that it may run in; none: the default one.
     nice
         What lowers its priority.
+    account
+        The account that it names; empty: none.
     """
 
     at_s: float
@@ -91,6 +96,29 @@ class Submission:
     memory_mib: int | None = None
     partitions: tuple[str, ...] = ()
     nice: int = 0
+    account: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """A policy that orders the queue of a Slurm.
+
+    Attributes
+    ----------
+    write
+        Writes what Slurm reads into the folder of ``slurm.conf``.
+    conf
+        Lines of ``slurm.conf``.
+    command
+        A program that runs beside the daemons, given that folder; empty: none.
+    log
+        The file of that folder in which the program notes what it does, from its first look at the queue on.
+    """
+
+    write: Callable[[Path], None]
+    conf: tuple[str, ...]
+    command: Callable[[Path], Sequence[str]]
+    log: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +210,8 @@ class Cluster:
         Lines about scheduling and about partitions for ``slurm.conf``.
     kills
         Whether jobs end at their limit.
+    deployed
+        The policy that orders the queue; ``None``: Slurm's own order.
 
     Raises
     ------
@@ -197,12 +227,13 @@ class Cluster:
         scheduling: Sequence[str],
         partitions: Sequence[str],
         kills: bool,
+        deployed: Deployed | None = None,
     ) -> None:
         self._commands = find_commands()
         self._version = version_of(self._commands, timeout_s=settings.timeout_s)
         self._machine, self._settings = machine, settings
         self._lines = {"scheduling": scheduling, "partitions": partitions}
-        self._kills = kills
+        self._kills, self._deployed = kills, deployed
         self._process: Process | None = None
         self._folder = _new_folder()
         self._read_to = 0
@@ -263,9 +294,12 @@ class Cluster:
             conf=conf,
         )
 
-    def copy_jobcomp(self, path: Path) -> None:
-        """Copy what Slurm wrote of the jobs that have ended."""
-        shutil.copyfile(self._folder / "jobcomp.txt", path)
+    def copy_logs(self, folder: Path) -> None:
+        """Copy what Slurm wrote of the jobs that have ended, and what a deployment did."""
+        shutil.copyfile(self._folder / "jobcomp.txt", folder / "jobcomp.txt")
+        if self._deployed is not None:
+            log = self._folder / self._deployed.log
+            shutil.copyfile(log, folder / log.name)
 
     @property
     def folder(self) -> Path:
@@ -277,16 +311,19 @@ class Cluster:
         for name in ("state", "spool", "log", "ran"):
             (folder / name).mkdir()
         ports = _free_ports(1 + len(self._machine.nodes))
+        lines = self._lines if self._deployed is None else self._lines | {"scheduling": self._ordered()}
         conf = slurm_conf(
             self._machine,
             folder=folder,
             ports=ports,
-            **self._lines,
+            **lines,
             n_jobs=len(jobs),
             kills=self._kills,
             speed=settings.speed,
         )
         (folder / "slurm.conf").write_text(conf)
+        if self._deployed is not None:
+            self._deployed.write(folder)
         script = folder / "job.sh"
         kinds = range(len(self._machine.speeds_flops))
         # After the number of the job and its exit code come its run times, the slowest kind of node first.
@@ -298,6 +335,8 @@ class Cluster:
             "commands": self._commands,
             "ports": ports,
             "nodes": [node.name for node in self._machine.nodes],
+            "beside": [] if self._deployed is None else [*self._deployed.command(folder)],
+            "beside_is_ready": "" if self._deployed is None else self._deployed.log,
             "speed": settings.speed,
             "timeout_s": settings.timeout_s * settings.speed,
             "jobs": [
@@ -318,6 +357,12 @@ class Cluster:
         )
         return conf
 
+    def _ordered(self) -> list[str]:
+        """Return the lines about scheduling of a queue that a policy orders: its priorities must be multifactor."""
+        assert self._deployed is not None  # noqa: S101 - asked before
+        kept = [line for line in self._lines["scheduling"] if not line.startswith("PriorityType=")]
+        return [*kept, "PriorityType=priority/multifactor", *self._deployed.conf]
+
     def _new_reports(self) -> list[dict[str, Any]]:
         with contextlib.suppress(FileNotFoundError), (self._folder / "reports").open(encoding="utf-8") as file:
             file.seek(self._read_to)
@@ -330,7 +375,7 @@ class Cluster:
         assert self._process is not None  # noqa: S101 - started before
         if self._process.poll() is not None:
             raise SimulationError(f"Slurm: {self._process.how_it_ended()}; {self._process.last_words()}")
-        if time.monotonic() - last_s > self._settings.timeout_s:
+        if time.monotonic() - last_s > self._settings.timeout_s + _GRACE_S:
             raise SimulationError(
                 f"Slurm has not answered for {self._settings.timeout_s:g} s (slurm.timeout_s){self._last_error()}"
             )
@@ -371,6 +416,7 @@ def _arguments(number: int, job: Submission, script: Path) -> list[str]:
     more = [] if job.memory_mib is None else [f"--mem-per-cpu={job.memory_mib}M"]
     more += ["-p", ",".join(job.partitions)] if job.partitions else []
     more += [f"--nice={job.nice}"] if job.nice else []
+    more += [f"--account={job.account}"] if job.account else []
     return [
         *("--parsable", "-n", str(job.cores), "-t", limit, "-o", "/dev/null", "-D", "/", "--job-name", f"j{number}"),
         *more,

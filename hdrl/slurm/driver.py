@@ -37,7 +37,8 @@ class Driver:
         ``folder``; ``commands``: path by name; ``ports`` of slurmctld and of the nodes; ``nodes``: their names;
         ``speed`` of the clock; ``timeout_s``: simulated seconds without any change after which Slurm is given up;
         ``jobs``: for each ``at``, seconds after date 0, ``longest_s``, the longest time that it may run, and
-        ``arguments`` of sbatch.
+        ``arguments`` of sbatch; ``beside``: a program that runs beside the daemons, empty if there is none, and
+        ``beside_is_ready``, the file that it writes first.
     """
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -92,11 +93,17 @@ class Driver:
         for name in self._plan["nodes"]:
             self._launch(f"slurmd of {name}", "slurmd", "-D", "-N", name)
         self._wait_for(self._has_nodes, "not all nodes are idle")
+        if self._plan.get("beside"):
+            self._run("hdrl deploy", self._plan["beside"])
+            ready = self._folder / self._plan["beside_is_ready"]
+            self._wait_for(ready.exists, "hdrl deploy has not begun")
 
     def _launch(self, name: str, command: str, *arguments: str) -> None:
+        self._run(name, [self._plan["commands"][command], *arguments])
+
+    def _run(self, name: str, command: list[str]) -> None:
         log = (self._folder / "log" / f"{name.replace(' ', '_')}.out").open("wb")
-        path = self._plan["commands"][command]
-        self._daemons[name] = subprocess.Popen([path, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._daemons[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         log.close()
 
     def _wait_for(self, condition: Any, problem: str) -> None:

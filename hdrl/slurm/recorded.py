@@ -30,7 +30,7 @@ from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.swf import SwfLog, unknown_rows
 from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
 from hdrl.slurm.jobcomp import Completion, read_jobcomp
-from hdrl.slurm.simulator import FOLDER
+from hdrl.slurm.simulator import FOLDER, OWN_POLICY
 
 _MOST_JOBS = 1_000_000
 _DAY_S = 86400.0
@@ -65,6 +65,7 @@ class _Run(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     t0: Seconds
+    policy: str = OWN_POLICY
     node_cores: list[int] | None = None
     nodes: int | None = Field(default=None, ge=1, le=2**17)
     cpus: int | None = Field(default=None, ge=1, le=2**16)
@@ -109,6 +110,8 @@ class RecordedRun:
         ``jobs.json`` without what is different in each run: a line per submission.
     conf
         ``slurm.conf`` without what is different in each run.
+    policy
+        The policy whose order it was.
     """
 
     folder: Path
@@ -119,11 +122,12 @@ class RecordedRun:
     start_s: NDArray[np.float64]
     asked: tuple[str, ...]
     conf: str
+    policy: str
 
     def is_repeated_by(self, other: RecordedRun) -> bool:
         """Return whether another run is of the same jobs on the same machine with the same configuration."""
-        same = (self.platform.n_cores, self.conf, self.asked) == (other.platform.n_cores, other.conf, other.asked)
-        return same and len(self.start_s) == len(other.start_s)
+        first, second = ((one.platform.n_cores, one.conf, one.asked, one.policy) for one in (self, other))
+        return first == second and len(self.start_s) == len(other.start_s)
 
 
 def read_run(folder: Path) -> RecordedRun:
@@ -163,6 +167,7 @@ def read_run(folder: Path) -> RecordedRun:
         start_s=start_s[order],
         asked=tuple(job.model_dump_json(exclude={"id"}) for job in found.jobs),
         conf=_lasting(read_text(folder / "slurm.conf")),
+        policy=found.policy,
     )
 
 

@@ -6,6 +6,7 @@ import heapq
 import logging
 import math
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,13 @@ from hdrl.settings.batch.simulation.trace import (
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.run_times import run_times_at
-from hdrl.slurm.cluster import Cluster, Outcome, Submission
+from hdrl.slurm.cluster import Cluster, Deployed, Outcome, Submission
 from hdrl.slurm.conf import ONE_PARTITION, scheduling_lines, without_paths
 from hdrl.slurm.machine import machine_of
 from hdrl.slurm.rules import check_rules, partition_lines, partitions_of, scheduling_of
+
+OWN_POLICY = "slurm"
+"""Slurm's own order; all other policies are deployed."""
 
 FOLDER = "slurm"
 """The folder within a run folder with what was recorded."""
@@ -45,6 +49,7 @@ _STATES = {
     "CANCELLED": JobState.COMPLETED_KILLED,
 }
 _LONGEST_LIMIT_MIN = 2**31 // 60 // 60
+_SAID_EVERY_S = 60.0
 _LEAST_S = 1e-5
 """What a trace says of a run that took no time."""
 
@@ -60,6 +65,8 @@ class SlurmSimulator:
         Where what was recorded goes, in a folder ``slurm``; ``None``: it is thrown away.
     settings
         How Slurm is run.
+    deployed
+        The policy that orders its queue; ``None``: its own order.
 
     Raises
     ------
@@ -67,11 +74,19 @@ class SlurmSimulator:
         If Slurm cannot simulate them, or something that is needed is missing.
     """
 
-    def __init__(self, platform: Platform, workload: Workload, *, folder: Path | None, settings: SlurmSettings) -> None:
+    def __init__(
+        self,
+        platform: Platform,
+        workload: Workload,
+        *,
+        folder: Path | None,
+        settings: SlurmSettings,
+        deployed: Deployed | None = None,
+    ) -> None:
         workload.check_simulated()
         check_rules(platform.site, workload.site)
         self.platform, self.workload = platform, workload
-        self._folder, self._settings = folder, settings
+        self._folder, self._settings, self._deployed = folder, settings, deployed
         self._order = workload.submission_order()
         self._machine = machine_of(platform, workload, max_nodes=settings.daemons)
         rules = platform.site
@@ -91,7 +106,7 @@ class SlurmSimulator:
         Parameters
         ----------
         policy
-            One of the simulator's own policies.
+            The name of the policy, for the trace.
         progress
             Called with the numbers of finished and of all jobs.
 
@@ -101,9 +116,9 @@ class SlurmSimulator:
             If Slurm fails, or this host is too slow for its clock.
         """
         settings, n_jobs = self._settings, self.workload.n_jobs
-        self._announce()
+        self._check_time()
         lines = {"scheduling": self._scheduling, "partitions": self._partitions}
-        with Cluster(self._machine, settings, **lines, kills=self._kills) as cluster:
+        with Cluster(self._machine, settings, **lines, kills=self._kills, deployed=self._deployed) as cluster:
             outcome = cluster.run(self._submissions, _watching(n_jobs, progress))
             overhead_s = self._overhead_s(outcome)
             mean_s = statistics.fmean(overhead_s) if overhead_s else 0.0
@@ -114,7 +129,7 @@ class SlurmSimulator:
                     f"lower speed than {settings.speed:g} (slurm.speed), or fewer programs beside it"
                 )
             if self._folder is not None:
-                self._record(cluster, outcome, mean_s, self._folder / FOLDER)
+                self._record(policy, cluster, outcome, mean_s, self._folder / FOLDER)
         info = {
             "simulator": "slurm",
             "slurm_version": outcome.version,
@@ -141,19 +156,42 @@ class SlurmSimulator:
     def close(self) -> None:
         """Do nothing: a run ends what it has started."""
 
-    def _announce(self) -> None:
+    def _check_time(self) -> None:
+        """Say how long it will take.
+
+        Raises
+        ------
+        SimulationError
+            If that is longer than the settings allow.
+        """
         jobs, settings = self._submissions, self._settings
-        core_s = sum(job.cores * job.run_s[0] for job in jobs)
-        span_s = max((job.at_s for job in jobs), default=0.0) - min((job.at_s for job in jobs), default=0.0)
-        busy_s = max(span_s + max((job.run_s[0] for job in jobs), default=0.0), core_s / self.platform.n_cores)
+        busy_s = self._busy_s()
+        takes_s = busy_s / settings.speed
+        n_most = int(np.searchsorted(takes_s, 60 * settings.max_minutes, side="right"))
+        whole_s = float(busy_s[-1]) if len(jobs) else 0.0
+        if n_most < len(jobs):
+            raise SimulationError(
+                f"{len(jobs):,} jobs over {whole_s / 3600:,.1f} simulated hours at {settings.speed:g} times real time "
+                f"would take about {takes_s[-1] / 60:,.0f} min, more than {settings.max_minutes:g} (slurm.max_minutes);"
+                f" the first {n_most:,} jobs (nb_jobs) would not"
+            )
         _LOG.warning(
             "%s jobs over %.1f simulated hours at %g times real time: about %s; its ports are open to everyone on this "
             "host meanwhile (auth/none)",
             f"{len(jobs):,}",
-            busy_s / 3600,
+            whole_s / 3600,
             settings.speed,
-            _span_text(busy_s / settings.speed),
+            _span_text(whole_s / settings.speed),
         )
+
+    def _busy_s(self) -> NDArray[np.float64]:
+        """Return how long the machine is busy at least with the first job, with the first two, and so on."""
+        at_s = np.array([job.at_s for job in self._submissions])
+        longest_s = np.array([job.run_s[0] for job in self._submissions])
+        cores = np.array([job.cores for job in self._submissions])
+        ends_s = np.maximum.accumulate(at_s + longest_s) - at_s[:1]
+        busy_s: NDArray[np.float64] = np.maximum(ends_s, np.cumsum(longest_s * cores) / self.platform.n_cores)
+        return busy_s
 
     def _submitted(self) -> list[Submission]:
         jobs = self.workload.jobs[self._order]
@@ -174,6 +212,7 @@ class SlurmSimulator:
                 memory_mib=math.ceil(job["memory_mib"]) if self._machine.counts_memory else None,
                 partitions=partitions,
                 nice=nice,
+                account="" if self._deployed is None else account_of(int(job["user"])),
             )
             for job, times_s, code, (partitions, nice) in zip(
                 jobs, run_s[self._order], codes[self._order], wanted, strict=True
@@ -194,11 +233,11 @@ class SlurmSimulator:
     def _kind_of(self, name: str) -> int:
         return next(node.kind for node in self._machine.nodes if node.name == name)
 
-    def _record(self, cluster: Cluster, outcome: Outcome, mean_overhead_s: float, folder: Path) -> None:
+    def _record(self, policy: str, cluster: Cluster, outcome: Outcome, mean_overhead_s: float, folder: Path) -> None:
         """Write what was asked and what happened, as `hdrl.slurm.recorded` reads it."""
         folder.mkdir(exist_ok=True)
         try:
-            cluster.copy_jobcomp(folder / "jobcomp.txt")
+            cluster.copy_logs(folder)
         except OSError as error:
             raise OutputError(f"{folder}: cannot be written ({error.strerror or error})") from None
         with atomic_write(folder / "slurm.conf") as out:
@@ -210,6 +249,7 @@ class SlurmSimulator:
             for job, job_id in zip(self._submissions, outcome.job_ids, strict=True)
         ]
         recorded = {
+            "policy": policy,
             "speed": self._settings.speed,
             "node_cores": [len(node.cores) for node in self._machine.nodes],
             "t0": outcome.epoch_s,
@@ -291,6 +331,11 @@ class SlurmSimulator:
         return [np.array(sorted(core for _, core in held[job]), dtype=np.int64) for job in range(len(records))]
 
 
+def account_of(user: int) -> str:
+    """Return the account by which jobs of a user are submitted, since all of them are submitted by one user."""
+    return f"u{user}" if user >= 0 else ""
+
+
 def _kills(workload: Workload) -> bool:
     """Return whether all jobs are killed at the time that they ask for, or none is.
 
@@ -335,9 +380,25 @@ def _machine_states(records: NDArray[np.void], n_cores: int) -> NDArray[np.void]
 
 
 def _watching(n_jobs: int, progress: Callable[[int, int], None] | None) -> Callable[[dict[str, Any]], None]:
+    """Return what passes reports on: to the progress, and every minute a line with the simulated date to the log."""
+    said_s = time.monotonic()
+
     def watch(report: dict[str, Any]) -> None:
-        if report["kind"] == "progress" and progress is not None:
+        nonlocal said_s
+        if report["kind"] != "progress":
+            return
+        if progress is not None:
             progress(int(report["ended"]), n_jobs)
+        if time.monotonic() - said_s > _SAID_EVERY_S:
+            said_s = time.monotonic()
+            counts = (report[name] for name in ("submitted", "started", "ended"))
+            _LOG.warning(
+                "%.2f simulated hours: %d of %d jobs submitted, %d started, %d ended",
+                report["now_s"] / 3600,
+                next(counts),
+                n_jobs,
+                *counts,
+            )
 
     return watch
 
@@ -349,6 +410,7 @@ def slurm_simulator(
     slurm: SlurmSettings | None = None,
     folder: Path | None = None,
     compatibility: str | None = None,
+    deployed: Deployed | None = None,
     **others: Any,
 ) -> SlurmSimulator:
     """Return a real Slurm; it draws nothing at random and measures no energy.
@@ -361,4 +423,5 @@ def slurm_simulator(
     del others
     if compatibility is not None:
         raise SimulationError(f"simulator 'slurm' has no compatibility mode {compatibility!r}")
-    return SlurmSimulator(platform, workload, folder=folder, settings=slurm or SlurmSettings())
+    settings = slurm or SlurmSettings()
+    return SlurmSimulator(platform, workload, folder=folder, settings=settings, deployed=deployed)

@@ -70,6 +70,7 @@ def job_line(number: int, **changed: Any) -> bytes:
         "EndTime": "N/A",
         "Reason": "Priority",
         "UserName": "ann",
+        "Account": "chem",
         **changed,
     }
     cells = ((str(words[name]).encode("utf-8", "surrogateescape"), width) for name, width in COLUMNS.items())

@@ -55,6 +55,16 @@ def deployed(
     return out
 
 
+def test_an_account_may_stand_for_the_user(tmp_path: Path, slurm: FakeSlurm) -> None:
+    folder = deployed(tmp_path, "sjf@user_mean")
+    write_deployment(folder, read_deployment(folder).model_copy(update={"users": "account"}))
+    slurm.queue(job_line(1, StateCompact="CD", StartTime=1_000_010, EndTime=1_000_070, Account="ours"))
+    run(folder, once=True, clock=lambda: NOW_S)
+    groups = read_groups(folder / "groups.tsv")
+    assert groups.sums[groups.places("ours", 3600.0, 1)[2]]["run_s"] == 60
+    assert groups.sums[groups.places("ann", 3600.0, 1)[2]]["n_ended"] == 0
+
+
 def told(slurm: FakeSlurm) -> dict[int, dict[str, str]]:
     """Return what scontrol was told of each job."""
     found = {}
@@ -303,6 +313,7 @@ def test_slurm_that_does_not_answer(slurm: FakeSlurm, tmp_path: Path):
         ("sinfo", "slurm_load_partitions: Unable to contact slurm controller\n", "sinfo: no cores in"),
         ("said", "slurm_update error: Access/permission denied\n", "scontrol: slurm_update error: Access"),
         ("said", "Access/permission denied for job 1\n", "scontrol: Access/permission denied for job 1"),
+        ("said", "Invalid user id for job 1\n", "scontrol: Invalid user id for job 1"),
         ("said", "slurm_update error: Unable to contact slurm controller (connect failure)\n", "Unable to contact"),
     ],
 )

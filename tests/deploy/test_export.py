@@ -47,6 +47,14 @@ def test_an_administrator_finds_all_that_is_needed(sites: Path, tmp_path: Path):
     deployment = read_deployment(out)
     assert deployment.promise.verdict in page
     assert [row.metric for row in deployment.promise.ratios][:2] == ["mean_bounded_slowdown", "mean_wait_s"]
+    by_rules = {row.metric: row for row in deployment.promise.by_rules}
+    assert list(by_rules) == ["mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s"]
+    assert "| ratio to the simulated Slurm | value |" in page
+    slowdown = by_rules["mean_bounded_slowdown"]
+    assert slowdown.low is not None
+    assert slowdown.high is not None
+    assert slowdown.value is not None
+    assert 0 < slowdown.low <= slowdown.value <= slowdown.high < 1
     assert (deployment.cores, deployment.cores_per_node) == (1024, 16)
     assert deployment.limits_s == {"": 7 * 86400.0, "main": 7 * 86400.0, "short": 3600.0}
     assert "come to 1,000 at most" in page

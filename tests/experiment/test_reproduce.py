@@ -269,6 +269,16 @@ def test_traces_are_looked_for_where_the_environment_says(tmp_path: Path, monkey
         find_traces(experiment, trace_folders())
 
 
+def test_a_trace_may_come_with_the_experiment(tmp_path: Path):
+    folder = write_experiment(tmp_path / "mine", kind="protocol", protocol="x", traces={"runs.csv": {"how": "Ask."}})
+    experiment = read_experiment(folder)
+    (folder / "runs.csv").write_text("ours")
+    assert missing_traces(experiment, []) == []
+    assert find_traces(experiment, []) == {"runs.csv": folder / "runs.csv"}
+    (tmp_path / "runs.csv").write_text("yours")
+    assert find_traces(experiment, [tmp_path]) == {"runs.csv": tmp_path / "runs.csv"}
+
+
 def test_a_trace_may_be_a_folder(tmp_path: Path):
     need = {"how": "Record it.", "is_folder": True}
     folder = write_experiment(tmp_path / "mine", kind="protocol", protocol="x", traces={"run": need})

@@ -5,10 +5,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hdrl.base.errors import DecisionError, SimulationError
+from hdrl.base.errors import DecisionError, OptionsError, SimulationError
 from hdrl.batch import read_platform, simulate
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.slurm import cluster
@@ -32,6 +33,7 @@ GOOD = {
     "sinfo": "print('k0n1=idle')",
     "sbatch": "print(1)",
     "squeue": "print('1:Resources')",
+    "scontrol": "",
     "faketime": "import os; os.execv(sys.argv[3], sys.argv[3:])",
 }
 
@@ -128,9 +130,34 @@ def test_a_slurm_that_misbehaves(
     assert problem in fails(timeout_s=timeout_s)
 
 
-def test_other_policies_are_refused() -> None:
-    with pytest.raises(DecisionError, match="'slurm' schedules by its own policy 'slurm', found 'fcfs'"):
-        simulate(read_platform("homogeneous:4"), small_workload(Job(0.0, 2)), "fcfs", simulator="slurm")
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        ("fcfs", "policy 'fcfs': is the order of Slurm without weights"),
+        ("f1", "policy 'f1': weighs the date at which a log began"),
+        ("sjf+easy@geo/all", "Slurm reserves by requested times"),
+        (lambda view: [], "'slurm', and named policies that order jobs, found one in Python"),
+    ],
+)
+def test_policies_that_no_slurm_follows(policy: Any, problem: str) -> None:
+    with pytest.raises((DecisionError, OptionsError), match=problem):
+        simulate(read_platform("homogeneous:4"), small_workload(Job(0.0, 2)), policy, simulator="slurm")
+
+
+def test_runs_that_take_too_long() -> None:
+    hours = [Job(3600.0 * hour, 1, gflop=60.0, requested_time_s=60.0) for hour in range(20)]
+    with pytest.raises(SimulationError) as caught:
+        simulate(
+            read_platform("homogeneous:4"),
+            small_workload(*hours),
+            "slurm",
+            simulator="slurm",
+            slurm=SlurmSettings(max_minutes=10.0),
+        )
+    assert str(caught.value) == (
+        "20 jobs over 19.0 simulated hours at 40 times real time would take about 29 min, more than 10 "
+        "(slurm.max_minutes); the first 7 jobs (nb_jobs) would not"
+    )
 
 
 def test_limits_that_slurm_cannot_have() -> None:

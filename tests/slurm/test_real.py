@@ -1,5 +1,6 @@
 """A real Slurm on this host, at a high speed and with short jobs."""
 
+import json
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hdrl.base.errors import SimulationError
@@ -18,6 +20,7 @@ from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.settings.batch.site_rules.model import SiteJobs, undemanding_jobs
 from hdrl.slurm import cluster
+from hdrl.slurm.recorded import read_run
 from hdrl.testing import Job, Node, Processor, small_platform, small_workload
 
 from .test_failures import command_lines
@@ -97,6 +100,33 @@ def test_jobs_stay_in_their_partitions() -> None:
     assert [found.cores_of(job).tolist() for job in (0, 2)] == [list(range(4))] * 2
     assert found.records["start_s"][2] >= found.records["start_s"][0] + found.records["run_s"][0]
     assert min(found.cores_of(1)) >= 4
+
+
+@pytest.mark.parametrize("lua", [True, False])
+@pytest.mark.parametrize("policy", ["slurm", "sjf"])
+def test_a_deployed_policy_orders_the_queue(tmp_path: Path, policy: str, *, lua: bool) -> None:
+    if policy == "slurm" and not lua:
+        pytest.skip("Slurm's own order needs neither Lua nor daemon")
+    jobs = [Job(0.0, 4, gflop=400.0, requested_time_s=900.0)]
+    jobs += [Job(10.0 + n, 4, gflop=60.0, requested_time_s=60.0 * minutes) for n, minutes in enumerate((30, 20, 10))]
+    found = simulate(
+        read_platform("homogeneous:4"),
+        small_workload(*jobs),
+        policy,
+        simulator="slurm",
+        slurm=SlurmSettings(speed=SPEED, max_overhead_s=120.0, lua=lua),
+        folder=tmp_path,
+    )
+    order = np.argsort(found.records["start_s"]).tolist()
+    assert order == ([0, 1, 2, 3] if policy == "slurm" else [0, 3, 2, 1])
+    assert found.info["policy"] == policy
+    log = tmp_path / "slurm" / "decisions.jsonl"
+    assert log.exists() == (policy != "slurm")
+    if policy != "slurm":
+        looks = [json.loads(line) for line in log.read_text().splitlines()]
+        assert all(one["acts"] and not one["problems"] for one in looks)
+        assert set().union(*(one["factors"] for one in looks)) == {"2", "3", "4"}
+    assert read_run(tmp_path).policy == policy
 
 
 def test_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:

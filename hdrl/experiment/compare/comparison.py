@@ -119,7 +119,10 @@ def run_comparison(
             for caution in powerless(plan.n_test, plan.n_rivals, round(1 - sweep.confidence, 12)):
                 tell.message(f"warning: {caution.text}")
         _warm_up(plan, tell)
-        work = _Work(plan, store, n_workers or default_workers(), on, tell)
+        most = plan.setting.simulator.most_at_once(plan.asked)
+        if most is not None and on != "local":
+            raise OptionsError(f"--on is {on!r}, but these simulations are limited to {most} at a time: expected local")
+        work = _Work(plan, store, most or n_workers or default_workers(), on, tell)
         result = _finish(plan, work)
         n_simulated = len(store.results) - n_before
         write_json(out / "timing.json", {"simulated": n_simulated, "seconds": time.perf_counter() - began_s})

@@ -40,7 +40,7 @@ FileName = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 
 
 class TraceNeed(Block):
-    """A trace that cannot be shipped: a file, or a folder of files."""
+    """A trace that usually cannot be shipped: a file, or a folder of files."""
 
     is_folder: bool = Field(default=False, description="Whether it is a folder.")
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
@@ -212,15 +212,16 @@ def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
 
 
 def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]:
-    """Return the names of the traces that an experiment needs and that are in none of the folders."""
+    """Return the names of the traces that an experiment needs and that are in none of the folders, nor its own."""
+    folders = [*folders, experiment.folder]
     return [name for name, need in experiment.recipe.traces.items() if _find(name, need, folders) is None]
 
 
 def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Path]:
-    """Return the traces that an experiment needs, by file name."""
+    """Return the traces that an experiment needs, by file name; its own folder is looked in last."""
     found = {}
     for name, need in experiment.recipe.traces.items():
-        path = _find(name, need, folders)
+        path = _find(name, need, [*folders, experiment.folder])
         if path is None:
             where, what = ", ".join(map(str, folders)), "folder" if need.is_folder else "trace"
             raise ReadError(

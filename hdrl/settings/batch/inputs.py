@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hdrl.settings.batch.options import Options, WorkloadOptions
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.pstates import pstate_rules
 from hdrl.settings.batch.platform.reader import read_platform
+from hdrl.settings.batch.simulators import SIMULATORS
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.lublin import lublin_workload
@@ -24,6 +26,9 @@ def platform_of(options: Options | BatchSweep) -> Platform:
     if isinstance(options, BatchSweep):
         rules = pstate_rules(options.contention, node_power=_node_power(options))
         platform = _ruled(read_platform(options.file_or_name(options.platform), rules=rules), options)
+        if options.simulator == "slurm":
+            _check_played_by_slurm(options)
+            return platform
         if platform.site is None and not _asks_for_site(options):
             return platform
         _check_played_by_site(options, platform)
@@ -61,6 +66,25 @@ def _check_played_by_site(sweep: BatchSweep, platform: Platform) -> None:
                 "priorities such as 'sjf+easy', without predictions, gates and indices; --set site_rules=false plays "
                 "policies of all kinds without the rules"
             )
+
+
+def _check_played_by_slurm(sweep: BatchSweep) -> None:
+    """Refuse candidates that a real Slurm cannot follow, before anything is simulated.
+
+    Raises
+    ------
+    OptionsError
+        If there is one.
+    """
+    for text in (*sweep.candidates, sweep.baseline):
+        name = text.rpartition("=")[2]
+        if name.endswith((".pt", ".safetensors", ".py")):
+            raise OptionsError(
+                f"{sweep.where}: simulator 'slurm' does not play {name!r}: it plays 'slurm', and named policies that "
+                "order jobs, for instance 'sjf@geo' or 'es-generalist'"
+            )
+        with contextlib.suppress(UnknownName):  # a group, or no policy: others say so
+            SIMULATORS["slurm"].deployed(name)
 
 
 def _follows_a_rule(name: str) -> bool:

@@ -188,6 +188,14 @@ class RealSlurmOptions(Block):
     max_overhead_s: Positive = Field(
         default=10.0, description="Most simulated seconds by which launching may prolong the mean job."
     )
+    max_minutes: Positive = Field(default=240.0, description="Minutes of the real clock that a run may take.")
+    lua: bool = Field(
+        default=True,
+        description="Whether a deployed policy orders jobs when they are submitted, besides the daemon.",
+    )
+    interval_s: Annotated[float, Field(ge=1, le=3600)] = Field(
+        default=30.0, description="Pause of the daemon of a deployed policy between two looks, in simulated seconds."
+    )
 
 
 class BatchLearningOptions(LearningOptions):

@@ -15,7 +15,7 @@ from hdrl.settings.batch.metrics import METRICS, compute_metrics
 from hdrl.settings.batch.named_policies import BatchPolicies
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
-from hdrl.settings.batch.simulators import SIMULATORS
+from hdrl.settings.batch.simulators import SIMULATORS, SlurmSettings, floor_of
 from hdrl.settings.batch.sweep import BatchSweep
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.trace.files import TraceFile
@@ -105,7 +105,8 @@ class BatchInputs(
         from hdrl.settings.batch.policies.pairs import logs_known_to
         from hdrl.settings.batch.predict.evaluation import has_users
 
-        known = list(_of_logs(sweep, machine))
+        floor = floor_of(sweep.simulator)
+        known = [("floor", floor), *_of_logs(sweep, machine)] if floor else list(_of_logs(sweep, machine))
         known += [
             (
                 "trained-on",
@@ -163,8 +164,14 @@ class BatchSimulator(Simulator[batch_options.Options, BatchSweep, Platform, Work
                 **_outside(options, machine, folder),
             }
         else:
-            chosen = {"energy": True if options is None else bool(options.energy)}
+            chosen = {"energy": True if options is None else bool(options.energy), "folder": folder}
+            if options is not None and options.simulator == "slurm":
+                chosen |= {"simulator": "slurm", "slurm": _slurm(options)}
         return simulate(machine, load, cast("str | BatchPolicy", policy), seed=seed, **chosen)
+
+    def most_at_once(self, options: batch_options.Options | BatchSweep) -> int | None:
+        """Return how many simulations may run on a host: of real Slurms one, for its clock is that of the host."""
+        return 1 if options.simulator == "slurm" else None
 
 
 class BatchView(View):
@@ -234,12 +241,14 @@ def _outside(options: batch_options.Options, platform: Platform, folder: Path | 
             protocol=chosen.protocol,
         )
     if options.simulator == "slurm":
-        from hdrl.settings.batch.simulators import SlurmSettings
-
-        asked = options.slurm.model_dump()
-        conf = None if options.slurm.conf is None else options.path_of(options.slurm.conf)
-        known["slurm"] = SlurmSettings(**(asked | {"conf": conf}))
+        known["slurm"] = _slurm(options)
     return known
+
+
+def _slurm(options: batch_options.Options | BatchSweep) -> SlurmSettings:
+    """Return how a real Slurm is run."""
+    conf = None if options.slurm.conf is None else options.path_of(options.slurm.conf)
+    return SlurmSettings(**(options.slurm.model_dump() | {"conf": conf}))
 
 
 def _command(options: batch_options.Options, text: str) -> str:

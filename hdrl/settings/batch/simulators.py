@@ -25,7 +25,7 @@ COMPATIBILITY_MODES = (HDEEPRM, IRMASIM)
 
 @dataclass(frozen=True, slots=True)
 class SimulatorKind:
-    """Who can simulate."""
+    """What can simulate."""
 
     # what makes a simulator of a platform and a workload, with the keywords ``seed``, ``energy``, ``compatibility``,
     # ``folder``, ``platform_file`` and ``batsim`` of `policies.simulate`; or its place, as ``"module:function"``, which
@@ -34,16 +34,33 @@ class SimulatorKind:
     writes_files: bool = False  # whether it leaves Batsim's files in the folder itself
     # names of the policies by which it schedules, if it decides itself; empty: it carries out any policy's decisions
     own_policies: tuple[str, ...] = ()
+    # given a policy that is not its own, returns what makes it follow that policy, given the platform, the workload and
+    # its settings; or the place of that function. Empty: nothing makes it
+    deploys: Callable[..., Any] | str = ""
     follows_site_rules: bool = False  # whether jobs start there by the rules of the site that a machine may have
     floor: str = ""  # how far two equal runs of it are from each other, a sentence; empty: they are the same
 
     def make(self, *arguments: Any, **keywords: Any) -> Any:
         """Return a simulator."""
-        maker = self.maker
-        if isinstance(maker, str):
-            module, _, name = maker.partition(":")
-            maker = getattr(importlib.import_module(module), name)
-        return maker(*arguments, **keywords)
+        return _loaded(self.maker)(*arguments, **keywords)
+
+    def deployed(self, policy: object) -> Any:
+        """Return what makes it follow a policy, see `deploys`; ``None`` for its own ones.
+
+        Raises
+        ------
+        HdrlError
+            If it cannot follow the policy.
+        """
+        return None if policy in self.own_policies else _loaded(self.deploys)(policy)
+
+
+def _loaded(function: Callable[..., Any] | str) -> Callable[..., Any]:
+    if not isinstance(function, str):
+        return function
+    module, _, name = function.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +92,9 @@ class SlurmSettings:
     timeout_s: float = 60.0
     # largest mean time that launching and ending may add to the run time of a job, in simulated seconds
     max_overhead_s: float = 10.0
+    max_minutes: float = 240.0  # how many minutes of the real clock a run may take
+    lua: bool = True  # whether a policy that is not Slurm's orders jobs when they are submitted, besides the daemon
+    interval_s: float = 30.0  # how long that daemon sleeps between two looks, in simulated seconds
 
 
 SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
@@ -90,6 +110,7 @@ SIMULATORS.register("slurm")(
     SimulatorKind(
         "hdrl.slurm.simulator:slurm_simulator",
         own_policies=("slurm",),
+        deploys="hdrl.deploy.trial:deployed_in_slurm",
         floor=(
             "two equal runs of a real Slurm start up to 0.5 % of the pairs of jobs in another order and differ by some "
             "2 % in their mean waits: smaller differences say nothing."

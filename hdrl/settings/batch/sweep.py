@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,7 @@ from hdrl.options.sweep import Sweep
 from hdrl.settings.batch.contention import CONTENTION_MODELS
 from hdrl.settings.batch.metrics import ENERGY_METRICS
 from hdrl.settings.batch.node_power import NodePowerOptions
-from hdrl.settings.batch.options import WorkloadOptions
+from hdrl.settings.batch.options import RealSlurmOptions, WorkloadOptions
 
 if TYPE_CHECKING:
     from hdrl.trace.model import Machine
@@ -25,7 +25,7 @@ DEFAULT_BASELINE = "fcfs+easy"
 class BatchSweep(Sweep):
     """A comparison of batch schedulers: candidates x windows x seeds."""
 
-    newer_keys: ClassVar[tuple[str, ...]] = (*Sweep.newer_keys, "node_power", "site_rules")
+    newer_keys: ClassVar[tuple[str, ...]] = (*Sweep.newer_keys, "node_power", "site_rules", "simulator", "slurm")
     last_keys: ClassVar[tuple[str, ...]] = ()  # the keys of all settings have always come first
 
     baseline: Annotated[PathText, Field(min_length=1)] = Field(
@@ -45,6 +45,10 @@ class BatchSweep(Sweep):
     site_rules: bool = Field(
         default=True, description="Whether the rules of a site count, which a platform may have beside it."
     )
+    simulator: Literal["embedded", "slurm"] = Field(
+        default="embedded", description="Who simulates: the compiled simulators, or a real Slurm on this host."
+    )
+    slurm: RealSlurmOptions = Field(default_factory=RealSlurmOptions, description="How a real Slurm is run.")
     energy: bool | None = Field(
         default=None, description="Whether energy is accounted for; by default if the platform says what it draws."
     )
@@ -54,6 +58,18 @@ class BatchSweep(Sweep):
         for name in ("custom", "start", "shift"):
             if getattr(self.workload, name) != WorkloadOptions.model_fields[name].default:
                 raise ValueError(f"workload.{name} has no place in a comparison: use workloads, range and windows")
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _slurm_is_the_baseline_of_a_real_slurm(cls, data: Any) -> Any:
+        is_slurm = isinstance(data, dict) and data.get("simulator") == "slurm"
+        return {"baseline": "slurm", **data} if is_slurm else data
+
+    @model_validator(mode="after")
+    def _has_no_energy_in_a_real_slurm(self) -> Self:
+        if self.simulator == "slurm" and self.energy:
+            raise ValueError("energy is true, but a real Slurm measures none")
         return self
 
     @property
@@ -70,6 +86,7 @@ class BatchSweep(Sweep):
             If a metric of energy is asked for where energy is not accounted for.
         """
         has_power = bool(getattr(machine, "has_power", False)) and getattr(machine, "site", None) is None
+        has_power = has_power and self.simulator == "embedded"
         found = self.model_copy(update={"energy": has_power if self.energy is None else self.energy})
         usual = [name for name in metrics if found.energy or name not in ENERGY_METRICS]
         if not found.energy:

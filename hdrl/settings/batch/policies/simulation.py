@@ -186,23 +186,30 @@ def _simulate_by_itself(
     workload: Workload,
     policy: str | Policy,
     progress: Progress | None,
-    **choices: Any,
+    *,
+    slurm: SlurmSettings | None,
+    folder: Path | None,
 ) -> Trace:
     """Simulate by a simulator that decides itself.
 
     Raises
     ------
-    DecisionError
-        If the policy is not one of its own.
+    HdrlError
+        If the policy is not one of its own, and it cannot be made to follow it.
     """
     kind = SIMULATORS[name]
-    if policy not in kind.own_policies:
+    choices: dict[str, Any] = {"slurm": slurm, "folder": folder}
+    name_of_policy = policy if isinstance(policy, str) else getattr(policy, "name", _called(policy))
+    if policy not in kind.own_policies and not kind.deploys:
         raise DecisionError(
             f"simulator {name!r} schedules by its own policy {' or '.join(map(repr, kind.own_policies))}, found "
             f"{_called(policy)}; other policies need a simulator that carries out decisions, such as 'embedded'"
         )
+    deployed = kind.deployed(policy)
+    if deployed is not None:
+        choices["deployed"] = deployed(platform, workload, slurm or SlurmSettings())
     with contextlib.closing(kind.make(platform, workload, **choices)) as chosen:
-        chosen.run(policy, progress)
+        chosen.run(name_of_policy, progress)
         trace: Trace = chosen.trace
         return trace
 

@@ -1,0 +1,113 @@
+"""What a real Slurm on this host gets of a policy, and what simulation says of the same order under Slurm's rules."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hdrl.base.errors import OptionsError, ReadError
+from hdrl.batch import lublin_log, read_platform, simulate, workload_from_swf
+from hdrl.deploy import proof
+from hdrl.deploy.factor import MIDDLE
+from hdrl.deploy.folder import read_deployment
+from hdrl.deploy.groups import read_groups
+from hdrl.deploy.policy import deployed_policy
+from hdrl.deploy.submitted import submission_factors, with_site_factors
+from hdrl.deploy.trial import deployed_in_slurm
+from hdrl.experiment.reproduce.recipe import read_experiment
+from hdrl.experiment.reproduce.reproduce import reproduce
+from hdrl.experiment.run.inputs import make_sweep
+from hdrl.settings.batch.inputs import platform_of
+from hdrl.settings.batch.simulators import SIMULATORS, SlurmSettings
+from hdrl.settings.batch.site_rules.simulator import plain_rules
+from hdrl.testing import Job, small_workload
+
+PLATFORM = read_platform("homogeneous:8")
+
+
+def test_what_slurm_reads(tmp_path: Path) -> None:
+    log = lublin_log(60, 8, seed=1, n_users=3)
+    log.rows["wait_s"] = 0
+    whole = workload_from_swf(log, PLATFORM, bandwidth="none", memory="none")
+    window = whole.window(40, 20)
+    deployed = deployed_in_slurm("sjf@geo")(PLATFORM, window, SlurmSettings(interval_s=20.0))
+    deployed.write(tmp_path)
+    assert deployed.conf == ("JobSubmitPlugins=lua",)
+    assert "tostring(job_desc.account)" in (tmp_path / "job_submit.lua").read_text()
+    found = read_deployment(tmp_path / "deploy")
+    assert (found.users, found.cores, found.interval_s, found.policy) == ("account", 8, 20.0, "sjf@geo")
+    # Of the 60 jobs those count that had ended when the first of the window came.
+    ended_s = log.rows["submit_s"] + log.rows["run_s"]
+    n_ended = int(np.count_nonzero(ended_s < log.rows["submit_s"][40]))
+    assert 0 < read_groups(tmp_path / "deploy" / "groups.tsv").everybody["n_ended"] == n_ended
+
+
+def test_without_the_lua_the_daemon_is_alone(tmp_path: Path) -> None:
+    deployed = deployed_in_slurm("es-generalist")(PLATFORM, small_workload(Job(0.0, 1)), SlurmSettings(lua=False))
+    deployed.write(tmp_path)
+    assert deployed.conf == ()
+    assert read_deployment(tmp_path / "deploy").deployed().has_gate
+
+
+def test_numbers_at_submission_order_the_queue_under_slurms_rules() -> None:
+    jobs = [Job(0.0, 8, gflop=400.0, requested_time_s=900.0)]
+    jobs += [Job(10.0 + n, 8, gflop=60.0, requested_time_s=60.0 * minutes) for n, minutes in enumerate((30, 20, 10))]
+    workload, policy = small_workload(*jobs), deployed_policy("sjf")
+    factors = submission_factors(policy, PLATFORM, workload)
+    assert factors.tolist() == sorted(factors.tolist(), key=lambda one: (one != factors[0], one))
+    assert np.all(factors < MIDDLE)
+    ruled = replace(PLATFORM, site=plain_rules(PLATFORM))
+    own = simulate(ruled, workload, "slurm", energy=False).records["start_s"]
+    ordered = simulate(ruled, with_site_factors(policy, PLATFORM, workload), "slurm", energy=False).records["start_s"]
+    assert np.argsort(own).tolist() == [0, 1, 2, 3]
+    assert np.argsort(ordered).tolist() == [0, 3, 2, 1]
+
+
+def test_jobs_of_the_log_teach_as_they_end() -> None:
+    log = lublin_log(30, 8, seed=1, n_users=1)
+    rows = log.rows
+    rows["submit_s"], rows["run_s"], rows["requested_s"], rows["wait_s"] = np.arange(30) * 100, 50, 6000, 0
+    rows["processors"] = rows["requested_processors"] = 1
+    workload = workload_from_swf(log, PLATFORM, bandwidth="none", memory="none")
+    factors = submission_factors(deployed_policy("sjf@geo"), PLATFORM, workload)
+    # Jobs turn out to be much shorter than their limits, so that later ones come earlier.
+    assert np.all(np.diff(factors) > 0)
+    window = workload.window(20, 10)
+    assert submission_factors(deployed_policy("sjf@geo"), PLATFORM, window).tolist() == factors[20:].tolist()
+
+
+def test_a_comparison_in_a_real_slurm_is_checked_first(tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text("1 0 0 10 1 -1 -1 1 60 -1 1 1 -1 -1 -1 -1 -1 -1\n")
+    given = {"platform": "homogeneous:8", "workloads": [str(log)], "simulator": "slurm"}
+    sweep = make_sweep(given | {"candidates": ["sjf@geo", "es-generalist"]}, where="compare")
+    assert sweep.baseline == "slurm"
+    assert platform_of(sweep).site is None
+    for name in ("fcfs+easy", "f2", "ppo.pt", "own.py", "shortest-high_cores"):
+        with pytest.raises(OptionsError):
+            platform_of(make_sweep(given | {"candidates": ["sjf", name]}, where="compare"))
+    with pytest.raises(OptionsError, match="a real Slurm measures none"):
+        make_sweep(given | {"candidates": ["sjf"], "energy": True}, where="compare")
+
+
+def test_only_slurm_deploys() -> None:
+    assert SIMULATORS["slurm"].deployed("slurm") is None
+    assert not SIMULATORS["embedded"].deploys
+
+
+def test_the_claims_in_a_real_slurm(tmp_path: Path) -> None:
+    assert reproduce(read_experiment("slurm-deploy"), out=tmp_path / "out").is_same
+
+
+def test_runs_can_be_written_and_read(tmp_path: Path) -> None:
+    starts = {("slurm", 0): np.arange(100.0), ("sjf@geo", 0): np.arange(100.0)[::-1]}
+    proof.write_runs(tmp_path / "runs.csv", starts)
+    found = proof.read_runs(tmp_path / "runs.csv")
+    assert found.keys() == starts.keys()
+    assert all(np.array_equal(found[key], starts[key]) for key in starts)
+    text = (tmp_path / "runs.csv").read_text()
+    for damaged in (text.replace("sjf@geo,0,5,", "sjf@geo,0,105,"), text.replace("slurm,0,7,7\n", ""), "run\n"):
+        (tmp_path / "runs.csv").write_text(damaged)
+        with pytest.raises(ReadError, match=r"runs\.csv"):
+            proof.read_runs(tmp_path / "runs.csv")
