@@ -51,11 +51,30 @@ class SimulatorKind:
 
     def make(self, *arguments: Any, **keywords: Any) -> Any:
         """Return a simulator."""
-        maker = self.maker
-        if isinstance(maker, str):
-            module, _, name = maker.partition(":")
-            maker = getattr(importlib.import_module(module), name)
+        maker = self.maker if callable(self.maker) else _imported(self.maker)
         return maker(*arguments, **keywords)
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+@dataclass(frozen=True, slots=True)
+class BatsimProgram:
+    """A policy that is a scheduler in C++ which speaks Batsim's protocol, given by its one source file.
+
+    Attributes
+    ----------
+    source
+        The file; it is compiled when the policy is first used in a process.
+    """
+
+    source: Path
+
+    def play(self, simulator: Any) -> None:
+        """Simulate under the scheduler (`hdrl.batsim.program.play`)."""
+        _imported("hdrl.batsim.program:play")(self.source, simulator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
