@@ -25,6 +25,8 @@ from hdrl.base.errors import MAX_SHOWN_PATH, DecisionError, HdrlError, readable,
 from hdrl.base.files import read_text
 
 SUFFIX = ".py"
+CPP_SUFFIX = ".cpp"
+"""A scheduler that speaks Batsim's protocol: compiling and starting it is running it."""
 SUFFIX_MARKS = ("", "+", "-", "@")
 """How what may follow the path of a policy file begins."""
 
@@ -97,9 +99,9 @@ def trust_words(data: Any) -> str:
     return f" {TRUST}" if python_named(data) else ""
 
 
-# `run_file` takes no file without this suffix, and `SUFFIX_MARKS` and the ":" of objectives are no letters: so no text
-# without a match names one.
-_NAMES_PYTHON = re.compile(r"\.py($|\W)", re.IGNORECASE)
+# `run_file` takes no file without the first suffix, comparisons none without one of both, and `SUFFIX_MARKS` and the
+# ":" of objectives are no letters: so no text without a match names one.
+_NAMES_PYTHON = re.compile(r"\.(?:py|cpp)($|\W)", re.IGNORECASE)
 
 
 Within: TypeAlias = Callable[[str], AbstractContextManager[object]]

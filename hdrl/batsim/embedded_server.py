@@ -37,6 +37,7 @@ from hdrl.settings.batch.workload.batsim_profiles import COMPOSED_TYPES
 from hdrl.settings.batch.workload.model import Workload
 
 _STOP = "Batsim would stop here"
+_PUBLIC_KEYS = ("id", "subtime", "res", "user", "queue")
 _NOT_SIMULATED = {
     "TO_JOB_MSG": "messages to jobs",
     "CHANGE_JOB_STATE": "changes of a job's state",
@@ -75,12 +76,21 @@ class ProtocolServer:
 
     On a platform whose cores change their P-states by rules (`platform.Platform.rules`), these
     changes go on by themselves: the scheduler gets no events of them and cannot request others.
+
+    Parameters
+    ----------
+    energy
+        Whether it measures energy (``-E`` of Batsim); requests that need it are refused otherwise.
+    hides_work
+        Whether messages leave out what jobs do, from which their run times follow. The requested time of each job is
+        then its ``walltime``, whether the job is killed after it or not.
     """
 
-    def __init__(self, simulator: Simulator, *, energy: bool = True) -> None:
+    def __init__(self, simulator: Simulator, *, energy: bool = True, hides_work: bool = False) -> None:
         self.platform = simulator.platform
         self.workload = workload = simulator.workload
         self.energy = energy
+        self._hides_work = hides_work
         self._simulator = simulator
         self._documents = {source: describe_for_batsim(workload, source=source) for source in workload.sources}
         self._descriptions = self._described_jobs()
@@ -150,7 +160,10 @@ class ProtocolServer:
             "compute_resources": [self._described_host(core) for core in range(n_cores)],
             "storage_resources": [],
             "workloads": self._files(),
-            "profiles": {source: _used_profiles(document) for source, document in self._documents.items()},
+            "profiles": {
+                source: {} if self._hides_work else _used_profiles(document)
+                for source, document in self._documents.items()
+            },
         }
 
     def _files(self) -> dict[str, str]:
@@ -175,7 +188,14 @@ class ProtocolServer:
     def _described_jobs(self) -> list[dict[str, Any]]:
         """Return the description of each job, in the order of the workload."""
         described = {source: iter(document["jobs"]) for source, document in self._documents.items()}
-        return [next(described[self.workload.sources[source]]) for source in self.workload.jobs["source"].tolist()]
+        jobs = [next(described[self.workload.sources[source]]) for source in self.workload.jobs["source"].tolist()]
+        if not self._hides_work:
+            return jobs
+        requested = self.workload.jobs["requested_time_s"].tolist()
+        return [
+            {key: job[key] for key in _PUBLIC_KEYS if key in job} | {"walltime": time_s, "profile": str(number)}
+            for number, (job, time_s) in enumerate(zip(jobs, requested, strict=True))
+        ]
 
     def _happened(self, view: View) -> Iterator[tuple[float, Event]]:
         """Yield date, type and data of all events for the scheduler."""

@@ -192,7 +192,7 @@ def _shipped_players(tasks: Mapping[str, Named]) -> list[Player]:
             SHIPPED,
             division,
             those[0].core_minutes,
-            f"hdrl bench run {policy} --tasks {','.join(one.task for one in those)} -o again",
+            those[0].how or f"hdrl bench run {policy} --tasks {','.join(one.task for one in those)} -o again",
             {one.task: one.objective for one in those},
             {one.task: one.tail for one in those},
         )
@@ -380,6 +380,8 @@ def _ratio(bootstrap: Bootstrap, tasks: Sequence[Named], players: Sequence[Playe
         if baseline is None:
             return Interval(math.nan, math.nan, math.nan)
         pair = one.objective[named.name], baseline.objective[named.name]
+        if np.isnan(pair[0]).any():  # else it would pay to fail where others are better
+            return Interval(math.nan, math.nan, math.nan)
         over, under = pair if is_less_better(named.task) else pair[::-1]
         ours.append(over)
         theirs.append(under)
@@ -663,7 +665,7 @@ def _page_of_task(named: Named, players: Sequence[Player]) -> str:
 
 def _alone(one: Player, named: Named) -> Player:
     """Return a player whose command is that of a single task."""
-    if one.origin not in (CLASSIC, SHIPPED):
+    if one.origin not in (CLASSIC, SHIPPED) or one.name not in one.command.split():
         return one
     return dataclasses.replace(one, command=f"hdrl bench run {one.name} --tasks {named.name} -o again")
 

@@ -1,17 +1,21 @@
-"""A process of its own for the Python file of a stranger: bounds on memory and time, and no network where that works.
+"""A process of its own for the file of a stranger: bounds on memory and time; no network, no writing where that works.
 
 It is started as ``python -m hdrl.bench.cell``, reads a request from its standard input and answers on its standard
-output. The network is taken away before anything of ours is loaded: a process with threads may not do it.
+output. Network and files are taken away before anything of ours is loaded: a process with threads may not do it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import resource
+import signal
+import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -23,9 +27,17 @@ MEMORY_BYTES = 8 << 30
 SECONDS = 600
 """Processor time that it may take."""
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({"rows": [], "known": [], "network": None})
+FILE_BYTES = 64 << 20
+"""Size of each file that it may write, what it prints included."""
 
-_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
+_NOTHING: Mapping[str, Any] = MappingProxyType({"rows": [], "known": [], "network": None, "writes": None})
+
+_NEW_USER, _NEW_PROCESSES, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+_NO_NEW_PRIVILEGES = 38
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_WRITES = sum(1 << right for right in (1, *range(4, 13)))
+_WRITES_OF_VERSION = {2: 1 << 13, 3: 1 << 14}
+"""Rights of Landlock: to write, remove and make; since its versions 2 and 3 to move and to truncate."""
 
 
 def ask_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, Any]:
@@ -41,37 +53,63 @@ def ask_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, An
     Returns
     -------
     dict
-        ``rows``, ``known``, ``network`` (whether the process had one) and ``problem`` (empty if all went well).
+        ``rows``, ``known``, ``network`` and ``writes`` (whether the process had a network, and could write files) and
+        ``problem`` (empty if all went well).
     """
-    try:
-        done = subprocess.run(
+    # Files, not pipes: their size is bounded, and what prints without end does not fill our memory.
+    with tempfile.TemporaryDirectory(prefix="hdrl-") as folder, contextlib.ExitStack() as stack:
+        answer, said = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        process = subprocess.Popen(
             [sys.executable, "-P", "-m", "hdrl.bench.cell"],
-            input=json.dumps({"seconds": seconds, **request}),
-            capture_output=True,
-            text=True,
-            timeout=2 * seconds,
-            env=_environment(),
-            check=False,
+            stdin=subprocess.PIPE,
+            stdout=answer,
+            stderr=said,
+            env=_environment() | {"TMPDIR": folder},
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        return {"problem": f"took longer than {2 * seconds} s", **_NOTHING}
-    try:
-        found = json.loads(done.stdout.rpartition("\n")[2] or done.stdout)
-    except ValueError:
-        last = (done.stderr.strip().splitlines() or [""])[-1][:300]
-        why = f"ended with {done.returncode}" + (f" ({last})" if last else "")
-        return {"problem": f"{why}; it may take {seconds} s and {MEMORY_BYTES >> 30} GiB", **_NOTHING}
-    return found if isinstance(found, dict) else {"problem": "gave no answer", **_NOTHING}
+        try:
+            process.communicate(json.dumps({"seconds": seconds, **request}).encode(), timeout=2 * seconds)
+        except subprocess.TimeoutExpired:
+            return {"problem": f"took longer than {2 * seconds} s", **_NOTHING}
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with what it has left running
+            process.wait()
+        texts = []
+        for file in (answer, said):
+            file.seek(0)
+            texts.append(file.read(FILE_BYTES).decode(errors="replace"))
+    with contextlib.suppress(ValueError):
+        found = json.loads(texts[0].rpartition("\n")[2])
+        return found if _is_answer(found) else {"problem": "gave no answer", **_NOTHING}
+    last = (texts[1].strip().splitlines() or [""])[-1][:300]
+    why = f"ended with {process.returncode}" + (f" ({last})" if last else "")
+    return {"problem": f"{why}; it may take {seconds} s and {MEMORY_BYTES >> 30} GiB", **_NOTHING}
+
+
+def _is_answer(found: Any) -> bool:
+    """Return whether an answer, which a stranger's code may have written, has the form of one."""
+    kinds = {"candidate": str, "window": int, "seed": int, "metrics": dict, "problem": str}
+    return (
+        isinstance(found, dict)
+        and {"rows", "known", "network", "writes", "problem"} <= set(found)
+        and isinstance(found["problem"], str)
+        and all(
+            isinstance(row, dict) and all(isinstance(row.get(key), kind) for key, kind in kinds.items())
+            for row in found["rows"]
+        )
+        and all(isinstance(pair, list) and list(map(type, pair)) == [str, str] for pair in found["known"])
+    )
 
 
 def _environment() -> dict[str, str]:
     """Return the variables that the process gets: none with secrets of the user's."""
-    kept = ("PATH", "HOME", "LANG", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
+    kept = ("PATH", "HOME", "LANG", "PYTHONPATH", "VIRTUAL_ENV")
     return {name: value for name, value in os.environ.items() if name in kept or name.startswith(("HDRL_", "NUMBA_"))}
 
 
 def confine(seconds: int) -> bool:
-    """Bound this process, and take its network away; return whether it still has one.
+    """Bound this process, and take its network and the sight of other processes away; return whether it has one.
 
     Parameters
     ----------
@@ -80,11 +118,12 @@ def confine(seconds: int) -> bool:
     """
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     user, group = os.getuid(), os.getgid()
     try:
         lib = ctypes.CDLL(None, use_errno=True)
-        if lib.unshare(_NEW_USER | _NEW_NETWORK) != 0:
+        if lib.unshare(_NEW_USER | _NEW_NETWORK | _NEW_PROCESSES) != 0:
             return True
         # The same numbers inside, so that files still belong to whom they belong.
         Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
@@ -104,10 +143,41 @@ def _has_interface() -> bool:
     return any(line.partition(":")[0].strip() != "lo" for line in lines)
 
 
+def forbid_writing(folder: str) -> bool:
+    """Take from this process the right to change files outside a folder; return whether it still has it.
+
+    Parameters
+    ----------
+    folder
+        Where it may write: its temporary files.
+    """
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    version = call(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    if version < 1:
+        return True
+    rights = _WRITES | sum(bits for since, bits in _WRITES_OF_VERSION.items() if version >= since)
+    rules = call(_CREATE_RULESET, ctypes.c_char_p(struct.pack("=Q", rights)), ctypes.c_size_t(8), 0)
+    if rules < 0:
+        return True
+    for path in (folder, os.devnull):
+        place = os.open(path, os.O_PATH)
+        allowed = rights if path == folder else 1 << 1
+        call(_ADD_RULE, rules, 1, ctypes.c_char_p(struct.pack("=Qi", allowed, place)), 0)
+        os.close(place)
+    ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    is_restricted = call(_RESTRICT_SELF, rules, 0) == 0
+    os.close(rules)
+    return not is_restricted
+
+
 def main() -> None:
     """Answer the request on the standard input."""
     request = json.loads(sys.stdin.read())
     has_network = confine(int(request["seconds"]))
+    # In the new space of process ids, the next process is the first: with it, all that it has started ends.
+    if child := os.fork():
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
+    writes = forbid_writing(tempfile.gettempdir())
     answer_to, sys.stdout = sys.stdout, sys.stderr  # what a policy prints is no answer
     from hdrl.base.errors import HdrlError
     from hdrl.bench.replay import answer
@@ -116,7 +186,7 @@ def main() -> None:
         found = answer(request)
     except HdrlError as error:
         found = {"problem": str(error), **_NOTHING}
-    answer_to.write("\n" + json.dumps(found | {"network": has_network}))
+    answer_to.write("\n" + json.dumps(found | {"network": has_network, "writes": writes}))
     answer_to.flush()
 
 

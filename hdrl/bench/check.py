@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import secrets
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +14,11 @@ from hdrl.base.csvfiles import read_records
 from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName
 from hdrl.base.files import read_json
 from hdrl.base.hashing import sha256_of_file
-from hdrl.base.seeding import stream
 from hdrl.base.textnumbers import float_of
 from hdrl.bench.cell import ask_cell
 from hdrl.bench.divisions import forbidden, world_of
 from hdrl.bench.replay import known_of, replay
-from hdrl.bench.results import CARD_FILE, ENTRY_FOLDER, WITHDRAWN_FILE, Result, read_result
+from hdrl.bench.results import CARD_FILE, ENTRY_FOLDER, WITHDRAWN_FILE, Result, kind_of, read_result
 from hdrl.bench.tasks import Named, read_task
 from hdrl.experiment.compare.files import RESULTS_FILE
 from hdrl.experiment.compare.pointstore import finished_identity
@@ -28,6 +29,9 @@ from hdrl.version import VERSION
 
 WINDOWS = 3
 """How many windows of each task are simulated again."""
+
+MAX_FILES, MAX_BYTES = 5_000, 512 << 20
+"""How many files a result may hold, and their size: the whole benchmark with ten models takes a hundredth of it."""
 
 MOST_TOLD = 5
 """Findings of one kind that are told; how many more there are is said."""
@@ -89,7 +93,7 @@ def check_result(
     Parameters
     ----------
     n_windows
-        How many windows of each task are simulated again, drawn by the hash of the result; ``None``: all.
+        How many windows of each task are simulated again, other ones in each check; ``None``: all.
     trust
         Whether a Python file of the entry may run in this process instead of in one of its own.
     message
@@ -139,14 +143,14 @@ def _fewer(found: Iterable[Finding]) -> Iterator[Finding]:
 def _of_files(result: Result) -> Iterator[Finding]:
     """Compare the files with the manifest, and the entry with what was judged."""
     folder = result.folder
+    there = _names_of_files(folder)
+    if isinstance(there, Finding):
+        yield there
+        return
     try:
         manifest = read_manifest(folder)
     except ReadError as error:
         yield Finding("hash", MANIFEST_FILE, str(error))
-        return
-    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
-    if any(path.is_symlink() for path in folder.rglob("*")):
-        yield Finding("hash", MANIFEST_FILE, "the result holds a link, expected files only")
         return
     for name, sha256 in manifest.files.items():
         if name not in there:
@@ -162,6 +166,24 @@ def _of_files(result: Result) -> Iterator[Finding]:
             yield Finding("hash", name, "has no hash in the manifest")
 
 
+def _names_of_files(folder: Path) -> set[str] | Finding:
+    """Return the paths of all files in a folder, or what in it is no file, or too much."""
+    found: set[str] = set()
+    n_bytes = 0
+    for path in folder.rglob("*"):
+        name, status = path.relative_to(folder).as_posix(), path.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            what = "a link" if stat.S_ISLNK(status.st_mode) else "no file"
+            return Finding("hash", name, f"is {what}, expected files only")
+        found.add(name)
+        n_bytes += status.st_size
+        if len(found) > MAX_FILES or n_bytes > MAX_BYTES:
+            return Finding("hash", name, f"is too much: expected {MAX_FILES:,} files, {MAX_BYTES >> 20} MiB at most")
+    return found
+
+
 def _of_task(result: Result, name: str, sha256: str) -> Named | Finding:
     """Return the task of a result, or that it is another one now."""
     try:
@@ -171,6 +193,13 @@ def _of_task(result: Result, name: str, sha256: str) -> Named | Finding:
     if named.task.sha256() == sha256:
         return named
     return Finding("stale", name, f"the task is another one now (version {named.task.version}); {result.card.command}")
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return math.isfinite(float_of(text))
+    except ValueError:
+        return False
 
 
 class _Task:
@@ -228,6 +257,8 @@ class _Task:
 
     def _wrong_entry(self) -> str:
         """Say whether another entry was judged than the one that the result holds; empty if not."""
+        if words := self._not_of_the_card():
+            return words
         identity = finished_identity(self._result.points(self._named.name)) or {}
         judged = identity.get("candidates")
         found = judged.get(self._entry.name) if isinstance(judged, Mapping) else None
@@ -236,6 +267,18 @@ class _Task:
             return ""
         told = found.get("sha256") if isinstance(found, Mapping) else None
         return f"another entry was judged: the points are of {told or found}, entry/ holds {expected['sha256']}"
+
+    def _not_of_the_card(self) -> str:
+        """Say which file would decide that the card does not name; empty if none."""
+        card, folder = self._result.card, self._result.folder.absolute() / ENTRY_FOLDER
+        kind = kind_of(self._entry)
+        if kind != card.kind:
+            return f"the card says that its entry is of kind {card.kind}; what it names is of kind {kind}"
+        mine = {str(folder / name) for name in card.files}
+        others = sorted({*self._entry.files} ^ mine)
+        if others or (kind == "policy" and self._entry.sha256):
+            return f"the card names other files than those that decide: {', '.join(others) or card.policy}"
+        return ""
 
     def _rows(self) -> dict[tuple[str, int, int], Mapping[str, Any]]:
         """Return the table by candidate, window and seed, after a check that it is whole."""
@@ -253,6 +296,9 @@ class _Task:
                 raise ReadError(path, "is no table of this task") from None
             if key in found:
                 raise ReadError(path, f"has window {row['window']} of {row['workload']} twice")
+            for metric in (self._named.task.objective, self._named.task.tail):
+                if not row["problem"] and row.get(metric) and not _is_finite(row[metric]):
+                    raise ReadError(path, f"has {metric} {row[metric]!r}, expected a finite number")
             found[key] = row
         everybody = {one.name: one for one in (self._baseline, self._entry)}
         wanted = {
@@ -266,12 +312,11 @@ class _Task:
         return found
 
     def _drawn(self, n_windows: int | None) -> list[int]:
-        """Return the windows to simulate again: they follow from the hash of the whole result."""
+        """Return the windows to simulate again: drawn anew, so that no author can edit those that are not drawn."""
         n_cases = len(self._world.cases)
         if n_windows is None or n_windows >= n_cases:
             return list(range(n_cases))
-        rng = stream(int(self._result.sha256()[:16], 16), f"bench/{self._named.name}")
-        return sorted(rng.choice(n_cases, size=n_windows, replace=False).tolist())
+        return sorted(secrets.SystemRandom().sample(range(n_cases), n_windows))
 
     def _replayed(self, windows: Sequence[int]) -> dict[str, Any]:
         """Return the windows again, in a process of its own if a stranger's Python decides."""
@@ -279,8 +324,9 @@ class _Task:
             return replay(self._result, self._named, windows, runs_python=True)
         where = str(self._result.folder.absolute())
         found = ask_cell({"folder": where, "task": self._named.name, "windows": list(windows)})
-        if found["network"]:
-            self.notes.append("this system lets no process give up its network: its Python file ran with one")
+        for right, words in (("network", "its network"), ("writes", "the right to change files")):
+            if found[right]:
+                self.notes.append(f"this system lets no process give up {words}: {self._entry.files[0]} ran with it")
         # What does not depend on the stranger is not taken from its process.
         mine = replay(self._result, self._named, windows, runs_python=False)
         theirs = [row for row in found["rows"] if row["candidate"] == self._entry.name]

@@ -82,7 +82,7 @@ class Classic:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """What a learned policy that comes with hdrl reaches in a task.
+    """What a learned policy reaches in a task that comes with hdrl, or that a command of its documentation trains.
 
     Attributes
     ----------
@@ -90,6 +90,8 @@ class Shipped:
         What.
     division, core_minutes
         In which division, and what its training took.
+    how
+        The commands that make the result of a trained model again; empty for a policy by name.
     objective, tail
         The numbers of each window.
     """
@@ -99,29 +101,33 @@ class Shipped:
     policy: str
     division: Division
     core_minutes: float
+    how: str
     objective: NDArray[np.float64]
     tail: NDArray[np.float64]
 
 
 def shipped_of(result: Result) -> list[Shipped]:
-    """Return the numbers of a result of a policy by its name, to be kept.
+    """Return the numbers of a result, to be kept.
 
     Raises
     ------
     OptionsError
-        If its entry is a file.
+        If its entry is a file, and its card does not say how it is made.
     """
     card = result.card
-    if card.kind != "policy" or card.name != card.policy:
+    is_named = card.kind == "policy" and card.name == card.policy
+    if not is_named and not card.training.words:
         raise OptionsError(
-            f"{result.folder}: is of {card.name}, expected a policy that comes with hdrl, by its own name"
+            f"{result.folder}: is of {card.name}, expected a policy that comes with hdrl, by its own name, or models "
+            "with the commands that make them again (--how)"
         )
+    how = "" if is_named else card.training.words
     found = []
     for name, sha256 in card.tasks.items():
         task = read_task(name).task
         values = read_points(result.points(name), [task.objective, task.tail])[card.name]
         numbers = values[task.objective], values[task.tail]
-        found.append(Shipped(name, sha256, card.policy, card.division, card.training.core_minutes, *numbers))
+        found.append(Shipped(name, sha256, card.name, card.division, card.training.core_minutes, how, *numbers))
     return found
 
 
@@ -220,7 +226,7 @@ def write_shipped(folder: Path, found: Sequence[Shipped]) -> None:
     with atomic_table(folder / SHIPPED_FILE, [one.name for one in fields(Shipped)]) as write_row:
         for _, one in sorted(rows.items()):
             numbers = _joined(one.objective), _joined(one.tail)
-            write_row([one.task, one.sha256, one.policy, one.division, f"{one.core_minutes:g}", *numbers])
+            write_row([one.task, one.sha256, one.policy, one.division, f"{one.core_minutes:g}", one.how, *numbers])
 
 
 def read_shipped(folder: Path = KEPT_IN) -> list[Shipped]:
@@ -247,6 +253,7 @@ def read_shipped(folder: Path = KEPT_IN) -> list[Shipped]:
                 row["policy"],
                 next(one for one in DIVISIONS if one == row["division"]),
                 float_of(row["core_minutes"]),
+                row["how"],
                 *(np.array([float_of(text) for text in row[name].split()]) for name in ("objective", "tail")),
             )
             for row in read_records(path)

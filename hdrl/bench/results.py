@@ -16,8 +16,9 @@ from pydantic import Field
 
 from hdrl.base.errors import ReadError, readable
 from hdrl.base.files import read_json, read_text
+from hdrl.base.pyfiles import CPP_SUFFIX, SUFFIX
 from hdrl.bench.tasks import Named
-from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
+from hdrl.experiment.compare.candidates import MODEL_SUFFIXES, Candidate
 from hdrl.experiment.run.manifest import read_manifest
 from hdrl.options.block import Block
 from hdrl.options.reading import validated
@@ -26,6 +27,9 @@ from hdrl.options.sweep import Sweep
 CARD_FILE, ENTRY_FOLDER, TASKS_FOLDER = "card.json", "entry", "tasks"
 WITHDRAWN_FILE = "withdrawn.txt"
 """Why whoever sent a result has withdrawn it, in a sentence: it may be added later, and is in no manifest."""
+
+MAX_TEXT_BYTES = 1 << 20
+"""Size of the card, and of the sentence."""
 
 Division = Literal["untrained", "trained", "clairvoyant"]
 
@@ -50,7 +54,9 @@ class Card(Block):
     """What ``card.json`` says."""
 
     name: SafeName = Field(description="What the entry is called on the board.")
-    kind: Literal["policy", "python", "models"] = Field(description="A policy by name, a Python file, or models.")
+    kind: Literal["policy", "python", "program", "models"] = Field(
+        description="A policy by name, a Python file, a scheduler in C++, or models."
+    )
     setting: Text = Field(description="Its setting; of a policy that several settings know, the first of them.")
     policy: str = Field(max_length=200, description="The policy, or what follows a Python file (+easy); else nothing.")
     files: list[SafeName] = Field(default_factory=list, description="Files in entry/.")
@@ -87,7 +93,7 @@ class Result:
     def withdrawn(self) -> str:
         """Return why it was withdrawn; empty if it was not."""
         path = self.folder / WITHDRAWN_FILE
-        return readable(" ".join(read_text(path).split())) or "withdrawn" if path.is_file() else ""
+        return readable(" ".join(read_text(path).split())) or "withdrawn" if _is_small_file(path) else ""
 
     def sha256(self) -> str:
         """Return the hash of all that the result holds, by its manifest."""
@@ -107,10 +113,24 @@ def candidate_text(card: Card, folder: Path) -> str:
     place = folder / ENTRY_FOLDER
     if card.kind == "policy":
         return f"{card.name}={card.policy}"
-    if card.kind == "python":
+    if card.kind in ("python", "program"):
         return f"{card.name}={place / card.files[0]}{card.policy}"
     one = card.files[0] if len(card.files) == 1 else f"*{Path(card.files[0]).suffix}"
     return f"{card.name}={place / one}"
+
+
+def _is_small_file(path: Path) -> bool:
+    """Return whether a path is a file, no link to one, that may be read as a whole."""
+    return path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_TEXT_BYTES
+
+
+def kind_of(candidate: Candidate) -> str:
+    """Return the kind of an entry, as its card says it."""
+    if candidate.is_model:
+        return "models"
+    if not candidate.is_file:
+        return "policy"
+    return "program" if candidate.files[0].endswith(CPP_SUFFIX) else "python"
 
 
 def read_result(folder: str | Path) -> Result:
@@ -125,12 +145,15 @@ def read_result(folder: str | Path) -> Result:
     """
     folder = Path(folder)
     path = folder / CARD_FILE
-    if not path.is_file():
-        raise ReadError(folder, f"holds no finished result: {CARD_FILE} is missing (hdrl bench run makes one)")
+    if not _is_small_file(path):
+        raise ReadError(folder, f"holds no finished result: no file {CARD_FILE} (hdrl bench run makes one)")
     card = validated(Card, read_json(path), str(path))
-    n_files = {"policy": 0, "python": 1}.get(card.kind)
+    n_files = {"policy": 0, "python": 1, "program": 1}.get(card.kind)
     if n_files != len(card.files) if n_files is not None else not card.files:
         raise ReadError(path, f"names {len(card.files)} files, expected {n_files or 'at least 1'} for kind {card.kind}")
-    if card.kind == "models" and not all(name.endswith(MODEL_SUFFIXES) for name in card.files):
-        raise ReadError(path, f"names {card.files[0]}, expected models that end in {' or '.join(MODEL_SUFFIXES)}")
+    if card.kind != "policy" and "/" in card.policy:
+        raise ReadError(path, f"has policy {card.policy!r}, expected what follows a file, such as '+easy'")
+    suffixes = {"python": (SUFFIX,), "program": (CPP_SUFFIX,), "models": MODEL_SUFFIXES}.get(card.kind, ())
+    if not all(name.endswith(suffixes) for name in card.files):
+        raise ReadError(path, f"names {card.files[0]}, expected files that end in {' or '.join(suffixes)}")
     return Result(folder, card)

@@ -21,6 +21,7 @@ from hdrl.bench.results import (
     Result,
     Training,
     candidate_text,
+    kind_of,
     read_result,
 )
 from hdrl.bench.tasks import ALL, SMALL, Named, all_tasks
@@ -90,12 +91,11 @@ def run_entry(
     if out.is_dir() and any(out.iterdir()) and not (out / ENTRY_FOLDER).is_dir():
         raise OutputError(f"{out}: is not empty and holds no result of hdrl bench run; expected a new folder")
     files = _copied(candidate, out / ENTRY_FOLDER)
-    kind = "models" if candidate.is_model else "python" if candidate.is_file else "policy"
     data = {
         "name": candidate.name,
-        "kind": kind,
-        "setting": entry.setting if kind == "python" else fitting[0][0].task.setting_name,
-        "policy": {"models": "", "python": candidate.suffix, "policy": candidate.policy}[kind],
+        "kind": kind_of(candidate),
+        "setting": fitting[0][0].task.setting_name,
+        "policy": candidate.policy or candidate.suffix,
         "files": files,
         "division": division,
         "tasks": {named.name: named.task.sha256() for named, _ in fitting},
@@ -148,7 +148,7 @@ def _candidate(entry: Entry, setting: str) -> Candidate:
     if candidate.sha256 and not candidate.files:
         raise OptionsError(f"{entry.text}: reads a file of yours, which results do not hold; write a Python file")
     if candidate.is_file and setting != entry.setting:
-        raise OptionsError(f"{entry.text}: is a Python file of setting {entry.setting}, and no task of it is named")
+        raise OptionsError(f"{entry.text}: is a file of setting {entry.setting}, and no task of it is named")
     for seed in range(max(1, len(candidate.files))):
         candidate.decider(probe.task.setting, seed, sweep)
     return candidate

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hdrl.base.errors import OptionsError
-from hdrl.base.pyfiles import blamed
+from hdrl.base.pyfiles import CPP_SUFFIX, blamed
 from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.agentfile import AgentKind, load_agent
 from hdrl.experiment.train.modeluse import Model, play_options
@@ -125,10 +125,16 @@ def decider_of(plan: RunPlan) -> Decider:
 
 
 def decider_of_file(path: Path, suffix: str, setting: Setting, options: Any = None) -> PolicyDecider:
-    """Return the freshly loaded policy of a user's Python file.
+    """Return the freshly loaded policy of a user's Python file, or of a scheduler in C++.
 
     The suffix is ``"+easy"`` for instance, or empty.
     """
+    if path.suffix == CPP_SUFFIX:
+        policy = setting.policies.of_source(path)
+        if policy is None or suffix:
+            what = f"{suffix!r} goes with a priority in Python" if suffix else "its setting plays no scheduler in C++"
+            raise OptionsError(f"{path}: {what}")
+        return PolicyDecider(setting, policy, path, options)
     agent = load_agent(f"{path}{suffix}", lambda: _no_pair(path), policies=setting.policies)
     if agent.kind is not AgentKind.POLICY:
         raise OptionsError(f"{path}: an agent that learns is compared by its model (*.pt), which hdrl-launch trains")

@@ -18,7 +18,7 @@ from hdrl.base.textnumbers import float_of
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
 from hdrl.experiment.compare.files import SUMMARY_FILE, Comparison, read_comparison
 from hdrl.experiment.compare.summary import ALL, SummaryRow
-from hdrl.experiment.compare.verdict import is_better
+from hdrl.experiment.compare.verdict import is_better, order_of_row
 from hdrl.figures.folders import PROVENANCE_FILE, read_object
 from hdrl.figures.numbers import listed
 from hdrl.metrics.catalogue import MetricInfo
@@ -80,13 +80,12 @@ class Compared:
         return [name for name in dict.fromkeys(row.workload for row in self.result.rows) if name != ALL]
 
     def rows(self, metric: str, workload: str = ALL) -> list[SummaryRow]:
-        """Return the rows of one table from the best ratio to the worst, those without any last.
+        """Return the rows of one table from the best ratio to the worst, those without any last, by their means.
 
         Where neither side of the metric is better, the lowest ratio is first.
         """
         rows = [row for row in self.result.rows if row.metric == metric and row.workload == workload]
-        sign = self.infos[metric].sign
-        return sorted(rows, key=lambda row: (math.isnan(row.ratio), sign * row.ratio))
+        return sorted(rows, key=lambda row: order_of_row(row, self.infos[metric]))
 
     def is_better(self, row: SummaryRow) -> bool | None:
         """Return whether a candidate is better than the baseline; ``None`` if that was not shown.

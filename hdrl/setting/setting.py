@@ -213,6 +213,14 @@ class PolicyBook(ABC):
         del module, path, suffix
         return None
 
+    def of_source(self, path: Path) -> Policy | None:
+        """Return the policy of a scheduler that a C++ file defines; usually ``None``: a setting plays none.
+
+        The file may be wrong: it is compiled when the policy is first used.
+        """
+        del path
+        return None
+
     def rivals(self, knows: str | Mapping[str, object]) -> str | None:
         """Return the group of classic policies that know as much as a candidate; ``None`` if ``heuristics`` do.
 

@@ -1,9 +1,11 @@
 """The standing benchmark: a whole small cycle, and results that are not true."""
 
+import contextlib
 import json
 import math
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,6 @@ from click.testing import CliRunner
 pytest.importorskip("scipy", reason="needs scipy (the extra report)")
 
 from hdrl.base.commitments import commitment_of, revealed_seed
-from hdrl.base.csvfiles import read_records
 from hdrl.base.errors import OptionsError, ReadError, UnknownName
 from hdrl.base.hashing import sha256_of_file
 from hdrl.bench import board
@@ -236,25 +237,61 @@ def told_hashes(folder: Path) -> tuple[str, str]:
     return before, sha256_of_file(folder / "entry" / "mine.py")
 
 
-def test_python_of_strangers_runs_in_a_process_of_its_own(tmp_path: Path):
-    mark = tmp_path / "pid"
-    file = python_entry(
-        tmp_path, f"with pathlib.Path({str(mark)!r}).open('a') as out:\n    out.write(f'{{os.getpid()}} ')"
+HARM = """
+import contextlib, subprocess
+if pathlib.Path({flag!r}).exists():
+    with contextlib.suppress(OSError):
+        pathlib.Path({mark!r}).write_text(str(os.getpid()))
+    with contextlib.suppress(OSError):
+        os.remove({kept!r})
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", {port}), 1).close()
+    subprocess.Popen(["sleep", {seconds!r}], start_new_session=True)
+"""
+
+
+def test_python_of_strangers_can_do_no_harm_to_who_checks_it(tmp_path: Path):
+    flag, mark, kept = (tmp_path / name for name in ("flag", "mark", "kept"))
+    seconds = f"98{os.getpid()}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        body = HARM.format(flag=str(flag), mark=str(mark), kept=str(kept), port=port, seconds=seconds)
+        folder = tmp_path / "result"
+        hdrl(*("run", f"{python_entry(tmp_path, body)}+easy", "--tasks", "batch-gaia", "-o", folder, "-j", 1))
+        flag.touch()
+        kept.touch()
+        checked = check_result(folder)
+        assert checked.is_true, checked.findings
+        assert checked.n_replayed == 6
+        assert any("Python file" in note for note in checked.notes)
+        server.settimeout(0.1)
+        if not any("network" in note for note in checked.notes):
+            with pytest.raises(TimeoutError):
+                server.accept()
+            assert not running("sleep", seconds), "processes that it has left end with it"
+        if not any("change files" in note for note in checked.notes):
+            assert kept.exists()
+            assert not mark.exists()
+    assert not mark.exists() or mark.read_text() != str(os.getpid())
+    flag.unlink()
+    edit(
+        folder / "entry" / "mine.py",
+        "import contextlib",
+        f"pathlib.Path({str(mark)!r}).write_text('trusted')\nimport contextlib",
     )
-    folder = tmp_path / "result"
-    hdrl("run", f"{file}+easy", "--tasks", "batch-gaia", "-o", folder, "-j", 1)
-    mark.unlink()
-    checked = check_result(folder)
-    assert checked.is_true, checked.findings
-    assert checked.n_replayed == 6
-    assert {row["candidate"] for row in read_records(folder / "tasks" / "batch-gaia" / "results.csv")} == {
-        "fcfs+easy",
-        "mine.py+easy",
-    }
-    assert str(os.getpid()) not in mark.read_text().split()
-    assert "Python file" in checked.notes[-1] or "Python file" in checked.notes[0]
+    edit(folder / "tasks" / "batch-gaia" / "provenance.json", *told_hashes(folder))
+    write_manifest(folder)
     check_result(folder, trust=True)
-    assert str(os.getpid()) in mark.read_text().split()
+    assert mark.read_text() == "trusted"
+
+
+def running(*command: str) -> bool:
+    words = b"\0".join(word.encode() for word in command)
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes().startswith(words):
+                return True
+    return False
 
 
 def test_a_python_file_that_changes_its_mind_is_found(tmp_path: Path):
@@ -318,7 +355,7 @@ def test_an_untrue_result_is_on_the_board_with_its_reason(result: Path, tmp_path
     assert "hash: tasks/" in (tmp_path / "site" / "index.html").read_text()
 
 
-def test_windows_are_drawn_by_the_hash_of_the_result(result: Path, monkeypatch: pytest.MonkeyPatch):
+def test_each_check_draws_other_windows(result: Path, monkeypatch: pytest.MonkeyPatch):
     drawn: list[list[int]] = []
     original = checking.replay
 
@@ -327,14 +364,10 @@ def test_windows_are_drawn_by_the_hash_of_the_result(result: Path, monkeypatch: 
         return original(one, named, windows, **kw)
 
     monkeypatch.setattr(checking, "replay", spy)
-    for words in ("a", "b", "a"):
-        card = json.loads((result / "card.json").read_text())
-        card["training"]["words"] = words
-        (result / "card.json").write_text(json.dumps(card))
-        write_manifest(result)
-        check_result(result)
-    assert drawn[0] == drawn[2]
-    assert drawn[0] != drawn[1]
+    for _ in range(4):
+        check_result(result, n_windows=2)
+    assert all(len(set(windows)) == 2 for windows in drawn)
+    assert len({tuple(windows) for windows in drawn}) > 1, "an author could edit the windows that are not drawn"
 
 
 @pytest.fixture(scope="module")
@@ -482,16 +515,23 @@ def test_a_second_attempt_that_is_no_better_does_not_replace_the_first(made: Pat
 
 
 def test_the_workflow_checks_what_a_pull_request_changes(made: Path, tmp_path: Path):
+    """Each ``run:`` line of the workflow, in a fresh clone; its actions and docker are not tried."""
+    pytest.importorskip("jinja2", reason="pages need the extra report")
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("needs git, and a checkout of hdrl to clone")
     workflow = yaml.safe_load((ROOT / "examples" / "bench-check.yml").read_text())
     steps = {step["name"]: step["run"] for step in workflow["jobs"]["check"]["steps"] if "name" in step}
     assert workflow["permissions"] == {"contents": "read"}
     assert not any("${{" in script for script in steps.values()), "names of others must not become commands"
-    program = "from hdrl.launcher.main import cli; cli(prog_name='hdrl')"
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "hdrl").write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}" "$@"\n')
-    (tmp_path / "bin" / "hdrl").chmod(0o755)
-    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    (tmp_path / "bin" / "pip").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pip "$@"\n')
+    (tmp_path / "bin" / "pip").chmod(0o755)
+    installed = tmp_path / "installed"
+    path = os.pathsep.join(map(str, (tmp_path / "bin", installed / "bin", os.environ["PATH"])))
     environment = {**os.environ, "PATH": path, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    # What hdrl needs is there already: pip takes hdrl alone, from its clone, into a folder.
+    environment |= {"PIP_TARGET": str(installed), "PYTHONPATH": str(installed), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    environment |= {"PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
 
     def run(script: str, code: int = 0) -> str:
         done = subprocess.run(
@@ -504,6 +544,10 @@ def test_the_workflow_checks_what_a_pull_request_changes(made: Path, tmp_path: P
     shutil.copytree(made, folder / "results" / "old")
     commit = "git add -A; git -c user.name=a -c user.email=a@b commit -qm all; git rev-parse HEAD"
     environment["BASE"] = run(f"git init -q; {commit}")
+    run(f"git clone -q --depth 1 file://{ROOT} hdrl; echo hdrl >> .git/info/exclude")
+    run(steps["Install"])
+    assert (installed / "hdrl" / "bench" / "tasks").is_dir()
+    assert run("git -C hdrl status --porcelain --ignored") == ""
     shutil.copytree(made, folder / "results" / "a new; one")
     edit(folder / "results" / "a new; one" / "tasks" / TASK / "results.csv", ",0,", ",1,")
     run(commit)
@@ -513,7 +557,9 @@ def test_the_workflow_checks_what_a_pull_request_changes(made: Path, tmp_path: P
     shutil.rmtree(folder / "results" / "a new; one")
     shutil.copytree(made, folder / "results" / "a new; one")
     assert "is true" in run(steps["Check"])
-    assert "hdrl bench board -o site --" in steps["Board"]
+    assert "pages; open site/index.html" in run(steps["Board"])
+    assert "edf+fusion" in (folder / "site" / "index.html").read_text()
+    assert set(steps) == {"Install", "List", "Check", "Board"}
 
 
 def test_shipped_policies_stand_on_the_board_as_they_are_measured(tmp_path: Path):

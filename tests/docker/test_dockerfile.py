@@ -83,7 +83,10 @@ def test_the_package_can_be_built_of_what_is_copied():
     mapped = re.search(r"package_dir =\n((?:    .+\n)+)", config)
     assert mapped is not None
     folders = {line.split("=")[1].strip() for line in mapped[1].splitlines()}
-    assert folders | {"setup.cfg", "pyproject.toml", "README.md", "LICENSE", "constraints.txt"} <= copied()
+    assert (
+        folders | {"setup.cfg", "pyproject.toml", "build_backend.py", "DESCRIPTION.md", "LICENSE", "constraints.txt"}
+        <= copied()
+    )
 
 
 def commands(stage: str) -> list[list[str]]:

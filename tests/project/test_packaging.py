@@ -59,21 +59,35 @@ def test_the_version_is_said_once(config: configparser.ConfigParser):
     assert f"version: {hdrl.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-def test_a_wheel_holds_everything(tmp_path: Path):
-    # Built in a copy, since setuptools leaves its traces where it builds.
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "hdrl", "agents", "launcher", "platforms"):
-        (copy / name).symlink_to(ROOT / name)
-    for name in ("workloads", "experiments"):
-        (copy / name).symlink_to(ROOT / name)
-    code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+def entries() -> set[Path]:
+    return {path for folder in (ROOT, ROOT / "build") if folder.is_dir() for path in folder.iterdir()}
+
+
+def build(kind: str, out: Path) -> Path:
+    """Build a wheel or an sdist as pip does, and return its path; the checkout stays as it is."""
+    code = f"import sys, build_backend; print(build_backend.build_{kind}(sys.argv[1]))"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], cwd=copy, env=environment, capture_output=True, text=True
-    )
+    before = entries()
+    done = subprocess.run([sys.executable, "-c", code, out], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
+    assert entries() <= before | {ROOT / "__pycache__"}
+    return out / done.stdout.split()[-1]
+
+
+def test_the_description_on_an_index_needs_no_repository(config: configparser.ConfigParser):
+    """No project address is known: what an index page shows has no links to files of the repository."""
+    assert config["metadata"]["long_description"] == "file: DESCRIPTION.md"
+    text = (ROOT / "DESCRIPTION.md").read_text(encoding="utf-8")
+    assert not re.findall(r"\]\((?!https://)|<img|^\[.*\]:", text, re.MULTILINE)
+    for command in re.findall(r"^hdrl .*$", text, re.MULTILINE):
+        words = [word for word in command.split() if word.startswith("--") or word == "-o"]
+        group = command.split()[1:3] if command.split()[1] == "site" else command.split()[1:2]
+        said = subprocess.run([sys.executable, "-m", "hdrl", *group, "--help"], capture_output=True, text=True)
+        assert not [word for word in words if word not in said.stdout], command
+
+
+def test_a_wheel_holds_everything(tmp_path: Path):
+    wheel = build("wheel", tmp_path)
     held = set(zipfile.ZipFile(wheel).namelist())
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "hdrl").rglob("*.py")}
     sources |= {
@@ -100,20 +114,10 @@ def test_a_wheel_holds_everything(tmp_path: Path):
 
 
 def test_an_sdist_holds_tests_docs_and_examples(tmp_path: Path):
-    copy = tmp_path / "copy"
-    copy.mkdir()
     held = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
     if not held[:-1]:
         pytest.skip("needs a git checkout, which says what belongs to the project")
-    for name in {name.split("/")[0] for name in held if name} - {".github", ".ci", ".gitignore"}:
-        (copy / name).symlink_to(ROOT / name)
-    code = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], cwd=copy, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    (sdist,) = tmp_path.glob("*.tar.gz")
+    sdist = build("sdist", tmp_path)
     with tarfile.open(sdist) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
     assert {name for name in held if name and not name.startswith(".")} <= packed

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from hdrl.base.errors import OutputError, ReadError, UnknownName
+from hdrl.experiment.compare.verdict import headline
 from hdrl.launcher.main import cli
 from hdrl.report.comparison import read_compared
 from hdrl.report.page import build_report, write_report
@@ -98,6 +99,29 @@ def test_the_page_of_a_comparison(comparison: Path):
     assert "hdrl compare sweep.json --out again" in page
     assert 'id="panel-windows"' in page
     assert 'id="panel-schedule"' not in page
+
+
+def test_without_ratios_means_decide_the_order_and_no_column_is_empty(comparison: Path):
+    path = comparison / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["rows"] = [
+        row("fcfs+easy"),
+        row("worst", ratio=None, mean=30.0),
+        row("unknown", ratio=None, mean=None),
+        row("best", ratio=None, mean=2.0),
+    ]
+    path.write_text(json.dumps(summary))
+    found = read_compared(comparison, None)
+    assert [one.candidate for one in found.rows("mean_bounded_slowdown")] == ["fcfs+easy", "best", "worst", "unknown"]
+    page = build_report([comparison])
+    assert "ratio to fcfs+easy" not in page
+    said = headline(
+        [one for one in found.rows("mean_bounded_slowdown") if not one.is_baseline][::-1],
+        "fcfs+easy",
+        found.infos["mean_bounded_slowdown"],
+        [],
+    )
+    assert said.startswith("the best of 3 candidates, best, cannot be compared")
 
 
 def test_runs_beside_a_comparison(comparison: Path, tmp_path: Path):

@@ -10,7 +10,7 @@ from typing import Any
 
 from hdrl.base.errors import OptionsError, ReadError, UnknownName, nearest, quoted, suggest
 from hdrl.base.hashing import sha256_of_file
-from hdrl.base.pyfiles import SUFFIX_MARKS
+from hdrl.base.pyfiles import CPP_SUFFIX, SUFFIX, SUFFIX_MARKS
 from hdrl.experiment.decider import Decider, ModelDecider, PolicyDecider, decider_of_file
 from hdrl.experiment.train.modeluse import Model
 from hdrl.options.sweep import MODEL_FILE, Sweep, without_place
@@ -26,7 +26,7 @@ class Candidate:
 
     name: str  # unique in tables
     policy: str = ""  # name of a policy; empty for files
-    files: tuple[str, ...] = ()  # a Python file (one), or models: one per training seed
+    files: tuple[str, ...] = ()  # a Python file or C++ scheduler (one), or a model per seed
     suffix: str = ""  # what follows a Python file that defines a priority: ``"+easy-low_power"``
     sha256: tuple[str, ...] = ()  # hash of each file
     n_seeds: int = 1  # seeds to run it with
@@ -40,7 +40,7 @@ class Candidate:
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a Python file."""
+        """Whether it is a Python file, or a scheduler in C++."""
         return bool(self.files) and not self.is_model
 
     def decider(self, setting: Setting, seed: int = 0, options: Any = None) -> Decider:
@@ -131,7 +131,7 @@ def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:
 
 def _split(text: str) -> tuple[str, str]:
     """Return the path of a file and what follows it (``"+easy"``); two empty texts for what names no file."""
-    for ending in (".py", *MODEL_SUFFIXES):
+    for ending in (SUFFIX, CPP_SUFFIX, *MODEL_SUFFIXES):
         base, found, suffix = text.rpartition(ending)
         if found and suffix[:1] in SUFFIX_MARKS:
             return base + found, suffix

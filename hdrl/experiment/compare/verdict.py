@@ -269,12 +269,14 @@ def _p_words(p: float) -> str:
 
 
 def _best_row(rows: Sequence[SummaryRow], info: MetricInfo) -> SummaryRow | None:
-    """Return the row with the best ratio; the first of all if none has a ratio, ``None`` without rows.
+    """Return the row with the best ratio; with the best mean if none has a ratio, ``None`` without rows.
 
     Where neither side is better, it is the row with the lowest ratio.
     """
-    if not rows:
-        return None
-    # What left jobs unrun is the best only if all did.
-    known = [row for row in rows if not math.isnan(row.ratio)]
-    return min(known, key=lambda row: (row.n_unfinished > 0, info.sign * row.ratio), default=rows[0])
+    return min(rows, key=lambda row: (row.n_unfinished > 0, *order_of_row(row, info)), default=None)
+
+
+def order_of_row(row: SummaryRow, info: MetricInfo) -> tuple[bool, float, bool, float]:
+    """Return what sorts rows from the best ratio to the worst, and those without one behind them by their means."""
+    places = [(math.isnan(value), 0.0 if math.isnan(value) else info.sign * value) for value in (row.ratio, row.mean)]
+    return (*places[0], *places[1])

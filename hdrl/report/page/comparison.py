@@ -156,9 +156,10 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> Table:
     where = "" if first.workload == ALL else f" on {first.workload}"
     windows_ = f"{first.n_windows:,} window{'' if first.n_windows == 1 else 's'}"
     axis = Axis(scale, info.side(0.5), info.side(2.0))
+    # Where one side is 0 in some window, nobody has a ratio.
+    has_ratios = any(not math.isnan(row.ratio) for row in rows if not row.is_baseline)
     columns = [
-        Column(f"ratio to {compared.result.baseline}"),
-        Column("", scale=axis),
+        *([Column(f"ratio to {compared.result.baseline}"), Column("", scale=axis)] if has_ratios else []),
         Column("p (Holm)"),
         Column("mean", form.unit),
         Column("p99", form.unit),
@@ -175,8 +176,15 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> Table:
         rows=[
             Row(
                 row.candidate,
-                [*_cells(compared, row, form, scale), *([_unrun(row)] if has_unrun else [])],
-                badge="learned" if compared.is_learned(row.candidate) else "",
+                [
+                    *_cells(compared, row, form, scale)[0 if has_ratios else 2 :],
+                    *([_unrun(row)] if has_unrun else []),
+                ],
+                badge="baseline"
+                if row.is_baseline and not has_ratios
+                else "learned"
+                if compared.is_learned(row.candidate)
+                else "",
             )
             for row in ordered
         ],

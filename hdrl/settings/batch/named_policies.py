@@ -93,6 +93,12 @@ class BatchPolicies(PolicyBook, Clairvoyance):
 
         return policy_of(module, path, suffix)
 
+    def of_source(self, path: Path) -> Any:
+        """Return the scheduler of a C++ file that speaks Batsim's protocol."""
+        from hdrl.settings.batch.simulators import BatsimProgram
+
+        return BatsimProgram(path)
+
     def files(self, policy: str) -> Sequence[str]:
         """Return the file of a network that predicts run times, if the name of a policy holds one."""
         from hdrl.settings.batch.policies.pairs import network_file

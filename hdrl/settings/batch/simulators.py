@@ -42,7 +42,7 @@ class SimulatorKind:
 
     def make(self, *arguments: Any, **keywords: Any) -> Any:
         """Return a simulator."""
-        return _loaded(self.maker)(*arguments, **keywords)
+        return _imported(self.maker)(*arguments, **keywords)
 
     def deployed(self, policy: object) -> Any:
         """Return what makes it follow a policy, see `deploys`; ``None`` for its own ones.
@@ -52,15 +52,26 @@ class SimulatorKind:
         HdrlError
             If it cannot follow the policy.
         """
-        return None if policy in self.own_policies else _loaded(self.deploys)(policy)
+        return None if policy in self.own_policies else _imported(self.deploys)(policy)
 
 
-def _loaded(function: Callable[..., Any] | str) -> Callable[..., Any]:
+def _imported(function: Callable[..., Any] | str) -> Callable[..., Any]:
     if not isinstance(function, str):
         return function
     module, _, name = function.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class BatsimProgram:
+    """A policy that is a scheduler in C++ which speaks Batsim's protocol, given by its one source file."""
+
+    source: Path  # it is compiled when the policy is first used in a process
+
+    def play(self, simulator: Any) -> None:
+        """Simulate under the scheduler (`hdrl.batsim.program.play`)."""
+        _imported("hdrl.batsim.program:play")(self.source, simulator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,14 +26,14 @@ from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator, Progress
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulation.view import View
-from hdrl.settings.batch.simulators import SIMULATORS, BatsimSettings, SlurmSettings
+from hdrl.settings.batch.simulators import SIMULATORS, BatsimProgram, BatsimSettings, SlurmSettings
 from hdrl.settings.batch.workload.fit import check_fits
 from hdrl.settings.batch.workload.model import Workload
 
 PolicyFunction: TypeAlias = Callable[[View], Iterable[Decision]]
 """A policy in Python: it is shown a `View` at every message and returns decisions."""
 
-Policy: TypeAlias = PolicyPair | OwnPriority | OwnPrediction | PolicyFunction
+Policy: TypeAlias = PolicyPair | OwnPriority | OwnPrediction | BatsimProgram | PolicyFunction
 
 PROGRESS_EVERY_S = 0.1
 
@@ -77,7 +77,7 @@ def simulate(
         The name of a policy (`policies.policy_names`), or one of the kernel (`policies.read_pair`); the path of a
         Python file that defines one (`policies.pyfile`), for instance ``"my.py+easy"``; a function that is shown a
         `simulation.View` whenever something happened and returns decisions; or a priority (`policies.OwnPriority`),
-        or a predictor (`policies.OwnPrediction`).
+        or a predictor (`policies.OwnPrediction`); or a scheduler in C++ (`simulators.BatsimProgram`).
     seed
         Seed of what is random in the policy.
     compatibility
@@ -144,6 +144,8 @@ def simulate(
             _run_priority(chosen, chosen_policy, progress)
         elif isinstance(chosen_policy, OwnPrediction):
             _run_prediction(chosen, chosen_policy, progress)
+        elif isinstance(chosen_policy, BatsimProgram):
+            chosen_policy.play(chosen)
         else:
             _run_function(chosen, chosen_policy, progress)
         trace: Trace = chosen.trace
