@@ -167,7 +167,7 @@ def replay(folder: Path, n_jobs: int, first: int | None, speed: float, max_minut
     click.echo(floor_of("slurm"))
 
 
-@site.command(cls=CleanErrors)
+@site.command()
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def show(folder: Path, *, as_json: bool) -> None:

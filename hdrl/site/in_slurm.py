@@ -13,7 +13,7 @@ from hdrl.base.errors import OptionsError
 from hdrl.batch import SwfLog, read_platform, read_swf, simulate, workload_from_swf
 from hdrl.metrics.orders import Distance, distance_between
 from hdrl.settings.batch.simulators import SlurmSettings
-from hdrl.site.importing import LOG, PLATFORM
+from hdrl.site.folder import LOG, PLATFORM
 from hdrl.site.replay import SLURM, columns_of
 
 SIMULATED = f"{SLURM}, simulated"

@@ -230,7 +230,7 @@ def _past(
     if stored is not None and stored.since_s <= now_s - stored.first_s < stored.until_s:
         return stored
     log = read_swf(folder / LOG)
-    titles = {name: log.header[name] for name in ("Partition", "Queue") if name in log.header}
+    titles: dict[str, str] = {name: log.header[name] for name in ("Partition", "Queue") if name in log.header}
     known = known_jobs(log.rows)
     start_s = known["submit_s"] + known["wait_s"]
     has_started = start_s <= now_s - log.first_date_s

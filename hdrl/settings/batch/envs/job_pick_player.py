@@ -157,13 +157,14 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
     def shown(self) -> list[int]:
         """The jobs of the rows of the observation, indices into the workload."""
         pool = self._now.pool
-        return self._inputs.orders[0][pool.waiting[: int(pool.scalars["n_shown"][0])]].tolist()
+        rows = self._inputs.orders[0][pool.waiting[: int(pool.scalars["n_shown"][0])]]
+        return [int(row) for row in rows]
 
     @property
     def queue(self) -> list[int]:
         """The waiting jobs, indices into the workload, in the order in which they came."""
         kernel = self._now.kernel
-        return kernel.queue[: int(kernel.scalars["n_queue"][0])].tolist()
+        return [int(job) for job in kernel.queue[: int(kernel.scalars["n_queue"][0])]]
 
     @property
     def now_s(self) -> float:
