@@ -52,14 +52,10 @@ def gantt(
 ) -> Figure:
     """Draw the cores that jobs held over time; a part of the figure per run.
 
-    Parameters
-    ----------
-    by
-        What colours mean: ``"job"`` (only to tell neighbours apart), ``"size"``, or a number of the log: ``"user"``.
-    labels
-        Whether to write the ids of jobs into rectangles that are large enough.
-    workload
-        The workload of the runs, if only it knows what colours mean and the runs do not find it.
+    - ``by``: what colours mean: ``"job"`` (only to tell neighbours apart), ``"size"``, or a number of the log:
+      ``"user"``.
+    - ``labels``: whether to write the ids of jobs into rectangles that are large enough.
+    - ``workload``: the workload of the runs, if only it knows what colours mean and the runs do not find it.
     """
     shown = labelled(as_runs(runs), by, workload)
     figure, axes = canvas(
