@@ -163,13 +163,13 @@ def lifecycle(runs: object, ax: Axes | None = None) -> Figure:
     shown = as_runs(runs)
     figure, axes = canvas(ax, len(shown), size_in=(11.0, 1.6 + 3.6 * len(shown)))
     for part, run in zip(axes, shown, strict=True):
-        _draw(part, run, shown)
+        _draw_lives(part, run, shown)
         if part is not axes[-1]:
             part.set_xlabel("")
     return figure
 
 
-def _draw(ax: Axes, run: RunData, runs: list[RunData]) -> None:
+def _draw_lives(ax: Axes, run: RunData, runs: list[RunData]) -> None:
     from matplotlib.patches import Patch
 
     unit_s = time_axis(ax, runs)
