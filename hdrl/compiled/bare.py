@@ -122,10 +122,7 @@ class _Method(ctypes.Structure):
 class _Linked:
     """Machine code, ready to be called; it stays in memory as long as this does.
 
-    Attributes
-    ----------
-    call
-        The function in it, for Python one of those that are built in.
+    ``call``: the function in it, for Python one of those that are built in.
     """
 
     def __init__(self, name: str, code: Code) -> None:
@@ -141,16 +138,10 @@ class _Linked:
 class BareEntry:
     """A compiled function that Python calls, always with arguments of the same types; loaded without Numba.
 
-    Parameters
-    ----------
-    function
-        The function; see `hdrl.compiled.jit.entry_in`.
-    usual
-        The same, compiled and cached by Numba's own means.
-    compiled
-        Returns the machine code of a function for some arguments.
-    text
-        What is said before it is compiled.
+    - ``function``: the function; see `hdrl.compiled.jit.entry_in`.
+    - ``usual``: the same, compiled and cached by Numba's own means.
+    - ``compiled``: returns the machine code of a function for some arguments.
+    - ``text``: what is said before it is compiled.
     """
 
     def __init__(

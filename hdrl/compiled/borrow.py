@@ -19,10 +19,7 @@ borrow = by_way("borrow.borrow")
 def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
     """Return the compiled function that turns `Lent.places` into a borrowed tuple.
 
-    Parameters
-    ----------
-    example
-        Returns a tuple of the same types; it is called when something is compiled.
+    ``example``: returns a tuple of the same types; it is called when something is compiled.
     """
     if not IS_FAST:
         return by_way("plain.itself")

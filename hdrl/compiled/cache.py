@@ -50,10 +50,7 @@ def _files_of(sources: Iterable[Path]) -> Iterator[Path]:
 def source_hash(sources: Iterable[Path]) -> str:
     """Return a hash of the sources that compiled code depends on; those of this package are among them.
 
-    Parameters
-    ----------
-    sources
-        Files, and folders of which every Python file counts.
+    ``sources``: files, and folders of which every Python file counts.
     """
     digest = hashlib.sha256()
     for path in _files_of([_HERE, *sources]):
@@ -122,12 +119,8 @@ def cache_folder(prefix: str, sources: Iterable[Path]) -> Path:
 
     What is damaged in it is removed, and so are folders of other sources beside it that nobody has used for a month.
 
-    Parameters
-    ----------
-    prefix
-        How its name begins, for instance ``"hdrl-gpu"``.
-    sources
-        What the code is compiled from: files, and folders of which every Python file counts.
+    - ``prefix``: how its name begins, for instance ``"hdrl-gpu"``.
+    - ``sources``: what the code is compiled from: files, and folders of which every Python file counts.
     """
     if PLAIN_NUMBA:  # what is compiled in either way does not get in the way of the other
         prefix = f"plain-{prefix}"
@@ -190,14 +183,9 @@ def _temporary_folder(parents: list[Path]) -> Path:
 class _Announcements:
     """What this process has said of compiling, and to whom.
 
-    Parameters
-    ----------
-    listener
-        Told that something is compiled; by default the log is.
-    expected
-        Folders that `compile_once` fills, which has its own words.
-    surprising
-        Folders that something else filled.
+    - ``listener``: told that something is compiled; by default the log is.
+    - ``expected``: folders that `compile_once` fills, which has its own words.
+    - ``surprising``: folders that something else filled.
     """
 
     listener: Callable[[str], None] = _LOG.warning
@@ -249,14 +237,9 @@ def compile_once(
 ) -> None:
     """Do what makes compiled code if it has never been done here; later processes load the code from the cache.
 
-    Parameters
-    ----------
-    text
-        What to say before it takes long.
-    run
-        Calls the functions in question.
-    message
-        Told the text; ``None``: whoever listens, see `announcing`.
+    - ``text``: what to say before it takes long.
+    - ``run``: calls the functions in question.
+    - ``message``: told the text; ``None``: whoever listens, see `announcing`.
     """
     stamp = folder / f"{name}{_STAMP}{NUMBA_VERSION}"
     if JIT_DISABLED or stamp.exists():
@@ -273,10 +256,7 @@ def compile_once(
 class CachedCode:
     """Compiled code on disk.
 
-    Parameters
-    ----------
-    used_s
-        When it was last used, in seconds since 1970.
+    ``used_s``: when it was last used, in seconds since 1970.
     """
 
     folder: Path

@@ -22,10 +22,7 @@ UNKNOWN_CODE = -2
 class CodeTable(tuple[int, ...]):
     """The numbers of one kind; compiled code treats it as a plain tuple.
 
-    Parameters
-    ----------
-    what
-        What the numbers mean, for messages: ``"placement"``.
+    ``what``: what the numbers mean, for messages: ``"placement"``.
     """
 
     what: str

@@ -62,10 +62,7 @@ full = jit(_full)
 def n_units(widths: NDArray[np.int64]) -> int:
     """Return how many rows the array ``units`` has.
 
-    Parameters
-    ----------
-    widths
-        Of the inputs and of each layer, shape ``(n_layers + 1,)``.
+    ``widths``: of the inputs and of each layer, shape ``(n_layers + 1,)``.
     """
     return sum(_full(width) for width in widths.tolist())
 
@@ -111,11 +108,8 @@ def forward_of(block: int) -> Any:
     It is ``forward(padded, widths, is_open, units)``: weights by `pad`, widths, whether a ReLU follows the last layer,
     too, and the units, of which those of the inputs are given. It returns which of them is the first of the last layer.
 
-    Parameters
-    ----------
-    block
-        How many rows a block has; a multiple of 16. The code is compiled for this number. Large blocks are faster,
-        small ones waste less on few rows.
+    ``block``: how many rows a block has; a multiple of 16. The code is compiled for this number. Large blocks are
+    faster, small ones waste less on few rows.
     """
 
     @jit

@@ -92,10 +92,7 @@ def fields_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Field]:
 def names_of(kind: type[tuple[Any, ...]], *roles: Role, is_output: bool | None = None) -> tuple[str, ...]:
     """Return the names of the fields that play one of some parts.
 
-    Parameters
-    ----------
-    is_output
-        Whether they are handed out; ``None``: all.
+    ``is_output``: whether they are handed out; ``None``: all.
     """
     fields = fields_of(kind).items()
     return tuple(name for name, one in fields if one.role in roles and is_output in (None, one.is_output))
@@ -218,10 +215,7 @@ def grown(state: T, *, margin: int) -> T:
 
     A log of length 0 is not kept. How many rows are used stands in the one row of ``state.scalars``.
 
-    Parameters
-    ----------
-    margin
-        Entries that must at least be free afterwards.
+    ``margin``: entries that must at least be free afterwards.
     """
     larger = {}
     for name, field in fields_of(type(state)).items():

@@ -54,10 +54,7 @@ def _linking() -> Any:
 class Later:
     """Stands for a compiled function: Numba is asked for it when it compiles what names it, or when it is called.
 
-    Parameters
-    ----------
-    py_func
-        The function in Python, if there is one.
+    ``py_func``: the function in Python, if there is one.
     """
 
     def __init__(self, load: Callable[[], Any], py_func: Callable[..., Any] | None = None) -> None:
@@ -91,10 +88,7 @@ def jit(function: F) -> F:
     entry), which halves the time that compiling takes. The compiler takes no liberties with floating-point numbers:
     what comes out is the same on every processor, to the bit.
 
-    Parameters
-    ----------
-    function
-        A function of scalars and flat arrays; it makes no arrays.
+    ``function``: a function of scalars and flat arrays; it makes no arrays.
     """
     if JIT_DISABLED:
         return function
@@ -110,11 +104,8 @@ def jit(function: F) -> F:
 def by_way(name: str) -> Any:
     """Return what has a twin in each of the ways: an intrinsic of `hdrl.compiled.fast`, a function of the plain ways.
 
-    Parameters
-    ----------
-    name
-        Its module in `hdrl.compiled.fast` and its own name, which is that of its twin in `hdrl.compiled.plain`:
-        ``"bits.lowest"``.
+    ``name``: its module in `hdrl.compiled.fast` and its own name, which is that of its twin in `hdrl.compiled.plain`:
+    ``"bits.lowest"``.
     """
     module, _, own = name.partition(".")
     place = f"hdrl.compiled.fast.{module}" if IS_FAST else "hdrl.compiled.plain"
@@ -198,10 +189,7 @@ def entry_in(folder: Path, text: str = SIMULATOR) -> Callable[[F], F]:
     The function takes numbers, contiguous arrays and named tuples of these, always of the same types, and returns
     numbers or nothing. Where that is possible, its code is loaded without Numba (`hdrl.compiled.bare`).
 
-    Parameters
-    ----------
-    text
-        What is said before it takes long to compile.
+    ``text``: what is said before it takes long to compile.
     """
 
     def compile_entry(function: F) -> F:

@@ -30,12 +30,8 @@ def copy_rows(target, source, first, n):  # type: ignore[no-untyped-def]
 def moved_to(state, batch, row):  # type: ignore[no-untyped-def]
     """Let a borrowed tuple look at another row of a batch; return the tuple from then on.
 
-    Parameters
-    ----------
-    state
-        The tuple, which was made of some row of the same batch.
-    batch
-        The arrays of the batch. Those that have as many dimensions in both are shared.
+    - ``state``: the tuple, which was made of some row of the same batch.
+    - ``batch``: the arrays of the batch. Those that have as many dimensions in both are shared.
     """
     pairs = zip(state, batch, strict=True)
     return type(state)._make(_row_of(own, whole, row) for own, whole in pairs)

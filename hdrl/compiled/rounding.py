@@ -17,10 +17,7 @@ def round6(value):
     The product with a million is computed exactly (Dekker's product), so that a date just below or
     above a half is rounded to the right side; exact halves go to the even digit, as in C.
 
-    Parameters
-    ----------
-    value
-        A date in seconds, at most 1e9 in magnitude.
+    ``value``: a date in seconds, at most 1e9 in magnitude.
     """
     product = value * _MILLION
     big = _SPLITTER * value

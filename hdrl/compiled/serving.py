@@ -104,10 +104,7 @@ Asked = Iterable[tuple[CodeTable, int]]
 class Served(Generic[T]):
     """Requests to the environments of a batch; see `serving`, which makes it.
 
-    Parameters
-    ----------
-    asked
-        Returns of a batch, a request and its numbers all that is looked up in tables, for messages.
+    ``asked``: returns of a batch, a request and its numbers all that is looked up in tables, for messages.
     """
 
     def __init__(

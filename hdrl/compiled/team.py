@@ -44,12 +44,8 @@ PATIENCE = 1 << 22
 def new_team(n_rows: int, n_members: int = 1, patience: int = PATIENCE) -> Team:
     """Return a team whose first round has not begun.
 
-    Parameters
-    ----------
-    n_rows
-        How many rows there are to share.
-    patience
-        How often who helps looks for an open round before giving up.
+    - ``n_rows``: how many rows there are to share.
+    - ``patience``: how often who helps looks for an open round before giving up.
     """
     team = np.zeros(_NEXT + _LINE * n_members, dtype=np.int64)
     team[[_N_ROWS, _N_MEMBERS, _PATIENCE]] = n_rows, n_members, patience

@@ -40,10 +40,7 @@ def _words_of(sequence: np.random.SeedSequence) -> NDArray[np.uint32]:
 def twister_state(seed: int, name: str) -> NDArray[np.uint32]:
     """Return the state of a named random stream.
 
-    Returns
-    -------
-    numpy.ndarray
-        Shape ``(625,)``: 624 words and the position.
+    Returns shape ``(625,)``: 624 words and the position.
     """
     state = np.empty(N + 1, dtype=np.uint32)
     state[:N] = _words_of(seed_sequence(seed, name))

@@ -25,14 +25,10 @@ class Hooks:
     def _begin(self, row: int, episode: int, seed: int, options: Options) -> None:
         """Choose what a row's next episode consists of; `_reset_rows` follows.
 
-        Parameters
-        ----------
-        episode
-            Number of the episode, from 0 on after seeding.
-        seed
-            64 random bits: all that may be random in the episode depends on them.
-        options
-            What `_read_options` made of the options of `reset` that this class does not know; empty at an autoreset.
+        - ``episode``: number of the episode, from 0 on after seeding.
+        - ``seed``: 64 random bits: all that may be random in the episode depends on them.
+        - ``options``: what `_read_options` made of the options of `reset` that this class does not know; empty at an
+          autoreset.
         """
 
     def _read_options(self, options: Options, rows: list[int]) -> Options:

@@ -74,12 +74,8 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
     def judge(self, offsets: Floats, draw: tuple[int, int]) -> tuple[Floats, Mapping[str, Floats]]:
         """Return the reward of each candidate, and what ``info["results"]`` tells of it besides.
 
-        Parameters
-        ----------
-        offsets
-            By how much the weights of each differ from those by hand.
-        draw
-            Seed and number of the draw of loads.
+        - ``offsets``: by how much the weights of each differ from those by hand.
+        - ``draw``: seed and number of the draw of loads.
         """
 
     def reset(
@@ -87,12 +83,8 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
     ) -> tuple[NDArray[Any], Info]:
         """Begin an episode: see `gymnasium.vector.VectorEnv.reset`.
 
-        Parameters
-        ----------
-        seed
-            What the loads of all rows are drawn by; of several, the first counts.
-        options
-            None are known.
+        - ``seed``: what the loads of all rows are drawn by; of several, the first counts.
+        - ``options``: none are known.
         """
         check_reset_options(options or {}, ())
         first = seed if seed is None or isinstance(seed, int) else seed[0]

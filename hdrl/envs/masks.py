@@ -159,12 +159,8 @@ def nearest_legal(actions: NDArray[Any], masks: NDArray[Any]) -> NDArray[np.int6
 
     For algorithms that know nothing of masks.
 
-    Parameters
-    ----------
-    actions
-        Shape ``(n_rows,)``.
-    masks
-        Which actions are legal, shape ``(n_rows, n_actions)``, at least one in each row.
+    - ``actions``: shape ``(n_rows,)``.
+    - ``masks``: which actions are legal, shape ``(n_rows, n_actions)``, at least one in each row.
     """
     distances = np.abs(np.arange(masks.shape[1]) - np.asarray(actions).reshape(-1, 1))
     return np.asarray(np.where(masks != 0, distances, masks.shape[1] + 1).argmin(axis=1), dtype=np.int64)

@@ -110,12 +110,8 @@ class OwnPay:
     ) -> None:
         """Pay rows.
 
-        Parameters
-        ----------
-        columns
-            The metrics of all rows by name.
-        rewards, returns
-            Where to write what is paid now, and to add it to what the episode has returned.
+        - ``columns``: the metrics of all rows by name.
+        - ``rewards``, ``returns``: where to write what is paid now, and to add it to what the episode has returned.
         """
         for row, value in zip(rows.tolist(), self._objective.values(rows, columns), strict=True):
             rewards[row] = self._objective.sign * (value - self.value[row])
@@ -131,12 +127,8 @@ def is_objective_file(text: str) -> bool:
 def moved_objective(text: str, path_of: Callable[[str], Path | str]) -> str:
     """Return an objective of which the file is named from another place.
 
-    Parameters
-    ----------
-    text
-        The file and the function: ``"my.py:tardiness"``.
-    path_of
-        Returns the new path of a file.
+    - ``text``: the file and the function: ``"my.py:tardiness"``.
+    - ``path_of``: returns the new path of a file.
     """
     file, name = _split(text)
     return f"{path_of(file)}:{name}"

@@ -29,12 +29,8 @@ ILLEGAL = ("error", "nearest")
 class NativeVecEnv(VecEnv):
     """A batch as a VecEnv.
 
-    Parameters
-    ----------
-    env
-        A batch that begins the next episode in the step that ends one (`AutoresetMode.SAME_STEP`).
-    illegal
-        ``"error"``: an illegal action is an error. ``"nearest"``: the nearest legal one is taken.
+    - ``env``: a batch that begins the next episode in the step that ends one (`AutoresetMode.SAME_STEP`).
+    - ``illegal``: ``"error"``: an illegal action is an error. ``"nearest"``: the nearest legal one is taken.
     """
 
     def __init__(self, env: NativeVectorEnv, illegal: str) -> None:

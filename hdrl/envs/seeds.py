@@ -27,12 +27,8 @@ def mixed_bits(bits: int) -> int:
 def episode_seed(key: int, episode: int) -> int:
     """Return 64 random bits for one episode.
 
-    Parameters
-    ----------
-    key
-        64 random bits of the environment's seed.
-    episode
-        Number of the episode, from 0.
+    - ``key``: 64 random bits of the environment's seed.
+    - ``episode``: number of the episode, from 0.
     """
     return mixed_bits(key + episode * _GOLDEN)
 

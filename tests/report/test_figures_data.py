@@ -14,7 +14,7 @@ from hdrl.figures.folders import distinct_names
 from hdrl.figures.logs import LOSSES, REWARDS, action_probabilities, learning_log, training_table
 from hdrl.settings.batch.report import data
 from hdrl.settings.batch.report.groups import groups_of, with_labels
-from hdrl.settings.batch.report.learning import MAKESPANS
+from hdrl.settings.batch.report.over_time import MAKESPANS
 from hdrl.settings.batch.report.runs import read_run, read_runs, run_of_trace
 
 from .four_jobs import write_run

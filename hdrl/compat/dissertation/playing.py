@@ -182,12 +182,8 @@ def shared_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of a world that no episode changes.
 
-    Parameters
-    ----------
-    sigmoid_scale
-        What scores are divided by in sigmoid rewards.
-    backfills
-        Whether others may overtake a chosen job that does not fit.
+    - ``sigmoid_scale``: what scores are divided by in sigmoid rewards.
+    - ``backfills``: whether others may overtake a chosen job that does not fit.
     """
     flags = np.zeros(kernel.N_FLAGS, dtype=np.int64)
     for name, place in _FLAGS.items():
@@ -223,13 +219,9 @@ def scores_of(
 ) -> dict[str, float]:
     """Return the means of a window by the names of `SCORES`, 0 if nothing counts.
 
-    Parameters
-    ----------
-    start_s
-        When each was started, -1 for those that were not.
-    now_s
-        When the episode ended. Jobs that were never run count as if they were started then, unless means leave them
-        out.
+    - ``start_s``: when each was started, -1 for those that were not.
+    - ``now_s``: when the episode ended. Jobs that were never run count as if they were started then, unless means leave
+      them out.
     """
     places = slice(window.start, window.start + window.n_jobs)
     submit_s, run_s, procs = jobs.submit_s[places], jobs.run_s[places], jobs.procs[places]

@@ -102,10 +102,7 @@ class World(NamedTuple):
 def new_world(given: Mapping[str, NDArray[Any]], n_envs: int, n_jobs: int, n_nodes: int) -> World:
     """Return a world without episodes.
 
-    Parameters
-    ----------
-    given
-        The arrays that all environments share, and where it is written what an agent sees, if there is one.
+    ``given``: the arrays that all environments share, and where it is written what an agent sees, if there is one.
     """
     sizes = {
         "one": 1,

@@ -84,10 +84,7 @@ class Seconds(NamedTuple):
 def new_seconds(given: Mapping[str, NDArray[Any]], n_envs: int, n_jobs: int) -> Seconds:
     """Return a world without jobs.
 
-    Parameters
-    ----------
-    given
-        The arrays that all environments share, and where it is written what an agent sees, if there is one.
+    ``given``: the arrays that all environments share, and where it is written what an agent sees, if there is one.
     """
     sizes = {
         "one": 1,

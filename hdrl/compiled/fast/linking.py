@@ -66,10 +66,7 @@ class EntryCache(FunctionCache):  # type: ignore[misc]
     what another has compiled. And it looks into the folder before it loads all that Numba knows how to compile, SciPy
     included, which would take a quarter of the time of a short simulation; who compiles loads it anyway.
 
-    Parameters
-    ----------
-    text
-        What is said before it takes long to compile.
+    ``text``: what is said before it takes long to compile.
     """
 
     def __init__(self, function: Any, folder: Path, text: str) -> None:

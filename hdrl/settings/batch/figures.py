@@ -17,7 +17,7 @@ from hdrl.settings.batch.report.data import JOB_VALUES, power, queue_size
 from hdrl.settings.batch.report.distributions import groups, medians, slowdown_cdf
 from hdrl.settings.batch.report.gantt import gantt, gantt_no_label, lifecycle, schedule_of
 from hdrl.settings.batch.report.groups import GROUPINGS
-from hdrl.settings.batch.report.learning import MAKESPANS, action_preferences, makespans
+from hdrl.settings.batch.report.over_time import MAKESPANS, action_preferences, makespans
 from hdrl.settings.batch.report.runs import RunData, read_run
 from hdrl.settings.batch.report.shortages import core_bubbles, mem_bubbles, mem_bw_overutilization
 from hdrl.settings.batch.report.side_by_side import run_metrics

@@ -78,13 +78,7 @@ class BatchSweep(Sweep):
         return "batch"
 
     def completed(self, machine: Machine, *, baseline: str, metrics: Sequence[str]) -> Self:
-        """Return the sweep with energy as the platform allows it, and metrics of energy only where it is accounted for.
-
-        Raises
-        ------
-        OptionsError
-            If a metric of energy is asked for where energy is not accounted for.
-        """
+        """Return the sweep with energy as the platform allows it, and metrics of energy only where it is known."""
         has_power = bool(getattr(machine, "has_power", False)) and getattr(machine, "site", None) is None
         has_power = has_power and self.simulator == "embedded"
         found = self.model_copy(update={"energy": has_power if self.energy is None else self.energy})

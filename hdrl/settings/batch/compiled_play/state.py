@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hdrl.base.plainnet import PlainActor, PlainLayers
 from hdrl.compiled.dense import n_units, n_weights
 from hdrl.compiled.fields import first_of, new_arrays, own, scratch, shared
-from hdrl.compiled.records import record_dtype
+from hdrl.compiled.records import of, record_dtype
 from hdrl.settings.batch.compiled_play.network import BLOCK
 from hdrl.settings.batch.compiled_play.rules import NO_JOB
 from hdrl.settings.batch.identical_cores.state import OrderState, smallest_state
@@ -23,20 +23,8 @@ Ints: TypeAlias = NDArray[np.int32]
 
 SCALARS_DTYPE = record_dtype(
     [
-        ("core_key", np.int64),
-        ("has_memory", np.int64),
-        ("copies", np.int64),
-        ("by_rows", np.int64),
-        ("sees_all_rows", np.int64),
-        ("n_rows", np.int64),
-        ("date", np.int64),
-        ("next_rank", np.int64),
-        ("room", np.int64),
-        ("n_actions", np.int64),
-        ("is_judged", np.int64),
-        ("request", np.int64),
-        ("action", np.int64),
-        ("stage", np.int64),
+        *of(np.int64, "core_key", "has_memory", "copies", "by_rows", "sees_all_rows", "n_rows", "date", "next_rank"),
+        *of(np.int64, "room", "n_actions", "is_judged", "request", "action", "stage"),
     ]
 )
 """``core_key`` says which cores a job gets (`kernel.codes`), ``has_memory`` whether any job asks for memory,
@@ -91,14 +79,9 @@ def new_play(
 ) -> Play:
     """Return the arrays of a simulation that is about to begin.
 
-    Parameters
-    ----------
-    pool
-        A batch of one environment without an episode, for what is seen: all jobs are in its table.
-    order
-        The indices of the jobs in the order of submission.
-    predicts
-        Whether what is seen goes by predictions, which are the kernel's then.
+    - ``pool``: a batch of one environment without an episode, for what is seen: all jobs are in its table.
+    - ``order``: the indices of the jobs in the order of submission.
+    - ``predicts``: whether what is seen goes by predictions, which are the kernel's then.
     """
     n_jobs = len(order)
     layers, extra = actor.layers, np.zeros(0, dtype=np.float32) if actor.extra is None else actor.extra.weights

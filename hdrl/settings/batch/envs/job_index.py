@@ -163,12 +163,8 @@ class JobIndexEnv(IndexEnv):
 class JobIndexPlayer(IndexPlayer):
     """One environment whose only action, weights, is simulated on a whole workload as any policy is.
 
-    Parameters
-    ----------
-    energy
-        Whether energy is accounted for; ``None``: if the platform says what its hosts draw.
-    **arguments
-        Those of `policies.indexed.IndexKind`; others concern trainings alone.
+    - ``energy``: whether energy is accounted for; ``None``: if the platform says what its hosts draw.
+    - ``**arguments``: those of `policies.indexed.IndexKind`; others concern trainings alone.
     """
 
     def __init__(

@@ -43,12 +43,8 @@ class PickPay:
     def named(self, values: FloatArray, rows: NDArray[np.int64]) -> dict[str, FloatArray]:
         """Return objectives by name, and the one that is rewarded as ``objective``.
 
-        Parameters
-        ----------
-        values
-            By their numbers, shape ``(n_objectives, n_rows)``.
-        rows
-            In which rows they are known.
+        - ``values``: by their numbers, shape ``(n_objectives, n_rows)``.
+        - ``rows``: in which rows they are known.
         """
         named = {name: values[one.pool_code] for name, one in OBJECTIVES.items()}
         if not isinstance(self._objective, OwnObjective):

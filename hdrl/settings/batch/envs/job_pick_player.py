@@ -157,14 +157,15 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
     def shown(self) -> list[int]:
         """The jobs of the rows of the observation, indices into the workload."""
         pool = self._now.pool
-        rows = self._inputs.orders[0][pool.waiting[: int(pool.scalars["n_shown"][0])]]
-        return [int(row) for row in rows]
+        jobs: list[int] = self._inputs.orders[0][pool.waiting[: int(pool.scalars["n_shown"][0])]].tolist()
+        return jobs
 
     @property
     def queue(self) -> list[int]:
         """The waiting jobs, indices into the workload, in the order in which they came."""
         kernel = self._now.kernel
-        return [int(job) for job in kernel.queue[: int(kernel.scalars["n_queue"][0])]]
+        jobs: list[int] = kernel.queue[: int(kernel.scalars["n_queue"][0])].tolist()
+        return jobs
 
     @property
     def now_s(self) -> float:

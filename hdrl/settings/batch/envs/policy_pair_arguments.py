@@ -159,12 +159,8 @@ def observation_space(
 ) -> spaces.Box:
     """Return the space of an observation.
 
-    Parameters
-    ----------
-    largest
-        The largest value that each attribute of waiting jobs can show; ``None``: 1. HDeepRM's exceed 1.
-    with_nodes
-        Whether the agent decides which nodes are on.
+    - ``largest``: the largest value that each attribute of waiting jobs can show; ``None``: 1. HDeepRM's exceed 1.
+    - ``with_nodes``: whether the agent decides which nodes are on.
     """
     size = len(observation_names(platform, observation, with_nodes=with_nodes))
     high = np.ones(size, dtype=np.float32)
@@ -274,12 +270,8 @@ def observation_names(platform: Platform, name: str, *, with_nodes: bool = False
 def job_limits(workloads: list[Workload], *, compatible: bool) -> NDArray[np.float64]:
     """Return what the attributes of waiting jobs are divided by, shape ``(4,)``.
 
-    Parameters
-    ----------
-    workloads
-        All jobs that episodes are made of.
-    compatible
-        Whether to take HDeepRM's 99th percentiles instead of the largest values.
+    - ``workloads``: all jobs that episodes are made of.
+    - ``compatible``: whether to take HDeepRM's 99th percentiles instead of the largest values.
     """
     values = [np.concatenate([one.jobs[name] for one in workloads]).astype(np.float64) for name in ATTRIBUTES]
     if compatible:

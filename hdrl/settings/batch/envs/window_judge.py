@@ -152,14 +152,9 @@ class JudgedLog:
     ) -> list[WindowOutcome]:
         """Simulate a window under some policies.
 
-        Parameters
-        ----------
-        start
-            Place of its first job that counts.
-        n_jobs
-            Jobs that count; ``None``: as many as a window has.
-        warm_up, follow_up
-            Jobs before and after these that are simulated, too.
+        - ``start``: place of its first job that counts.
+        - ``n_jobs``: jobs that count; ``None``: as many as a window has.
+        - ``warm_up``, ``follow_up``: jobs before and after these that are simulated, too.
         """
         n_jobs = self.n_jobs if n_jobs is None else n_jobs
         window = self.workload.window(start - warm_up, warm_up + n_jobs + follow_up)

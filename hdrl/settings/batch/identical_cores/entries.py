@@ -59,7 +59,7 @@ def _step(state, action):
 
 @jit
 def _follow(state):
-    """Run the whole episode under the policy whose choices are told."""
+    """Run the whole episode under the policy to imitate."""
     _reset(state)
     while state.scalars[0].stage != OVER:
         _step(state, guided(state))
@@ -145,10 +145,7 @@ def guide_rows(batch: Lent[OrderState]) -> NDArray[np.int64]:
 def follow_rows(batch: Lent[OrderState]) -> NDArray[np.float64]:
     """Run one whole episode of each environment under the policy of the settings, choice by choice.
 
-    Returns
-    -------
-    numpy.ndarray
-        All objectives by their numbers, shape ``(n_objectives, n_envs)``.
+    Returns all objectives by their numbers, shape ``(n_objectives, n_envs)``.
     """
     return _ask_all(batch, _FOLLOW)
 
@@ -156,10 +153,7 @@ def follow_rows(batch: Lent[OrderState]) -> NDArray[np.float64]:
 def objectives(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return all objectives of environments over the jobs that they have started.
 
-    Returns
-    -------
-    numpy.ndarray
-        By their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
+    Returns by their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
     """
     return SERVED.ask(batch, _TELL, chosen)
 

@@ -83,7 +83,7 @@ def _best(state, wants_held):
         if state.masks[row] == 0 or _is_gated(state, job) != wants_held:
             continue
         if wants_held and state.waiting_sizes[row] > state.scalars[0].n_free:
-            continue  # nobody need hold what cannot start
+            continue  # a job that cannot start need not be held
         value = _value(state, job)
         if best == NO_JOB or value < best_value or (value == best_value and job < state.waiting[best]):
             best, best_value = row, value

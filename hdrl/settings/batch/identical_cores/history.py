@@ -38,7 +38,7 @@ def note_submission(state, job):
     user.n_here += 1
     user.n_waiting += 1
     _predict(state, place)
-    n_wanted = 0  # whoever is asked for its choices later may have a guarded gate
+    n_wanted = 0  # a policy to imitate may have a guarded gate
     for i in range(s.n_waiting):
         n_wanted += state.jobs[state.waiting[i]].n_requested
     note_room(state.sums[state.groups[place, ALL_LEVEL]], n_wanted <= s.n_free)

@@ -120,7 +120,7 @@ def take(state, place):
 
 @jit
 def hold(state, place):
-    """Hold the job at a place of the queue until the next event: to whoever looks it is too large to start."""
+    """Hold the job at a place of the queue until the next event: it counts as too large to start."""
     s = state.scalars[0]
     state.waiting_sizes[place] = state.settings[0].n_procs + 1
     s.n_held += 1

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.fields import new_arrays, own, shared
-from hdrl.compiled.records import record_dtype
+from hdrl.compiled.records import of, record_dtype
 from hdrl.settings.batch.identical_cores.codes import COLUMNS, COMMITMENTS, N_PROFILE, N_TEMPLATE, OBJECTIVES
 from hdrl.settings.batch.kernel.codes import ORDER_BACKFILLINGS, ORDER_JOB_KEYS, PREDICT_NOTHING, PREDICTORS
 from hdrl.settings.batch.kernel.groups import N_LEVELS, N_NEURONS, SUMS_DTYPE
@@ -21,12 +21,9 @@ Ints: TypeAlias = NDArray[np.int32]
 
 JOB_DTYPE = record_dtype(
     [
-        ("submit_s", np.float64),
-        ("run_s", np.float64),
-        ("requested_time_s", np.float64),
+        *of(np.float64, "submit_s", "run_s", "requested_time_s"),
         ("n_requested", np.int64),
-        ("memory_mib", np.float64),
-        ("bandwidth_gbps", np.float64),
+        *of(np.float64, "memory_mib", "bandwidth_gbps"),
         ("rank", np.int64),
     ]
 )
@@ -35,24 +32,10 @@ its user says, ``n_requested`` its processors, ``rank`` its place. The other fie
 
 SETTINGS_DTYPE = record_dtype(
     [
-        ("n_procs", np.int64),
-        ("commitment", np.int64),
-        ("backfilling", np.int64),
-        ("has_skip", np.int64),
-        ("is_one_by_one", np.int64),
-        ("has_expectations", np.int64),
-        ("order_key", np.int64),
-        ("objective", np.int64),
-        ("is_shaped", np.int64),
-        ("max_jobs", np.int64),
-        ("n_features", np.int64),
+        *of(np.int64, "n_procs", "commitment", "backfilling", "has_skip", "is_one_by_one", "has_expectations"),
+        *of(np.int64, "order_key", "objective", "is_shaped", "max_jobs", "n_features"),
         ("log_requested_scale", np.float64),
-        ("predictor", np.int64),
-        ("may_hold", np.int64),
-        ("guide_key", np.int64),
-        ("guide_order", np.int64),
-        ("guide_predicts", np.int64),
-        ("guide_form", np.int64),
+        *of(np.int64, "predictor", "may_hold", "guide_key", "guide_order", "guide_predicts", "guide_form"),
         ("guide_gate", np.int64),
     ]
 )
@@ -66,46 +49,23 @@ whether each step is rewarded by what it adds to the objective, or only the last
 what makes the logarithm of a requested time 1 at its largest (still longer ones are 1, too); ``predictor`` what
 predicts run times (``PREDICT_*`` of `kernel.codes`); ``may_hold`` whether each row has a second action, which holds
 its job.
-Of the policy whose choices are told (`identical_cores.guide`): its job key, its order of backfilling, whether it goes
+Of the policy to imitate (`identical_cores.guide`): its job key, its order of backfilling, whether it goes
 by predictions, what its weights mean, and whether it has a gate.
 """
 
 SCALARS_DTYPE = record_dtype(
     [
-        ("message_s", np.float64),
-        ("first_submit_s", np.float64),
-        ("first_job", np.int64),
-        ("end_job", np.int64),
-        ("next_job", np.int64),
-        ("n_free", np.int64),
-        ("n_waiting", np.int64),
-        ("n_running", np.int64),
-        ("n_started", np.int64),
-        ("stage", np.int64),
-        ("chosen", np.int64),
-        ("is_reserved", np.int64),
+        *of(np.float64, "message_s", "first_submit_s"),
+        *of(np.int64, "first_job", "end_job", "next_job", "n_free", "n_waiting", "n_running", "n_started", "stage"),
+        *of(np.int64, "chosen", "is_reserved"),
         ("shadow_s", np.float64),
         ("n_spare", np.int64),
-        ("bounded_slowdown", np.float64),
-        ("slowdown", np.float64),
-        ("wait_s", np.float64),
-        ("turnaround_s", np.float64),
-        ("area_s", np.float64),
-        ("last_end_s", np.float64),
-        ("told", np.float64),
-        ("n_shown", np.int64),
-        ("n_open", np.int64),
-        ("changed_from", np.int64),
-        ("moved_from", np.int64),
+        *of(np.float64, "bounded_slowdown", "slowdown", "wait_s", "turnaround_s", "area_s", "last_end_s", "told"),
+        *of(np.int64, "n_shown", "n_open", "changed_from", "moved_from"),
         ("shown_s", np.float64),
         ("shown_free", np.int64),
-        ("max_wait_s", np.float64),
-        ("max_turnaround_s", np.float64),
-        ("max_slowdown", np.float64),
-        ("max_bounded_slowdown", np.float64),
-        ("n_procs", np.int64),
-        ("n_held", np.int64),
-        ("is_weighed", np.int64),
+        *of(np.float64, "max_wait_s", "max_turnaround_s", "max_slowdown", "max_bounded_slowdown"),
+        *of(np.int64, "n_procs", "n_held", "is_weighed"),
     ]
 )
 """One environment.
@@ -157,7 +117,7 @@ class OrderState(NamedTuple):
     features: Annotated[Floats, own(np.float64, "n_index")]
     neurons: Annotated[Floats, own(np.float64, "n_neurons")]
     network: Annotated[Floats, shared(np.float64, "n_network")]
-    weights: Annotated[Floats, shared(np.float64, "n_weights")]  # of the policy whose choices are told
+    weights: Annotated[Floats, shared(np.float64, "n_weights")]  # of the policy to imitate
     observations: Annotated[NDArray[np.float32], own(np.float32, "n_observed", is_output=True)]
     masks: Annotated[NDArray[np.int8], own(np.int8, "n_actions", is_output=True)]
     row_masks: Annotated[NDArray[np.int8], own(np.int8, "n_rows", is_output=True)]
@@ -187,7 +147,7 @@ def new_order_state(
     network
         The numbers of a network that predicts, if one does.
     weights
-        Of the policy whose choices are told, if it has some.
+        Of the policy to imitate, if it has some.
     n_sums
         For how many groups of jobs there is room, where run times are predicted.
     outputs
@@ -264,12 +224,8 @@ def smallest_state() -> OrderState:
 def set_episode(batch: OrderState, row: int, first: int, n_jobs: int, n_procs: int | None = None) -> None:
     """Say which jobs an environment's next episode consists of; it begins when `entries.SERVED` resets it.
 
-    Parameters
-    ----------
-    first, n_jobs
-        Place of the first job in the table, and how many there are.
-    n_procs
-        Processors of its machine; ``None``: those of the settings.
+    - ``first``, ``n_jobs``: place of the first job in the table, and how many there are.
+    - ``n_procs``: processors of its machine; ``None``: those of the settings.
     """
     scalars = batch.scalars[row, 0]
     scalars["first_job"] = first

@@ -75,15 +75,10 @@ def row_templates(
     Processors are divided by those of the machine. Each other number x is x / (x + c) with a constant c, so that it
     depends on nothing but the job; what is absent is 1.
 
-    Parameters
-    ----------
-    n_procs
-        Processors of the machine, or of the machine of each job.
-    is_scaled
-        Whether the columns say anything; else all are 1, as if the log told nothing.
-    by_largest
-        Whether numbers are divided by their maxima instead, requested times by the longest run time, as RLScheduler
-        does: jobs that are still to come change what is seen of the others.
+    - ``n_procs``: processors of the machine, or of the machine of each job.
+    - ``is_scaled``: whether the columns say anything; else all are 1, as if the log had no numbers.
+    - ``by_largest``: whether numbers are divided by their maxima instead, requested times by the longest run time, as
+      RLScheduler does: jobs that are still to come change what is seen of the others.
     """
     rows = np.zeros((len(columns.submit_s), N_TEMPLATE), dtype=np.float32)
     if not is_scaled:

@@ -102,7 +102,7 @@ def expect_end(state, job, first, n):
         place -= 1
     state.expected[place] = job
     s.n_expected += 1
-    s.has_plan = 0  # whoever plans says so afterwards
+    s.has_plan = 0  # what plans sets it again afterwards
     note_start(state, job)
 
 
@@ -283,10 +283,7 @@ def _is_in_the_way(state, job, head_job, shadow_s, room):
 def choose_overtaking(state, job, core_key, head_job, shadow_s, room):
     """Choose and lock cores for a job that may overtake the first one.
 
-    Returns
-    -------
-    tuple
-        Whether it may start (its cores are the last ones of the pool then), and the room left for the first job.
+    Returns whether it may start (its cores are the last ones of the pool then), and the room left for the first job.
     """
     s = state.scalars[0]
     first = s.n_pool

@@ -153,7 +153,7 @@ def _refresh_processor(state, processor):
 
 @jit
 def _is_watched(state):
-    """Tell whether anybody looks at P-states before the answer says which ones are to change."""
+    """Return True if P-states are read before the answer says which ones are to change."""
     s = state.scalars[0]
     return s.layer == 1 and (s.logging == 1 or s.follows_progress == 1 or s.compatible == 1)
 

@@ -50,7 +50,7 @@ NEWS_OF_JOBS = 1  # jobs came or ended
 NEWS_OF_NODES = 2  # nothing but that nodes were booted
 
 # Who switches nodes.
-NODES_LEFT_ALONE = 0  # nobody but decisions from outside the kernel
+NODES_LEFT_ALONE = 0  # only decisions from outside the kernel
 NODES_BY_TIMEOUT = 1  # off after some time without a job, on when jobs wait for them
 NODES_BY_NUMBER = 2  # as many are on as is wanted, and more if the first waiting job needs them
 
@@ -66,7 +66,7 @@ JOB_RANDOM, JOB_FIRST, JOB_SHORTEST, JOB_SMALLEST, JOB_LOW_MEM, JOB_LOW_MEM_BW =
 # Further job keys: the priorities of the literature.
 JOB_LONGEST, JOB_LARGEST, JOB_SAF, JOB_LXF, JOB_WFP3, JOB_UNICEF, JOB_F1, JOB_F2, JOB_F3, JOB_F4 = range(6, 16)
 JOB_F1_RELATIVE, JOB_F2_RELATIVE, JOB_F3_RELATIVE, JOB_F4_RELATIVE = range(16, 20)
-JOB_GIVEN = 20  # the priority that somebody outside the kernel has written into the job
+JOB_GIVEN = 20  # the priority that was written into the job from outside the kernel
 
 JOB_INDEX = 21  # the index of `kernel.keys`, which needs weights
 
@@ -88,7 +88,7 @@ PREDICT_USER_MEAN = 3
 PREDICT_GEOMETRIC = 4
 PREDICT_HARMONIC = 5
 PREDICT_LEARNED = 6  # by a network, which needs weights
-PREDICT_GIVEN = 7  # as somebody outside the kernel has said
+PREDICT_GIVEN = 7  # as given from outside the kernel
 
 PREDICTORS = CodeTable("predictor", range(PREDICT_NOTHING, PREDICT_GIVEN + 1))
 

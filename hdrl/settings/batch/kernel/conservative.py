@@ -49,7 +49,7 @@ def schedule_conservative(state, job_key, core_key):
     _prepare(state, core_key)
     sort_by_priority(state, job_key)
     reason = _settle(state, core_key)
-    if s.n_expected == 0 and s.n_queue > 0:  # with nothing on the machine, nobody would be asked again
+    if s.n_expected == 0 and s.n_queue > 0:  # with nothing on the machine, no further decision would come
         _begin_plan(state)
         reason = _settle(state, core_key)
     if reason != CHOSEN:
@@ -214,7 +214,7 @@ def _postponed(state, row):
 def _ask(state, job, core_key, freed_s):
     """Let a job start or move to the earliest hole; return why it did not start.
 
-    What was freed until ``freed_s`` has not been offered to anybody yet; ``scalars.freed_s`` becomes the same for what
+    What was freed until ``freed_s`` has not been offered to any job yet; ``scalars.freed_s`` becomes the same for what
     is freed on the way.
     """
     s = state.scalars[0]

@@ -1,6 +1,6 @@
 """The decision system: what happens between a message and its answer.
 
-`hear` takes in what the scheduler is told; then jobs are started (`start_job`, or `schedule_pair` for a policy pair);
+`hear` takes in the events of a message; then jobs are started (`start_job`, or `schedule_pair` for a policy pair);
 `answer` adds the P-state requests that follow and sends the answer. `run_pair` does all this until the end in one call.
 """
 
@@ -32,11 +32,8 @@ from hdrl.settings.batch.workload.history import ALL_LEVEL
 def hear(state):
     """Take in the events of a message and begin its answer.
 
-    Returns
-    -------
-    bool
-        Whether a decision is due: jobs came or ended, or nodes were booted, since the last one, and jobs wait (or
-        somebody decides on nodes without them, too).
+    Returns whether a decision is due: jobs came or ended, or nodes were booted, since the last one, and jobs wait (or
+    nodes are decided on without them, too).
     """
     s = state.scalars[0]
     messages.begin_answer(state)
@@ -192,7 +189,7 @@ def schedule_easy(state, job_key, core_key, order):
     sort_by_priority(state, job_key)
     head = _first_open(state, 0)
     while head < s.n_queue and _start_at(state, head, core_key):
-        head = _first_open(state, head)  # whoever was held before is still held: there are fewer free cores now
+        head = _first_open(state, head)  # jobs held before are still held: there are fewer free cores now
     if head < s.n_queue:
         s.blocked_job = state.queue[head]
     if head + 1 >= s.n_queue or s.n_free_cores == 0:

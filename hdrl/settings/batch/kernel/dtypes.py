@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from hdrl.compiled.records import record_dtype
+from hdrl.compiled.records import of, record_dtype
 from hdrl.settings.batch.platform.model import FittedCurve
 from hdrl.settings.batch.workload.model import STEP_DTYPE as _WORKLOAD_STEP_DTYPE
 
@@ -16,165 +16,89 @@ STEP_DTYPE = record_dtype(_WORKLOAD_STEP_DTYPE)
 SCALAR_DTYPE = record_dtype(
     [
         # clock and engine
-        ("now", np.float64),
-        ("engine_s", np.float64),
-        ("seq", np.int64),
-        ("n_engine_steps", np.int64),
-        ("n_first_sleeps", np.int64),
-        ("n_sleeps", np.int64),
-        ("n_tasks", np.int64),
+        *of(np.float64, "now", "engine_s"),
+        *of(np.int64, "seq", "n_engine_steps", "n_first_sleeps", "n_sleeps", "n_tasks"),
         ("loopback_s", np.float64),
         # mailbox of the server: one transfer at a time, the rest queue
-        ("box_head", np.int64),
-        ("box_len", np.int64),
+        *of(np.int64, "box_head", "box_len"),
         ("transferring", np.int8),
         ("transfer_end_s", np.float64),
-        ("transfer_seq", np.int64),
-        ("n_late", np.int64),
-        ("end_rank", np.int64),
+        *of(np.int64, "transfer_seq", "n_late", "end_rank"),
         # exchange with the scheduler
-        ("ready", np.int8),
-        ("message_ready", np.int8),
-        ("ended", np.int8),
-        ("acknowledged", np.int8),
-        ("n_events", np.int64),
-        ("n_ops", np.int64),
-        ("next_op", np.int64),
-        ("n_pool", np.int64),
-        ("reply_now_s", np.float64),
-        ("message_s", np.float64),
+        *of(np.int8, "ready", "message_ready", "ended", "acknowledged"),
+        *of(np.int64, "n_events", "n_ops", "next_op", "n_pool"),
+        *of(np.float64, "reply_now_s", "message_s"),
         # counts
-        ("n_submitted", np.int64),
-        ("n_done", np.int64),
-        ("n_running", np.int64),
-        ("n_timers", np.int64),
-        ("n_killers", np.int64),
-        ("n_submitters_left", np.int64),
-        ("n_idle", np.int64),
-        ("n_computing", np.int64),
-        ("n_grouped_switches", np.int64),
-        ("n_machine_switches", np.int64),
-        ("time_computing_s", np.float64),
-        ("time_idle_s", np.float64),
+        *of(np.int64, "n_submitted", "n_done", "n_running", "n_timers", "n_killers", "n_submitters_left", "n_idle"),
+        *of(np.int64, "n_computing", "n_grouped_switches", "n_machine_switches"),
+        *of(np.float64, "time_computing_s", "time_idle_s"),
         # hosts that are off, or on the way: how many they are, for how long
-        ("n_off", np.int64),
-        ("n_shutting_down", np.int64),
-        ("n_booting", np.int64),
-        ("n_switching", np.int64),
-        ("time_off_s", np.float64),
-        ("time_shutting_down_s", np.float64),
-        ("time_booting_s", np.float64),
+        *of(np.int64, "n_off", "n_shutting_down", "n_booting", "n_switching"),
+        *of(np.float64, "time_off_s", "time_shutting_down_s", "time_booting_s"),
         # energy
-        ("energy", np.int8),
-        ("flat_power", np.int8),
-        ("energy_read", np.int8),
-        ("swept_s", np.float64),
-        ("energy_j", np.float64),
-        ("energy_time_s", np.float64),
-        ("power_w", np.float64),
-        ("epsilon_w", np.float64),
-        ("first_energy_j", np.float64),
+        *of(np.int8, "energy", "flat_power", "energy_read"),
+        *of(np.float64, "swept_s", "energy_j", "energy_time_s", "power_w", "epsilon_w", "first_energy_j"),
         ("last_energy_j", np.float64),
         # logs
         ("logging", np.int8),
-        ("n_machine_log", np.int64),
-        ("n_pstate_log", np.int64),
-        ("n_pstate_cores", np.int64),
-        ("n_energy_log", np.int64),
-        ("n_completed", np.int64),
-        ("n_allocated", np.int64),
-        ("n_core_fails", np.int64),
-        ("n_memory_fails", np.int64),
-        ("n_spans", np.int64),
+        *of(np.int64, "n_machine_log", "n_pstate_log", "n_pstate_cores", "n_energy_log", "n_completed", "n_allocated"),
+        *of(np.int64, "n_core_fails", "n_memory_fails", "n_spans"),
         # decision system
         ("layer", np.int8),
         ("reference_flops", np.float64),
         ("compatible", np.int8),
-        ("n_queue", np.int64),
-        ("n_expected", np.int64),
+        *of(np.int64, "n_queue", "n_expected"),
         ("first_submit_s", np.float64),
         # what predicts run times, whether reservations go by it, and what the index and the gate are made of
         ("predictor", np.int64),
-        ("predicts_ends", np.int8),
-        ("has_gate", np.int8),
-        ("index_form", np.int8),
+        *of(np.int8, "predicts_ends", "has_gate", "index_form"),
         # conservative backfilling: events of the plan, whether it is up to date, until when something became free that
-        # has not been offered to anybody, until when what jobs leave that have ended was expected to be held,
+        # has not been offered to any job, until when what jobs leave that have ended was expected to be held,
         # whether it is made by nodes, for how many dates what is free there is kept, how often something was given
         # back, and before this decision, the most cores that a job asks for, the longest group of close events
         ("n_plan", np.int64),
         ("has_plan", np.int8),
-        ("freed_s", np.float64),
-        ("vacated_s", np.float64),
+        *of(np.float64, "freed_s", "vacated_s"),
         ("plans_nodes", np.int8),
-        ("n_marks", np.int64),
-        ("n_given_back", np.int64),
-        ("n_given_before", np.int64),
-        ("most_requested", np.int64),
+        *of(np.int64, "n_marks", "n_given_back", "n_given_before", "most_requested"),
         ("margin_s", np.float64),
-        ("queue_key", np.int64),
-        ("sorted_by", np.int64),
-        ("n_sorted", np.int64),
-        ("next_rank", np.int64),
-        ("n_free_cores", np.int64),
-        ("follows_progress", np.int8),
-        ("news", np.int8),
-        ("no_more_jobs", np.int8),
+        *of(np.int64, "queue_key", "sorted_by", "n_sorted", "next_rank", "n_free_cores"),
+        *of(np.int8, "follows_progress", "news", "no_more_jobs"),
         ("n_decisions", np.int64),
         # who switches nodes, to which sleep state, after how long without a job, how many are to be on
         ("node_rule", np.int8),
         ("sleep_state", np.int16),
         ("off_after_s", np.float64),
-        ("n_wanted_on", np.int64),
-        ("blocked_job", np.int64),
+        *of(np.int64, "n_wanted_on", "blocked_job"),
         ("decides_idle", np.int8),
         # what went wrong
-        ("error", np.int64),
-        ("error_job", np.int64),
-        ("error_core", np.int64),
+        *of(np.int64, "error", "error_job", "error_core"),
     ]
 )
 
 JOB_STATE_DTYPE = record_dtype(
     [
         # what is asked for
-        ("submit_s", np.float64),
-        ("walltime_s", np.float64),
-        ("requested_time_s", np.float64),
-        ("memory_mib", np.float64),
-        ("bandwidth_gbps", np.float64),
+        *of(np.float64, "submit_s", "walltime_s", "requested_time_s", "memory_mib", "bandwidth_gbps"),
         ("n_requested", np.int32),
-        ("first_step", np.int64),
-        ("end_step", np.int64),
+        *of(np.int64, "first_step", "end_step"),
         # what became of it
-        ("state", np.int8),
-        ("kill_asked", np.int8),
-        ("sleep_kind", np.int8),
-        ("return_code", np.int32),
-        ("n_cores", np.int32),
+        *of(np.int8, "state", "kill_asked", "sleep_kind"),
+        *of(np.int32, "return_code", "n_cores"),
         ("first_core", np.int64),
-        ("start_s", np.float64),
-        ("run_s", np.float64),
-        ("energy_j", np.float64),
+        *of(np.float64, "start_s", "run_s", "energy_j"),
         # the running step
         ("step", np.int64),
-        ("left_s", np.float64),
-        ("step_start_s", np.float64),
-        ("remaining", np.float64),
-        ("rate", np.float64),
-        ("updated_s", np.float64),
+        *of(np.float64, "left_s", "step_start_s", "remaining", "rate", "updated_s"),
         ("retimed_by", np.int64),
         ("slowest_flops", np.float64),
         ("n_slowest", np.int64),
         # its place in the queue
         ("rank", np.int64),
-        ("priority", np.float64),
-        ("expected_end_s", np.float64),
+        *of(np.float64, "priority", "expected_end_s"),
         ("n_corrections", np.int32),
         # the decision system's picture of its progress
-        ("done_flop", np.float64),
-        ("done_until_s", np.float64),
-        ("pace_flops", np.float64),
+        *of(np.float64, "done_flop", "done_until_s", "pace_flops"),
         ("pace_known", np.int8),
     ]
 )
@@ -187,23 +111,15 @@ HOST_DTYPE = record_dtype([("energy_j", np.float64), ("energy_time_s", np.float6
 
 RUNG_DTYPE = record_dtype(
     [
-        ("speed_flops", np.float64),
-        ("host_flops", np.float64),
-        ("idle_w", np.float64),
-        ("epsilon_w", np.float64),
-        ("full_w", np.float64),
+        *of(np.float64, "speed_flops", "host_flops", "idle_w", "epsilon_w", "full_w"),
     ]
 )
 """A P-state of one kind of core: its speed, that of its whole host, and its power idle, hardly loaded and loaded."""
 
 PROCESSOR_DTYPE = record_dtype(
     [
-        ("node", np.int32),
-        ("first_core", np.int32),
-        ("end_core", np.int32),
-        ("bandwidth_gbps", np.float64),
-        ("peak_gflops", np.float64),
-        ("peak_power_w", np.float64),
+        *of(np.int32, "node", "first_core", "end_core"),
+        *of(np.float64, "bandwidth_gbps", "peak_gflops", "peak_power_w"),
     ]
 )
 """A processor; nothing of it changes."""
@@ -222,10 +138,7 @@ OVERCOMMITMENT_DTYPE = record_dtype([("open_span", np.int64), ("last_span", np.i
 
 NODE_DTYPE = record_dtype(
     [
-        ("first_processor", np.int32),
-        ("end_processor", np.int32),
-        ("first_sleep_state", np.int32),
-        ("end_sleep_state", np.int32),
+        *of(np.int32, "first_processor", "end_processor", "first_sleep_state", "end_sleep_state"),
         ("memory_mib", np.float64),
     ]
 )
@@ -233,11 +146,8 @@ NODE_DTYPE = record_dtype(
 
 SLEEP_STATE_DTYPE = record_dtype(
     [
-        ("off_pstate", np.int16),
-        ("down_pstate", np.int16),
-        ("up_pstate", np.int16),
-        ("shutdown_s", np.float64),
-        ("boot_s", np.float64),
+        *of(np.int16, "off_pstate", "down_pstate", "up_pstate"),
+        *of(np.float64, "shutdown_s", "boot_s"),
     ]
 )
 """A sleep state of a node: the P-states of its hosts there, on the way to it and on the way back; their lengths."""
@@ -245,14 +155,11 @@ SLEEP_STATE_DTYPE = record_dtype(
 NODE_POWER_DTYPE = record_dtype(
     [
         ("status", np.int8),
-        ("sleep_state", np.int16),
-        ("on_pstate", np.int16),
-        ("leader", np.int32),
-        ("n_switching", np.int32),
+        *of(np.int16, "sleep_state", "on_pstate"),
+        *of(np.int32, "leader", "n_switching"),
         ("first_logged", np.int64),
         ("n_logged", np.int32),
-        ("ready_s", np.float64),
-        ("idle_since_s", np.float64),
+        *of(np.float64, "ready_s", "idle_since_s"),
     ]
 )
 """A node that can be switched off, as the decision system knows it.
@@ -276,19 +183,14 @@ OP_DTYPE = record_dtype(
     [
         ("kind", np.int8),
         ("time_s", np.float64),
-        ("subject", np.int64),
-        ("first", np.int64),
-        ("n", np.int64),
+        *of(np.int64, "subject", "first", "n"),
         ("value", np.float64),
     ]
 )
 SUBMITTER_DTYPE = record_dtype(
     [
-        ("next", np.int64),
-        ("end", np.int64),
-        ("batch", np.int64),
-        ("woke_s", np.float64),
-        ("first_left_s", np.float64),
+        *of(np.int64, "next", "end", "batch"),
+        *of(np.float64, "woke_s", "first_left_s"),
         ("phase", np.int8),
     ]
 )
@@ -296,11 +198,7 @@ FINISHED_DTYPE = record_dtype([("seq", np.int64), ("kind", np.int8), ("subject",
 MACHINE_LOG_DTYPE = record_dtype(
     [
         ("time_s", np.float64),
-        ("sleeping", np.int32),
-        ("switching_on", np.int32),
-        ("switching_off", np.int32),
-        ("idle", np.int32),
-        ("computing", np.int32),
+        *of(np.int32, "sleeping", "switching_on", "switching_off", "idle", "computing"),
     ]
 )
 """How many hosts are in which state, under Batsim's names."""

@@ -111,7 +111,7 @@ def set_rate(state, job, rate):
 
 @jit
 def look_at_hosts(state):
-    """Look at all hosts if nobody has: until now Batsim's energy plugin took them to be in P-state 0."""
+    """Look at all hosts for the first time: until now Batsim's energy plugin took them to be in P-state 0."""
     s = state.scalars[0]
     if s.energy_read == 0:
         total(state)

@@ -48,7 +48,7 @@ REBASE_S = 4096.0
 
 @jit
 def begin(state):
-    """Start the simulation: the submitters say hello and the scheduler is told that it begins."""
+    """Start the simulation: the submitters say hello, and the scheduler gets the event that it begins."""
     s = state.scalars[0]
     for submitter in range(len(state.submitters)):
         send(state, codes.HELLO, submitter, 0, s.loopback_s)
@@ -249,7 +249,7 @@ def advance(state, budget):
     Returns
     -------
     int
-        ``MESSAGE`` (``events[:n_events]`` is what it is told, ``message_s`` the date as it is printed),
+        ``MESSAGE`` (``events[:n_events]`` are its events, ``message_s`` the date as it is printed),
         ``ENDED``, ``STUCK``, ``GROW``, ``PAUSED`` or ``ILLEGAL``.
     """
     s = state.scalars[0]

@@ -138,7 +138,7 @@ def begin(lent: Lent[State]) -> None:
 
 
 def advance(lent: Lent[State], budget: int) -> int:
-    """Simulate until the scheduler is to be asked, and take in what it is told: see `kernel.engine.advance`."""
+    """Simulate until a decision of the scheduler is due, and take in its events: see `kernel.engine.advance`."""
     return int(_call(lent.places, _ADVANCE, budget, 0, 0, 0, 0.0)[0])
 
 

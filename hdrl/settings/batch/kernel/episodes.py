@@ -151,7 +151,7 @@ def _void_is_legal(state, watch):
 
 @jit
 def _take_in(state, watch):
-    """Follow what the last answer did and what the message tells, before the decision system hears it."""
+    """Follow what the last answer did and what the message tells, before the decision system takes it in."""
     s = state.scalars[0]
     reward.count_starts_of_answer(state, watch)
     n_queue = s.n_queue

@@ -24,25 +24,15 @@ from itertools import pairwise
 import numpy as np
 
 from hdrl.compiled.jit import jit
-from hdrl.compiled.records import record_dtype
+from hdrl.compiled.records import of, record_dtype
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.workload.history import LEVELS, USER_LEVEL
 
 SUMS_DTYPE = record_dtype(
     [
-        ("n", np.float64),
-        ("log_ratio", np.float64),
-        ("inverse", np.float64),
-        ("run_s", np.float64),
-        ("log_run", np.float64),
-        ("log_run_squared", np.float64),
-        ("last_s", np.float64),
-        ("before_last_s", np.float64),
-        ("n_ended", np.int64),
-        ("n_here", np.int64),
-        ("n_waiting", np.int64),
-        ("n_came", np.float64),
-        ("n_without_room", np.float64),
+        *of(np.float64, "n", "log_ratio", "inverse", "run_s", "log_run", "log_run_squared", "last_s", "before_last_s"),
+        *of(np.int64, "n_ended", "n_here", "n_waiting"),
+        *of(np.float64, "n_came", "n_without_room"),
     ]
 )
 """A group of jobs. Faded sums over its ended jobs: their number, log(run / request), 10 / max(run, 10), the run time,
@@ -66,7 +56,7 @@ ROOM_DECAY = 0.99
 
 @jit
 def end_in(sums, groups, run_s, requested_s):
-    """Add a job that has ended to its groups, ``sums[groups[level]]``; -1 is a group that nobody asks about."""
+    """Add a job that has ended to its groups, ``sums[groups[level]]``; -1 is a group without waiting jobs."""
     log_run = math.log(max(run_s, 1.0))
     log_ratio = log_run - math.log(max(requested_s, 1.0))
     inverse = SHORT_S / max(run_s, SHORT_S)

@@ -11,24 +11,15 @@ import math
 import numpy as np
 
 from hdrl.compiled.jit import jit
-from hdrl.compiled.records import record_dtype
+from hdrl.compiled.records import of, record_dtype
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.groups import SHORT_S, end_in, last_two_s, learned, note_room, of_user, shrunk
 from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 PREDICTION_DTYPE = record_dtype(
     [
-        ("length_s", np.float64),
-        ("harmonic_s", np.float64),
-        ("given_s", np.float64),
-        ("started_s", np.float64),
-        ("log_length", np.float64),
-        ("log_harmonic", np.float64),
-        ("log_last_two", np.float64),
-        ("log_request", np.float64),
-        ("log_share", np.float64),
-        ("index", np.float64),
-        ("reserve", np.float64),
+        *of(np.float64, "length_s", "harmonic_s", "given_s", "started_s", "log_length", "log_harmonic", "log_last_two"),
+        *of(np.float64, "log_request", "log_share", "index", "reserve"),
     ]
 )
 """What is predicted of a job: how long it will run, in seconds (``length_s``, which the order of jobs goes by), and

@@ -182,16 +182,10 @@ def _sigmoid(z):
 def describe(x, row, prediction, user, waited_s, fits):
     """Write the features of a waiting job to ``x``.
 
-    Parameters
-    ----------
-    x
-        Where to, at least 13 numbers.
-    row, prediction, user
-        The job, what is predicted of it, and the sums over its user's jobs.
-    waited_s
-        How long it has waited, in seconds.
-    fits
-        Whether it could start now.
+    - ``x``: where to, at least 13 numbers.
+    - ``row``, ``prediction``, ``user``: the job, what is predicted of it, and the sums over its user's jobs.
+    - ``waited_s``: how long it has waited, in seconds.
+    - ``fits``: whether it could start now.
     """
     x[0], x[1] = (prediction.log_request - 8.0) / 2.0, (prediction.log_share + 3.0) / 2.0
     x[2], x[3] = (prediction.log_length - 6.5) / 2.0, (prediction.log_harmonic - 5.0) / 2.0
@@ -220,16 +214,10 @@ def _log1p_of(n):
 def weigh_described(w, x, form, has_gate, prediction, n_known, waited_s, backlog, without_room):
     """Work out the index of a waiting job from its features ``x``, and which share of the machine must stay free.
 
-    Parameters
-    ----------
-    w, form, has_gate
-        The weights, what they mean, and whether there is a gate.
-    prediction
-        Where to write both.
-    n_known
-        How many jobs of the user's have ended, faded.
-    waited_s
-        How long the job has waited, in seconds.
+    - ``w``, ``form``, ``has_gate``: the weights, what they mean, and whether there is a gate.
+    - ``prediction``: where to write both.
+    - ``n_known``: how many jobs of the user's have ended, faded.
+    - ``waited_s``: how long the job has waited, in seconds.
     """
     if form == codes.INDEX_GUARDED and waited_s > GUARD_S:
         prediction.index, prediction.reserve = -_FIRST_OF_ALL - waited_s, 0.0
@@ -254,12 +242,8 @@ def weigh_described(w, x, form, has_gate, prediction, n_known, waited_s, backlog
 def weigh(state, job, backlog, without_room):
     """Work out the index of a waiting job, and which share of the machine must stay free for it to start.
 
-    Parameters
-    ----------
-    backlog
-        (log(1 + the work that waits / cores of the machine in seconds) - 8) / 2.
-    without_room
-        Which share of the jobs that came lately found no room.
+    - ``backlog``: (log(1 + the work that waits / cores of the machine in seconds) - 8) / 2.
+    - ``without_room``: which share of the jobs that came lately found no room.
     """
     s, row, prediction = state.scalars[0], state.jobs[job], state.predictions[job]
     user = state.sums[state.job_groups[job, USER_LEVEL]]

@@ -1,8 +1,8 @@
 """Rules that switch nodes off and on for a scheduler, after it has started jobs.
 
-By *timeout*, a node is switched off when no job has held a core of it for some time and nobody waits for it; nodes are
+By *timeout*, a node is switched off when no job has held a core of it for some time and no job waits for it; nodes are
 booted, those with the most flop per joule first, until as many cores are free or booting as waiting jobs ask for. By
-*number*, as many nodes are on as somebody wants; those without jobs are switched off, the least efficient first. Either
+*number*, as many nodes are on as a policy wants; those without jobs are switched off, the least efficient first. Either
 way nodes are booted for the first job that waits, by cores and memory, so that none waits for ever.
 
 References
@@ -136,7 +136,7 @@ def _can_go(state, node):
 
 @jit
 def _spare(state, node, spare_cores, spare_room):
-    """Switch a node that can go off if nobody waits for it; return what is spare then.
+    """Switch a node that can go off if no job waits for it; return what is spare then.
 
     A node that has not got the sleep state that is wanted goes to its last one.
     """

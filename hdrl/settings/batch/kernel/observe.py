@@ -16,7 +16,7 @@ from hdrl.compiled import bits
 from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.fields import new_arrays, own, shared
 from hdrl.compiled.jit import jit
-from hdrl.compiled.records import record_dtype
+from hdrl.compiled.records import of, record_dtype
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.cluster import due_pstate, remaining
 from hdrl.settings.batch.kernel.onoff import is_on
@@ -48,33 +48,19 @@ N_SUMS = 6
 WATCH_DTYPE = record_dtype(
     [
         # what never changes
-        ("void_action", np.int64),
-        ("detail", np.int64),
-        ("objective", np.int64),
+        *of(np.int64, "void_action", "detail", "objective"),
         ("instantaneous", np.int8),
         ("queue_sensitivity", np.float64),
         # the flow of decisions
-        ("n_jobs", np.int64),
-        ("n_actions", np.int64),
-        ("n_voids", np.int64),
-        ("last_action", np.int64),
+        *of(np.int64, "n_jobs", "n_actions", "n_voids", "last_action"),
         ("acted", np.int8),
         ("status", np.int64),
         # the observation
         ("n_queue_seen", np.int64),
         ("has_shown", np.int8),
         # the reward
-        ("reward", np.float64),
-        ("objective_before", np.float64),
-        ("waiting_weight", np.float64),
-        ("waiting_since", np.float64),
-        ("n_busy_cores", np.float64),
-        ("busy_since", np.float64),
-        ("busy_s", np.float64),
-        ("last_end_s", np.float64),
-        ("turnaround_s", np.float64),
-        ("slowdown", np.float64),
-        ("bounded_slowdown", np.float64),
+        *of(np.float64, "reward", "objective_before", "waiting_weight", "waiting_since", "n_busy_cores", "busy_since"),
+        *of(np.float64, "busy_s", "last_end_s", "turnaround_s", "slowdown", "bounded_slowdown"),
     ]
 )
 """The scalars of a watch.

@@ -143,10 +143,7 @@ def switch_hosts(state, pstate, first, n):
     named that is switched. Nodes that do not sleep in it may be on, and run jobs: their hosts, all or some, have the
     P-state at once.
 
-    Returns
-    -------
-    tuple
-        An error code, 0 if all is well, and the node in question.
+    Returns an error code, 0 if all is well, and the node in question.
     """
     s = state.scalars[0]
     s.n_pool = first + n
@@ -194,7 +191,7 @@ def _show(state, node, owner):
         state.cores[core].owner = owner
         if owner == -1:
             bits.put(state.free, core)
-            bits.put(state.changed, core)  # a job may get it before anybody looks at P-states
+            bits.put(state.changed, core)  # a job may get it before P-states are read
         else:
             bits.take_out(state.free, core)
     row = state.nodes[node]
@@ -244,7 +241,7 @@ def hear_call(state):
 
 @jit
 def on_from_s(state, node):
-    """Return the date from which a node that is not on can be expected to be, infinite if nobody boots it."""
+    """Return the date from which a node that is not on can be expected to be, infinite if it is not booting."""
     s = state.scalars[0]
     row = state.node_power[node]
     if row.status == codes.NODE_BOOTING:

@@ -1,7 +1,7 @@
 """The plan: how many cores will be free from when on, by expected ends and reservations.
 
 A plan is a list of *events*, sorted by date: jobs that take their cores (their reservations begin), and jobs that give
-them back (they are expected to end). Each event knows how many cores are free behind it, so that whoever looks for room
+them back (they are expected to end). Each event knows how many cores are free behind it, so that a search for room
 reads numbers side by side. Event 0, before all dates, has what is free now, and an infinite date ends the list. Events
 of one date stand in the order in which they came.
 
@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from hdrl.compiled.jit import jit
-from hdrl.compiled.records import record_dtype
+from hdrl.compiled.records import of, record_dtype
 
 NOT_FOUND = -1.0
 
@@ -35,15 +35,13 @@ RESERVATION_DTYPE = record_dtype(
         # what `kernel.reexamining` reads again and again, side by side: how many cores; its kind; how often room had
         # been given back when it was examined last; whether it may start so early that it uses part of its reservation
         ("reserved_s", np.float64),
-        ("n_requested", np.int32),
-        ("kind", np.int32),
+        *of(np.int32, "n_requested", "kind"),
         ("examined_at", np.int64),
         ("may_slide", np.int8),
         # its end; its place among those of one date; how long it is expected to run at most and at least
         ("reserved_end_s", np.float64),
         ("rank", np.int64),
-        ("longest_s", np.float64),
-        ("shortest_s", np.float64),
+        *of(np.float64, "longest_s", "shortest_s"),
         # its memory with each core, and its part of `planned_nodes` and `planned_cores`
         ("memory_mib", np.float64),
         ("first_planned", np.int64),
@@ -311,7 +309,7 @@ def next_date(state, n, place):
 
 @jit
 def find_room(state, n, duration_s, date_s, place, limit_s, own_s):
-    """Find the earliest date at which ``n`` cores are free for a time without delaying anybody.
+    """Find the earliest date at which ``n`` cores are free for a time without delaying any job.
 
     Parameters
     ----------

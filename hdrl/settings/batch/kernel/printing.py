@@ -68,10 +68,7 @@ def new_table(
 ) -> Table:
     """Return rows to be printed.
 
-    Parameters
-    ----------
-    room
-        How many bytes sets take at most.
+    ``room``: how many bytes sets take at most.
     """
     n_printed = n_rows * len(kinds) * (LONGEST + 1) + len(characters) + room
     given: dict[str, NDArray[Any]] = {

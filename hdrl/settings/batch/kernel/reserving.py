@@ -58,10 +58,7 @@ def held_until_s(state, job):
 def start_or_move(state, job, core_key, limit_s):
     """Start a job, or give it the earliest reservation before a limit, or leave it its old one.
 
-    Returns
-    -------
-    int
-        Why it did not start: `selection.CHOSEN` if it did.
+    Returns why it did not start: `selection.CHOSEN` if it did.
     """
     s, row = state.scalars[0], state.reservations[job]
     old_s, old_end_s = row.reserved_s, row.reserved_end_s
@@ -200,10 +197,10 @@ def _take_out(state, job):
 
 @jit
 def find_hole(state, job, core_key, from_s, limit_s, own_s):
-    """Return the earliest start of a job that delays nobody in the plan, and its expected end.
+    """Return the earliest start of a job that delays no other in the plan, and its expected end.
 
-    On a machine whose memory nobody asks for, any free cores will do, and a job is expected to take as long as on the
-    slowest cores of the platform, for nobody knows yet which it will get. Where jobs ask for memory, what counting
+    Where no job asks for memory, any free cores will do, and a job is expected to take as long as on the
+    slowest cores of the platform, since it is open which it will get. Where jobs ask for memory, what counting
     finds is looked at node by node.
 
     Parameters
@@ -254,7 +251,7 @@ def _may_start(state, job, own_s):
 
 @jit
 def _start_on_chosen_cores(state, job, core_key, own_s):
-    """Start a job on the cores that the core selection chooses, if that delays nobody; else say what is missing.
+    """Start a job on the cores that the core selection chooses, if that delays no other; else say what is missing.
 
     Its reservation, if it is still in the plan, begins at ``own_s``.
     """

@@ -191,14 +191,10 @@ def _per_elapsed(value, elapsed_s):
 def objective_so_far(state, watch, objective, is_over):
     """Return an objective as far as it is known now.
 
-    Parameters
-    ----------
-    state, watch
-        The arrays of one environment and what accompanies them.
-    objective
-        Its number. Of those that are means over jobs, jobs that have not ended are only known if it is the watch's own.
-    is_over
-        Whether all jobs have ended: it is then exactly what `hdrl.metrics` computes of the trace.
+    - ``state``, ``watch``: the arrays of one environment and what accompanies them.
+    - ``objective``: its number. Of those that are means over jobs, jobs that have not ended are only known if it is the
+      watch's own.
+    - ``is_over``: whether all jobs have ended: it is then exactly what `hdrl.metrics` computes of the trace.
     """
     if objective == UTILIZATION:
         return _utilization(state, watch, is_over)

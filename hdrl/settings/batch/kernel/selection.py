@@ -223,10 +223,7 @@ def _take_at_random(state, job, n):
 def choose_cores(state, job, core_key):
     """Choose and lock the cores for a job; they are appended to the pool in ascending order.
 
-    Returns
-    -------
-    int
-        ``CHOSEN``; or ``NO_CORES``, ``NO_MEMORY`` or ``NO_SUCH_KEY``, nothing being locked then.
+    Returns ``CHOSEN``; or ``NO_CORES``, ``NO_MEMORY`` or ``NO_SUCH_KEY``, nothing being locked then.
     """
     s = state.scalars[0]
     n = state.jobs[job].n_requested

@@ -128,9 +128,9 @@ class State(NamedTuple):
     # A slot for the computation of each job, and one for the switch of each core where nodes can be switched off
     tasks: Annotated[Rows, own(SLOT_DTYPE, "n_tasks", is_heap=True)]
     box: Annotated[Rows, own(SERVER_MESSAGE_DTYPE, "n_server_messages")]  # a ring
-    # Jobs whose last message is posted after everybody else's of the same date
+    # Jobs whose last message is sent after all others of the same date
     late: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]
-    events: Annotated[Rows, scratch(EVENT_DTYPE, "n_events")]  # what the scheduler is about to be told
+    events: Annotated[Rows, scratch(EVENT_DTYPE, "n_events")]  # events of the next message to the scheduler
     ops: Annotated[Rows, own(OP_DTYPE, "n_ops")]  # what it answered
     pool: Annotated[Ints, own(np.int32, "n_named")]  # cores (or jobs) named in the answer
     chosen: Annotated[Bits, scratch(np.uint64, "n_core_words")]  # a bit for each core: scratch for sorting
@@ -204,12 +204,8 @@ def sizes_of(
 ) -> dict[str, int]:
     """Return the sizes that the fields of `State` name.
 
-    Parameters
-    ----------
-    ruled
-        The arrays that a rule needs.
-    n_rungs
-        How many P-states the kinds of cores have altogether.
+    - ``ruled``: the arrays that a rule needs.
+    - ``n_rungs``: how many P-states the kinds of cores have altogether.
     """
     n_jobs, n_cores, n_sources = workload.n_jobs, platform.n_cores, len(workload.sources)
     n_sleep_states = sum(map(len, platform.sleep_states_of_node)) if energy else 0

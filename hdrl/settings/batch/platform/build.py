@@ -45,12 +45,8 @@ TCP_GAMMA_BYTES = 4194304.0
 def message_time_s(bandwidths: Iterable[float], latency_s: float) -> float:
     """Return the time of one byte on an idle route, in seconds.
 
-    Parameters
-    ----------
-    bandwidths
-        Bandwidth of each link of the route in bytes per second.
-    latency_s
-        Sum of their latencies.
+    - ``bandwidths``: bandwidth of each link of the route in bytes per second.
+    - ``latency_s``: sum of their latencies.
     """
     rate = min(bandwidths)
     if latency_s > 0:

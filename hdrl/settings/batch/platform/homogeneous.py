@@ -32,11 +32,6 @@ def homogeneous_platform(name: str, rules: PStateRules | None = None) -> Platfor
         ``"homogeneous:<number of cores>"``.
     rules
         P-state rules, `pstate_rules` without arguments unless given.
-
-    Raises
-    ------
-    PlatformError
-        If the number is none, or out of range.
     """
     number = name.removeprefix(PREFIX)
     if not (number.isascii() and number.isdigit() and len(number) < 10 and 1 <= int(number) <= MAX_CORES):

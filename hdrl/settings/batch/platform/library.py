@@ -53,15 +53,7 @@ class TypeLibrary:
 def type_library(*, is_hdeeprm_0_1: bool = False) -> TypeLibrary:
     """Return the library that comes with hdrl.
 
-    Parameters
-    ----------
-    is_hdeeprm_0_1
-        Whether the types that HDeepRM 0.1 had other numbers for have those.
-
-    Raises
-    ------
-    ReadError, PlatformError
-        If a file of the library is damaged.
+    ``is_hdeeprm_0_1``: whether the types that HDeepRM 0.1 had other numbers for have those.
     """
     entries = {PLURALS[kind]: read_json(DATA_FOLDER / name) for kind, name in DATA_FILES.items()}
     older = read_json(DATA_FOLDER / HDEEPRM_0_1_FILE) if is_hdeeprm_0_1 else {}
@@ -91,11 +83,6 @@ def require(name: str, known: Iterable[str], what: str, where: str) -> None:
         The kind of thing, for instance ``"node type"``.
     where
         The place in the description, for instance ``"clusters[0].nodes[2].type"``.
-
-    Raises
-    ------
-    PlatformError
-        If it is not known, with the nearest name that is.
     """
     if name not in known:
         raise PlatformError(f"{where}: no {what} {name!r}; {suggest(name, known)}")

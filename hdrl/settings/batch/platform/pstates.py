@@ -63,10 +63,7 @@ def contention_model(name: str) -> ContentionModel:
 def sleeping_rungs(power: NodePower) -> list[tuple[tuple[float, float], ...]]:
     """Return flop/s and share of the peak power in each sleep state, on the way to it, and on the way back.
 
-    Parameters
-    ----------
-    power
-        What it takes to switch a node.
+    ``power``: what it takes to switch a node.
     """
     ways = [(power.off_power, power.shutdown_power, power.shutdown_s, power.boot_power, power.boot_s)]
     if power.suspend is not None:

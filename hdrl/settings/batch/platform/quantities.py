@@ -49,11 +49,6 @@ def number_and_scale(text: str, units: dict[str, float]) -> tuple[float, float]:
         The quantity, for instance ``"10.0Gbps"``.
     units
         The units that are possible, with their factors.
-
-    Raises
-    ------
-    ValueError
-        If it is no finite number with one of the units, or is negative. The message says what was expected.
     """
     match = NUMBER_AND_UNIT.fullmatch(text)
     try:
@@ -77,11 +72,6 @@ def quantity(text: str, units: dict[str, float]) -> float:
         The quantity, for instance ``"11.72Gf"``.
     units
         `SPEED_UNITS` (flop/s), `BANDWIDTH_UNITS` (bytes/s) or `TIME_UNITS` (s).
-
-    Raises
-    ------
-    ValueError
-        If the text is no such quantity; the message says what was expected.
     """
     number, scale = number_and_scale(text, units)
     value = number * scale
@@ -93,15 +83,7 @@ def quantity(text: str, units: dict[str, float]) -> float:
 def gbit_per_s(text: str) -> float:
     """Return a bandwidth in Gbit/s; what is written in Gbps keeps its number.
 
-    Parameters
-    ----------
-    text
-        The bandwidth, for instance ``"54.54Gbps"``.
-
-    Raises
-    ------
-    ValueError
-        If the text is no bandwidth; the message says what was expected.
+    ``text``: the bandwidth, for instance ``"54.54Gbps"``.
     """
     number, scale = number_and_scale(text, BANDWIDTH_UNITS)
     return number * (scale / GBIT_PER_S)

@@ -154,12 +154,8 @@ def shipped_index(name: str) -> PolicyPair:
 def changed_index(name: str, deviation: float, seed: int) -> PolicyPair:
     """Return a policy that is shipped, with other weights that hardly differ.
 
-    Parameters
-    ----------
-    deviation
-        Standard deviation of what is added to each weight.
-    seed
-        What that is drawn by; policies of the same form get the same.
+    - ``deviation``: standard deviation of what is added to each weight.
+    - ``seed``: what that is drawn by; policies of the same form get the same.
     """
     data = _data(name)
     offsets = np.asarray(data["offsets"], dtype=np.float64)

@@ -134,14 +134,9 @@ def _rules() -> list[str]:
 class NodeReserving(NodeEasy):
     """What these policies have in common: what the head of the queue needs, and who may overtake it.
 
-    Parameters
-    ----------
-    kind
-        The rule, a word of `on_nodes_backfill`.
-    detail
-        What follows it in the name.
-    node_selection
-        A name of `on_nodes.NODE_SELECTIONS`, or of `on_nodes_energy.NODES`.
+    - ``kind``: the rule, a word of `on_nodes_backfill`.
+    - ``detail``: what follows it in the name.
+    - ``node_selection``: a name of `on_nodes.NODE_SELECTIONS`, or of `on_nodes_energy.NODES`.
     """
 
     def __init__(self, kind: str, detail: str, node_selection: str, *, seed: int = 0) -> None:

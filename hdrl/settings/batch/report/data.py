@@ -114,13 +114,7 @@ def utilization(run: RunData) -> Steps:
 
 
 def power(run: RunData) -> Steps:
-    """Return the power of all hosts in watts, over time.
-
-    Raises
-    ------
-    ReadError
-        If no energy was accounted for, or its file is missing or damaged.
-    """
+    """Return the power of all hosts in watts, over time."""
     if run.trace is not None:
         time_s, energy_j = run.trace.energy["time_s"], run.trace.energy["energy_j"]
         where: str | Path = run.name
@@ -197,11 +191,6 @@ def over_committed_spans(run: RunData) -> tuple[IntArray, FloatArray, FloatArray
     """Return the spans in which the memory bandwidth of a processor was over-committed: processor, start and end.
 
     A span that was still open ends with the run.
-
-    Raises
-    ------
-    ReadError
-        If the file is missing or damaged.
     """
     log = over_utilization(run)
     start_s = log.bandwidth_start_s

@@ -24,15 +24,7 @@ def slowdown_cdf(
 ) -> Figure:
     """Draw the cumulative distribution of a number per job, by default of the bounded slowdown, on a logarithmic axis.
 
-    Parameters
-    ----------
-    of
-        Which number: a key of `hdrl.settings.batch.report.data.JOB_VALUES`.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such number.
+    ``of``: which number: a key of `hdrl.settings.batch.report.data.JOB_VALUES`.
     """
     if of not in JOB_VALUES:
         raise UnknownName("number of a job", of, JOB_VALUES)

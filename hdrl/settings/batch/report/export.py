@@ -63,13 +63,6 @@ def export_swf(
     -------
     SwfLog
         What was written.
-
-    Raises
-    ------
-    ReadError
-        If the folder is no run, or holds several.
-    OutputError
-        If the file cannot be written.
     """
     runs = as_runs(run)
     if len(runs) != 1:

@@ -52,14 +52,10 @@ def gantt(
 ) -> Figure:
     """Draw the cores that jobs held over time; a part of the figure per run.
 
-    Parameters
-    ----------
-    by
-        What colours mean: ``"job"`` (only to tell neighbours apart), ``"size"``, or a number of the log: ``"user"``.
-    labels
-        Whether to write the ids of jobs into rectangles that are large enough.
-    workload
-        The workload of the runs, if only it knows what colours mean and the runs do not find it.
+    - ``by``: what colours mean: ``"job"`` (only to tell neighbours apart), ``"size"``, or a number of the log:
+      ``"user"``.
+    - ``labels``: whether to write the ids of jobs into rectangles that are large enough.
+    - ``workload``: the workload of the runs, if only it knows what colours mean and the runs do not find it.
     """
     shown = labelled(as_runs(runs), by, workload)
     figure, axes = canvas(
@@ -167,13 +163,13 @@ def lifecycle(runs: object, ax: Axes | None = None) -> Figure:
     shown = as_runs(runs)
     figure, axes = canvas(ax, len(shown), size_in=(11.0, 1.6 + 3.6 * len(shown)))
     for part, run in zip(axes, shown, strict=True):
-        _draw_life(part, run, shown)
+        _draw_lives(part, run, shown)
         if part is not axes[-1]:
             part.set_xlabel("")
     return figure
 
 
-def _draw_life(ax: Axes, run: RunData, runs: list[RunData]) -> None:
+def _draw_lives(ax: Axes, run: RunData, runs: list[RunData]) -> None:
     from matplotlib.patches import Patch
 
     unit_s = time_axis(ax, runs)

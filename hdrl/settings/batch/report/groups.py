@@ -100,20 +100,8 @@ def labelled(runs: Sequence[RunData], by: str, workload: str | Path | None = Non
 def jobs_of_workload(run: RunData, workload: str | Path | None = None) -> NDArray[np.void]:
     """Return what the workload of a run tells of its jobs: a row of `workload.JOB_DTYPE` for each.
 
-    Parameters
-    ----------
-    workload
-        The file of its workload, or the name of a shipped one; by default what the run's options name, if it is still
-        the same file.
-
-    Raises
-    ------
-    ReadError
-        If the workload is not found.
-    WorkloadError
-        If it cannot be read.
-    OptionsError
-        If jobs of the run are not in the workload.
+    ``workload``: the file of its workload, or the name of a shipped one; by default what the run's options name, if it
+    is still the same file.
     """
     if run.trace is not None:
         return run.trace.workload.jobs

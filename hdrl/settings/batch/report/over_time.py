@@ -1,9 +1,15 @@
-"""Waiting jobs, share of cores in use and power, over time."""
+"""Curves: waiting jobs, share of cores in use and power over time; makespans and actions of trainings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
+from hdrl.base.files import read_json
+from hdrl.figures import learning
+from hdrl.figures.learning import learning_curves
+from hdrl.figures.logs import Log
 from hdrl.figures.numbers import number_words
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
@@ -58,3 +64,34 @@ def _drawn(
 ) -> Figure:
     steps = [quantity(run) for run in runs]
     return over_time(runs, steps, title=title, quantity=words, unit=unit, facts=in_common(runs), places=places, ax=ax)
+
+
+MAKESPANS = Log("makespans", "makespans.log", "episodes.csv", "makespan_s")
+
+
+def makespans(folders: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
+    """Draw the makespan of each episode."""
+    words = ("Makespan", "episode", "makespan")
+    return learning_curves(folders, MAKESPANS, words, is_time=True, ax=ax, places=places)
+
+
+def action_preferences(folders: object, ax: Axes | None = None) -> Figure:
+    """Draw how probable each action was at the first decision of each run of a training."""
+    return learning.action_preferences(folders, ax, names_of=action_names)
+
+
+def action_names(folder: Path) -> list[str]:
+    """Return the names of the actions, as the options of the run have them; none where they do not tell."""
+    for file in ("options.resolved.json", "options.json"):
+        if (folder / file).is_file() and (names := _selected(read_json(folder / file))):
+            return names
+    return []
+
+
+def _selected(options: Any) -> list[str]:
+    try:
+        actions = options["pybatsim"]["env"]["actions"]
+        pairs = [f"{job}-{core}" for entry in actions["selection"] for job, cores in entry.items() for core in cores]
+        return [*pairs, "void"] if actions.get("void") else pairs
+    except (KeyError, TypeError, AttributeError):
+        return []

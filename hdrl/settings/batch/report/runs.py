@@ -107,11 +107,6 @@ def read_run(folder: str | Path, name: str | None = None) -> RunData:
         A folder that holds ``out_jobs.csv``, or a single ``run_<i>`` that does.
     name
         A name for the run; that of the folder by default.
-
-    Raises
-    ------
-    ReadError
-        If a file of it is missing or damaged, or it holds several runs.
     """
     folder = Path(folder)
     found = run_folders(folder, JOBS_FILE)
@@ -152,13 +147,6 @@ def read_runs(folders: Iterable[str | Path], names: Sequence[str] = ()) -> list[
         Run folders, or folders of experiments with several runs.
     names
         A name per run; those of the folders by default, with those of the folders above where that is needed.
-
-    Raises
-    ------
-    ReadError
-        If a folder holds no run, or a file is damaged.
-    OptionsError
-        If there are names, but not a different one for each run.
     """
     paths = runs_in(folders, JOBS_FILE)
     return [read_run(path, name) for path, name in zip(paths, unique_names(paths, names), strict=True)]
@@ -172,15 +160,7 @@ def runs_in(folders: Iterable[str | Path], main_file: str) -> list[Path]:
 def unique_names(paths: Sequence[Path], names: Sequence[str] = ()) -> list[str]:
     """Return a name for each run, no two alike.
 
-    Parameters
-    ----------
-    names
-        The names wanted, "" for the own one of the run; none: all have their own.
-
-    Raises
-    ------
-    OptionsError
-        If there are names, but not a different one for each run.
+    ``names``: the names wanted, "" for the own one of the run; none: all have their own.
     """
     if names and len(names) != len(paths):
         raise OptionsError(f"{len(names)} names for {len(paths)} runs, expected one for each")
@@ -224,17 +204,7 @@ def run_of_trace(trace: Trace, name: str | None = None) -> RunData:
 def as_runs(runs: object) -> list[RunData]:
     """Return runs given in any of the forms that pictures take.
 
-    Parameters
-    ----------
-    runs
-        A `RunData`, a Trace or the path of a folder, or several of them.
-
-    Raises
-    ------
-    ReadError
-        If a folder holds no run.
-    TypeError
-        If something is none of these.
+    ``runs``: a `RunData`, a Trace or the path of a folder, or several of them.
     """
     given = list(runs) if isinstance(runs, list | tuple) else [runs]
     result: list[RunData] = []

@@ -67,13 +67,6 @@ def side_by_side(
         A name for each run, "" where it keeps its own; those of the folders by default.
     metrics
         Which metrics; how many jobs did not run is always among them.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such metric.
-    ReadError
-        If a folder is no run.
     """
     runs = _read(folders, names)
     tables = [run.metrics_by_name() if isinstance(run, ScheduleFile) else run_metrics(run) for run in runs]

@@ -141,12 +141,8 @@ class Answer:
     def error(self, code: int, job: int, core: int) -> DecisionError:
         """Return the error for an error code of the kernel.
 
-        Parameters
-        ----------
-        code
-            One of ``ERROR_*`` in `kernel.codes`.
-        job, core
-            What it is about, or -1.
+        - ``code``: one of ``ERROR_*`` in `kernel.codes`.
+        - ``job``, ``core``: what it is about, or -1.
         """
         name = job_name(self._workload, job) if job >= 0 else ""
         asked = int(self._workload.jobs["cores"][job]) if job >= 0 else 0

@@ -60,10 +60,7 @@ class LogHistory:
 def groups_of(user: Ints, requested_time_s: Floats, cores: Ints) -> Ints:
     """Return the group of each job at each level: numbers from 0 within a level, shape ``(n_jobs, len(LEVELS))``.
 
-    Parameters
-    ----------
-    user, requested_time_s, cores
-        Columns of the jobs; jobs of unknown users are taken to be of one user.
+    ``user``, ``requested_time_s``, ``cores``: columns of the jobs; jobs of unknown users are taken to be of one user.
     """
     known = np.maximum(np.asarray(user, dtype=np.int64), -1)
     requests = np.unique(requested_time_s, return_inverse=True)[1]
@@ -92,14 +89,9 @@ class Past:
 def past_of(jobs: NDArray[np.void], history: LogHistory | None, places: NDArray[np.int64] | None) -> Past:
     """Return what is known of ended jobs when the first of some jobs is submitted.
 
-    Parameters
-    ----------
-    jobs
-        Rows of `Workload.jobs`; not empty.
-    history
-        The log that they are of; ``None``: of none.
-    places
-        Which of its jobs they are.
+    - ``jobs``: rows of `Workload.jobs`; not empty.
+    - ``history``: the log that they are of; ``None``: of none.
+    - ``places``: which of its jobs they are.
     """
     if history is None or places is None:
         return _past(groups_of(jobs["user"], jobs["requested_time_s"], jobs["cores"]), None, np.zeros(0, np.int64))
