@@ -425,7 +425,7 @@ def shuffle(orders, words):
             n_bits = 0
             while (i + 1) >> n_bits:
                 n_bits += 1
-            j = i + 1
+            j = np.int64(i + 1)
             while j > i:
                 if used == len(words):
                     return -1
