@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--metric", "-m", "chosen", multiple=True, help="A metric to show, instead of the usual ones.")
 @click.option("--all", "show_all", is_flag=True, help="Show all metrics.")
 @click.option("--save", "-s", "out", metavar="FILE", help="Picture to write or replace: .png, .svg or .pdf.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of a custom one.")
 @trust_option
 def metrics(
@@ -33,6 +36,7 @@ def metrics(
     out: str | None,
     setting: str | None,
     *,
+    as_json: bool,
     show_all: bool,
     trust: bool,
 ) -> None:
@@ -47,7 +51,15 @@ def metrics(
         from hdrl.figures.metrics_bars import save_bars
 
         save_bars(table, out)
-    _show(table)
+    if as_json:
+        # JSON has neither NaN, which stands for a metric that a run lacks, nor infinity
+        rows = {
+            name: dict(zip(table.runs, (x if math.isfinite(x) else None for x in numbers), strict=True))
+            for name, numbers in table.values.items()
+        }
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        _show(table)
     if out is not None:
         click.echo(out)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -124,6 +126,7 @@ def convert(source: str, out: str, platform: str | None, batsim: str, **choices:
 @click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
 @click.option("--setting", metavar="NAME", help="Setting whose load FILE is, if not batch jobs; needs --platform.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="How it is read, as compare takes it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def stat(
     file: str,
     field: str | None,
@@ -132,14 +135,16 @@ def stat(
     n_jobs: int | None,
     setting: str | None,
     overrides: tuple[str, ...],
+    *,
+    as_json: bool,
 ) -> None:
     """Describe the workload FILE. With FIELD and STATISTIC, print that number alone, as hdeeprm-jobstat does.
 
     With --setting, FILE is whatever hdrl compare takes as a workload of that setting.
     """
     if setting not in (None, "batch"):
-        if field is not None or n_jobs is not None or platform is None:
-            raise OptionsError(f"--setting {setting} needs --platform, and takes neither FIELD nor --jobs")
+        if field is not None or n_jobs is not None or platform is None or as_json:
+            raise OptionsError(f"--setting {setting} needs --platform, and takes neither FIELD nor --jobs nor --json")
         _describe_load(file, setting, platform, overrides)
         return
     if overrides:
@@ -167,6 +172,8 @@ def stat(
     numbers = workload_statistics(jobs, machine)
     if field is not None and statistic is not None:
         click.echo(_plain(numbers.number(field, statistic)))
+    elif as_json:
+        click.echo(json.dumps({"name": jobs.name, **asdict(numbers), "left_out": jobs.n_dropped}, indent=2))
     else:
         _print_table(jobs, numbers, machine)
 

@@ -69,3 +69,12 @@ def test_mistakes_are_one_line(words, problem):
     result = jobstat(*words)
     assert result.exit_code == 2
     assert problem in result.output
+
+
+def test_all_statistics_as_json(workload):
+    result = CliRunner().invoke(cli, ["workload", "stat", str(workload), "--json"], prog_name="hdrl")
+    found = json.loads(result.stdout)
+    assert (found["n_jobs"], found["span_s"], found["left_out"]) == (5, 4.0, {})
+    assert found["columns"]["size"] == pytest.approx(
+        {"min": 1, "mean": 5, "median": 2, "p95": 13.6, "p99": 15.52, "max": 16}
+    )

@@ -47,6 +47,13 @@ def rows(text: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in cells}
 
 
+def test_metrics_as_json(runs):
+    found = json.loads(metrics("a", "b", "-m", "mean_wait_s", "-m", "energy_j", "--json").stdout)
+    assert found["mean_wait_s"]["b"] == 0.25
+    assert found["energy_j"]["b"] is None
+    assert "makespan_s" not in found
+
+
 def test_two_runs_side_by_side(runs):
     result = metrics("a", "b", "-n", "one", "-n", "two")
     assert result.exit_code == 0, result.output

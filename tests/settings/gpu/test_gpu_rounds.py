@@ -13,12 +13,12 @@ import pytest
 from hdrl.base.errors import SimulationError, UnknownName, WorkloadError
 from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
 from hdrl.settings.gpu.cluster.throughputs import Throughputs, read_throughputs
-from hdrl.settings.gpu.loads.gavel_jobs import gavel_load
+from hdrl.settings.gpu.loads.gavel_jobs import gavel_load, shuffled_types
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.policies.shares import SHARES
 from hdrl.settings.gpu.policies.situation import Situation
-from hdrl.settings.gpu.simulation.rounds import mean_jct_s, simulate_rounds
+from hdrl.settings.gpu.simulation.rounds import _Orders, mean_jct_s, simulate_rounds
 
 pytest.importorskip("highspy")
 
@@ -219,3 +219,15 @@ def test_a_pair_does_its_steps_on_one_gpu() -> None:
     assert numbers["n_preemptions"] == 0
     assert numbers["jct_over_bound"] >= 1.0
     assert trace.signals["busy_x"].value.max() == 1.0
+
+
+@pytest.mark.parametrize("n_types", [1, 2, 3, 5])
+def test_orders_of_types_are_those_of_pythons_own_shuffle(n_types: int) -> None:
+    shuffle, orders = shuffled_types(7), _Orders(7, is_shuffled=True)
+    drawn = np.zeros((50, n_types), dtype=np.int64)
+    for _ in range(3):  # what is left of one draw goes into the next
+        orders.draw(drawn)
+        expected = [list(range(n_types))[::-1] for _ in drawn]
+        for one in expected:
+            shuffle.shuffle(one)
+        assert drawn.tolist() == expected

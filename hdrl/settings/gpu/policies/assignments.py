@@ -37,7 +37,7 @@ class Fifo:
         if self.seed is None:
             self._types = {}
         waiting = [job for job in numbers if job not in self._types]
-        sizes = situation.sizes.tolist()
+        sizes, rates = situation.sizes.tolist(), situation.rates.tolist()
         for job in sorted(self._types):
             kind = self._types[job]
             if job in place:
@@ -46,18 +46,18 @@ class Fifo:
             del self._types[job]
             if waiting:
                 follower = waiting[0]  # a job that does not fit in its place stays the first that waits
-                if sizes[place[follower]] <= free[kind] and situation.rates[place[follower], kind] > 0.0:
+                if sizes[place[follower]] <= free[kind] and rates[place[follower]][kind] > 0.0:
                     self._types[follower] = kind
                     free[kind] -= sizes[place[follower]]
                     del waiting[0]
         kinds = [kind for kind, count in enumerate(free) if count > 0]
         while waiting and kinds:
             job = waiting.pop(0)
-            usable = [kind for kind in kinds if situation.rates[place[job], kind] > 0.0]
+            usable = [kind for kind in kinds if rates[place[job]][kind] > 0.0]
             fitting = [kind for kind in usable if free[kind] >= sizes[place[job]]]
             if not fitting:
                 break
-            kind, full = self._choice(situation.rates[place[job]], usable, fitting)
+            kind, full = self._choice(rates[place[job]], usable, fitting)
             self._types[job] = kind
             free[kind] -= sizes[place[job]]
             if free[kind] == 0:
@@ -67,7 +67,7 @@ class Fifo:
             shares[place[job], kind] = 1.0
         return shares
 
-    def _choice(self, rates: Floats, kinds: list[int], fitting: list[int]) -> tuple[int, int]:
+    def _choice(self, rates: list[float], kinds: list[int], fitting: list[int]) -> tuple[int, int]:
         """Return the type for a job, and the type that is taken for full if it is used up.
 
         Gavel's program without throughputs draws a type, takes the last one that is left all the same, and strikes out

@@ -109,21 +109,31 @@ def release(
         raise WorkloadError(
             f"about {n_expected:.6g} instances are released, more than {MAX_INSTANCES}; shorten the horizon"
         )
-    rows: list[tuple[int, ...]] = []
-    for number, pipeline in enumerate(pipelines):
-        rows += _of_one(number, pipeline, contexts, ends, spread, random)
-    table = np.array(rows, dtype=INSTANCE_DTYPE)
+    columns = [
+        _stretches(number, pipeline, contexts, ends, spread, random) for number, pipeline in enumerate(pipelines)
+    ]
+    pipeline, date, deadline, tolerance, period, n = np.concatenate(columns).T
+    each = np.repeat(np.arange(len(n)), n)
+    release_us = date[each] + period[each] * (np.arange(len(each)) - (np.cumsum(n) - n)[each])
+    table = np.zeros(len(each), dtype=INSTANCE_DTYPE)
+    for name, values in zip(
+        table.dtype.names or (),
+        (pipeline[each], release_us, release_us + deadline[each], tolerance[each], period[each]),
+        strict=True,
+    ):
+        table[name] = values
     return table[np.lexsort((table["pipeline"], table["release_us"]))]
 
 
-def _of_one(
+def _stretches(
     number: int,
     pipeline: Pipeline,
     contexts: Sequence[Context],
     ends: Sequence[int],
     spread: float,
     random: np.random.Generator | None,
-) -> list[tuple[int, ...]]:
+) -> NDArray[np.int64]:
+    """Return stretches of instances a period apart: pipeline, date, deadline, tolerance, period, and how many."""
     rows: list[tuple[int, ...]] = []
     date, place = pipeline.phase_us, 0
     last = ends[-1] + pipeline.phase_us  # a later phase loses no instance: the last context lasts as much longer
@@ -131,8 +141,11 @@ def _of_one(
         while place + 1 < len(ends) and date >= ends[place]:
             place += 1
         period = contexts[place].periods_us[number]
-        rows.append((number, date, date + (pipeline.deadline_us or period), pipeline.tolerance_us, period))
-        date += period
-        if random is not None and spread > 0.0:
+        is_drawn = random is not None and spread > 0.0
+        end = last if place + 1 == len(ends) else ends[place]
+        n = 1 if is_drawn else -(-(end - date) // period)
+        rows.append((number, date, pipeline.deadline_us or period, pipeline.tolerance_us, period, n))
+        date += n * period
+        if random is not None and is_drawn:
             date += int(random.integers(0, round(spread * period), endpoint=True))
-    return rows
+    return np.array(rows, dtype=np.int64).reshape(-1, 6)

@@ -136,12 +136,14 @@ def trace_of(
     for name in ("instance", "unit", "start_us", "end_us", "worst_us"):
         runs[name] = stays[name]
     pipelines = load.instances["pipeline"]
-    for number, place in dict(zip(pipelines.tolist(), range(load.n_items), strict=True)).items():
+    of_run = pipelines[stays["instance"]]
+    numbers, places = np.unique(pipelines, return_index=True)
+    for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
         # The choices of a pipeline lie in the table one after the other, kernel by kernel.
         table = state.pipelines[int(state.instances[int(scalars["first_instance"]) + place]["pipeline"])]
         first = int(state.kernels[int(table["first_kernel"])]["first_choice"])
         options = np.array([one for choices in load.pipelines[number].choices for one in choices])
-        own = pipelines[stays["instance"]] == number
+        own = of_run == number
         runs["option"][own] = options[stays["choice"][own] - first]
     progress = state.progress[row, : load.n_items]
     return PipelineTrace(
