@@ -288,6 +288,15 @@ def test_kubernetes(tmp_path: Path):
     assert dump.names["partition"].texts() == ["gold", "q"]
 
 
+def test_pods_run_until_all_containers_ended(tmp_path: Path):
+    runs = pod("a", 1, "2025-01-01T00:00:05Z", "2025-01-01T00:00:20Z")
+    runs["status"]["phase"] = "Running"
+    text = json.dumps({"kind": "List", "items": [runs, pod("b", 1, "2025-01-01T00:00:00Z", "2025-01-01T01:00:00Z")]})
+    records = read(tmp_path, text, name="dump.json").records
+    assert np.isnan(records["end_s"]).tolist() == [True, False]
+    assert jobs_of(read(tmp_path, text, name="dump.json")).records["run_s"].tolist() == [3595, 3600]
+
+
 def test_csv_by_a_mapping(tmp_path: Path):
     mapping = {
         "columns": {"id": "n", "submit": "in", "start": "go", "run": "took", "cores": "c", "state": "s"},
