@@ -103,7 +103,7 @@ class _Asking:
         if self._has_gpus:
             chosen |= records["gpus"] > 0
         if by_dependencies:
-            chosen |= records["task"] >= 0
+            chosen |= (records["task"] >= 0) | (records["after"] >= 0)
             for place, (job, task) in enumerate(zip(records["job"].tolist(), records["task"].tolist(), strict=True)):
                 self._tasks.setdefault(job, []).append((task, self._numbers[place]))
         rows = []
@@ -144,10 +144,14 @@ class _Asking:
         """Return what a job waits for: dates, other jobs, the throttle of its array."""
         cells: dict[str, str] = {}
         if record["task"] >= 0 and "throttle" in asks:
-            cells |= {"array": str(int(record["job"]) % 2**31), "array_limit": asks["throttle"]}
+            first = int(self._tasks[int(record["job"])][0][1])  # the number of the array itself may be secret
+            cells |= {"array": str(first % 2**31), "array_limit": asks["throttle"]}
         if "hold" in asks or "begin" in asks:
             cells["begin_s"] = repr(float(record["eligible_s"] - self._first_s))
-        dependencies = ",".join(self._dependencies(record, asks.get("dependencies", ""), number))
+        text = asks.get("dependencies", "")
+        if not text and record["after"] >= 0:  # field 17 of a log in SWF
+            text = f"afterany:{int(record['after'])}"
+        dependencies = ",".join(self._dependencies(record, text, number))
         if dependencies:
             cells["dependencies"] = dependencies
         return cells

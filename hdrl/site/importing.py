@@ -39,7 +39,7 @@ from hdrl.site.log import hashed, log_of, read_key
 from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, ruled
 from hdrl.site.page import page_of, text_of, write_forms
 from hdrl.site.readers import Choices, read_dump
-from hdrl.site.records import NAME_COLUMNS, Dump, Names
+from hdrl.site.records import NAME_COLUMNS, Dump, Names, State
 from hdrl.site.replay import DEFAULT_JOBS, Replays, replay
 from hdrl.site.report import report_of
 from hdrl.site.values import Clock, find_zone
@@ -212,6 +212,7 @@ def _secret_accounts(accounts: dict[str, dict[str, str]], key: bytes | None) -> 
 
 
 OTHER_CLUSTERS = "rows of other clusters"
+LISTED_LATER = "waiting tasks of arrays that a later export lists"
 
 
 def choose_cluster(dump: Dump, cluster: str | None) -> None:
@@ -272,6 +273,7 @@ def together(parts: Sequence[Dump]) -> Dump:
             texts = part.names[column].texts()
             numbers = np.array([*(names[column][text] for text in texts), -1], dtype=np.int32)
             part.records[column] = numbers[part.records[column]]
+    _leave_out_listed_later(parts)
     return Dump(
         ", ".join(dict.fromkeys(part.form for part in parts)),
         np.concatenate([part.records for part in parts]),
@@ -283,6 +285,23 @@ def together(parts: Sequence[Dump]) -> Dump:
         parts[0].header,
         any(part.takes_whole_nodes for part in parts),
     )
+
+
+def _leave_out_listed_later(parts: Sequence[Dump]) -> None:
+    """Leave out ranges of waiting tasks of arrays that a later export lists one by one, or as a shorter range."""
+    later: set[int] = set()
+    latest_s = [
+        float(np.max(part.records["submit_s"], initial=0, where=part.records["submit_s"] > 0)) for part in parts
+    ]
+    for place in np.argsort(latest_s, kind="stable")[::-1].tolist():
+        part = parts[place]
+        records = part.records
+        ids = records["job"] * 1024 + records["cluster"]
+        is_listed = (records["task"] < 0) & (records["state"] == State.PENDING) & np.isin(ids, list(later))
+        if np.any(is_listed):
+            part.skipped[LISTED_LATER] += int(np.count_nonzero(is_listed))
+            part.records = records[~is_listed]
+        later.update(ids[(records["task"] >= 0) | (records["n_tasks"] > 1)].tolist())
 
 
 def _many(n: int, what: str) -> str:
@@ -346,7 +365,10 @@ def _notes_on_dates(clock: Clock, choices: ImportChoices) -> Iterator[str]:
         yield "dates without a zone count as UTC; --zone names the zone of the site"
     if clock.n_ambiguous:
         dates = _many(clock.n_ambiguous, "date")
-        yield f"{dates} in an hour that clocks repeat or skip: the earlier one counts"
+        yield (
+            f"{dates} in an hour that clocks repeat or skip: the earlier one counts, unless another date of the job is "
+            "between"
+        )
 
 
 def _check_out(out: Path, *, force: bool) -> None:

@@ -93,7 +93,11 @@ def every_job(dump: Dump, *, first_attempts: bool = False) -> Jobs:
     records = dump.records
     if len(records) == 0:
         return Jobs(records, np.zeros(0, dtype=np.int64), 0)
-    order = np.lexsort((records["submit_s"], records["component"], records["task"], records["job"], records["cluster"]))
+    # Exports that overlap may say of a row what it was earlier: without a start, or still running.
+    has_ended = ~np.isin(records["state"], (State.PENDING, State.RUNNING))
+    start_s = np.where(np.isnan(records["start_s"]), -np.inf, records["start_s"])
+    keys = (records["submit_s"], records["component"], records["task"], records["job"], records["cluster"])
+    order = np.lexsort((has_ended, start_s, *keys))
     records = records[order]
     records, n_repeated = _without_repeated(records)
     begins, n_reused = _first_attempts(records)

@@ -31,7 +31,39 @@ _WITHOUT_VALUE = ("exclusive", "hold")
 _NICE = 100  # what --nice without a number adds
 _JOB = r":\d{1,15}(?:_\d{1,15})?(?:\+\d{1,6})?"
 _DEPENDENCY = re.compile(rf"(?:after|afterok|afterany|afternotok|aftercorr)(?:{_JOB})+")
-_MAY_ASK = re.compile(r"\s(?:-[NCpdbaH]|--(?:nodes|constraint|partition|nice|dependency|begin|array|hold|exclusive))")
+_FLAGS = frozenset(
+    (
+        *("--parsable", "--requeue", "--no-requeue", "--wait", "-W", "--test-only", "--quiet", "-Q", "--verbose", "-v"),
+        *("--overcommit", "-O", "--oversubscribe", "-s", "--contiguous", "--spread-job", "--reboot", "--pty", "-k"),
+        *("--use-min-nodes", "--get-user-env", "--ignore-pbs", "--kill-on-invalid-dep", "--no-kill", "-h", "-I"),
+    )
+)
+"""Options of sbatch that take no value."""
+
+_ALONE = "|".join(sorted((*_FLAGS, *(key for key, name in OPTIONS.items() if name in _WITHOUT_VALUE), "--nice")))
+_BEGIN = re.compile(
+    rf"\s*\S+(?:\s+(?!--wrap|-(?!\S))(?:--[^\s=]*=\S*|-[^-\s]\S+|(?:{_ALONE})(?!\S)|-\S*(?:\s+[^-\s]\S*)?))*"
+)
+"""The command and its options with their values, up to the script."""
+
+_ASKS = re.compile(
+    r"(?<=\s)(?:-[NCpdbaH]\S*|--(?:nodes|constraint|partition|nice|dependency|begin|array|hold|exclusive)(?:=\S*)?(?!\S))"
+    r"(?:\s+[^-\s]\S*)?"
+)
+
+
+def options_of(line: str) -> str:
+    """Return a line without what says nothing more than the accounting, such as the script; many lines become equal.
+
+    Parameters
+    ----------
+    line
+        The command with its options, the script and its arguments.
+    """
+    if _ASKS.search(line) is None:
+        return ""
+    found = _BEGIN.match(line)
+    return "" if found is None else " ".join(["sbatch", *_ASKS.findall(found[0])])
 
 
 def read_submit_line(line: str) -> tuple[dict[str, str], list[str]]:
@@ -49,8 +81,6 @@ def read_submit_line(line: str) -> tuple[dict[str, str], list[str]]:
         ``hold`` ``"1"``, ``begin`` as written, ``throttle`` of an array, ``dependencies`` as sbatch takes them; and a
         reason for each option that asks for something else.
     """
-    if _MAY_ASK.search(line) is None:
-        return {}, []
     found: dict[str, str] = {}
     problems: list[str] = []
     for name, text in _options(line.split()):
@@ -91,16 +121,6 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
             place += is_value
         if name is not None:
             yield name, value.strip("\"'")
-
-
-_FLAGS = frozenset(
-    (
-        *("--parsable", "--requeue", "--no-requeue", "--wait", "-W", "--test-only", "--quiet", "-Q", "--verbose", "-v"),
-        *("--overcommit", "-O", "--oversubscribe", "-s", "--contiguous", "--spread-job", "--reboot", "--pty", "-k"),
-        *("--use-min-nodes", "--get-user-env", "--ignore-pbs", "--kill-on-invalid-dep", "--no-kill", "-h", "-I"),
-    )
-)
-"""Options of sbatch that take no value."""
 
 
 def _understood(name: str, text: str) -> str | None:

@@ -62,10 +62,10 @@ class Clock:
             Dates in ISO 8601, with or without a zone, or seconds since 1970.
         """
         words = np.array(texts, dtype=np.str_)
-        is_absent = np.isin(words, list(ABSENT))
-        begins = words.astype("U1")
+        is_absent = np.char.str_len(words) != len("2026-01-01T00:00:00")
+        begins = words[~is_absent].astype("U1")
         # NumPy also takes words such as "now" for dates.
-        if not np.all(is_absent | ((begins >= "0") & (begins <= "9") & (np.char.str_len(words) == 19))):
+        if not (np.all((begins >= "0") & (begins <= "9")) and ABSENT.issuperset(words[is_absent].tolist())):
             return self._one_by_one(texts)
         try:
             local = np.where(is_absent, "NaT", words).astype("datetime64[s]")
@@ -77,6 +77,30 @@ class Clock:
         is_known &= ~is_bad
         seconds = np.where(is_known, self._to_utc(np.where(is_known, values, 0.0), is_known), np.nan)
         return seconds, is_bad
+
+    def put_in_order(self, columns: Sequence[FloatArray]) -> None:
+        """Take dates in an hour that clocks repeat for the second one where the first is before another of the job.
+
+        Parameters
+        ----------
+        columns
+            Dates of jobs as `seconds` returns them, such as submissions, starts and ends: later ones come later.
+        """
+        if self._zone is None:
+            return
+        latest_s = np.array(columns[0])
+        for column in columns[1:]:
+            early = np.flatnonzero(column < latest_s)
+            if len(early):
+                slices, place = np.unique(np.floor(column[early] / _SLICE_S).astype(np.int64), return_inverse=True)
+                column[early] += np.array([self._repeated_s(number) for number in slices.tolist()])[place]
+            latest_s = np.fmax(latest_s, column)
+
+    def _repeated_s(self, number: int) -> float:
+        """Return how long after a quarter of an hour clocks show the same again; 0 if they do not."""
+        date = datetime.fromtimestamp(number * _SLICE_S, self._zone)
+        first, second = (date.replace(fold=fold).utcoffset() or timedelta() for fold in (date.fold, 1))
+        return (first - second).total_seconds()
 
     def second(self, text: str) -> float:
         """Return one date in seconds, NaN if there is none.

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import ReadError
-from hdrl.batch import read_platform, read_swf, read_workload
+from hdrl.batch import read_platform, read_swf, read_workload, simulate
 from hdrl.settings.batch.site_rules.conf import SiteConf, read_accounts, read_conf
 from hdrl.settings.batch.site_rules.model import DependencyKind
 from hdrl.site import ImportChoices, WhatIf, import_site, what_if
 from hdrl.site.downtimes import with_downtimes
 from hdrl.site.machine import n_cores, scaled
-from hdrl.site.submitline import ask_text, asks_of, read_submit_line
+from hdrl.site.submitline import OPTIONS, ask_text, asks_of, options_of, read_submit_line
 from hdrl.site.values import Clock
 from hdrl.site.whatifpage import answer_text
 
@@ -83,7 +83,7 @@ def imported(folder: Path, *, by_dependencies: bool = False, **changes: object) 
     ],
 )
 def test_submit_lines(line: str, asks: dict[str, str]):
-    assert read_submit_line(line) == (asks, [])
+    assert read_submit_line(line) == read_submit_line(options_of(line)) == (asks, [])
     assert asks_of(ask_text(asks)) == asks
 
 
@@ -98,7 +98,34 @@ def test_submit_lines(line: str, asks: dict[str, str]):
     ],
 )
 def test_what_is_not_understood_is_told(line: str, problem: str):
-    assert read_submit_line(line) == ({}, [problem])
+    assert read_submit_line(line) == read_submit_line(options_of(line)) == ({}, [problem])
+
+
+def test_options_say_what_whole_lines_say():
+    draws = np.random.default_rng(3)
+    words = (
+        *OPTIONS,
+        *(
+            "-n",
+            "-t",
+            "-J",
+            "--mem=2G",
+            "--ntasks",
+            "-v",
+            "-vv",
+            "-Q",
+            "--requeue",
+            "--wrap=a",
+            "-",
+            "--",
+            "--nodelist=n1",
+        ),
+        *("x.sh", "./run", "4", "a,b", "1-3", "-N2", "-pmain,b", "--nodes=2", "--exclusive=user", "--nice=5", "-N=3"),
+        *("-dafterok:5", "--dependency=afterany:3_4", "--array=1-9%2", "fast&new", "--constraint=x|y", "--begin=now+1"),
+    )
+    for _ in range(2000):
+        line = " ".join(["srun", *draws.choice(words, draws.integers(0, 9))])
+        assert read_submit_line(options_of(line)) == read_submit_line(line), line
 
 
 def test_an_import_writes_rules_and_columns(tmp_path: Path):
@@ -143,6 +170,36 @@ def test_an_import_by_dependencies(tmp_path: Path):
     notes = " ".join(json.loads((site / "import.json").read_text())["notes"])
     assert "1 dependencies on jobs that the accounting does not have" in notes
     assert "1 dependencies of the kind singleton without an earlier job" in notes
+
+
+def test_jobs_of_a_log_wait_for_those_of_field_17(tmp_path: Path):
+    lines = ("1 0 0 60 4 -1 -1 4 60 -1 1 1 1 1 -1 1 -1 -1\n", "2 5 60 30 4 -1 -1 4 60 -1 1 1 1 1 -1 2 1 7\n")
+    (tmp_path / "log.swf").write_text("; Partition: 1 main\n; Partition: 2 big\n" + "".join(lines))
+    (tmp_path / "slurm.conf").write_text(CONF)
+    choices = ImportChoices(confs=(tmp_path / "slurm.conf",), by_dependencies=True, n_replayed=0)
+    import_site([tmp_path / "log.swf"], tmp_path / "site", choices)
+    load = read_workload(tmp_path / "site" / "jobs.swf", read_platform(tmp_path / "site" / "platform.json"))
+    assert load.site.dependencies.tolist() == [(1, 0, DependencyKind.AFTER_ANY, 0)]
+    assert load.site.jobs["partitions"].tolist() == [1, 2]
+
+
+def test_an_anonymous_site_simulates_as_the_plain_one(tmp_path: Path):
+    (tmp_path / "key").write_bytes(b"k" * 32)
+    loads = []
+    for name, key in (("plain", None), ("secret", tmp_path / "key")):
+        (tmp_path / name).mkdir()
+        site = imported(tmp_path / name, by_dependencies=True, key=key, n_replayed=0)
+        platform = read_platform(site / "platform.json")
+        loads.append(read_workload(site / "jobs.swf", platform, bandwidth="none"))
+    plain, secret = loads
+    assert secret.job_ids != plain.job_ids
+    columns = [name for name in plain.site.jobs.dtype.names if name != "array"]
+    assert secret.site.jobs[columns].tolist() == plain.site.jobs[columns].tolist()
+    assert secret.site.dependencies.tolist() == plain.site.dependencies.tolist()
+    arrays = [load.site.jobs["array"] for load in loads]
+    assert np.array_equal(*(np.unique(one, return_inverse=True)[1] for one in arrays))
+    starts = [simulate(platform, load, "slurm", energy=False).records["start_s"] for load in loads]
+    assert np.array_equal(*starts)
 
 
 def test_only_the_jobs_that_are_replayed_have_columns(tmp_path: Path):

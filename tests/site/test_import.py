@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdrl.base.errors import HdrlError
+from hdrl.base.errors import HdrlError, ReadError
 from hdrl.batch import read_platform, read_swf, read_workload
 from hdrl.launcher.main import cli
 from hdrl.metrics.orders import discordant_share
@@ -141,11 +141,32 @@ def test_several_files_describe_a_site(tmp_path: Path):
     conf = joined([read_conf(tmp_path / "a.conf"), read_conf(tmp_path / "b.conf")])
     assert (conf.name, conf.nodes[0].cores) == ("x", 16)
     assert "'nodes.conf', which was not read" in conf.notes[0]
+    (tmp_path / "b.conf").rename(tmp_path / "nodes.conf")
+    conf = read_conf(tmp_path / "a.conf")
+    assert (conf.nodes[0].cores, conf.notes) == (16, ())
+    (tmp_path / "nodes.conf").write_text("NodeName=n1 CPUs=2\ninclude /etc/slurm/a.conf\n")
+    assert read_conf(tmp_path / "a.conf").nodes[0].cores == 2
     (tmp_path / "qos.txt").write_text("Name|Priority|GrpTRES\nnormal|0|\nhigh|100|cpu=8\n")
     assert read_qos(tmp_path / "qos.txt") == {
         "normal": {"Priority": "0"},
         "high": {"Priority": "100", "GrpTRES": "cpu=8"},
     }
+
+
+def test_sets_of_nodes_by_feature_and_nodes_of_the_future(tmp_path: Path):
+    path = tmp_path / "slurm.conf"
+    text = (
+        "nodename=n[1-2]x[1-2] cpus=2 feature=old\nNodeName=m1 CPUs=2 Features=new,fast\n"
+        "NodeName=m[2-9] CPUs=2 State=FUTURE\nNodeSet=quick Feature=fast\nPARTITIONNAME=q NODES=quick\n"
+    )
+    path.write_text(text)
+    conf = read_conf(path)
+    assert conf.nodes_of("q") == {"m1"}
+    assert [one.count for one in conf.nodes] == [4, 1]
+    assert "'m[2-9]' are FUTURE" in conf.notes[0]
+    path.write_text(text.replace("Feature=fast", "Feature=odd"))
+    with pytest.raises(ReadError, match="Nodes=quick names no node"):
+        read_conf(path)
 
 
 def test_limits_that_are_none(tmp_path: Path):

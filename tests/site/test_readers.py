@@ -1,17 +1,22 @@
 """Each format of accounting, on a few rows whose jobs are counted by hand."""
 
+import csv
+import io
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hdrl.base.errors import HdrlError, ReadError
+from hdrl.site.importing import together
 from hdrl.site.joining import CANCELLED, NEVER_STARTED, PENDING, jobs_of
 from hdrl.site.readers import FORMATS, Choices, read_dump
 from hdrl.site.readers.sacct import BROKEN, NO_ID, STEPS
 from hdrl.site.records import State
-from hdrl.site.values import Clock
+from hdrl.site.values import Clock, find_zone
 
 SACCT = """\
 JobID|JobIDRaw|User|Account|Partition|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|Re\
@@ -83,6 +88,52 @@ def test_exports_that_overlap_tell_a_job_once(tmp_path: Path):
     assert both.joined["requeues"] == 1
 
 
+def test_exports_that_overlap_may_come_in_any_order(tmp_path: Path):
+    header = "JobID|Submit|Start|End|ElapsedRaw|AllocCPUS|State\n"
+    waits = "1|2025-01-31T10:00:00|Unknown|Unknown|0|0|PENDING\n"
+    array = "2_[4-6]|2025-01-31T11:00:00|Unknown|Unknown|0|0|PENDING\n"
+    runs = "3|2025-01-31T12:00:00|2025-01-31T23:00:00|Unknown|3600|4|RUNNING\n"
+    january = read(tmp_path, header + waits + array + runs)
+    ended = "2025-02-01T00:00:00|2025-02-01T09:00:00|32400|4|COMPLETED\n"
+    tasks = f"2_4|2025-01-31T11:00:00|{ended}2_[5-6]|2025-01-31T11:00:00|Unknown|Unknown|0|0|PENDING\n"
+    done = f"3|2025-01-31T12:00:00|{ended.replace('2025-02-01T00', '2025-01-31T23')}"
+    later = f"9|2025-02-02T00:00:00|{ended.replace('02-01', '02-02')}"
+    february = read(tmp_path, f"{header}1|2025-01-31T10:00:00|{ended}{tasks}{done}{later}")
+    for parts in ([january, february], [february, january]):
+        found = jobs_of(together([replace(part, skipped=Counter(part.skipped)) for part in parts]))
+        assert sorted(found.records["job"].tolist()) == [1, 2, 3, 9]
+        assert found.records["run_s"].tolist() == [32400] * 4
+        assert (found.left_out, found.joined["requeues"]) == ({PENDING: 2}, 0)
+
+
+def test_tables_that_a_spreadsheet_wrote(tmp_path: Path):
+    rows = [line.split("|") for line in SACCT.splitlines() if line.count("|") == 15]
+    plain = read(tmp_path, "\n".join(map("|".join, rows)))
+    for delimiter in (",", ";", "\t"):
+        file = io.StringIO()
+        csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL).writerows(rows)
+        dump = read(tmp_path, "\ufeff" + file.getvalue())
+        assert dump.records.tobytes() == plain.records.tobytes()
+    file = io.StringIO()
+    csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
+    assert read(tmp_path, file.getvalue()).records.tobytes() == plain.records.tobytes()
+
+
+def test_cancelled_jobs_without_nodes_never_started(tmp_path: Path):
+    header = "JobID|Submit|Start|End|ElapsedRaw|AllocCPUS|ReqCPUS|State|NodeList\n"
+    dates = "2025-01-01T00:00:00|2025-01-01T00:01:00|2025-01-01T00:01:00|0|8|8|CANCELLED"
+    jobs = jobs_of(read(tmp_path, f"{header}1|{dates} by 5|None assigned\n2|{dates}|n1\n"))
+    assert (jobs.left_out, jobs.records["job"].tolist()) == ({CANCELLED: 1}, [2])
+
+
+def test_dates_of_a_job_tell_which_of_two_equal_hours_is_meant(tmp_path: Path):
+    # In Madrid, clocks showed 02:00 to 03:00 twice on this night.
+    header, path = "JobID|Submit|Eligible|Start|End|AllocCPUS|State\n", tmp_path / "dump.txt"
+    path.write_text(f"{header}1|{'2025-10-26T02:50:00|' * 2}2025-10-26T02:10:00|2025-10-26T02:30:00|1|COMPLETED\n")
+    (job,) = jobs_of(read_dump(path, Choices(Clock(find_zone("Europe/Madrid"))))).records
+    assert (job["start_s"] - job["eligible_s"], job["run_s"]) == (1200, 1200)
+
+
 def test_a_number_that_is_used_again_is_another_job(tmp_path: Path):
     row = "1|{0}|2025-0{1}-01T00:00:00|2025-0{1}-01T00:00:10|2025-0{1}-01T00:00:20|1|COMPLETED\n"
     text = "JobID|User|Submit|Start|End|AllocCPUS|State\n" + row.format("a", 1) + row.format("a", 5)
@@ -142,6 +193,8 @@ end=1735689720 Resource_List.ncpus=1 Exit_status=1
 01/01/2025 00:00:00;Q;4.server;queue=batch
 01/01/2025 00:00:30;Q;5.server;queue=batch
 01/01/2025 00:00:40;D;5.server;requestor=ann
+01/01/2025 00:10:00;E;2[].server;user=bob queue=long ctime=1735689600 start=1735689660 end=1735689720 \
+Resource_List.ncpus=1
 01/01/2025 00:00:00;L;license;floating
 nothing
 """
@@ -149,7 +202,7 @@ nothing
 
 def test_pbs(tmp_path: Path):
     dump = read(tmp_path, PBS)
-    assert (dump.form, dump.n_rows) == ("pbs", 9)
+    assert (dump.form, dump.n_rows) == ("pbs", 10)
     jobs = jobs_of(dump)
     assert jobs.left_out == {PENDING: 1, CANCELLED: 1}
     first, second = jobs.records[np.argsort(jobs.records["job"])]
@@ -233,6 +286,15 @@ def test_kubernetes(tmp_path: Path):
     }
     assert found == {(2, 4, 10, 60), (2, 2, 5, 15), (4, 6, 60, 120)}
     assert dump.names["partition"].texts() == ["gold", "q"]
+
+
+def test_pods_run_until_all_containers_ended(tmp_path: Path):
+    runs = pod("a", 1, "2025-01-01T00:00:05Z", "2025-01-01T00:00:20Z")
+    runs["status"]["phase"] = "Running"
+    text = json.dumps({"kind": "List", "items": [runs, pod("b", 1, "2025-01-01T00:00:00Z", "2025-01-01T01:00:00Z")]})
+    records = read(tmp_path, text, name="dump.json").records
+    assert np.isnan(records["end_s"]).tolist() == [True, False]
+    assert jobs_of(read(tmp_path, text, name="dump.json")).records["run_s"].tolist() == [3595, 3600]
 
 
 def test_csv_by_a_mapping(tmp_path: Path):

@@ -19,6 +19,7 @@ from hdrl.site.records import Dump, State
 from hdrl.site.values import Clock
 
 _PBS_LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];")
+ARRAYS = "records of arrays, whose tasks have records of their own"
 _PBS_ID = re.compile(r"(\d{1,15})(?:\[(\d{1,15})?\])?")
 _PAIR = re.compile(r'(\S+?)=("[^"]*"|.*?)(?=\s+[A-Za-z_][\w.\-]*=|\s*$)')
 
@@ -48,7 +49,9 @@ def read_jobcomp(path: Path, clock: Clock) -> Dump:
         values = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
         with found.row() as attempt:
             _jobcomp(values, attempt, clock)
-    return found.dump()
+    dump = found.dump()
+    clock.put_in_order([dump.records[column] for column in ("submit_s", "eligible_s", "start_s", "end_s")])
+    return dump
 
 
 def _jobcomp(values: Mapping[str, str], attempt: Attempt, clock: Clock) -> None:
@@ -102,6 +105,10 @@ class _Pbs:
                 handler = handlers.get(kind)
                 if handler is None or not _PBS_ID.match(job):
                     attempt.skip("records of another kind than the course of a job")
+                    continue
+                if kind == "E" and job.partition(".")[0].endswith("[]"):
+                    attempt.skip(ARRAYS)
+                    self._open.pop(job, None)
                     continue
                 attempt.skip("records that a later one of the same job completes")
                 handler(job, values, when_s)

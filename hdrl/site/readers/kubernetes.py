@@ -151,7 +151,9 @@ class _Objects:
         if started_s and np.any(np.isfinite(started_s)):
             attempt["start_s"] = float(np.nanmin(started_s))
         ends_s = [self._clock.second(str(one.get("finishedAt") or "")) for one in ended]
-        attempt["end_s"] = float(np.nanmax(ends_s)) if ends_s and np.any(np.isfinite(ends_s)) else np.nan
+        # Some containers of a pod that runs may have ended.
+        has_ended = phase in ("Succeeded", "Failed") and bool(np.any(np.isfinite(ends_s)))
+        attempt["end_s"] = float(np.nanmax(ends_s)) if has_ended else np.nan
         attempt["limit_s"] = _number(item["spec"].get("activeDeadlineSeconds"))
         attempt["state"] = {
             "Succeeded": State.DONE,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import io
+import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch.site_rules.hostlist import n_of_ranges
 from hdrl.settings.batch.site_rules.values import ABSENT, duration_s, gres_gpus, memory_of, minutes_s, resource
 from hdrl.site.records import UNKNOWN, Dump, Parsed, State, integers, new_names, unknown_records
-from hdrl.site.submitline import ask_text, read_submit_line
+from hdrl.site.submitline import ask_text, options_of, read_submit_line
 from hdrl.site.values import Clock
 
 FloatArray = NDArray[np.float64]
@@ -47,29 +49,55 @@ STATES = {
     "TIMEOUT": State.TIMEOUT,
     "NODE_FAIL": State.STOPPED,
     "BOOT_FAIL": State.STOPPED,
+    "LAUNCH_FAILED": State.STOPPED,
+    "RECONFIG_FAIL": State.STOPPED,
     "PREEMPTED": State.STOPPED,
     "REQUEUED": State.STOPPED,
     "RUNNING": State.RUNNING,
     "SUSPENDED": State.RUNNING,
     "RESIZING": State.RUNNING,
     "COMPLETING": State.RUNNING,
+    "CONFIGURING": State.RUNNING,
+    "SIGNALING": State.RUNNING,
+    "STAGE_OUT": State.RUNNING,
+    "STOPPED": State.RUNNING,
     "PENDING": State.PENDING,
     "REQUEUE_HOLD": State.PENDING,
     "SPECIAL_EXIT": State.PENDING,
+    "RESV_DEL_HOLD": State.PENDING,
 }
 
 STEPS, BROKEN, NO_ID = "steps of jobs", "rows with more or fewer fields than columns", "rows without a job id"
 
 _CHUNK_CHARACTERS = 2**23
+_OF_SPREADSHEETS, _OF_UNQUOTED, _IN_LAST = ",;\t", "\0", "\1"
+"""Delimiters of tables whose fields may be quoted; what stands for them then, and in the last field of a row."""
+_ID_DTYPE = np.dtype([("job", np.int64), ("task", np.int64), ("component", np.int32), ("n_tasks", np.int32)])
 _ID = re.compile(r"(\d{1,15})(?:_(?:(\d{1,15})|\[([^\]]*)\]?))?(?:\+(\d{1,6}))?")
 _FIRST_JOB = re.compile(r"(?:^|\t)dependencies=.*?after\w*:(\d{1,15})(?:_(\d{1,15}))?")
 
 
 @functools.lru_cache(maxsize=2**16)
-def _asks_in(line: str) -> tuple[str, list[str]]:
-    """Return what a line asks for as one text, and what of it is not understood; users submit the same again."""
+def _asks_in(line: str) -> tuple[str, tuple[int, int] | None, list[str]]:
+    """Return what a line asks for as one text, the first job that it waits for, and what of it is not understood."""
     asks, problems = read_submit_line(line)
-    return ask_text(asks), problems
+    text = ask_text(asks)
+    found = _FIRST_JOB.search(text)
+    return text, None if found is None else (int(found[1]), int(found[2] or UNKNOWN)), problems
+
+
+def _ids(texts: list[str]) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
+    """Return the ids in texts such as ``7``, ``7_3``, ``7_[4-9%2]`` or ``7+1``, and which texts are ids."""
+    ids = np.full(len(texts), np.array((UNKNOWN, UNKNOWN, UNKNOWN, 1), dtype=_ID_DTYPE))
+    is_id = np.fromiter((text.isdecimal() and len(text) < 16 for text in texts), np.bool_, len(texts))
+    ids["job"][is_id] = np.fromiter(map(int, itertools.compress(texts, is_id)), np.int64)
+    for place in np.flatnonzero(~is_id).tolist():
+        found = _ID.fullmatch(texts[place])
+        if found is not None:
+            n_tasks = 1 if found[3] is None else _n_tasks(found[3])
+            ids[place] = (int(found[1]), int(found[2] or UNKNOWN), int(found[4] or UNKNOWN), n_tasks)
+            is_id[place] = True
+    return ids, is_id
 
 
 def is_sacct(first_line: str) -> bool:
@@ -78,6 +106,7 @@ def is_sacct(first_line: str) -> bool:
 
 
 def _delimiter(header: str) -> str | None:
+    header = header.replace('"', "")
     found = re.search(r"(?:^|[^A-Za-z])JobID(?:Raw)?([|,;\t^~#@!%&*\n])", f"{header.strip()}\n", re.IGNORECASE)
     if found is None:
         return None
@@ -110,7 +139,7 @@ def read_sacct(path: Path, clock: Clock) -> Dump:
         delimiter = _delimiter(header)
         if delimiter is None:
             raise ReadError(path, f"has no column JobID in its first row; export it by {EXPORT}", line=max(number, 1))
-        table = _Table(path, header.split(delimiter), clock, number)
+        table = _Table(path, header.replace('"', "").split(delimiter), clock, number)
         while lines := text.readlines(_CHUNK_CHARACTERS):
             table.add([line.rstrip("\r\n") for line in lines], delimiter)
     return table.dump()
@@ -129,6 +158,7 @@ class _Table:
                 others += [title.strip()] if title.strip() else []
             else:
                 self._places.setdefault(name, place)
+        self._path = path
         self._n_columns = len(header)
         self._clock = clock
         self._names = new_names()
@@ -156,46 +186,58 @@ class _Table:
 
     def add(self, lines: list[str], delimiter: str) -> None:
         """Take some lines of the file."""
-        rows = [line.split(delimiter) for line in lines if line]
-        self._n_rows += len(rows)
-        rows = [row for row in map(self._whole, rows) if row is not None]
+        lines = [line for line in lines if line]
+        self._n_rows += len(lines)
+        if delimiter in _OF_SPREADSHEETS and any('"' in line for line in lines):
+            lines, delimiter = self._unquoted(lines, delimiter), _OF_UNQUOTED
+        has_more = any(line.count(delimiter) != self._n_columns - 1 for line in lines)
+        if has_more:
+            lines = [whole for line in lines if (whole := self._whole(line, delimiter)) is not None]
         id_place = self._places.get("JobID", self._places.get("JobIDRaw", 0))
-        jobs = [row for row in rows if "." not in row[id_place]]
-        self._count(STEPS, len(rows) - len(jobs))
-        ids = [_ID.fullmatch(row[id_place].strip()) for row in jobs]
-        if not all(ids):
-            kept = [(row, found) for row, found in zip(jobs, ids, strict=True) if found is not None]
-            self._count(NO_ID, len(jobs) - len(kept))
-            jobs, ids = [row for row, _ in kept], [found for _, found in kept]
-        if jobs:
-            columns = dict(zip(self._places, (list(column) for column in self._columns(jobs)), strict=True))
-            self._pieces.append(self._records([found for found in ids if found is not None], columns))
-
-    def _columns(self, rows: list[list[str]]) -> Iterator[Sequence[str]]:
-        whole = list(zip(*rows, strict=True))
-        return (whole[place] for place in self._places.values())
+        fields = delimiter.join(lines).split(delimiter)
+        if any("." in text for text in fields[id_place :: self._n_columns]):
+            jobs = [line for line in lines if "." not in line.split(delimiter, id_place + 1)[id_place]]
+            self._count(STEPS, len(lines) - len(jobs))
+            lines, fields = jobs, delimiter.join(jobs).split(delimiter)
+        texts = [text.strip() for text in fields[id_place :: self._n_columns]] if lines else []
+        ids, is_id = _ids(texts)
+        if not np.all(is_id):
+            self._count(NO_ID, int(np.count_nonzero(~is_id)))
+            lines, ids = list(itertools.compress(lines, is_id.tolist())), ids[is_id]
+            fields = delimiter.join(lines).split(delimiter)
+        if lines:
+            columns = {name: fields[place :: self._n_columns] for name, place in self._places.items()}
+            if has_more and "SubmitLine" in columns:
+                columns["SubmitLine"] = [text.replace(_IN_LAST, delimiter) for text in columns["SubmitLine"]]
+            self._pieces.append(self._records(ids, columns))
 
     def _count(self, reason: str, n_rows: int) -> None:
         if n_rows:
             self._skipped[reason] += n_rows
 
-    def _whole(self, row: list[str]) -> list[str] | None:
-        """Return a row with a field for each column; the last column may hold the delimiter itself."""
-        if len(row) == self._n_columns:
-            return row
-        if len(row) > self._n_columns and self._places.get("SubmitLine") == self._n_columns - 1:
-            return [*row[: self._n_columns - 1], "|".join(row[self._n_columns - 1 :])]
+    def _whole(self, line: str, delimiter: str) -> str | None:
+        """Return a line with a field for each column; the last column may hold the delimiter itself."""
+        n_missing = self._n_columns - 1 - line.count(delimiter)
+        if n_missing == 0:
+            return line
+        if n_missing < 0 and self._places.get("SubmitLine") == self._n_columns - 1:
+            *first, last = line.split(delimiter, self._n_columns - 1)
+            return delimiter.join([*first, last.replace(delimiter, _IN_LAST)])
         self._skipped[BROKEN] += 1
         return None
 
-    def _records(self, ids: list[re.Match[str]], columns: Mapping[str, list[str]]) -> NDArray[np.void]:
+    def _unquoted(self, lines: list[str], delimiter: str) -> list[str]:
+        """Return the rows of a spreadsheet, whose fields may be quoted, with another delimiter."""
+        rows = csv.reader(lines, delimiter=delimiter)
+        try:
+            return [_OF_UNQUOTED.join(row) for row in rows]
+        except csv.Error as error:
+            raise ReadError(self._path, f"is no table in CSV: {error}") from None
+
+    def _records(self, ids: NDArray[np.void], columns: Mapping[str, list[str]]) -> NDArray[np.void]:
         records = unknown_records(len(ids))
-        records["job"] = [int(found[1]) for found in ids]
-        records["task"] = [int(found[2] or UNKNOWN) for found in ids]
-        records["component"] = [int(found[4] or UNKNOWN) for found in ids]
-        ranges = {place: found[3] for place, found in enumerate(ids) if found[3] is not None}
-        for place, text in ranges.items():
-            records["n_tasks"][place] = _n_tasks(text)
+        for field in _ID_DTYPE.names or ():
+            records[field] = ids[field]
         if "JobIDRaw" in columns:
             records["number"] = integers(self._numbers("JobIDRaw", float_of, columns["JobIDRaw"]))
         for field, column in _NAMES.items():
@@ -205,12 +247,17 @@ class _Table:
             if column in columns:
                 records[field], is_bad = self._clock.seconds(columns[column])
                 self._fault(column, int(np.count_nonzero(is_bad)))
+        self._clock.put_in_order([records[field] for field in _DATES])
         records["state"] = State.DONE
         if "State" in columns:
             records["state"] = self._states.values_of(columns["State"])
         records["limit_s"] = self._first(columns, {"TimelimitRaw": minutes_s, "Timelimit": duration_s})
         records["run_s"] = self._first(columns, {"ElapsedRaw": duration_s, "Elapsed": duration_s})
         self._sizes(records, columns)
+        # Slurm before 21.08 says the date of the cancellation instead of none.
+        never = (records["state"] == State.CANCELLED) & (records["run_s"] == 0)
+        if "NodeList" in columns and np.any(never):
+            records["start_s"][never & np.isin(columns["NodeList"], ("None assigned", "(null)"))] = np.nan
         if "SubmitLine" in columns:
             self._asks(records, columns["SubmitLine"])
         return records
@@ -249,23 +296,21 @@ class _Table:
         if "ReqMem" in columns:
             counts = np.where(cores > 0, cores, np.where(requested > 0, requested, 1.0))
             amount = self._numbers("ReqMem", lambda text: memory_of(text)[0], columns["ReqMem"])
-            kind = np.array([text[-1:] for text in columns["ReqMem"]])
+            kind = self._numbers("ReqMem", _memory_kind, columns["ReqMem"])
             per_node = amount * np.where(nodes > 0, nodes, 1.0) / counts
-            records["memory_kb"] = np.where(kind == "c", amount, np.where(kind == "n", per_node, amount / counts))
+            records["memory_kb"] = np.where(kind == 1, amount, np.where(kind == 2, per_node, amount / counts))
 
     def _asks(self, records: NDArray[np.void], lines: Sequence[str]) -> None:
         """Note what jobs asked for beyond what the other columns say."""
         numbers, asks_column = self._names["asks"], np.full(len(lines), UNKNOWN, dtype=np.int32)
-        for place, line in enumerate(lines):
-            text, problems = _asks_in(line)
+        for place, options in enumerate(map(options_of, lines)):
+            text, after, problems = _asks_in(options)
             if problems:
                 self._not_understood.update(problems)
-            if not text:
-                continue
-            asks_column[place] = numbers[text]
-            found = _FIRST_JOB.search(text)
-            if found is not None:
-                records["after"][place], records["after_task"][place] = int(found[1]), int(found[2] or UNKNOWN)
+            if text:
+                asks_column[place] = numbers[text]
+            if after is not None:
+                records["after"][place], records["after_task"][place] = after
         records["asks"] = asks_column
 
     def _first(self, columns: Mapping[str, list[str]], parsers: Mapping[str, Callable[[str], float]]) -> FloatArray:
@@ -324,6 +369,11 @@ def _amount(text: str) -> float:
     """Return a count, such as ``8`` or ``8K``."""
     scale = {"K": 1024.0, "M": 1024.0**2}.get(text[-1:], 1.0)
     return float_of(text[:-1] if scale > 1 else text) * scale
+
+
+def _memory_kind(text: str) -> float:
+    """Return 1 for memory of a core, 2 for that of a node, else 0."""
+    return {"c": 1.0, "n": 2.0}.get(text[-1:], 0.0)
 
 
 def state_of(text: str) -> float:

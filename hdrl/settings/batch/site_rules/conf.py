@@ -286,24 +286,36 @@ class _SlurmConf:
         self._scheduler: dict[str, str] = {}
         self._nodes: list[Nodes] = []
         self._n_nodes = 0
-        self._sets: dict[str, str] = {}
+        self._sets: dict[str, tuple[str, str]] = {}
         self._partitions: list[_Line] = []
         self._defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
         self._notes: list[str] = []
+        self._included = {path}
 
     def add(self, line: _Line) -> None:
         """Take one line."""
         if line.key in self._defaults:
             self._add_nodes_or_partition(line)
         elif line.key == "nodeset":
-            self._sets[line.values["nodeset"]] = line.values.get("nodes", "")
+            self._sets[line.values["nodeset"]] = (line.values.get("nodes", ""), line.values.get("feature", ""))
         elif line.key == "clustername":
             self._name = line.values[line.key]
         elif line.key == "include":
-            what = quoted(line.values[line.key])
-            self._notes.append(f"{self._path.name} includes {what}, which was not read: give it by --conf, too")
+            self._include(line.values[line.key].replace("%c", self._name))
         elif line.key in _SCHEDULER:
             self._scheduler[_SCHEDULER[line.key]] = line.values[line.key]
+
+    def _include(self, text: str) -> None:
+        """Read an included file, if it lies beside this one; its folder on the cluster is not looked at."""
+        path = self._path.parent / Path(text).name
+        if not path.is_file():
+            self._notes.append(
+                f"{self._path.name} includes {quoted(text)}, which was not read: put it beside, or give it by --conf"
+            )
+        elif path not in self._included:
+            self._included.add(path)
+            for line in _lines(path):
+                self.add(line)
 
     def _add_nodes_or_partition(self, line: _Line) -> None:
         defaults = self._defaults[line.key]
@@ -313,6 +325,9 @@ class _SlurmConf:
         line.values = {**defaults, **line.values}
         if line.key == "partitionname":
             self._partitions.append(line)
+            return
+        if line.values.get("state", "").upper() == "FUTURE":
+            self._notes.append(f"nodes {quoted(line.values[line.key])} are FUTURE: the machine has none of them")
             return
         self._nodes.append(_nodes(line))
         self._n_nodes += self._nodes[-1].count
@@ -327,7 +342,11 @@ class _SlurmConf:
         ReadError
             If that is nothing.
         """
-        partitions = {line.values["partitionname"]: _partition(line, self._sets) for line in self._partitions}
+        sets = {
+            name: nodes or ",".join(one.names for one in self._nodes if feature in one.features)
+            for name, (nodes, feature) in self._sets.items()
+        }
+        partitions = {line.values["partitionname"]: _partition(line, sets) for line in self._partitions}
         if not self._nodes and not partitions and not self._scheduler and not self._notes:
             raise ReadError(
                 self._path, "names no nodes, partitions or rules, expected slurm.conf or a descriptor (.json)"
@@ -376,7 +395,8 @@ def _partition(line: _Line, sets: Mapping[str, str]) -> Partition:
     listed = line.values.get("nodes", "")
     parts = [sets.get(part, part) for part in re.split(r",(?![^\[]*\])", listed)]
     line.values["nodes"] = "" if "ALL" in (part.upper() for part in parts) else ",".join(filter(None, parts))
-    line.listed("nodes")
+    if not line.listed("nodes") and listed and "ALL" not in (part.upper() for part in parts):
+        raise line.error(f"Nodes={listed[:40]} names no node, expected nodes, ALL or a NodeSet")
     most = line.values.get("maxnodes", "UNLIMITED")
     return Partition(
         nodes=line.values["nodes"],

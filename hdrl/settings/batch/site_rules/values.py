@@ -31,6 +31,8 @@ def duration_s(text: str) -> float:
         return np.inf
     if text in ABSENT or text in ("Partition_Limit", "INVALID"):
         return np.nan
+    if text.isdecimal() and len(text) < 10 and text.isascii():
+        return float(text)
     found = _DURATION.fullmatch(text)
     if found is None or not text.isascii():
         raise ValueError(f"no duration: {text!r}")
