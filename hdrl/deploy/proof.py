@@ -87,8 +87,8 @@ COLUMNS = ("run", "window", "job", "start_s")
 
 SLURM, AGAIN = "slurm", "slurm, again"
 DEPLOYED = ("sjf@geo", "es-generalist")
-WITHOUT_LUA = "sjf@geo, without the Lua"
-_PLAYED = {SLURM: SLURM, AGAIN: SLURM, **{name: name for name in DEPLOYED}, WITHOUT_LUA: "sjf@geo"}
+WITHOUT_LUA, LUA_TWIN = "sjf@geo, without the Lua", "sjf@geo"
+_PLAYED = {SLURM: SLURM, AGAIN: SLURM, **{name: name for name in DEPLOYED}, WITHOUT_LUA: LUA_TWIN}
 """What each run plays."""
 
 # Numbers of a run over those of Slurm's own order, means over the jobs of a window.
@@ -98,11 +98,12 @@ SLOWDOWN, WAIT, P99, LONGEST = (
     "p99 of the slowdown",
     "longest wait",
 )
-WINDOWS, BY_RULES, BY_CONSERVATIVE, KEPT, PAIRS = (
+WINDOWS, BY_RULES, BY_CONSERVATIVE, KEPT, OVER_LUA, PAIRS = (
     "windows",
     "promised by Slurm's rules",
     "promised by backfilling",
     "real over promised",
+    "over that with the Lua",
     "pairs in another order, %",
 )
 
@@ -144,6 +145,11 @@ def slurm_deploy(traces: Mapping[str, Path]) -> dict[Place, Finding]:
             found[name, KEPT] = Finding(value, low, high, null=1.0)
             for number, one in zip(numbers, expected.tolist(), strict=True):
                 found[f"{name}, window {number + 1}", BY_RULES] = Finding(one)
+        if name == WITHOUT_LUA:
+            both = [number for number in numbers if (LUA_TWIN, number) in real]
+            pairs = [[_measured(jobs[k], real[run, k])[SLOWDOWN] for k in both] for run in (name, LUA_TWIN)]
+            value, low, high = Bootstrap(np.zeros(len(both))).ratio(*pairs)
+            found[name, OVER_LUA] = Finding(value, low, high, null=1.0)
         if name == AGAIN:
             shares = [100 * discordant_share(real[SLURM, k], real[AGAIN, k]) for k in numbers]
             found[name, PAIRS] = Finding(float(np.mean(shares)))

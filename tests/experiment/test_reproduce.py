@@ -445,7 +445,7 @@ def test_every_shipped_experiment_makes_sense(name: str):
     if recipe.protocol is not None:
         assert callable(find_protocol(recipe.protocol))
     assert set(recipe.metrics) <= set(METRICS)
-    named = {*recipe.options.values(), recipe.sweep, "experiment.json", "reference.csv", "README.md"}
+    named = {*recipe.options.values(), *recipe.traces, recipe.sweep, "experiment.json", "reference.csv", "README.md"}
     others = {path.name for path in experiment.folder.iterdir()} - named
     assert all(name.endswith((".swf.gz", "_jobs.json", "_nodes.json", "pipelines.json")) for name in others)
     assert experiment.claims()

@@ -102,11 +102,8 @@ def test_jobs_stay_in_their_partitions() -> None:
     assert min(found.cores_of(1)) >= 4
 
 
-@pytest.mark.parametrize("lua", [True, False])
-@pytest.mark.parametrize("policy", ["slurm", "sjf"])
+@pytest.mark.parametrize(("policy", "lua"), [("slurm", True), ("sjf", True), ("sjf", False)])
 def test_a_deployed_policy_orders_the_queue(tmp_path: Path, policy: str, *, lua: bool) -> None:
-    if policy == "slurm" and not lua:
-        pytest.skip("Slurm's own order needs neither Lua nor daemon")
     jobs = [Job(0.0, 4, gflop=400.0, requested_time_s=900.0)]
     jobs += [Job(10.0 + n, 4, gflop=60.0, requested_time_s=60.0 * minutes) for n, minutes in enumerate((30, 20, 10))]
     found = simulate(
