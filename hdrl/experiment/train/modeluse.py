@@ -312,12 +312,12 @@ def switch_of(
     where
         Name of the model file, for messages.
     """
-    from hdrl.learn.library import Switch
+    from hdrl.learn.library import WeightSwitch
 
     if not specialists:
         return None
     points = spec.points(load)
-    return Switch(agent, specialists, lambda: points[spec.configuration_now(env, load)], where)
+    return WeightSwitch(agent, specialists, lambda: points[spec.configuration_now(env, load)], where)
 
 
 def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callable[[], object] | None = None) -> Trace:
