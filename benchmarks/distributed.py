@@ -106,13 +106,13 @@ def update_s() -> list[float]:
     from gymnasium import spaces
 
     from hdrl.agents import make_agent
-    from hdrl.distributed.training.server import Server, parts_of, weights_of
+    from hdrl.distributed.training.server import ParameterServer, parts_of, weights_of
 
     box = spaces.Box(0.0, 1.0, (90,))
     agent = make_agent("dqn", box, spaces.Discrete(12), hidden=[128, 64])
     weights = weights_of(agent)
     (part,) = parts_of(agent, 1, "agent", "here")
-    server = Server(part, weights)
+    server = ParameterServer(part, weights)
     gradients = [[torch.randn_like(one) for one in weights] for _ in range(2)]
     seconds = []
     for _ in range(N_UPDATES):

@@ -91,9 +91,9 @@ def table(out: Path, seeds: int, scenario: str, n_workers: int | None, on: str, 
 def _plan(options: dict[str, Any]) -> Any:
     """Return the plan of a command's options."""
     from hdrl.settings.adaptation.live.clocks import device_of
-    from hdrl.settings.adaptation.live.making import Plan
+    from hdrl.settings.adaptation.live.making import TablePlan
 
-    return Plan(**{**options, "device": device_of(options["clock"], options["device"])})
+    return TablePlan(**{**options, "device": device_of(options["clock"], options["device"])})
 
 
 @adaptation.command()

@@ -24,7 +24,7 @@ _EVENTS = (
 )
 
 
-class Listener(Closing):
+class ReplySocket(Closing):
     """A ZeroMQ REP socket to which one Batsim connects.
 
     Parameters

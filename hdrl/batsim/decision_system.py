@@ -16,7 +16,7 @@ import numpy as np
 from hdrl.base.errors import DecisionError, SimulationError
 from hdrl.batsim.exact.idsets import format_ids
 from hdrl.batsim.incoming import parse_message
-from hdrl.batsim.picture import Picture
+from hdrl.batsim.picture import BatsimPicture
 from hdrl.compiled.lend import Lent
 from hdrl.settings.batch.kernel import codes, entries
 from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
@@ -65,7 +65,7 @@ class DecisionSystem:
         state = first_state(platform, workload, seed=seed, energy=energy, compatibility=compatibility, rule=rule)
         self._answer = Answer(platform, workload, state, may_sleep=True)
         self._energy = energy
-        self._picture = Picture(platform, workload, self._answer)
+        self._picture = BatsimPicture(platform, workload, self._answer)
         self._hosts_may_sleep = any("sleep_pstates" in properties for properties in platform.properties)
 
     @property

@@ -10,7 +10,7 @@ from pathlib import Path
 from hdrl.base.errors import BatsimError, ReadError
 from hdrl.base.files import atomic_write, read_json
 from hdrl.batsim.batprotocol import Batprotocol, check_first_message, hello
-from hdrl.batsim.client import Listener
+from hdrl.batsim.client import ReplySocket
 from hdrl.batsim.process import NEWEST, OLDEST, Versions
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.workload.batsim5 import write_batsim5_json
@@ -39,7 +39,7 @@ class Dialect(abc.ABC):
         """Write one source of a workload for it."""
 
     @abc.abstractmethod
-    def greet(self, listener: Listener, look: Look) -> None:
+    def greet(self, listener: ReplySocket, look: Look) -> None:
         """Take in and answer what comes before the first message."""
 
     @abc.abstractmethod
@@ -85,7 +85,7 @@ class Batsim4(Dialect):
         """Write one source of a workload."""
         write_batsim_json(workload, path, platform=platform, source=source)
 
-    def greet(self, listener: Listener, look: Look) -> None:
+    def greet(self, listener: ReplySocket, look: Look) -> None:
         """Do nothing: SIMULATION_BEGINS comes first."""
 
     def decode(self, text: str) -> str:
@@ -134,7 +134,7 @@ class Batsim5(Dialect):
         """Write one source of a workload."""
         write_batsim5_json(workload, path, platform=platform, source=source)
 
-    def greet(self, listener: Listener, look: Look) -> None:
+    def greet(self, listener: ReplySocket, look: Look) -> None:
         """Take in the configuration, which is empty, and answer with EDCHelloEvent."""
         check_first_message(listener.receive_bytes(look))
         listener.reply_bytes(hello())

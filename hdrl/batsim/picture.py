@@ -49,7 +49,7 @@ class Awaited:
         return self.n_calls + self.n_questions + self.n_kills + len(self.switches) > 0
 
 
-class Picture:
+class BatsimPicture:
     """What is known of a simulation that runs elsewhere, in the arrays of the decision system.
 
     Attributes

@@ -10,7 +10,7 @@ from typing import Any
 
 from hdrl.base.errors import BatsimError, OutputError, SimulationError
 from hdrl.base.process import Process
-from hdrl.batsim.client import Listener
+from hdrl.batsim.client import ReplySocket
 from hdrl.batsim.dialects import new_dialect
 from hdrl.batsim.process import find_executable, version_of
 from hdrl.batsim.results import add_rejected, read_log, take_out_wall_clock, trace_of
@@ -65,7 +65,7 @@ class BatsimSimulator(ProtocolSimulator):
         )
         self._settings = settings if settings is not None else BatsimSettings()
         self._dialect = new_dialect(self._settings.protocol)
-        self._listener: Listener | None = None
+        self._listener: ReplySocket | None = None
         self._process: Process | None = None
         self._where = self._results = Path()
         self._log = Path(LOG_NAME)
@@ -92,7 +92,7 @@ class BatsimSimulator(ProtocolSimulator):
             executable = find_executable(settings.executable)
             self._version = version_of(executable, timeout_s=settings.timeout_s, versions=self._dialect.versions)
         self._refuse_old_files()
-        self._listener = Listener(settings.endpoint, timeout_s=settings.timeout_s)
+        self._listener = ReplySocket(settings.endpoint, timeout_s=settings.timeout_s)
         inputs = self._write_inputs(self._where)
         if executable:
             command = [executable, *self._arguments(*inputs), *settings.arguments]
@@ -122,7 +122,7 @@ class BatsimSimulator(ProtocolSimulator):
     def _looking(self) -> Callable[[], None] | None:
         return self._look if self._process is not None else None
 
-    def _listening(self) -> Listener:
+    def _listening(self) -> ReplySocket:
         if self._listener is None:
             raise SimulationError("the simulation has not begun, or was closed")
         return self._listener

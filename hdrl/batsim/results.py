@@ -44,7 +44,7 @@ WALL_CLOCK_COLUMNS = ("scheduling_time", "simulation_time")
 
 
 @dataclass(slots=True)
-class Log:
+class SimulationLog:
     """What a simulator notes down, row by row.
 
     Attributes
@@ -74,7 +74,7 @@ class NotedOutputs(Outputs):
 
     def __init__(self, *, energy: bool) -> None:
         super().__init__(energy=energy)
-        self.log = Log()
+        self.log = SimulationLog()
 
     def add_job(self, job: Job) -> None:
         """Add the row of a job that has ended or was rejected."""
@@ -97,9 +97,9 @@ class NotedOutputs(Outputs):
         self.log.energy.append((now_s, total_j[0], event, epsilon_w[0]))
 
 
-def read_log(prefix: Path, *, energy: bool, n_cores: int) -> Log:
+def read_log(prefix: Path, *, energy: bool, n_cores: int) -> SimulationLog:
     """Read the files that Batsim has written; raise ReadError for missing, incomplete or foreign content."""
-    log = Log(ends=_read_ends(_file(prefix, "jobs")))
+    log = SimulationLog(ends=_read_ends(_file(prefix, "jobs")))
     schedule = read_out_schedule(_file(prefix, "schedule"))
     values = {name: value for name, value in schedule.items() if isinstance(value, float)}
     log.consumed_j = values["consumed_joules"] if energy else 0.0
@@ -114,7 +114,7 @@ def read_log(prefix: Path, *, energy: bool, n_cores: int) -> Log:
     return log
 
 
-def add_rejected(log: Log, system: DecisionSystem) -> None:
+def add_rejected(log: SimulationLog, system: DecisionSystem) -> None:
     """Note the jobs that were rejected, which Batsim 5 leaves out of its file of jobs."""
     noted = {row[0] for row in log.ends}
     states = system.state.jobs["state"]
@@ -123,7 +123,7 @@ def add_rejected(log: Log, system: DecisionSystem) -> None:
             log.ends.append((job_id, int(JobState.REJECTED), -1.0, -1.0, -1.0))
 
 
-def trace_of(log: Log, system: DecisionSystem, info: Mapping[str, Any]) -> Trace:
+def trace_of(log: SimulationLog, system: DecisionSystem, info: Mapping[str, Any]) -> Trace:
     """Return the trace of a finished simulation.
 
     The decision system has the allocations, and the waits for resources. Raise ReadError if the log holds jobs that do
@@ -241,7 +241,7 @@ def _whole(text: str) -> int:
     return value
 
 
-def _records(log: Log, system: DecisionSystem) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+def _records(log: SimulationLog, system: DecisionSystem) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     jobs = system.state.jobs
     records = np.zeros(len(jobs), dtype=RECORD_DTYPE)
     for name in ("state", "return_code", "first_core", "n_cores"):
@@ -263,7 +263,7 @@ def _records(log: Log, system: DecisionSystem) -> tuple[NDArray[np.void], NDArra
     return records, np.array(order, dtype=np.int64)
 
 
-def _pstates(log: Log) -> tuple[NDArray[np.void], NDArray[np.int32]]:
+def _pstates(log: SimulationLog) -> tuple[NDArray[np.void], NDArray[np.int32]]:
     rows = np.zeros(len(log.pstates), dtype=PSTATE_CHANGE_DTYPE)
     first = 0
     for row, (time_s, cores, pstate) in zip(rows, log.pstates, strict=True):

@@ -22,7 +22,7 @@ from hdrl.base.errors import BatsimError, OutputError, SimulationError
 from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim, Result
 from hdrl.batsim.exact.extended import difference
-from hdrl.batsim.results import Log, NotedOutputs, take_out_wall_clock, trace_of
+from hdrl.batsim.results import NotedOutputs, SimulationLog, take_out_wall_clock, trace_of
 from hdrl.batsim.turned import TurnedEngine
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
@@ -285,7 +285,7 @@ class ExactSimulator(ProtocolSimulator):
         wall_clock = take_out_wall_clock(self._prefix.with_name(f"{PREFIX}_schedule.csv"))
         return trace_of(self._log(result), self._system, self._info(wall_clock))
 
-    def _log(self, result: Result) -> Log:
+    def _log(self, result: Result) -> SimulationLog:
         """Return what the engine noted, with its sums."""
         log, machines = self._outputs.log, self._simulation.context.machines
         start_j = result.outputs.first_submission_j

@@ -61,7 +61,7 @@ def specialists_of(state: Mapping[str, Any], where: str) -> list[Specialist]:
     return found
 
 
-class Switch:
+class WeightSwitch:
     """Gives an agent the weights of the nearest configuration whenever another one is in force.
 
     Parameters

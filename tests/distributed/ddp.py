@@ -10,7 +10,7 @@ import torch
 from torch import distributed, nn
 
 from hdrl.distributed.training.sharing import shared_config
-from hdrl.distributed.training.worker import Plan
+from hdrl.distributed.training.worker import WorkerPlan
 from hdrl.learn import Trainer
 from hdrl.options.distributed import DistributedOptions
 
@@ -50,7 +50,7 @@ def worker(name: str, number: int, n: int) -> Trainer:
     """Return what worker `number` of n is in the scheme sync, but that it learns by itself."""
     agent = teams.agent(name)
     options = DistributedOptions(scheme="sync", workers=n)
-    plan = Plan(
+    plan = WorkerPlan(
         type(agent),
         shared_config(agent.config, options, "test"),
         (agent.observation_space, agent.action_space),

@@ -19,7 +19,7 @@ from hdrl.distributed.training.apex import epsilon_of  # noqa: E402
 from hdrl.distributed.training.clock import VirtualClock  # noqa: E402
 from hdrl.distributed.training.pool import LocalPool, RoleDied  # noqa: E402
 from hdrl.distributed.training.replay import Chunk, SharedReplay  # noqa: E402
-from hdrl.distributed.training.server import Server, parts_of, weights_of  # noqa: E402
+from hdrl.distributed.training.server import ParameterServer, parts_of, weights_of  # noqa: E402
 from hdrl.learn import Trainer, Transitions, load_checkpoint  # noqa: E402
 from hdrl.learn.memory import Outcome  # noqa: E402
 from hdrl.learn.policy import step_clipped  # noqa: E402
@@ -86,7 +86,7 @@ def part(batch: Transitions, i: int, n: int) -> Transitions:
 def test_n_workers_with_a_share_of_the_batch_do_what_one_does_with_all_of_it(n: int) -> None:
     # Steps in proportion to the gradient: those of Adam would show how a gradient of 0 was rounded.
     one, batch = teams.agent("d3qn", lr=1.0), transitions(16)
-    servers = [Server(held, weights_of(one)) for held in parts_of(one, 2, "sgd", "here")]
+    servers = [ParameterServer(held, weights_of(one)) for held in parts_of(one, 2, "sgd", "here")]
     gradients = []
     for i in range(n):
         worker = teams.agent("d3qn")
@@ -106,7 +106,7 @@ def test_n_workers_with_a_share_of_the_batch_do_what_one_does_with_all_of_it(n: 
 def test_the_rules_of_servers_are_those_of_torch(rule: str) -> None:
     agent = teams.agent("d3qn")
     (held,) = parts_of(agent, 1, rule, "here")
-    server = Server(held, weights_of(agent))
+    server = ParameterServer(held, weights_of(agent))
     next(agent.gradients(transitions(8)))
     server.take([[w.grad for w in weights_of(agent)]])
     server.step([], None)

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 from hdrl.agents import make_agent  # noqa: E402
 from hdrl.base.errors import LearningError  # noqa: E402
-from hdrl.learn.library import Specialist, Switch, nearest, specialists_of, with_specialists  # noqa: E402
+from hdrl.learn.library import Specialist, WeightSwitch, nearest, specialists_of, with_specialists  # noqa: E402
 from hdrl.testing.toys import ShortestRowEnvs  # noqa: E402
 
 
@@ -28,7 +28,7 @@ def test_weights_change_when_another_configuration_is_in_force() -> None:
     one, other, playing = agent(1), agent(2), agent(3)
     specialists = [Specialist((float(k),), made.state_dict()["modules"]) for k, made in enumerate((one, other))]
     place = [0.2]
-    switch = Switch(playing, specialists, lambda: place, "m.pt")
+    switch = WeightSwitch(playing, specialists, lambda: place, "m.pt")
     switch()
     weights = [next(iter(made.network.parameters())) for made in (one, other, playing)]
     assert torch.equal(weights[2], weights[0])
@@ -46,7 +46,7 @@ def test_what_does_not_fit_is_told() -> None:
     assert with_specialists({"a": 1}, []) == {"a": 1}
     assert specialists_of({}, "m.pt") == []
     with pytest.raises(LearningError, match=r"^m\.pt: configuration 0: the saved weights do not fit DQN"):
-        Switch(agent(1), specialists_of(state, "m.pt"), lambda: (0.0,), "m.pt")()
+        WeightSwitch(agent(1), specialists_of(state, "m.pt"), lambda: (0.0,), "m.pt")()
     for damaged in ([{"point": ["far"], "modules": {}}], [{"modules": {}}], [{"point": [1.0], "modules": 3}], [7], 7):
         with pytest.raises(LearningError, match=r"^m\.pt: what it holds of configurations is damaged"):
             specialists_of({"configurations": damaged}, "m.pt")

@@ -16,7 +16,7 @@ from hdrl.batsim.exact.extended import Extended
 from hdrl.batsim.exact.jobs import Job, Workload
 from hdrl.batsim.exact.machines import Machines
 from hdrl.batsim.exact.outputs import Outputs
-from hdrl.batsim.exact.sharing import Network
+from hdrl.batsim.exact.sharing import SharedNetwork
 from hdrl.settings.batch.simgrid.file import SimGridPlatform
 from hdrl.settings.batch.simulation.paje import ScheduleTrace
 
@@ -109,7 +109,7 @@ class Context:
     def __init__(self, options: BatsimOptions, platform: SimGridPlatform, workloads: Sequence[Workload]) -> None:
         self.options = options
         self.workloads = {workload.name: workload for workload in workloads}
-        network = Network(platform)
+        network = SharedNetwork(platform)
         limit = options.max_machines
         if options.max_machines_of_workload:
             wanted = max((workload.n_machines for workload in workloads), default=0)

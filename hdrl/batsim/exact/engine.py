@@ -11,8 +11,8 @@ import math
 
 from hdrl.batsim.exact.energy import EnergyMeter
 from hdrl.batsim.exact.flows import Activity, Flow, Work
-from hdrl.batsim.exact.rows import MOST_IN_LISTS, ListRows, Rows, Timer
-from hdrl.batsim.exact.sharing import Network
+from hdrl.batsim.exact.rows import MOST_IN_LISTS, ActionRows, ListRows, Timer
+from hdrl.batsim.exact.sharing import SharedNetwork
 
 TIME_PRECISION_S = 1e-9
 """What remains of a duration or a latency counts as nothing below this."""
@@ -37,12 +37,12 @@ class Engine:
         Number of actions under way.
     """
 
-    def __init__(self, network: Network, meter: EnergyMeter) -> None:
+    def __init__(self, network: SharedNetwork, meter: EnergyMeter) -> None:
         self.now_s = 0.0
         self.n_actions = 0
         self.network = network
         self.meter = meter
-        self._rows: Rows = ListRows()
+        self._rows: ActionRows = ListRows()
         self._paying: list[Flow] = []  # flows whose latency is being paid
         self._message: Work | None = None  # one that has just begun and shares nothing
         self._message_owner: Activity | None = None  # the activity that waits for it

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from hdrl.base.errors import PlatformError
 from hdrl.batsim.exact.extended import EXTENDED_BITS, rounded
 from hdrl.batsim.exact.flows import Cpu
-from hdrl.batsim.exact.sharing import Network
+from hdrl.batsim.exact.sharing import SharedNetwork
 from hdrl.settings.batch.simgrid.file import HostSpec, SimGridPlatform
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Machines:
     def __init__(
         self,
         platform: SimGridPlatform,
-        network: Network,
+        network: SharedNetwork,
         *,
         master: str,
         energy: bool,

@@ -37,7 +37,7 @@ class Goodbye:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Asked:
+class RequestArrived:
     """A request of the scheduler has come."""
 
     request: Request
@@ -96,7 +96,7 @@ Message = (
     | Submitted
     | ExternalEvents
     | Goodbye
-    | Asked
+    | RequestArrived
     | Registered
     | Ready
     | Completed

@@ -16,7 +16,7 @@ from hdrl.batsim.exact.flows import Work
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
 from hdrl.batsim.exact.jobs import ENDED, REJECTED, RUNNING, SUBMITTED, Job, Workload
 from hdrl.batsim.exact.machines import COMPUTATION, SLEEP, VIRTUAL, BatsimMachine
-from hdrl.batsim.exact.messages import Asked, Message, Registered, Switched
+from hdrl.batsim.exact.messages import Message, Registered, RequestArrived, Switched
 from hdrl.batsim.exact.profiles import Composed, Homogeneous
 from hdrl.batsim.exact.protocol import (
     Request,
@@ -72,7 +72,7 @@ class Requests:
         if request.kind == "EXECUTE_JOB" and "additional_io_job" in request.data:
             self._register_io(request.data)
         if request.kind not in ("REGISTER_JOB", "REGISTER_PROFILE"):
-            return Asked(request)
+            return RequestArrived(request)
         if not self._context.options.dynamic_jobs:
             raise BatsimError(f"{request.kind}: --enable-dynamic-jobs is not given: {_STOP}")
         try:
@@ -81,7 +81,7 @@ class Requests:
             self._register_profile(request.data)
         except WorkloadError as error:
             raise BatsimError(f"{error}: {_STOP}") from None
-        return Asked(request)
+        return RequestArrived(request)
 
     def apply(self, request: Request) -> Steps[None] | None:
         """Carry out a request; return the steps that are left to do, if it takes any."""

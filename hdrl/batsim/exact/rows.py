@@ -32,7 +32,7 @@ class Timer:
         self.row = -1
 
 
-class Rows(abc.ABC):
+class ActionRows(abc.ABC):
     """A row for each action, and columns of what is known of it. A timer is an action of rate 1.
 
     Attributes
@@ -85,7 +85,7 @@ class Rows(abc.ABC):
             self._slack_s = slack_s
 
 
-class ListRows(Rows):
+class ListRows(ActionRows):
     """Rows in lists without gaps."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class ListRows(Rows):
         return result
 
 
-class ArrayRows(Rows):
+class ArrayRows(ActionRows):
     """Rows in arrays as long as ever needed. One without an action never ends: of it an infinity remains."""
 
     def __init__(self) -> None:

@@ -12,7 +12,6 @@ from hdrl.batsim.exact.context import Context, Scheduler
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
 from hdrl.batsim.exact.jobs import KILLED, SUBMITTED, Job
 from hdrl.batsim.exact.messages import (
-    Asked,
     Called,
     Completed,
     ExternalEvents,
@@ -23,6 +22,7 @@ from hdrl.batsim.exact.messages import (
     Message,
     Ready,
     Registered,
+    RequestArrived,
     Submitted,
     Switched,
 )
@@ -52,7 +52,7 @@ class Server:
             Submitted: self._all_submitted,
             ExternalEvents: self._all_happened,
             Goodbye: self._goodbye,
-            Asked: self._asked,
+            RequestArrived: self._asked,
             Registered: self._registered,
             Ready: self._is_ready,
             Completed: self._completed,
@@ -140,7 +140,7 @@ class Server:
         self._ready = True
         self.finished = self._ending
 
-    def _asked(self, message: Asked) -> Steps[None] | None:
+    def _asked(self, message: RequestArrived) -> Steps[None] | None:
         return self._requests.apply(message.request)
 
     def _all_submitted(self, message: Submitted) -> None:

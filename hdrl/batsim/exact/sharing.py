@@ -24,7 +24,7 @@ _ROUNDS_ONE_BY_ONE = 100
 beyond the pipe while slower flows are on it too, for millions of rounds if they are much slower."""
 
 
-class Network:
+class SharedNetwork:
     """The shared resources of a platform, and the flows whose rates have to be found again."""
 
     def __init__(self, platform: SimGridPlatform) -> None:

@@ -5,7 +5,7 @@
     pybatsim -t 0 -o '{"platform": "platform.xml", "policy": "shortest-high_gflops"}' \
         "$(python -m hdrl.batsim.pybatsim)"
 
-PyBatsim takes the class from the name of this file. Options (``-o``): `Settings`.
+PyBatsim takes the class from the name of this file. Options (``-o``): `SchedulerSettings`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bo
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SchedulerSettings:
     """What decides, and on what.
 
     Attributes
@@ -62,7 +62,7 @@ class Settings:
     compatibility: str | None = None
 
     @classmethod
-    def read(cls, options: Mapping[str, Any]) -> Settings:
+    def read(cls, options: Mapping[str, Any]) -> SchedulerSettings:
         """Return the settings in the options (``-o`` or ``-O``) of the command ``pybatsim``."""
         known = {field.name: _KINDS[str(field.type)] for field in fields(cls)}
         for key, value in options.items():
@@ -81,7 +81,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         super().__init__(options)
-        self._settings = _or_exit(Settings.read, options)
+        self._settings = _or_exit(SchedulerSettings.read, options)
         self._policy = _or_exit(_read, self._settings.policy)
         self._system: DecisionSystem | None = None
         warm_up(self.logger.info)  # before anybody waits for an answer
@@ -190,7 +190,7 @@ def _or_exit(function: Callable[..., Any], *args: Any) -> Any:
         raise SystemExit(f"hdrl: {error}") from error
 
 
-def _new_system(settings: Settings, files: Mapping[str, str], rule: Rule) -> DecisionSystem:
+def _new_system(settings: SchedulerSettings, files: Mapping[str, str], rule: Rule) -> DecisionSystem:
     """Return the decision system for a simulation."""
     files = {"w0": settings.workload} if settings.workload else files
     parts = [read_batsim_json(path, source=source) for source, path in files.items()]

@@ -22,7 +22,7 @@ from hdrl.distributed.training.group import WorkerGroup
 from hdrl.distributed.training.pool import Handle, WorkerPool
 from hdrl.distributed.training.replay import Chunk, ReplayRole, SharedReplay, errors_of, settings_of
 from hdrl.distributed.training.schemes import UnderWay
-from hdrl.distributed.training.worker import Plan, Report, Weights, put_weights
+from hdrl.distributed.training.worker import Report, Weights, WorkerPlan, put_weights
 from hdrl.learn.agent import Agent
 from hdrl.learn.checks import checked_choice
 from hdrl.learn.config import ReplayConfig
@@ -45,10 +45,10 @@ def all_weights(agent: Agent) -> list[Tensor]:
     return [one for module in agent.modules.values() for one in module.parameters()]
 
 
-class Actor:
+class ApexActor:
     """Acts, and reports its steps."""
 
-    def __init__(self, plan: Plan, n_actors: int) -> None:
+    def __init__(self, plan: WorkerPlan, n_actors: int) -> None:
         epsilon = epsilon_of(plan.number, n_actors)
         own = {"epsilon_first": epsilon, "epsilon_last": epsilon, "epsilon_steps": 0}
         if not getattr(plan.config, "is_noisy", False):  # noisy weights explore by themselves
@@ -127,7 +127,7 @@ class Actor:
 class Learner:
     """Learns from what is drawn for it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WorkerPlan) -> None:
         self._agent = plan.agent()
 
     def learn(self, batch: Transitions) -> tuple[Transitions, Report]:
@@ -159,7 +159,7 @@ class Learner:
 class ApexGroup(WorkerGroup):
     """Actors, the learner and the replay."""
 
-    def __init__(self, pool: WorkerPool, clock: Clock, options: DistributedOptions, plan: Plan) -> None:
+    def __init__(self, pool: WorkerPool, clock: Clock, options: DistributedOptions, plan: WorkerPlan) -> None:
         super().__init__(pool, clock, options, plan)
         self.n_steps = 0
         config = plan.config
@@ -175,7 +175,7 @@ class ApexGroup(WorkerGroup):
         self.workers = [self._started(number) for number in range(self.n_workers)]
 
     def _started(self, number: int) -> Any:
-        return self.pool.start_role(Actor, self.plan(number), self.n_workers)
+        return self.pool.start_role(ApexActor, self.plan(number), self.n_workers)
 
     def model(self) -> Any:
         """Return the role that has the model."""

@@ -12,8 +12,8 @@ from typing import Any
 from hdrl.base.errors import LearningError
 from hdrl.distributed.training.clock import Clock
 from hdrl.distributed.training.pool import Handle, WorkerPool
-from hdrl.distributed.training.server import Part, Server, weights_of
-from hdrl.distributed.training.worker import Plan, Report, Worker
+from hdrl.distributed.training.server import ParameterServer, ServerPart, weights_of
+from hdrl.distributed.training.worker import Report, Worker, WorkerPlan
 from hdrl.learn.config import ReplayConfig
 from hdrl.learn.interaction import Episode
 from hdrl.options.distributed import DistributedOptions
@@ -68,7 +68,7 @@ class Record:
 class WorkerGroup(abc.ABC):
     """Workers of any scheme, and their state."""
 
-    def __init__(self, pool: WorkerPool, clock: Clock, options: DistributedOptions, plan: Plan) -> None:
+    def __init__(self, pool: WorkerPool, clock: Clock, options: DistributedOptions, plan: WorkerPlan) -> None:
         self.pool, self.clock, self.options = pool, clock, options
         self.n_workers = options.workers + options.backup
         self.lives = [0] * self.n_workers
@@ -77,7 +77,7 @@ class WorkerGroup(abc.ABC):
         self._plan = plan
         self.workers: list[Any] = []
 
-    def plan(self, number: int) -> Plan:
+    def plan(self, number: int) -> WorkerPlan:
         """Return what a worker is made of."""
         return dataclasses.replace(self._plan, number=number, life=self.lives[number])
 
@@ -131,11 +131,11 @@ class TrainingGroup(WorkerGroup):
     """Workers that compute gradients, and servers that use them."""
 
     def __init__(
-        self, pool: WorkerPool, clock: Clock, options: DistributedOptions, plan: Plan, parts: list[Part]
+        self, pool: WorkerPool, clock: Clock, options: DistributedOptions, plan: WorkerPlan, parts: list[ServerPart]
     ) -> None:
         super().__init__(pool, clock, options, plan)
         first = [one.detach().clone() for one in weights_of(plan.agent())]
-        self.servers = [pool.start_role(Server, part, first) for part in parts]
+        self.servers = [pool.start_role(ParameterServer, part, first) for part in parts]
         self.workers = [self._started(number) for number in range(self.n_workers)]
 
     def _started(self, number: int) -> Any:

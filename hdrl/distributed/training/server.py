@@ -27,7 +27,7 @@ RULES: dict[str, type[torch.optim.Optimizer]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ServerPart:
     """The tensors of one server, the optimiser's settings for each of them, and what makes the optimiser."""
 
     places: tuple[int, ...]
@@ -49,7 +49,7 @@ def _optimizer_of(agent: Agent) -> torch.optim.Optimizer:
     return next(iter(agent.optimizers.values()))
 
 
-def parts_of(agent: Agent, n_servers: int, rule: str, where: str) -> list[Part]:
+def parts_of(agent: Agent, n_servers: int, rule: str, where: str) -> list[ServerPart]:
     """Share the weights of an agent among servers, about the same number of them to each.
 
     Parameters
@@ -84,13 +84,13 @@ def parts_of(agent: Agent, n_servers: int, rule: str, where: str) -> list[Part]:
         empty = [k for k in range(n_servers) if not places[k]]
         places[empty[0] if len(empty) >= left else min(fair, n_servers - 1)].append(place)
     made = type(optimizer) if rule == "agent" else RULES[rule]
-    return [Part(tuple(sorted(one)), tuple(settings[i] for i in sorted(one)), made) for one in places]
+    return [ServerPart(tuple(sorted(one)), tuple(settings[i] for i in sorted(one)), made) for one in places]
 
 
-class Server:
+class ParameterServer:
     """Holds some of the weights and their optimiser."""
 
-    def __init__(self, part: Part, weights: Sequence[Tensor]) -> None:
+    def __init__(self, part: ServerPart, weights: Sequence[Tensor]) -> None:
         self._places = part.places
         self._weights = [nn.Parameter(weights[place].detach().clone()) for place in part.places]
         groups = [{**own, "params": [one]} for own, one in zip(part.groups, self._weights, strict=True)]

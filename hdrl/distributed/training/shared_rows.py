@@ -60,7 +60,7 @@ def row_trainer(
     return Trainer(agent, SharedRows(like, make_envs, options.workers, on), seed=seed)
 
 
-class Rows:
+class RowWorker:
     """The part of the rows that one worker steps; ``first`` is the number of its first row."""
 
     def __init__(self, make_envs: MakeEnvs, n_rows: int, first: int) -> None:
@@ -179,7 +179,7 @@ class SharedRows(VectorEnv[Any, Any, Any]):
             self._pool = self._open.enter_context(open_pool(self._on, self._n_workers))
         if not self._workers:
             self._workers = [
-                self._pool.start_role(Rows, self._make_envs, self._n_each, number * self._n_each)
+                self._pool.start_role(RowWorker, self._make_envs, self._n_each, number * self._n_each)
                 for number in range(self._n_workers)
             ]
             for worker, state in zip(self._workers, self._states, strict=bool(self._states)):

@@ -17,7 +17,7 @@ from hdrl.distributed.training.pool import RoleDied, WorkerPool, open_pool
 from hdrl.distributed.training.schemes import RULES_OF, SCHEMES, STALENESS_OF, Scheme
 from hdrl.distributed.training.server import parts_of, weights_of
 from hdrl.distributed.training.sharing import check_room, shared_config, shared_envs
-from hdrl.distributed.training.worker import MakeEnvs, Plan, put_weights
+from hdrl.distributed.training.worker import MakeEnvs, WorkerPlan, put_weights
 from hdrl.learn.agent import Agent
 from hdrl.learn.checks import checked_memory
 from hdrl.learn.interaction import Interaction
@@ -178,7 +178,7 @@ class DistributedTrainer(TrainingLoop):
             self._first = copy.deepcopy(self.agent.state_dict())
         pool = self._place.enter_context(open_pool(self._on, self.options.workers))
         clock = self._clock(pool)
-        plan = Plan(
+        plan = WorkerPlan(
             type(self.agent),
             self._config,
             (self.agent.observation_space, self.agent.action_space),

@@ -28,7 +28,7 @@ MakeEnvs = Callable[..., gym.vector.VectorEnv[Any, Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorkerPlan:
     """The parts of a worker; it is sent to the worker's process.
 
     Attributes
@@ -123,7 +123,7 @@ class Report:
 class Worker:
     """Gathers steps and computes gradients."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WorkerPlan) -> None:
         with torch_threads(1):
             self._trainer = Trainer(plan.agent(), plan.envs(), seed=plan.env_seed(), n_threads=1)
         self._agent = self._trainer.agent

@@ -262,12 +262,12 @@ def switch_of(
     specialists: Sequence[Specialist], agent: Agent, env: Any, load: Load, spec: Environment, where: str
 ) -> Callable[[], None] | None:
     """Return what gives an agent the weights of the configuration in force; ``None`` if it has the same for all."""
-    from hdrl.learn.library import Switch
+    from hdrl.learn.library import WeightSwitch
 
     if not specialists:
         return None
     points = spec.points(load)
-    return Switch(agent, specialists, lambda: points[spec.configuration_now(env, load)], where)
+    return WeightSwitch(agent, specialists, lambda: points[spec.configuration_now(env, load)], where)
 
 
 def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callable[[], object] | None = None) -> Trace:

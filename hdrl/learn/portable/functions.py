@@ -16,37 +16,43 @@ from hdrl.learn.portable.own import is_own
 
 def exp(x: Tensor) -> Tensor:
     """Return ``e**x``."""
-    return _each(x, torch.exp, _Exp, kernels.exp_each)
+    return _each(x, torch.exp, kernels.exp_each, lambda y: y)
 
 
 def expm1(x: Tensor) -> Tensor:
     """Return ``e**x - 1``."""
-    return _each(x, torch.expm1, _Expm1, kernels.expm1_each)
+    return _each(x, torch.expm1, kernels.expm1_each, lambda y: y + 1.0)
 
 
 def log(x: Tensor) -> Tensor:
     """Return the natural logarithm."""
-    return _each(x, torch.log, _Log, kernels.log_each)
+    return _each(x, torch.log, kernels.log_each, lambda given: 1.0 / given, of_result=False)
 
 
 def log1p(x: Tensor) -> Tensor:
     """Return ``log(1 + x)``."""
-    return _each(x, torch.log1p, _Log1p, kernels.log1p_each)
+    return _each(x, torch.log1p, kernels.log1p_each, lambda given: 1.0 / (1.0 + given), of_result=False)
 
 
 def tanh(x: Tensor) -> Tensor:
     """Return the hyperbolic tangent."""
-    return _each(x, torch.tanh, _Tanh, kernels.tanh_each)
+    return _each(x, torch.tanh, kernels.tanh_each, lambda y: 1.0 - y * y)
 
 
 def sigmoid(x: Tensor) -> Tensor:
     """Return ``1 / (1 + e**-x)``."""
-    return _each(x, torch.sigmoid, _Sigmoid, kernels.sigmoid_each)
+    return _each(x, torch.sigmoid, kernels.sigmoid_each, lambda y: y * (1.0 - y))
 
 
 def softplus(x: Tensor) -> Tensor:
     """Return ``log(1 + e**x)``."""
-    return _each(x, functional.softplus, _Softplus, kernels.softplus_each)
+    return _each(
+        x,
+        functional.softplus,
+        kernels.softplus_each,
+        lambda given: _filled(kernels.sigmoid_each, given),
+        of_result=False,
+    )
 
 
 def logsigmoid(x: Tensor) -> Tensor:
@@ -56,20 +62,28 @@ def logsigmoid(x: Tensor) -> Tensor:
 
 def sqrt(x: Tensor) -> Tensor:
     """Return the square root."""
-    return _each(x, torch.sqrt, _Sqrt, kernels.sqrt_each)
+    return _each(x, torch.sqrt, kernels.sqrt_each, lambda y: 0.5 / y)
 
 
 def sin(x: Tensor) -> Tensor:
     """Return the sine of numbers below a million, without a gradient."""
-    return _each(x, torch.sin, None, kernels.sin_each)
+    return _each(x, torch.sin, kernels.sin_each, None)
 
 
-def _each(x: Tensor, usual: Callable[[Tensor], Tensor], node: Any, kernel: Callable[..., None]) -> Tensor:
+def _each(
+    x: Tensor,
+    usual: Callable[[Tensor], Tensor],
+    kernel: Callable[..., None],
+    slope: Callable[[Tensor], Tensor] | None,
+    *,
+    of_result: bool = True,
+) -> Tensor:
+    """Return a function of each number; ``slope`` computes its slope from the result, or from what was given."""
     if not is_own(x):
         return usual(x)
-    if node is None or not (x.requires_grad and torch.is_grad_enabled()):
+    if slope is None or not (x.requires_grad and torch.is_grad_enabled()):
         return _filled(kernel, x)
-    found: Tensor = node.apply(x)
+    found: Tensor = _Each.apply(x, kernel, slope, of_result)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -81,89 +95,14 @@ def _filled(kernel: Callable[..., None], x: Tensor) -> Tensor:
 
 
 class _Each(torch.autograd.Function):
-    """A function of each number, and its slope from what went in or came out."""
-
-    kernel: Callable[..., None]
-    keeps_result = True
-
-    @classmethod
-    def slope(cls, kept: Tensor) -> Tensor:
-        """Return the slope."""
-        raise NotImplementedError
-
-    @classmethod
-    def forward(cls, ctx: Any, x: Tensor) -> Tensor:
-        out = _filled(cls.kernel, x)
-        ctx.save_for_backward(out if cls.keeps_result else x)
-        ctx.kind = cls
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kernel: Any, slope: Any, of_result: bool) -> Tensor:  # noqa: FBT001 - torch's way
+        out = _filled(kernel, x)
+        ctx.save_for_backward(out if of_result else x)
+        ctx.slope = slope
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slopes: Tensor) -> Tensor:
-        found: Tensor = slopes * ctx.kind.slope(ctx.saved_tensors[0])
-        return found
-
-
-class _Exp(_Each):
-    kernel = kernels.exp_each
-
-    @classmethod
-    def slope(cls, kept: Tensor) -> Tensor:
-        return kept
-
-
-class _Expm1(_Each):
-    kernel = kernels.expm1_each
-
-    @classmethod
-    def slope(cls, kept: Tensor) -> Tensor:
-        return kept + 1.0
-
-
-class _Log(_Each):
-    kernel, keeps_result = kernels.log_each, False
-
-    @classmethod
-    def slope(cls, kept: Tensor) -> Tensor:
-        return 1.0 / kept
-
-
-class _Log1p(_Each):
-    kernel, keeps_result = kernels.log1p_each, False
-
-    @classmethod
-    def slope(cls, kept: Tensor) -> Tensor:
-        return 1.0 / (1.0 + kept)
-
-
-class _Tanh(_Each):
-    kernel = kernels.tanh_each
-
-    @classmethod
-    def slope(cls, kept: Tensor) -> Tensor:
-        return 1.0 - kept * kept
-
-
-class _Sigmoid(_Each):
-    kernel = kernels.sigmoid_each
-
-    @classmethod
-    def slope(cls, kept: Tensor) -> Tensor:
-        return kept * (1.0 - kept)
-
-
-class _Softplus(_Each):
-    kernel, keeps_result = kernels.softplus_each, False
-
-    @classmethod
-    def slope(cls, kept: Tensor) -> Tensor:
-        return _filled(kernels.sigmoid_each, kept)
-
-
-class _Sqrt(_Each):
-    kernel = kernels.sqrt_each
-
-    @classmethod
-    def slope(cls, kept: Tensor) -> Tensor:
-        return 0.5 / kept
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
+        return slopes * ctx.slope(ctx.saved_tensors[0]), None, None, None

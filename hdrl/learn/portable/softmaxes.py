@@ -16,12 +16,12 @@ from hdrl.learn.portable.own import array_of, is_own
 
 def softmax(x: Tensor) -> Tensor:
     """Return the softmax over the last axis."""
-    return _rows(x, torch.softmax, _Softmax, kernels.softmax_rows)
+    return _rows(x, torch.softmax, kernels.softmax_rows, kernels.softmax_back)
 
 
 def log_softmax(x: Tensor) -> Tensor:
     """Return the logarithms of the softmax over the last axis."""
-    return _rows(x, torch.log_softmax, _LogSoftmax, kernels.log_softmax_rows)
+    return _rows(x, torch.log_softmax, kernels.log_softmax_rows, kernels.log_softmax_back)
 
 
 def logsumexp(x: Tensor) -> Tensor:
@@ -63,12 +63,12 @@ def choose(logits: Tensor, actions: Tensor) -> Chosen:
     return Chosen(*_chosen(logits, actions)[:2])
 
 
-def _rows(x: Tensor, usual: Callable[..., Tensor], node: Any, kernel: Callable[..., None]) -> Tensor:
+def _rows(x: Tensor, usual: Callable[..., Tensor], kernel: Callable[..., None], back: Callable[..., None]) -> Tensor:
     if not is_own(x):
         return usual(x, -1)
     if not (x.requires_grad and torch.is_grad_enabled()):
         return _filled(kernel, x)
-    found: Tensor = node.apply(x)
+    found: Tensor = _Rows.apply(x, kernel, back)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -88,30 +88,18 @@ def _logsumexp(x: Tensor) -> Tensor:
     return torch.from_numpy(out).view(x.shape[:-1])
 
 
-class _Softmax(torch.autograd.Function):
+class _Rows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        out = _filled(kernels.softmax_rows, x)
+    def forward(ctx: Any, x: Tensor, kernel: Callable[..., None], back: Callable[..., None]) -> Tensor:
+        out = _filled(kernel, x)
         ctx.save_for_backward(out)
+        ctx.back = back
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slopes: Tensor) -> Tensor:
-        return _filled(kernels.softmax_back, ctx.saved_tensors[0], slopes)
-
-
-class _LogSoftmax(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        out = _filled(kernels.log_softmax_rows, x)
-        ctx.save_for_backward(out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slopes: Tensor) -> Tensor:
-        return _filled(kernels.log_softmax_back, ctx.saved_tensors[0], slopes)
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
+        return _filled(ctx.back, ctx.saved_tensors[0], slopes), None, None
 
 
 class _LogSumExp(torch.autograd.Function):

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,11 +125,15 @@ def simulate(
     return trace_of(device, load, outcomes, load.n_items * load.n_steps)
 
 
+_FORMER_NAME = "told"
+
+
 def _observer_of(advisor: Advisor) -> Callable[[Job, int | str, float], None]:
-    if hasattr(advisor, "observe") or not hasattr(advisor, "told"):
+    former: Callable[[Job, int | str, float], None] | None = getattr(advisor, _FORMER_NAME, None)
+    if former is None or hasattr(advisor, "observe"):
         return advisor.observe
-    warnings.warn("Advisor.told is now Advisor.observe", DeprecationWarning, stacklevel=3)
-    return cast("Callable[[Job, int | str, float], None]", advisor.told)
+    warnings.warn(f"Advisor.{_FORMER_NAME} is now Advisor.observe", DeprecationWarning, stacklevel=3)
+    return former
 
 
 def outcome(job: Job, sequence: int) -> tuple[Any, ...]:

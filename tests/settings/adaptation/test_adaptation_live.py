@@ -17,11 +17,11 @@ from torch import nn  # noqa: E402
 from hdrl.base.errors import OptionsError, ReadError  # noqa: E402
 from hdrl.base.files import write_json  # noqa: E402
 from hdrl.launcher.main import cli  # noqa: E402
-from hdrl.settings.adaptation.live.clocks import Counted, Measured, find_clock, flops, network_key  # noqa: E402
+from hdrl.settings.adaptation.live.clocks import CountedClock, MeasuredClock, find_clock, flops, network_key  # noqa: E402
 from hdrl.settings.adaptation.live.data import Data, read_data  # noqa: E402
 from hdrl.settings.adaptation.live.distillation import Teaching, shrunk  # noqa: E402
 from hdrl.settings.adaptation.live.job import JobRules, LiveJob  # noqa: E402
-from hdrl.settings.adaptation.live.making import Plan, check_plan, is_measured, measure, measure_part, table_json  # noqa: E402
+from hdrl.settings.adaptation.live.making import TablePlan, check_plan, is_measured, measure, measure_part, table_json  # noqa: E402
 from hdrl.settings.adaptation.live.network import Network, build, carried  # noqa: E402
 from hdrl.settings.adaptation.live.widening import widen  # noqa: E402
 from hdrl.settings.adaptation.machine import read_device  # noqa: E402
@@ -163,7 +163,7 @@ def test_a_job_keeps_its_budget_and_copies_go_their_own_ways() -> None:
 
 
 def test_rates_follow_their_rules() -> None:
-    clock = Counted(1e9)
+    clock = CountedClock(1e9)
     for rule, expected in (("reset", 0.01), ("epochs", 0.01 * 0.9**2)):
         job = LiveJob("small_convnet", small_data(), JobRules(1.0, rate=rule, batch_size=40), clock, 1)  # type: ignore[arg-type]
         job.train_until(4 * 40 * flops(job.network.model, (1, 40)) / 1e9 - 1e-9)
@@ -178,7 +178,7 @@ def test_measured_times_are_read(tmp_path: Path) -> None:
     model = find_model("small_convnet", (1, 40), 10)
     path = tmp_path / "times.json"
     write_json(path, {"machine": "mine", "example_s": {network_key(model, (1, 40)): 0.25}})
-    clock = Measured(path)
+    clock = MeasuredClock(path)
     ran = []
     assert clock.took_s(model, (1, 40), 8, lambda: ran.append(1)) == 2.0
     assert ran == [1]
@@ -189,7 +189,7 @@ def test_measured_times_are_read(tmp_path: Path) -> None:
 
 
 def test_a_table_is_measured_resumed_and_read(tmp_path: Path) -> None:
-    plan = Plan("feedforward1", "signals", 0.02, 0.004, 0.0015)
+    plan = TablePlan("feedforward1", "signals", 0.02, 0.004, 0.0015)
     parts = [tmp_path / f"seed_{seed}.json" for seed in (0, 1)]
     assert not is_measured(plan, 0, parts[0])
     for seed, part in enumerate(parts):
@@ -213,7 +213,7 @@ def test_a_table_is_measured_resumed_and_read(tmp_path: Path) -> None:
     again = CliRunner().invoke(cli, words)
     assert (again.exit_code, "is there already, expected NEW.json" in again.output) == (2, True)
     with pytest.raises(OptionsError, match="are not within the budget"):
-        check_plan(Plan("feedforward1", "signals", 0.03, 0.028, 0.004))
+        check_plan(TablePlan("feedforward1", "signals", 0.03, 0.028, 0.004))
 
 
 def test_cifar10_is_read_from_its_binary_files(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_the_machine_is_described() -> None:
 
 
 def test_live_jobs_are_decided_about_as_on_tables() -> None:
-    plan = Plan("feedforward1", "signals", 0.02, 0.004, 0.0015)
+    plan = TablePlan("feedforward1", "signals", 0.02, 0.004, 0.0015)
     words = ["--model", "feedforward1", "--data", "signals", "--budget", "0.02", "--start", "0.004", "--gap", "0.0015"]
     done = CliRunner().invoke(cli, ["adaptation", "run", "fixed-021", *words])
     assert done.exit_code == 0, done.output

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra adaptation)"
 from hdrl.base.errors import HdrlError, OptionsError  # noqa: E402
 from hdrl.launcher.main import cli  # noqa: E402
 from hdrl.settings.adaptation.live import timing  # noqa: E402
-from hdrl.settings.adaptation.live.clocks import Measured, network_key  # noqa: E402
+from hdrl.settings.adaptation.live.clocks import MeasuredClock, network_key  # noqa: E402
 from hdrl.settings.adaptation.live.network import build  # noqa: E402
 from hdrl.settings.adaptation.live.widening import widen  # noqa: E402
 from hdrl.settings.adaptation.models import describe, describe_blocks, find_model, model_of, reachable  # noqa: E402
@@ -174,7 +174,7 @@ def test_every_network_that_decisions_lead_to_is_reachable() -> None:
 def test_times_that_are_none_are_refused(tmp_path: Path, value: Any) -> None:
     path = tmp_path / "times.json"
     path.write_text(json.dumps({"machine": "mine", "example_s": {"x": 1}}))
-    assert Measured(path).machine == "mine"
+    assert MeasuredClock(path).machine == "mine"
     path.write_text(json.dumps({"machine": "mine", "example_s": {"x": value}}))
     with pytest.raises(HdrlError, match="is no table of times"):
-        Measured(path)
+        MeasuredClock(path)

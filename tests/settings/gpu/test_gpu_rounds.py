@@ -17,7 +17,7 @@ from hdrl.settings.gpu.loads.gavel_jobs import gavel_load, shuffled_types
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.policies.shares import SHARES
-from hdrl.settings.gpu.policies.situation import Situation
+from hdrl.settings.gpu.policies.situation import ShareSituation
 from hdrl.settings.gpu.simulation.rounds import _Orders, mean_jct_s, simulate_rounds
 
 pytest.importorskip("highspy")
@@ -28,16 +28,16 @@ TRACES = next(
 needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="the traces are not here")
 
 
-def situation(rates: list[list[float]], gpus: list[int], **given: list[float]) -> Situation:
+def situation(rates: list[list[float]], gpus: list[int], **given: list[float]) -> ShareSituation:
     n = len(rates)
     columns = {"sizes": [1] * n, "priorities": [1.0] * n, "steps_left": [1.0] * n, "waited_s": [0.0] * n} | given
     arrays = {name: np.array(column) for name, column in columns.items()}
-    return Situation(
+    return ShareSituation(
         jobs=np.arange(n), rates=np.array(rates), gpus=np.array(gpus), prices=np.array([1.0] * len(gpus)), **arrays
     )
 
 
-def shares(policy: str, where: Situation) -> np.ndarray:
+def shares(policy: str, where: ShareSituation) -> np.ndarray:
     return SHARES[policy].make(0)(where)
 
 
@@ -76,7 +76,9 @@ def test_finish_times_are_fair() -> None:
 
 def test_cheap_gpus_are_preferred_where_dollars_count() -> None:
     where = situation([[2.0, 1.0]], [1, 1])
-    where = Situation(**{**{name: getattr(where, name) for name in where.__slots__}, "prices": np.array([10.0, 1.0])})
+    where = ShareSituation(
+        **{**{name: getattr(where, name) for name in where.__slots__}, "prices": np.array([10.0, 1.0])}
+    )
     assert shares("gavel-cost-het", where)[0, 0] < 0.01
 
 
@@ -149,7 +151,7 @@ def test_what_rounds_cannot_run_is_told() -> None:
         simulate_rounds(cluster, GpuLoad("l", jobs), "gavel-fifo")
 
 
-def packable(rates: list[list[float]], gpus: list[int], together: list[float], **given: list[float]) -> Situation:
+def packable(rates: list[list[float]], gpus: list[int], together: list[float], **given: list[float]) -> ShareSituation:
     """Return a situation in which any two jobs may share a GPU of any type, with the same speeds."""
     where = situation(rates, gpus, **given)
     n, n_types = where.rates.shape

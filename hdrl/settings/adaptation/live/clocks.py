@@ -42,7 +42,7 @@ def flops(model: Model, shape: tuple[int, ...]) -> float:
     return (1.0 + BACKWARD) * total
 
 
-class Clock(Protocol):
+class JobClock(Protocol):
     """Tells how long training takes."""
 
     name: str
@@ -51,7 +51,7 @@ class Clock(Protocol):
         """Train, and return how many seconds that counts for."""
 
 
-class Counted:
+class CountedClock:
     """Counts work: the same on every machine."""
 
     name = "counted"
@@ -65,7 +65,7 @@ class Counted:
         return flops(model, shape) * n_examples / self.flops_per_s
 
 
-class Measured:
+class MeasuredClock:
     """Reads seconds that were measured once: the same wherever the file is read.
 
     Raises
@@ -104,7 +104,7 @@ class Measured:
                 raise OptionsError(f"{self.path}: holds no time for {network_key(model, shape)}")
 
     def took_s(self, model: Model, shape: tuple[int, ...], n_examples: int, run: Callable[[], None]) -> float:
-        """Train, and return how long that took where the times were measured; see `Clock.took_s`."""
+        """Train, and return how long that took where the times were measured; see `JobClock.took_s`."""
         self.check([model], shape)
         run()
         return float(self._example_s[network_key(model, shape)] * n_examples)
@@ -148,7 +148,7 @@ def device_of(clock: str, device: str | None) -> str:
     name, _, rest = clock.partition(":")
     own = {"counted": COUNTED, "wall": name}.get(name)
     if name == "table" and rest:
-        own = Measured(Path(rest)).machine
+        own = MeasuredClock(Path(rest)).machine
         if device not in (None, own):
             raise OptionsError(f"device is {device!r}, but {rest} was measured on {own!r}, expected that or none")
     elif device == COUNTED != own:
@@ -173,9 +173,9 @@ def find_clock(text: str, device: Device) -> Any:
     if name == "counted":
         if device.name not in FLOPS_PER_S:
             raise OptionsError(f"clock 'counted' counts for {', '.join(FLOPS_PER_S)}, not for {device.name}")
-        return Counted(FLOPS_PER_S[device.name])
+        return CountedClock(FLOPS_PER_S[device.name])
     if name == "table" and rest:
-        return Measured(Path(rest))
+        return MeasuredClock(Path(rest))
     if text == "wall":
         return Wall()
     raise OptionsError(f"clock is {text!r}, expected counted, table:FILE or wall")

@@ -13,7 +13,7 @@ from hdrl.base.errors import DecisionError, OptionsError
 from hdrl.settings.adaptation.live.clocks import find_clock
 from hdrl.settings.adaptation.live.data import read_data
 from hdrl.settings.adaptation.live.job import JobRules, LiveJob
-from hdrl.settings.adaptation.live.making import Plan, check_plan
+from hdrl.settings.adaptation.live.making import TablePlan, check_plan
 from hdrl.settings.adaptation.machine import read_device
 from hdrl.settings.adaptation.models import N_IDS, layer_ids
 from hdrl.settings.adaptation.ownmodels import read_model
@@ -38,7 +38,7 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
 
-    def __init__(self, plan: Plan, max_layers: int = 32) -> None:
+    def __init__(self, plan: TablePlan, max_layers: int = 32) -> None:
         check_plan(plan)
         self.plan = plan
         data = read_data(plan.data, 0)

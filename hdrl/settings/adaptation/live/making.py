@@ -12,7 +12,7 @@ from typing import Any
 from hdrl.base.errors import OptionsError, ReadError
 from hdrl.base.files import read_json
 from hdrl.learn.threads import torch_threads
-from hdrl.settings.adaptation.live.clocks import Measured, find_clock
+from hdrl.settings.adaptation.live.clocks import MeasuredClock, find_clock
 from hdrl.settings.adaptation.live.data import read_data
 from hdrl.settings.adaptation.live.job import JobRules, LiveJob
 from hdrl.settings.adaptation.machine import read_device
@@ -29,7 +29,7 @@ DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TablePlan:
     """What a table measures.
 
     Attributes
@@ -64,7 +64,7 @@ class Plan:
     batch_size: int = 64
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: TablePlan) -> None:
     """Refuse a plan that cannot be measured.
 
     Raises
@@ -84,7 +84,7 @@ def check_plan(plan: Plan) -> None:
         raise OptionsError(
             f"{plan.model}: {plan.n_steps} decisions among {n_actions} actions are more than {MOST_SEQUENCES} sequences"
         )
-    if isinstance(clock, Measured):
+    if isinstance(clock, MeasuredClock):
         clock.check(reachable(model, plan.n_steps), data.shape)
     last_s = plan.start_s + (plan.n_steps - 1) * plan.gap_s
     if not (plan.start_s >= 0.0 and plan.gap_s > 0.0 and last_s < plan.budget_s < math.inf):
@@ -94,7 +94,7 @@ def check_plan(plan: Plan) -> None:
         )
 
 
-def measure(plan: Plan, seed: int) -> dict[str, Any]:
+def measure(plan: TablePlan, seed: int) -> dict[str, Any]:
     """Train a job under every sequence.
 
     Parameters
@@ -136,7 +136,7 @@ def _explore(
     done: tuple[int, ...],
     left_s: tuple[float, ...],
     before: tuple[float, ...],
-    plan: Plan,
+    plan: TablePlan,
     found: dict[str, Any],
 ) -> None:
     """Go all ways from a decision on."""
@@ -167,7 +167,7 @@ def _accuracies(job: LiveJob) -> list[float]:
     return [round(job.validation(), DIGITS), round(job.test(), DIGITS)]
 
 
-def is_measured(plan: Plan, seed: int, path: Path) -> bool:
+def is_measured(plan: TablePlan, seed: int, path: Path) -> bool:
     """Return True if a file holds the measurements of a plan with a seed; refuse a file of another plan."""
     if not path.is_file():
         return False
@@ -177,24 +177,24 @@ def is_measured(plan: Plan, seed: int, path: Path) -> bool:
     return True
 
 
-def measure_part(plan: Plan, seed: int) -> dict[str, Any]:
+def measure_part(plan: TablePlan, seed: int) -> dict[str, Any]:
     """Return what is kept of a seed: what `measure` found, and by which plan."""
     return {**_head(plan, seed), **measure(plan, seed)}
 
 
-def _head(plan: Plan, seed: int) -> dict[str, Any]:
+def _head(plan: TablePlan, seed: int) -> dict[str, Any]:
     """Return by what a part is known: the plan, and what is in files that it names and that may change."""
     head: dict[str, Any] = {"plan": asdict(plan), "seed": seed}
     if is_own_model(plan.model):
         data = read_data(plan.data, 0)
         head["layers"] = describe_blocks(read_model(plan.model, data.shape, data.n_classes))
     clock = find_clock(plan.clock, read_device(plan.device, "device"))
-    if isinstance(clock, Measured):
+    if isinstance(clock, MeasuredClock):
         head["times"] = clock.sha256()
     return head
 
 
-def table_json(plan: Plan, parts: Sequence[Path], scenario: str) -> dict[str, Any]:
+def table_json(plan: TablePlan, parts: Sequence[Path], scenario: str) -> dict[str, Any]:
     """Return the table of the measurements in files, one for each seed; ``scenario`` names its start."""
     data = read_data(plan.data, 0)
     model = read_model(plan.model, data.shape, data.n_classes)

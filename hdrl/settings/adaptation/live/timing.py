@@ -30,14 +30,14 @@ def measure_times(model: str, data: str, machine: str, n_decisions: int, batch_s
     Parameters
     ----------
     model, data
-        See `hdrl.settings.adaptation.live.making.Plan`.
+        See `hdrl.settings.adaptation.live.making.TablePlan`.
     n_decisions
         How often a job may be deepened.
 
     Returns
     -------
     dict
-        What `hdrl.settings.adaptation.live.clocks.Measured` reads: ``machine``, ``torch``, ``batch_size`` and
+        What `hdrl.settings.adaptation.live.clocks.MeasuredClock` reads: ``machine``, ``torch``, ``batch_size`` and
         ``example_s``, seconds of an example by network.
     """
     learned = read_data(data, 0)

@@ -28,7 +28,7 @@ LARGEST = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class RunTimeNetwork:
     """The numbers of a network.
 
     Attributes
@@ -54,7 +54,7 @@ class _File(BaseModel):
     numbers: list[float] = Field(min_length=N_NUMBERS, max_length=N_NUMBERS)
 
 
-def read_network(path: str | Path) -> Network:
+def read_network(path: str | Path) -> RunTimeNetwork:
     """Read a network; raise ReadError if the file cannot be read, or holds something else."""
     data = read_json(path)
     if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("layers") != list(LAYERS):
@@ -65,10 +65,10 @@ def read_network(path: str | Path) -> Network:
         raise ReadError(path, str(problem_of(_File, error, "its content"))) from None
     if not all(abs(number) <= LARGEST for number in known.numbers):
         raise ReadError(path, f"has a number that is not finite, or beyond {LARGEST:g}")
-    return Network(tuple(known.numbers), known.trained_on)
+    return RunTimeNetwork(tuple(known.numbers), known.trained_on)
 
 
-def write_network(path: str | Path, network: Network, *, force: bool = False) -> None:
+def write_network(path: str | Path, network: RunTimeNetwork, *, force: bool = False) -> None:
     """Write a network; raise OutputError if the file is there already, or cannot be written."""
     if Path(path).exists() and not force:
         raise OutputError(f"{path}: exists already, expected the name of a new file (--force replaces it)")
@@ -78,7 +78,7 @@ def write_network(path: str | Path, network: Network, *, force: bool = False) ->
 
 
 @cache
-def shipped_network() -> Network:
+def shipped_network() -> RunTimeNetwork:
     """Return the network that is shipped."""
     return read_network(SHIPPED)
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from hdrl.base.registry import Registry
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.platform.model import Platform
-from hdrl.settings.batch.predict.network import Network, shipped_network
+from hdrl.settings.batch.predict.network import RunTimeNetwork, shipped_network
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.statistics import reference_run_times
 
@@ -53,7 +53,7 @@ class Predictor:
 
     code: int
     run_times: Callable[[Platform, Workload], NDArray[np.float64]] | None = None
-    network: Callable[[], Network] | None = None
+    network: Callable[[], RunTimeNetwork] | None = None
     is_clairvoyant: bool = False
 
     def asked(self) -> dict[str, Any]:

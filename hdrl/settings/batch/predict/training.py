@@ -13,7 +13,7 @@ from hdrl.base import elementary
 from hdrl.base.errors import MissingExtra, OptionsError
 from hdrl.settings.batch.kernel.groups import LAYERS, SHORT_S
 from hdrl.settings.batch.predict.evaluation import judged_jobs, replayed
-from hdrl.settings.batch.predict.network import Network
+from hdrl.settings.batch.predict.network import RunTimeNetwork
 from hdrl.settings.batch.workload.model import Workload
 
 Floats = NDArray[np.float64]
@@ -40,7 +40,7 @@ def train_network(
     *,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
-) -> Network:
+) -> RunTimeNetwork:
     """Train a network on a part of several logs, each of which weighs the same.
 
     The logarithm of run / request is learned by Huber's loss, 10 / max(run, 10) by Poisson's, with Adam and a learning
@@ -76,7 +76,7 @@ def train_network(
     lessons = [_lessons(workload, shares) for workload in workloads]
     with torch_threads(1):  # more of them find other last bits
         numbers = _fit(lessons, seed, progress)
-    return Network(numbers, dict.fromkeys(names, float(shares[1])))
+    return RunTimeNetwork(numbers, dict.fromkeys(names, float(shares[1])))
 
 
 def _lessons(workload: Workload, shares: tuple[float, float]) -> _Lessons:

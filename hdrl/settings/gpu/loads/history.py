@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class History:
+class JobHistory:
     """What predictions begin with.
 
     Attributes
@@ -37,7 +37,7 @@ class History:
     before: Floats
 
 
-def history_of(load: GpuLoad, cluster: Cluster) -> History:
+def history_of(load: GpuLoad, cluster: Cluster) -> JobHistory:
     """Return the history of the jobs of a load, or of a window of one: the whole load's jobs that ended before."""
     whole, first, n = load.whole or load, load.first, load.n_items
     used, numbers = np.unique(whole.groups[first : first + n], return_inverse=True)
@@ -45,7 +45,7 @@ def history_of(load: GpuLoad, cluster: Cluster) -> History:
     used = used[used >= 0]
     before = np.zeros((len(used), N_OF_GROUP))
     if first == 0:
-        return History(groups, before)
+        return JobHistory(groups, before)
     past = whole.window(0, first)
     time_s = past.isolated_s(cluster)
     ended_s = past.jobs["arrival_s"] + past.jobs["wait_s"] + past.mean_s(cluster)
@@ -54,7 +54,7 @@ def history_of(load: GpuLoad, cluster: Cluster) -> History:
     place_of = np.full(int(whole.groups.max()) + 2, -1)  # the last is that of no group
     place_of[used] = np.arange(len(used))
     recall(before, place_of[whole.groups[known]], np.ascontiguousarray(time_s[known]), MEMORY, BUCKET_END_S)
-    return History(groups, before)
+    return JobHistory(groups, before)
 
 
 def lacking_users(load: GpuLoad) -> str:

@@ -173,7 +173,7 @@ def _decider(tables: Sequence[ValueTable], advisor: str) -> Callable[[Question],
     return lambda ask: int(digits[ask.step])
 
 
-def _follow(values: JobValues, job: int, progress: Progress, decide: Callable[[Question], int]) -> tuple[int, int]:
+def _follow(values: JobValues, job: int, progress: JobProgress, decide: Callable[[Question], int]) -> tuple[int, int]:
     """Return the sequence that a job follows, and how many of its decisions were made before the job ended."""
     table = values.tables[values.table[job]]
     first, size = 0, table.n_sequences
@@ -189,7 +189,7 @@ def _follow(values: JobValues, job: int, progress: Progress, decide: Callable[[Q
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class JobProgress:
     """How a job came on, stay by stay.
 
     Attributes
@@ -216,7 +216,7 @@ class Progress:
         return float(min(1.0, share + max(0.0, self.deadline_s - now_s) * self.rate[stay]))
 
 
-def _progress_of(trace: TaskTrace, load: GpuLoad, cluster: Cluster, overheads_s: Floats) -> list[Progress]:
+def _progress_of(trace: TaskTrace, load: GpuLoad, cluster: Cluster, overheads_s: Floats) -> list[JobProgress]:
     """Return the progress of each job; nothing that was done is ever lost."""
     stays, jobs = trace.stays, trace.stays["task"]
     rates = stays["pace"] * (load.best_rates(cluster) / load.jobs["work"])[jobs]
@@ -231,5 +231,5 @@ def _progress_of(trace: TaskTrace, load: GpuLoad, cluster: Cluster, overheads_s:
         is_done = trace.tasks["state"][job] == TaskState.DONE
         granted = 1.0 if is_done else min(1.0, float(done[-1])) if len(done) else 0.0
         deadline_s = float(trace.tasks["deadline_s"][job])
-        found.append(Progress(granted, deadline_s, begin_s[mine], done - gained[mine], rates[mine]))
+        found.append(JobProgress(granted, deadline_s, begin_s[mine], done - gained[mine], rates[mine]))
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hdrl.base.errors import SimulationError
-from hdrl.settings.gpu.policies.situation import Floats, Situation
+from hdrl.settings.gpu.policies.situation import Floats, ShareSituation
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Fifo:
     def __post_init__(self) -> None:
         self._draws = random.Random(self.seed)
 
-    def __call__(self, situation: Situation) -> Floats:
+    def __call__(self, situation: ShareSituation) -> Floats:
         """Return 1 on the type of each job that runs."""
         numbers = situation.jobs.tolist()
         place = {job: i for i, job in enumerate(numbers)}
@@ -96,7 +96,7 @@ class AlloX:
     oldest: float = 1.0
     _types: dict[int, int] = field(default_factory=dict)
 
-    def __call__(self, situation: Situation) -> Floats:
+    def __call__(self, situation: ShareSituation) -> Floats:
         """Return 1 on the type of each job that runs; it keeps it."""
         from scipy.optimize import linear_sum_assignment
 

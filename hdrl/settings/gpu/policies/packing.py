@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hdrl.settings.gpu.policies.linear import solve
-from hdrl.settings.gpu.policies.situation import Floats, Ints, Situation
+from hdrl.settings.gpu.policies.situation import Floats, Ints, ShareSituation
 
 LEAST_SPEED = 1.0
 """Pairs whose speeds, relative to those of the two jobs alone, add up to less are given up."""
@@ -24,7 +24,7 @@ LEAST_SHARE = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedShares:
     """Shares of time of jobs alone and of pairs.
 
     Attributes
@@ -53,7 +53,7 @@ class Gandiva:
     def __post_init__(self) -> None:
         self._draws = random.Random(self.seed)
 
-    def __call__(self, situation: Situation) -> Packed:
+    def __call__(self, situation: ShareSituation) -> PackedShares:
         """Return the shares."""
         place = {job: i for i, job in enumerate(situation.jobs.tolist())}
         self._give_up(situation, place)
@@ -67,21 +67,21 @@ class Gandiva:
         is_alone[found] = False
         part = situation.gpus / (is_alone.sum() + len(found))
         alone = np.where(is_alone[:, None], self._shares(part, situation.sizes), 0.0)
-        return Packed(alone, found, self._shares(part, situation.sizes[found[:, 0]]))
+        return PackedShares(alone, found, self._shares(part, situation.sizes[found[:, 0]]))
 
     @staticmethod
     def _shares(part: Floats, sizes: Ints) -> Floats:
         shares = part / sizes[:, None]
         return np.asarray(shares / np.maximum(1.0, shares.sum(axis=1, keepdims=True)))
 
-    def _give_up(self, situation: Situation, place: dict[int, int]) -> None:
+    def _give_up(self, situation: ShareSituation, place: dict[int, int]) -> None:
         """Forget pairs of which a job has ended, and those that are too slow."""
         for job, other in list(self._partner.items()):
             if job not in place or other not in place or _speed(situation, place[job], place[other]) < LEAST_SPEED:
                 self._partner.pop(job, None)
                 self._partner.pop(other, None)
 
-    def _draw(self, situation: Situation, place: dict[int, int]) -> None:
+    def _draw(self, situation: ShareSituation, place: dict[int, int]) -> None:
         """Draw pairs among the jobs that are in none; two that differ in size are an attempt that failed."""
         left = [job for job in place if job not in self._partner]
         for _ in range(len(left)):
@@ -94,24 +94,24 @@ class Gandiva:
                 self._partner[one], self._partner[other] = other, one
 
 
-def _speed(situation: Situation, one: int, other: int) -> float:
+def _speed(situation: ShareSituation, one: int, other: int) -> float:
     """Return the sum over types of the speeds of a pair relative to the jobs alone, 0 if it cannot run on one."""
     together = situation.pair_rates[situation.profiles[one], situation.profiles[other]]
     alone = situation.rates[[one, other]].T
     return float((together / alone).sum()) if (together > 0.0).all() and (alone > 0.0).all() else 0.0
 
 
-def las_packed(situation: Situation) -> Packed:
+def las_packed(situation: ShareSituation) -> PackedShares:
     """Return max-min fair shares of throughput, relative to the sum over all types, where jobs may run in pairs."""
     return _max_min(situation, situation.sizes / situation.priorities / situation.rates.sum(axis=1))
 
 
-def makespan_packed(situation: Situation) -> Packed:
+def makespan_packed(situation: ShareSituation) -> PackedShares:
     """Return the shares under which the last job ends as early as it can, where jobs may run in pairs."""
     return _max_min(situation, situation.steps_left.mean() / situation.steps_left)
 
 
-def _max_min(situation: Situation, weights: Floats) -> Packed:
+def _max_min(situation: ShareSituation, weights: Floats) -> PackedShares:
     """Return the shares with the largest smallest throughput times weight.
 
     A linear program over groups of jobs that are alike; all jobs of a group, and all pairs of two groups, get the same.
@@ -136,7 +136,7 @@ def _max_min(situation: Situation, weights: Floats) -> Packed:
     one, other = np.triu_indices(len(group), 1)
     each = number[group[one], group[other]]
     pairs = np.column_stack([one, other])[each >= 0]
-    return Packed(np.clip(alone[group], 0.0, 1.0), pairs, np.clip(shares[each[each >= 0]], 0.0, 1.0))
+    return PackedShares(np.clip(alone[group], 0.0, 1.0), pairs, np.clip(shares[each[each >= 0]], 0.0, 1.0))
 
 
 def _solve_groups(

@@ -8,7 +8,7 @@ import numpy as np
 
 from hdrl.compiled.fields import fields_of
 from hdrl.settings.gpu.kernel import rounds as kernel
-from hdrl.settings.gpu.policies.packing import Packed
+from hdrl.settings.gpu.policies.packing import PackedShares
 from hdrl.settings.gpu.policies.situation import Floats, Ints
 
 
@@ -20,7 +20,7 @@ class Packing:
     pair_rates: Floats
     _deficits: dict[int, Floats] = field(default_factory=dict)
 
-    def seat(self, state: kernel.Rounds, jobs: Ints, found: Packed) -> kernel.Rounds:
+    def seat(self, state: kernel.Rounds, jobs: Ints, found: PackedShares) -> kernel.Rounds:
         """Give each pair with a share a row, and return the state, which has more rows then if it needs them."""
         n = len(self.profiles)
         members = np.sort(jobs[found.pairs], axis=1)

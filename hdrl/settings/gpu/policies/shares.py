@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from hdrl.settings.gpu.policies.assignments import AlloX, Fifo
 from hdrl.settings.gpu.policies.linear import solve
-from hdrl.settings.gpu.policies.packing import Gandiva, Packed, las_packed, makespan_packed
-from hdrl.settings.gpu.policies.situation import Floats, Ints, Situation
+from hdrl.settings.gpu.policies.packing import Gandiva, PackedShares, las_packed, makespan_packed
+from hdrl.settings.gpu.policies.situation import Floats, Ints, ShareSituation
 
-Shares: TypeAlias = Callable[[Situation], "Floats | Packed"]
+Shares: TypeAlias = Callable[[ShareSituation], "Floats | PackedShares"]
 """Returns the share of its time that each job shall spend on each type, shape ``(n, n_types)``, pairs apart."""
 
 BLIND_SPEED = 1.0
@@ -34,7 +34,7 @@ def _alike(*columns: NDArray[Any]) -> tuple[Ints, Ints, Ints]:
     return first, kind.reshape(-1), counts
 
 
-def _max_min(situation: Situation, value: Floats) -> Floats:
+def _max_min(situation: ShareSituation, value: Floats) -> Floats:
     """Return the shares with the largest smallest value: ``value`` is that of all time on each type."""
     first, kind, counts = _alike(value, situation.sizes)
     n, n_types = len(first), len(situation.gpus)
@@ -51,46 +51,46 @@ def _max_min(situation: Situation, value: Floats) -> Floats:
     return np.asarray(np.clip(found[:-1].reshape(n, n_types), 0.0, 1.0)[kind])
 
 
-def _equal_parts(situation: Situation) -> Floats:
+def _equal_parts(situation: ShareSituation) -> Floats:
     """Return the shares of an equal part of every type (Gavel's proportional allocation)."""
     n = len(situation.jobs)
     parts = np.tile(situation.gpus / n, (n, 1))
     return np.asarray(parts / np.maximum(1.0, parts.sum(axis=1, keepdims=True)))
 
 
-def isolated(situation: Situation) -> Floats:
+def isolated(situation: ShareSituation) -> Floats:
     """Return the shares of jobs that each have an equal part of the cluster, whatever their GPUs."""
     parts = np.tile(situation.gpus / len(situation.jobs), (len(situation.jobs), 1)) / situation.sizes[:, None]
     return np.asarray(parts / np.maximum(1.0, parts.sum(axis=1, keepdims=True)))
 
 
-def las(situation: Situation) -> Floats:
+def las(situation: ShareSituation) -> Floats:
     """Return max-min fair shares of time: least attained service as a linear program."""
     ones = np.where(situation.rates > 0, BLIND_SPEED, 0.0)
     return _max_min(situation, ones * (situation.sizes / situation.priorities)[:, None])
 
 
-def _las_het(situation: Situation) -> Floats:
+def _las_het(situation: ShareSituation) -> Floats:
     """Return max-min fair shares of throughput, relative to that of an equal part of every type."""
     usual = (_equal_parts(situation) * situation.rates).sum(axis=1)
     return _max_min(situation, situation.rates * (situation.sizes / situation.priorities / usual)[:, None])
 
 
-def _needs(situation: Situation, rates: Floats, needs: Floats) -> Floats:
+def _needs(situation: ShareSituation, rates: Floats, needs: Floats) -> Floats:
     """Return the shares with the largest smallest ratio of throughput to need."""
     return _max_min(situation, rates / needs[:, None])
 
 
-def _makespan(situation: Situation, rates: Floats) -> Floats:
+def _makespan(situation: ShareSituation, rates: Floats) -> Floats:
     return _needs(situation, rates, situation.steps_left)
 
 
-def makespan(situation: Situation) -> Floats:
+def makespan(situation: ShareSituation) -> Floats:
     """Return the shares under which the last job ends as early as it can if all types are equally fast."""
     return _makespan(situation, np.where(situation.rates > 0, BLIND_SPEED, 0.0))
 
 
-def _makespan_het(situation: Situation) -> Floats:
+def _makespan_het(situation: ShareSituation) -> Floats:
     """Return the shares under which the last job ends as early as it can."""
     return _makespan(situation, situation.rates)
 
@@ -99,7 +99,7 @@ N_HALVINGS = 24
 """How often the interval of finish-time fairness is halved."""
 
 
-def _ftf(situation: Situation, rates: Floats) -> Floats:
+def _ftf(situation: ShareSituation, rates: Floats) -> Floats:
     """Return the shares with the smallest largest ratio of finish times: with them, and with equal parts."""
     alone = (_equal_parts(situation) * rates).sum(axis=1)
     equal_s = situation.waited_s + situation.steps_left / alone
@@ -118,17 +118,17 @@ def _ftf(situation: Situation, rates: Floats) -> Floats:
     return found if found is not None else _equal_parts(situation)
 
 
-def ftf(situation: Situation) -> Floats:
+def ftf(situation: ShareSituation) -> Floats:
     """Return finish-time fair shares if all types are equally fast (Themis, as Gavel has it)."""
     return _ftf(situation, np.where(situation.rates > 0, BLIND_SPEED, 0.0))
 
 
-def _ftf_het(situation: Situation) -> Floats:
+def _ftf_het(situation: ShareSituation) -> Floats:
     """Return finish-time fair shares."""
     return _ftf(situation, situation.rates)
 
 
-def cost_het(situation: Situation) -> Floats:
+def cost_het(situation: ShareSituation) -> Floats:
     """Return the shares with the largest throughput per dollar, relative to each job's own on all types.
 
     A ratio of linear functions; with time scaled by what is spent it is a linear program (Charnes and Cooper).

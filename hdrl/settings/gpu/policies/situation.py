@@ -13,7 +13,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ShareSituation:
     """What a policy of shares sees.
 
     Attributes

@@ -129,7 +129,7 @@ def fill(
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FgdRow:
     """A row of FGD's table.
 
     Attributes
@@ -170,7 +170,7 @@ def fgd_table(
     placements: Sequence[str] = tuple(PLACEMENTS),
     ties: Sequence[Tie] = ("first",),
     node_orders: Sequence[NodeOrder] = (PUBLISHED_ORDER,),
-) -> list[Row]:
+) -> list[FgdRow]:
     """Return FGD's table: the share of GPUs that each placement has allocated when the cluster is full.
 
     Parameters
@@ -188,5 +188,7 @@ def fgd_table(
         allocated = tuple(100 * one.allocated for one in filled)
         is_published = (tie, order) == ("first", PUBLISHED_ORDER)
         published = PUBLISHED.get(placement) if is_published else None
-        rows.append(Row(placement, tie, order, allocated, tuple(100 * one.fragmentation for one in filled), published))
+        rows.append(
+            FgdRow(placement, tie, order, allocated, tuple(100 * one.fragmentation for one in filled), published)
+        )
     return rows

@@ -17,7 +17,7 @@ from hdrl.settings.gpu.loads.gavel_jobs import shuffled_types
 from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad, check_runs_on
 from hdrl.settings.gpu.policies.pairs import Packing
 from hdrl.settings.gpu.policies.shares import SHARES, SharePolicy
-from hdrl.settings.gpu.policies.situation import Situation
+from hdrl.settings.gpu.policies.situation import ShareSituation
 from hdrl.settings.gpu.simulation.events import signals_of
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, TaskState, TaskTrace
 
@@ -150,7 +150,7 @@ def _new(
 def _pair_rates(
     cluster: Cluster, load: GpuLoad, names: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the profile of each job, and how fast pairs of them are, see `Situation`."""
+    """Return the profile of each job, and how fast pairs of them are, see `ShareSituation`."""
     if load.throughputs is None:
         raise WorkloadError(
             f"{load.name}: says nothing about pairs of jobs on one GPU; policies that pack need load.throughputs"
@@ -188,7 +188,7 @@ def _reset(
     jobs = rows[rows < load.n_items]
     if not len(jobs):
         return state
-    situation = Situation(
+    situation = ShareSituation(
         jobs=jobs,
         rates=state.rates[jobs, :, 0],
         sizes=state.size[jobs],

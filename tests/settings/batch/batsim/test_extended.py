@@ -23,7 +23,7 @@ from hdrl.batsim.exact.extended import (
 from hdrl.batsim.exact.jobs import SHORTEST_RUN_S, Job, Workload
 from hdrl.batsim.exact.outputs import ExactTimes, JobTimes, Totals
 from hdrl.batsim.exact.profiles import Delay
-from hdrl.batsim.exact.rows import ArrayRows, ListRows, Rows, Timer
+from hdrl.batsim.exact.rows import ActionRows, ArrayRows, ListRows, Timer
 
 from .conversations import FirstComeFirstServed
 from .test_sharing_and_rounds import crowd
@@ -127,7 +127,7 @@ class _Nothing:
 def test_lists_and_arrays_end_the_same_actions_at_the_same_dates(
     durations: list[tuple[float, float]], steps: list[str]
 ) -> None:
-    both: tuple[Rows, Rows] = (ListRows(), ArrayRows())
+    both: tuple[ActionRows, ActionRows] = (ListRows(), ArrayRows())
     told = []
     for rows in both:
         timers = [Timer(-1, _Nothing()) for _ in durations]

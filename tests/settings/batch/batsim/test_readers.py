@@ -9,7 +9,7 @@ import pytest
 from hdrl.base.errors import HdrlError, PlatformError, ReadError, WorkloadError
 from hdrl.batsim.exact.jobs import read_workload
 from hdrl.batsim.exact.machines import Machines
-from hdrl.batsim.exact.sharing import Network
+from hdrl.batsim.exact.sharing import SharedNetwork
 from hdrl.batsim.exact.submission import read_events
 from hdrl.settings.batch.simgrid.file import SimGridPlatform
 
@@ -91,7 +91,7 @@ def test_fewer_watts_than_speeds_matter_with_energy_only(tmp_path: Path, *, ener
     watts = '<prop id="wattage_per_state" value="1:2"/>'
     hosts = f'<host id="master_host" speed="1f"/><host id="a" speed="1f,2f">{watts}</host>'
     platform = _platform(tmp_path, hosts)
-    network = Network(platform)
+    network = SharedNetwork(platform)
     if energy:
         with pytest.raises(PlatformError, match="has 1 P-states, speed has 2"):
             Machines(platform, network, master="master_host", energy=True)
@@ -143,12 +143,12 @@ def test_two_hosts_without_a_route_reach_each_other_at_once(tmp_path: Path) -> N
 def test_machines_go_by_name_as_text_and_storage_comes_last(tmp_path: Path) -> None:
     body = "".join(f'<host id="{name}" speed="1Gf"/>' for name in ("m", "h2", "h10", "h1", "disk"))
     platform = _platform(tmp_path, body)
-    machines = Machines(platform, Network(platform), master="m", energy=False, roles={"disk": "storage"})
+    machines = Machines(platform, SharedNetwork(platform), master="m", energy=False, roles={"disk": "storage"})
     assert [machine.name for machine in machines.all] == ["h1", "h10", "h2", "disk"]
     with pytest.raises(PlatformError, match=r"no host 'master_hots'.*did you mean|no host 'master_hots'; known"):
-        Machines(platform, Network(platform), master="master_hots", energy=False)
+        Machines(platform, SharedNetwork(platform), master="master_hots", energy=False)
     with pytest.raises(PlatformError, match="no property wattage_per_state"):
-        Machines(platform, Network(platform), master="m", energy=True)
+        Machines(platform, SharedNetwork(platform), master="m", energy=True)
 
 
 @pytest.mark.parametrize("text", ["3", "3:4", "3:4:4", "3:4:9", "a:b:c"])
@@ -159,7 +159,7 @@ def test_sleep_states_that_make_no_sense(tmp_path: Path, text: str) -> None:
         f'<host id="m" speed="1Gf"/><host id="a" speed="{speeds}"><prop id="sleep_pstates" value="{text}"/></host>',
     )
     with pytest.raises(PlatformError, match="expected three different P-states below 6"):
-        Machines(platform, Network(platform), master="m", energy=True)
+        Machines(platform, SharedNetwork(platform), master="m", energy=True)
 
 
 GOOD_JOB = {"id": 1, "subtime": 0, "res": 1, "profile": "p"}
@@ -279,7 +279,7 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, path: Path) -> None:
 
 def _read_everything(path: Path) -> None:
     platform = SimGridPlatform(path)
-    Machines(platform, Network(platform), master="master_host", energy=True)
+    Machines(platform, SharedNetwork(platform), master="master_host", energy=True)
     for source in platform.hosts:
         for target in platform.hosts:
             platform.route(source, target)

@@ -13,7 +13,7 @@ from hdrl.batsim.exact.energy import EnergyMeter
 from hdrl.batsim.exact.engine import Engine
 from hdrl.batsim.exact.flows import Cpu, Flow, Resource, Work, transfers_of_matrix
 from hdrl.batsim.exact.rows import Timer
-from hdrl.batsim.exact.sharing import Network, share_out
+from hdrl.batsim.exact.sharing import SharedNetwork, share_out
 from hdrl.settings.batch.simgrid.file import SimGridPlatform
 
 from ..recorded_runs import RECORDED  # noqa: TID252 - of all tests
@@ -23,12 +23,12 @@ PLATFORM = SimGridPlatform(WORLDS / "kills" / "platform.xml")
 MASTER, A, B = 0, 1, 2
 
 
-def _flow(network: Network, cpus: list[int], flops: list[float], transfers: list[tuple[int, int, float]]) -> Flow:
+def _flow(network: SharedNetwork, cpus: list[int], flops: list[float], transfers: list[tuple[int, int, float]]) -> Flow:
     return Flow(Work(network, [network.cpus[k] for k in cpus], flops, transfers))
 
 
 def test_one_executor_never_uses_more_than_one_core() -> None:
-    network = Network(PLATFORM)
+    network = SharedNetwork(PLATFORM)
     network.cpus[A].capacity = 4e8  # as with four cores
     flow = _flow(network, [A], [1e8], [])
     network.add(flow)
@@ -38,7 +38,7 @@ def test_one_executor_never_uses_more_than_one_core() -> None:
 
 
 def test_two_executors_on_one_core_run_at_half_speed() -> None:
-    network = Network(PLATFORM)
+    network = SharedNetwork(PLATFORM)
     flow = _flow(network, [A, A], [1e8, 1e8], [])
     network.add(flow)
     network.solve()
@@ -48,7 +48,7 @@ def test_two_executors_on_one_core_run_at_half_speed() -> None:
 
 def test_what_one_flow_leaves_another_takes() -> None:
     """Two flows share host a; the one that also needs the slower half of host b leaves a rest to the other."""
-    network = Network(PLATFORM)
+    network = SharedNetwork(PLATFORM)
     slow, fast = _flow(network, [A, B], [1e8, 4e8], []), _flow(network, [A], [1e8], [])
     network.add(slow)
     network.add(fast)
@@ -60,7 +60,7 @@ def test_what_one_flow_leaves_another_takes() -> None:
 
 
 def test_a_fat_pipe_is_not_shared() -> None:
-    network = Network(PLATFORM)
+    network = SharedNetwork(PLATFORM)
     flows = [_flow(network, [A, A], [0.0, 0.0], [(0, 1, 1e9)]) for _ in range(2)]
     for flow in flows:
         network.add(flow)
@@ -75,7 +75,7 @@ def test_a_flow_whose_rate_is_final_is_counted_again() -> None:
     round one more flow reaches its limit of 0.81 and the others get 0.3 / 4. That takes 0.01 + 3 x 0.075, and 0.5
     for the first flow once more: the host is used up, although 0.065 cores are idle.
     """
-    network = Network(PLATFORM)
+    network = SharedNetwork(PLATFORM)
     network.cpus[A].capacity = 4e8
     held, limited = _flow(network, [A, B], [1e8, 2e8], []), _flow(network, [A, MASTER], [1e8, 1e9 / 0.81], [])
     free = [_flow(network, [A], [1e8], []) for _ in range(3)]
@@ -87,7 +87,7 @@ def test_a_flow_whose_rate_is_final_is_counted_again() -> None:
 
 
 def test_latency_bounds_a_transfer() -> None:
-    network = Network(SimGridPlatform(WORLDS / "latencies" / "platform.xml"))
+    network = SharedNetwork(SimGridPlatform(WORLDS / "latencies" / "platform.xml"))
     flow = _flow(network, [A, B], [0.0, 0.0], [(0, 1, 1e9)])
     assert (flow.flowing, flow.latency_s) == (False, 0.01)
     network.add(flow)
@@ -114,7 +114,7 @@ _flows = st.tuples(
 def test_solving_what_has_changed_is_solving_all(
     given_flows: list[tuple[list[int], float, float]], gone: set[int], pstate: int
 ) -> None:
-    network = Network(PLATFORM)
+    network = SharedNetwork(PLATFORM)
     flows = []
     for hosts, flops, size in given_flows:
         transfers = [(0, k, size) for k in range(1, len(hosts)) if size > 0]
@@ -227,7 +227,7 @@ class _Noted:
 
 def _ends_around_a_message(left_s: float) -> list[tuple[str, float]]:
     """Send a byte, which takes 1e-10 s, when that much is left of a task of 100 s."""
-    network = Network(PLATFORM)
+    network = SharedNetwork(PLATFORM)
     engine = Engine(network, EnergyMeter([], on=False))
     ends: list[tuple[str, float]] = []
     byte = network.message(network.cpus[MASTER], network.cpus[MASTER], 1.0)

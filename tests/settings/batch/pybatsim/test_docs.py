@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("batsim", reason="PyBatsim is not installed")
 
 from hdrl.batsim.pybatsim.require import INSTALL
-from hdrl.batsim.pybatsim.scheduler import Settings
+from hdrl.batsim.pybatsim.scheduler import SchedulerSettings
 
 ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "pybatsim.md").read_text(encoding="utf-8")
@@ -57,4 +57,4 @@ def test_the_installation_is_that_of_the_error():
 
 
 def test_the_table_of_options_is_complete():
-    assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == list(Settings.__dataclass_fields__)
+    assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == list(SchedulerSettings.__dataclass_fields__)

@@ -17,7 +17,7 @@ pytest.importorskip("batsim", reason="PyBatsim is not installed")
 
 from hdrl.base.errors import BatsimError, OptionsError
 from hdrl.batsim.pybatsim import run_scheduler
-from hdrl.batsim.pybatsim.scheduler import Scheduler, Settings
+from hdrl.batsim.pybatsim.scheduler import Scheduler, SchedulerSettings
 from hdrl.settings.batch.platform import Platform, read_platform, write_simgrid
 from hdrl.settings.batch.policies import simulate
 from hdrl.settings.batch.simulation import JobState, write_batsim_files
@@ -241,10 +241,10 @@ def test_the_file_is_where_it_is_said_to_be():
 )
 def test_options_that_make_no_sense(options: dict[str, Any], problem: str):
     with pytest.raises(OptionsError, match=problem):
-        Settings.read(options)
+        SchedulerSettings.read(options)
 
 
-KEYS = st.sampled_from([*Settings.__dataclass_fields__, "Platform", "", "policy_pair"])
+KEYS = st.sampled_from([*SchedulerSettings.__dataclass_fields__, "Platform", "", "policy_pair"])
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers(), max_size=2)
 
 
@@ -253,7 +253,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | s
 def test_options_are_taken_as_they_are_or_refused(options: dict[str, Any]):
     problem = ""
     try:
-        read = Settings.read(options)
+        read = SchedulerSettings.read(options)
     except OptionsError as error:
         problem = str(error)
     assert "\n" not in problem
