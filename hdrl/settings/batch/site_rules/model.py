@@ -172,6 +172,8 @@ class Preemption:
         PreemptExemptTime: how long a job runs before it can be requeued or cancelled.
     is_youngest_first
         PreemptParameters=youngest_first: among equals the job that started last, not that with the fewest nodes.
+    is_within
+        PreemptMode has WITHIN or PRIORITY somewhere, which nothing simulates.
     restart_s
         How much longer a requeued job runs after each restart: no key of Slurm, measured at a site.
     """
@@ -179,6 +181,7 @@ class Preemption:
     by: PreemptBy = PreemptBy.NOTHING
     exempt_s: float = 0.0
     is_youngest_first: bool = False
+    is_within: bool = False
     restart_s: float = 0.0
 
 
