@@ -285,7 +285,7 @@ class SiteRules:
         arrays += [(name, getattr(self, name)) for name in ("partition_nodes", "reservation_nodes")]
         names = [getattr(self, f"{kind}_names") for kind in ("node", "partition", "feature", "qos", "account")]
         rest = [self.default_partition, self.kill_wait_s, self.over_time_limit_s, self.counts_memory]
-        return sha256_of(arrays, [*names, *rest, *map(asdict, (self.scheduler, self.weights, self.preemption))])
+        return sha256_of(arrays, [*names, *rest, asdict(self.scheduler), asdict(self.weights), asdict(self.preemption)])
 
     def __eq__(self, other: object) -> bool:
         """Tell whether all fields are equal."""
