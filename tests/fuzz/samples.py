@@ -161,7 +161,7 @@ RULED_RUN = {
 QOS = """\
 Name|Priority|GraceTime|Preempt|PreemptExemptTime|PreemptMode|MaxWall|GrpTRES|GrpJobs|MaxTRESPU|MaxJobsPU|MaxSubmitPU
 normal|0|00:00:00||00:05:00|cluster|1-00:00:00|cpu=64|5|cpu=8|2|4
-high|10|00:01:00|normal||requeue|||||
+high|10|00:01:00|normal||requeue||||||
 """
 ACCOUNTS = "Account|ParentName|User|Share|GrpJobs|GrpTRES|MaxJobs|MaxTRES\nroot|||1||||\nbio|root||3|4|cpu=9||cpu=4\n"
 SLURM_CONF = """\
