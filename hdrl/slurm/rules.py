@@ -11,7 +11,7 @@ import numpy as np
 from hdrl.base.errors import SimulationError
 from hdrl.settings.batch.site_rules.model import (
     UNLIMITED,
-    PreemptMode,
+    PreemptBy,
     PriorityWeights,
     SchedulerParameters,
     SiteJobs,
@@ -57,7 +57,7 @@ def _of_machine(rules: SiteRules) -> Iterator[str]:
     partitions = rules.partitions
     if np.any(partitions["min_nodes"] > 1) or np.any(partitions["max_nodes"] != UNLIMITED):
         yield "limits of nodes per job"
-    if np.any(partitions["is_exclusive"] != 0) or np.any(partitions["preempt_mode"] != PreemptMode.OFF):
+    if np.any(partitions["is_exclusive"] != 0) or rules.preemption.by != PreemptBy.NOTHING:
         yield "partitions with whole nodes or preemption"
 
 

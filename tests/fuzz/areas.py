@@ -191,6 +191,17 @@ AREAS: dict[str, tuple[Case, int]] = {
     "predictor": (_part("predictor.json", f"compare fcfs+easy sjf+easy@BAD/predictor.json {_PREDICTED} {_OUT}"), 10),
     "site of Slurm": (_part("sacct.txt slurm.conf", f"site import BAD/sacct.txt --conf BAD/slurm.conf {_OUT}"), 60),
     "site described by hand": (_part("site.json", f"site import BAD/sacct.txt --conf BAD/site.json {_OUT}"), 20),
+    "rules and columns of a site": (
+        _part("ruled_site.json ruled.site.csv ruled.swf", f"run BAD/ruled_run.json {_OUT}"),
+        60,
+    ),
+    "limits of a site": (
+        _part(
+            "qos.txt accounts.txt",
+            f"site import BAD/sacct.txt --conf BAD/slurm.conf --qos BAD/qos.txt --accounts BAD/accounts.txt {_OUT}",
+        ),
+        20,
+    ),
     "site of other accounting": (
         _part("pbs.txt lsf.txt jobcomp.txt kubernetes.json jobs.swf", f"site import BAD/NAME {_OUT}"),
         60,

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.batch import read_platform, write_simgrid
+from hdrl.settings.batch.site_rules.conf import read_conf
+from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.gpu.loads.gavel_jobs import TEMPLATES
 from hdrl.site import ImportChoices, import_site
 from hdrl.site.ab import PlanChoices, plan_ab
@@ -121,6 +123,47 @@ JobID|User|Account|Partition|Submit|Eligible|Start|End|TimelimitRaw|AllocCPUS|Re
 3+0|eve|phys|gpu|{SITE_DATES}|5|1||cpu=1|FAILED|n2
 3+1|eve|phys|main|{SITE_DATES}|5|1||cpu=1|FAILED|n2
 """
+RULED_SWF = SWF.replace(
+    "; MaxProcs: 4", "; MaxProcs: 8\n; Partition: 1 main\n; Queue: 1 high\n; SiteColumns: ruled.site.csv"
+)
+RULED_COLUMNS = """\
+job,partitions,exclusive,features,account,nodes,nice,array,array_limit,begin_s,held_until_s,cancelled_s,dependencies
+1,"main,low",,,phys,1,5,,,,,,
+2,,1,big,,,,0,1,1,2.5,,
+3,low,,,,2,,0,1,,,30,
+4,,,,,,,,,,,,"afterok:2,after:1+1"
+"""
+RULED_SITE = {
+    "name": "ruled",
+    "nodes": [{"names": "n[1-2]", "cores": 4, "memory_mib": 8000, "gpus": 1, "features": ["big"]}],
+    "partitions": {
+        "main": {"is_default": True, "max_time_s": 6000, "tier": 2},
+        "low": {"nodes": "n2", "preempt_mode": "requeue", "grace_s": 5},
+    },
+    "scheduler": {
+        "SchedulerParameters": "bf_interval=20,bf_busy_nodes",
+        "PreemptType": "preempt/qos",
+        "PreemptMode": "suspend,gang",
+        "PreemptExemptTime": "00:01:00",
+        "PriorityWeightAge": "10",
+    },
+    "qos": {"high": {"Priority": "9", "Preempt": "low", "MaxWall": "01:00:00"}, "low": {"GraceTime": "00:00:05"}},
+    "accounts": {"root": {}, "phys": {"ParentName": "root", "Share": "3", "GrpTRES": "cpu=6"}},
+    "downtimes": [{"start": "1970-01-01T00:01:00Z", "end": "1970-01-01T00:02:00Z", "nodes": "n1", "kind": "failure"}],
+    "restart_s": 10,
+}
+RULED_RUN = {
+    **BATCH,
+    "platform_file_path": "ruled_platform.json",
+    "workload_file_path": "ruled.swf",
+    "pybatsim": {"agent": {"type": "CLASSIC", "policy_pair": "slurm"}},
+}
+QOS = """\
+Name|Priority|GraceTime|Preempt|PreemptExemptTime|PreemptMode|MaxWall|GrpTRES|GrpJobs|MaxTRESPU|MaxJobsPU|MaxSubmitPU
+normal|0|00:00:00||00:05:00|cluster|1-00:00:00|cpu=64|5|cpu=8|2|4
+high|10|00:01:00|normal||requeue||||||
+"""
+ACCOUNTS = "Account|ParentName|User|Share|GrpJobs|GrpTRES|MaxJobs|MaxTRES\nroot|||1||||\nbio|root||3|4|cpu=9||cpu=4\n"
 SLURM_CONF = """\
 ClusterName=tiny
 SelectTypeParameters=CR_Core_Memory
@@ -369,7 +412,8 @@ def write_good_files(folder: Path) -> None:
         **{"jobs.swf": SWF, "nodes.csv": NODES_CSV, "drl.csv": DRL_CSV, "sia.csv": SIA_CSV, "helios.csv": HELIOS_CSV},
         **{"openb.csv": OPENB_CSV, "pai.csv": PAI_CSV, "google_2011.csv": GOOGLE_2011_CSV},
         **{"sacct.txt": SACCT, "slurm.conf": SLURM_CONF, "pbs.txt": PBS, "lsf.txt": LSF, "jobcomp.txt": JOBCOMP},
-        **{"table.csv": TABLE},
+        **{"table.csv": TABLE, "ruled.swf": RULED_SWF, "ruled.site.csv": RULED_COLUMNS},
+        **{"qos.txt": QOS, "accounts.txt": ACCOUNTS},
         **{"google_2019.csv": GOOGLE_2019_CSV, "ops.csv": IRMASIM_CSV, "lanes.graph": GRAPH, "periods.txt": PERIODS},
     }
     values: dict[str, Any] = {
@@ -379,6 +423,7 @@ def write_good_files(folder: Path) -> None:
         **{"pipelines": PIPELINES, "set": PIPELINE_SET, "of_file": PIPELINES_OF_FILE, "machine": MACHINE},
         **{"of_periods": PIPELINES_OF_PERIODS, "irmasim": IRMASIM, "irmasim_learning": IRMASIM_LEARNING},
         **{"nodes": IRMASIM_NODES, "ops": IRMASIM_JOBS},
+        **{"ruled_site": RULED_SITE, "ruled_run": RULED_RUN},
         **{"site": SITE, "kubernetes": KUBERNETES, "mapping": TABLE_MAPPING},
     }
     for name, text in texts.items():
@@ -389,6 +434,8 @@ def write_good_files(folder: Path) -> None:
     shutil.copy(ROOT / "hdrl" / "settings" / "gpu" / "data" / "drl-gpu.json", folder / "cluster.json")
     shutil.copy(ROOT / "hdrl" / "settings" / "batch" / "predict" / "data" / "learned.json", folder / "predictor.json")
     write_simgrid(read_platform("learning"), folder / "platform.xml")
+    ruled = platform_of(read_conf(folder / "ruled_site.json")) | {"site_rules": "ruled_site.json"}
+    (folder / "ruled_platform.json").write_text(json.dumps(ruled))
     with tempfile.TemporaryDirectory() as made:
         choices = ImportChoices(confs=(folder / "slurm.conf",))
         import_site([folder / "sacct.txt"], Path(made) / "site", choices)

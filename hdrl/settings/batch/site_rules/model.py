@@ -172,6 +172,8 @@ class Preemption:
         PreemptExemptTime: how long a job runs before it can be requeued or cancelled.
     is_youngest_first
         PreemptParameters=youngest_first: among equals the job that started last, not that with the fewest nodes.
+    is_within
+        PreemptMode has WITHIN or PRIORITY somewhere, which nothing simulates.
     restart_s
         How much longer a requeued job runs after each restart: no key of Slurm, measured at a site.
     """
@@ -179,6 +181,7 @@ class Preemption:
     by: PreemptBy = PreemptBy.NOTHING
     exempt_s: float = 0.0
     is_youngest_first: bool = False
+    is_within: bool = False
     restart_s: float = 0.0
 
 
@@ -282,8 +285,7 @@ class SiteRules:
         arrays += [(name, getattr(self, name)) for name in ("partition_nodes", "reservation_nodes")]
         names = [getattr(self, f"{kind}_names") for kind in ("node", "partition", "feature", "qos", "account")]
         rest = [self.default_partition, self.kill_wait_s, self.over_time_limit_s, self.counts_memory]
-        parts = [asdict(self.scheduler), asdict(self.weights), asdict(self.preemption)]
-        return sha256_of(arrays, [*names, *rest, *parts])
+        return sha256_of(arrays, [*names, *rest, asdict(self.scheduler), asdict(self.weights), asdict(self.preemption)])
 
     def __eq__(self, other: object) -> bool:
         """Tell whether all fields are equal."""

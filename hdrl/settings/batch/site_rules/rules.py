@@ -155,15 +155,21 @@ def _partitions(conf: SiteConf, place: Mapping[str, int]) -> tuple[NDArray[np.vo
     return table, np.array(masks, dtype=np.bool_)
 
 
+_WITHIN = ("WITHIN", "PRIORITY")
+
+
 def _preemption(conf: SiteConf) -> Preemption:
     kind = conf.scheduler.get("PreemptType", "").lower()
     by = PreemptBy.PARTITION if "partition_prio" in kind else PreemptBy.QOS if "qos" in kind else PreemptBy.NOTHING
     text = conf.scheduler.get("PreemptExemptTime", "0")
     words = f"{conf.scheduler.get('PreemptParameters', '')},{conf.scheduler.get('SchedulerParameters', '')}".lower()
+    modes = [conf.scheduler.get("PreemptMode", ""), *(one.preempt_mode for one in conf.partitions.values())]
+    modes += [row.get("PreemptMode", "") for row in conf.qos.values()]
     return Preemption(
         by=by,
         exempt_s=0.0 if text == "-1" else _minutes(conf.scheduler, "PreemptExemptTime", 0.0),
         is_youngest_first="youngest_first" in words,
+        is_within=any(word in _WITHIN for text in modes for word in text.upper().split(",")),
         restart_s=conf.restart_s,
     )
 
@@ -175,7 +181,7 @@ def _mode(conf: SiteConf, text: str, where: str) -> PreemptMode:
     """
     if text.lower() in ("", "cluster"):
         text, where = conf.scheduler.get("PreemptMode", ""), "the site"
-    words = [word for word in text.upper().split(",") if word not in ("", "GANG")]
+    words = [word for word in text.upper().split(",") if word not in ("", "GANG", *_WITHIN)]
     if not words:
         return PreemptMode.OFF
     if words[0] not in PreemptMode.__members__:

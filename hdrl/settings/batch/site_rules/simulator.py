@@ -158,6 +158,8 @@ def check_rules(rules: SiteRules) -> None:
     SimulationError
         If the site has such a one; the message names it.
     """
+    if rules.preemption.by != PreemptBy.NOTHING and rules.preemption.is_within:
+        raise SimulationError("'site' does not simulate PreemptMode=WITHIN and PRIORITY")
     if rules.preemption.by != PreemptBy.QOS:
         return
     reached = _reached(rules.qos["preempts"])

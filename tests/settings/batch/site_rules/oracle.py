@@ -600,13 +600,15 @@ class Oracle:
             for start_s, end_s, nodes in planned:
                 if start_s < date_s + limit_s and end_s > date_s:
                     usable -= nodes
-            free, gpus = self._without(taken if date_s > self.now_s else [])
-            for one in running:
-                if date_s > self.now_s and ends[one.number] <= date_s and one not in taken:
-                    for node, cores in one.nodes.items():
-                        free[node] += cores
-                        gpus[node] += int(one.asked["gpus"])
-            chosen = self._choose(job, partition, usable, free, gpus)
-            if chosen is not None:
-                return date_s, chosen
+            # As in Slurm, as soon as enough running jobs have ended, even if more have at the date.
+            for until_s in sorted({self.now_s, *(end_s for end_s in ends.values() if end_s <= date_s)}):
+                free, gpus = self._without(taken if date_s > self.now_s else [])
+                for one in running:
+                    if until_s > self.now_s and ends[one.number] <= until_s and one not in taken:
+                        for node, cores in one.nodes.items():
+                            free[node] += cores
+                            gpus[node] += int(one.asked["gpus"])
+                chosen = self._choose(job, partition, usable, free, gpus)
+                if chosen is not None:
+                    return date_s, chosen
         return None

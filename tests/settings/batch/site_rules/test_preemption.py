@@ -13,6 +13,7 @@ from hdrl.settings.batch.simulation.trace import JobState, Trace
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
 from hdrl.settings.batch.site_rules.model import QOS_DTYPE, UNLIMITED, PreemptBy, Preemption, PreemptMode
 from hdrl.settings.batch.site_rules.rules import rules_of
+from hdrl.settings.batch.site_rules.simulator import check_rules
 from tests.settings.batch.site_rules.worlds import machine, play, rules_with, starts, workload
 
 LOW, HIGH = 1, 2
@@ -25,9 +26,9 @@ def tiers(mode: str, *nodes: Nodes, grace_s: float = 0.0, **preemption: Any) -> 
         "low": Partition(is_default=True, preempt_mode=mode, grace_s=grace_s),
         "high": Partition(tier=2, preempt_mode="off"),
     }
-    conf = SiteConf("small", nodes or (Nodes("n[1-2]", 2, 1),), partitions)
-    site = machine(*conf.nodes, partitions=partitions, preemption=Preemption(by=PreemptBy.PARTITION, **preemption))
-    return rules_with(site, partitions=rules_of(conf).partitions)
+    rules = rules_of(SiteConf("small", nodes or (Nodes("n[1-2]", 2, 1),), partitions))
+    site = machine(*nodes, partitions=partitions, preemption=Preemption(by=PreemptBy.PARTITION, **preemption))
+    return rules_with(site, partitions=rules.partitions)
 
 
 def traced(site: Platform, *jobs: dict[str, Any], policy: str = "fcfs") -> Trace:
@@ -176,3 +177,37 @@ def test_backfilled_jobs_preempt_without_delaying_what_is_planned():
     long, short = {"at": 20, "run": 200, **high}, {"at": 20, "run": 60, **high}
     assert traced(site, *jobs, long, policy="fcfs+easy").records["start_s"].tolist()[2:] == [100, 160]
     assert traced(site, *jobs, short, policy="fcfs+easy").records["start_s"].tolist()[2:] == [100, 20]
+
+
+def conf(**scheduler: str) -> SiteConf:
+    """Return a site as its administrators describe it: two QOS, two partitions."""
+    rows = {
+        "high": {"Priority": "10", "Preempt": "low", "GraceTime": "00:01:00"},
+        "low": {"PreemptMode": "cancel", "PreemptExemptTime": "00:05:00"},
+    }
+    partitions = {"main": Partition(is_default=True), "spare": Partition(preempt_mode="off", grace_s=7.0)}
+    return SiteConf("ours", (Nodes("n1", 1, 1),), partitions, scheduler, rows, restart_s=60.0)
+
+
+def test_preemption_is_read_from_slurms_files():
+    rules = rules_of(
+        conf(PreemptType="preempt/qos", PreemptMode="REQUEUE,GANG", PreemptExemptTime="2", SchedulerParameters="defer")
+    )
+    assert rules.preemption == Preemption(by=PreemptBy.QOS, exempt_s=120.0, restart_s=60.0)
+    assert rules.qos["preempts"].tolist() == [2, 0]
+    assert rules.qos["preempt_mode"].tolist() == [PreemptMode.REQUEUE, PreemptMode.CANCEL]
+    assert rules.qos["exempt_s"].tolist() == pytest.approx([np.nan, 300.0], nan_ok=True)
+    assert rules.partitions["preempt_mode"].tolist() == [PreemptMode.REQUEUE, PreemptMode.OFF]
+    assert rules.partitions["grace_s"].tolist() == [0.0, 7.0]
+    by_tier = {"PreemptType": "preempt/partition_prio", "PreemptParameters": "youngest_first,reorder_count=1"}
+    rules = rules_of(conf(PreemptMode="requeue", JobRequeue="0", PreemptExemptTime="-1", **by_tier))
+    assert rules.preemption == Preemption(by=PreemptBy.PARTITION, is_youngest_first=True, restart_s=60.0)
+    assert rules.partitions["preempt_mode"].tolist() == [PreemptMode.CANCEL, PreemptMode.OFF]
+    assert rules_of(conf()).preemption == Preemption(restart_s=60.0)
+
+
+def test_preemption_within_a_qos_is_refused():
+    rules = rules_of(conf(PreemptType="preempt/qos", PreemptMode="REQUEUE,WITHIN"))
+    with pytest.raises(SimulationError, match="PreemptMode=WITHIN"):
+        check_rules(rules)
+    check_rules(rules_of(conf(PreemptMode="REQUEUE,WITHIN")))

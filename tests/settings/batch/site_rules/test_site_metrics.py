@@ -118,7 +118,7 @@ def test_plans_that_are_not_kept_are_counted():
     assert (found["n_missed_plans"], found["mean_plan_delay_s"]) == (1, 200)
 
 
-def test_lost_work_is_told_by_its_cause():
+def test_lost_work_is_counted_by_its_cause():
     place = rules_with(tiers("requeue"), outages=np.array([(0, 10.0, 20.0, 0)], OUTAGE_DTYPE))
     trace = play(place, workload({"run": 500}, {"at": 30, "cores": 2, "partitions": HIGH}), "fcfs").trace
     found = site_numbers(*parts(trace))

@@ -62,10 +62,16 @@ def has_cores(state, usable, free, n_cores):
 
 @jit
 def _offer(state, job, is_whole, usable, free, free_mib, free_gpus):
-    """Write how many cores each usable node can give to a job; return how many all of them can."""
+    """Write how many cores each usable node can give to a job, and the sets of those that can give any.
+
+    Returns
+    -------
+    tuple of int
+        How many cores all of them can give, and how many sets there are.
+    """
     row = state.jobs[job]
     counts_memory = state.settings[0].counts_memory != 0 and row.memory_mib > 0
-    total = 0
+    total, n_sets, before = np.int64(0), np.int64(0), np.int64(-2)
     for word in range(state.settings[0].n_words):
         bits = usable[word]
         while bits != _NONE:
@@ -73,45 +79,49 @@ def _offer(state, job, is_whole, usable, free, free_mib, free_gpus):
             bits = without_lowest(bits)
             n = max(free[node], np.int32(0))  # below 0 where jobs are suspended
             if n > 0 and is_whole and n < state.nodes[node].cores:
-                n = 0
+                n = np.int32(0)
             if n > 0 and row.gpus > 0 and free_gpus[node] < row.gpus:
-                n = 0
+                n = np.int32(0)
             if n > 0 and counts_memory:
                 n = min(n, np.int32(free_mib[node] / row.memory_mib + 1e-9))
                 if is_whole and n < state.nodes[node].cores:
-                    n = 0
+                    n = np.int32(0)
             state.offered[node] = n
-            total += n
-    return total
+            if n > 0:
+                n_sets = _add_to_sets(state, n_sets, before, node)
+                before = np.int64(node)
+                total += n
+    return total, n_sets
+
+
+@jit
+def _add_to_sets(state, n_sets, before, node):
+    """Add a node to the last set, or begin another one; return how many there are."""
+    weight = state.nodes[node].weight
+    if before == node - 1 and state.sets[n_sets - 1].weight == weight:
+        one = state.sets[n_sets - 1]
+        one.last = node
+        one.cores += state.offered[node]
+        one.n_nodes += 1
+        return n_sets
+    one = state.sets[n_sets]
+    one.first = one.last = node
+    one.cores, one.n_nodes, one.weight = state.offered[node], 1, weight
+    return n_sets + 1
 
 
 @jit
 def _form_sets(state, usable, least):
     """Form the sets of consecutive nodes that offer at least so many cores; return how many there are."""
-    n_sets = 0
-    before = -2
+    n_sets, before = np.int64(0), np.int64(-2)
     for word in range(state.settings[0].n_words):
         bits = usable[word]
         while bits != _NONE:
             node = number(word, bits)
             bits = without_lowest(bits)
-            if state.offered[node] < least:
-                continue
-            weight = state.nodes[node].weight
-            if before == node - 1 and state.sets[n_sets - 1].weight == weight:
-                one = state.sets[n_sets - 1]
-                one.last = node
-                one.cores += state.offered[node]
-                one.n_nodes += 1
-            else:
-                one = state.sets[n_sets]
-                one.first = node
-                one.last = node
-                one.cores = state.offered[node]
-                one.n_nodes = 1
-                one.weight = weight
-                n_sets += 1
-            before = node
+            if state.offered[node] >= least:
+                n_sets = _add_to_sets(state, n_sets, before, node)
+                before = np.int64(node)
     return n_sets
 
 
@@ -211,17 +221,15 @@ def choose_nodes(state, job, partition, usable, free, free_mib, free_gpus):
     """
     whole = is_whole(state, job, partition)
     row = state.jobs[job]
-    if _offer(state, job, whole, usable, free, free_mib, free_gpus) < row.n_requested:
+    total, n_sets = _offer(state, job, whole, usable, free, free_mib, free_gpus)
+    if total < row.n_requested:
         return False
     min_nodes = np.int64(max(row.nodes, state.partitions[partition].min_nodes, 1))
     max_nodes = np.int64(state.partitions[partition].max_nodes)
     if max_nodes < 0:
         max_nodes = state.settings[0].n_nodes
     least = np.int32(1)
-    while True:
-        n_sets = _form_sets(state, usable, least)
-        if n_sets == 0:
-            return False
+    while n_sets > 0:
         if _take(state, n_sets, row, whole, min_nodes, max_nodes, least):
             return True
         if max_nodes >= state.settings[0].n_nodes:
@@ -232,6 +240,8 @@ def choose_nodes(state, job, partition, usable, free, free_mib, free_gpus):
             for node in range(state.sets[i].first, state.sets[i].last + 1):
                 smallest = min(smallest, state.offered[node])
         least = np.int32(smallest + 1)
+        n_sets = _form_sets(state, usable, least)
+    return False
 
 
 @jit
@@ -283,7 +293,7 @@ def choose_busy_nodes(state, job, partition, usable, free, free_mib, free_gpus):
     Nodes are taken in their order, without sets.
     """
     whole, row, max_nodes = is_whole(state, job, partition), state.jobs[job], state.partitions[partition].max_nodes
-    if _offer(state, job, whole, usable, free, free_mib, free_gpus) < row.n_requested:
+    if _offer(state, job, whole, usable, free, free_mib, free_gpus)[0] < row.n_requested:
         return False
     needed = np.int64(row.n_requested), np.int64(max(row.nodes, state.partitions[partition].min_nodes, 1))
     state.scalars[0].n_selected, before = 0, np.int64(-1)

@@ -36,6 +36,9 @@ _NONE = np.uint64(0)
 FIRST_WINDOW_S = 30.0
 """Ends of running jobs within so long are one, when Slurm looks for a date; twice as long after each attempt."""
 
+TESTED_TOGETHER = 4
+"""After so many plans a cycle looks whether any job that is left may start."""
+
 _NOT_PLANNED = 0
 _PLANNED = 1
 _STARTED = 2
@@ -278,8 +281,14 @@ def _put_unplanned(state, entry):
     end_s = s.message_s + limit_in(state, job, partition)
     put_nodes_of(state, state.usable, job, partition)
     leave_out_reserved(state, state.usable, s.message_s, end_s)
-    s.segment = 0
-    _leave_out_planned(state, s.message_s, end_s, 0)
+    segment, is_slurm = np.int64(0), state.settings[0].discipline == codes.SLURM
+    while segment >= 0:
+        one = state.segments[segment]
+        if one.begin_s > end_s or (one.begin_s == end_s and not is_slurm):
+            return
+        for word in range(state.settings[0].n_words):
+            state.usable[word] &= state.segment_nodes[segment, word]
+        segment = np.int64(one.next)
 
 
 @jit
@@ -463,7 +472,7 @@ def run_cycle(state):
     n, place, n_tested = s.n_queue, np.int64(0), np.int64(0)
     while True:
         # What comes after the last job that may start needs no plan, as nothing will start there.
-        while n > place and not _may_start(state, state.ordered[n - 1]):
+        while place % TESTED_TOGETHER == 0 and n > place and not _may_start(state, state.ordered[n - 1]):
             n -= 1
         if place == n or (settings.bf_max_job_test > 0 and n_tested == settings.bf_max_job_test):
             return
