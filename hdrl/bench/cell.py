@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -64,7 +65,7 @@ def ask_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, An
             stdin=subprocess.PIPE,
             stdout=answer,
             stderr=said,
-            env=_environment() | {"TMPDIR": folder},
+            env=_environment() | {"TMPDIR": folder, **_copied_code(Path(folder) / "compiled")},
             start_new_session=True,
         )
         try:
@@ -85,6 +86,16 @@ def ask_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, An
     last = (texts[1].strip().splitlines() or [""])[-1][:300]
     why = f"ended with {process.returncode}" + (f" ({last})" if last else "")
     return {"problem": f"{why}; it may take {seconds} s and {MEMORY_BYTES >> 30} GiB", **_NOTHING}
+
+
+def _copied_code(folder: Path) -> dict[str, str]:
+    """Copy the compiled code of this user for a process that may not write to its cache; return the variable for it."""
+    from hdrl.compiled.cache import CHOSEN_VARIABLE, cache_parents
+
+    with contextlib.suppress(OSError, shutil.Error):
+        shutil.copytree(cache_parents()[0], folder)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return {CHOSEN_VARIABLE: str(folder)}
 
 
 def _is_answer(found: Any) -> bool:

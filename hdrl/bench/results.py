@@ -95,11 +95,6 @@ class Result:
         path = self.folder / WITHDRAWN_FILE
         return readable(" ".join(read_text(path).split())) or "withdrawn" if _is_small_file(path) else ""
 
-    def sha256(self) -> str:
-        """Return the hash of all that the result holds, by its manifest."""
-        files = {name: sha for name, sha in read_manifest(self.folder).files.items() if sha is not None}
-        return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
-
     def entry_sha256(self) -> str:
         """Return the hash of what decides: the policy, or the files of ``entry/``, whatever it is judged on."""
         card, there = self.card, read_manifest(self.folder).files

@@ -390,6 +390,8 @@ def test_a_model_that_knows_the_log_enters_the_division_of_those(models: Path, t
     assert "of the same log, which division untrained forbids" in output
     assert "division trained" in hdrl(*arguments, "-o", folder)
     assert "is true" in hdrl("check", folder)
+    hdrl("keep", folder, "-o", tmp_path / "kept")
+    assert [(one.policy, one.how) for one in read_shipped(tmp_path / "kept")] == [("mine", "a test")]
     edit(folder / "card.json", '"division": "trained"', '"division": "untrained"')
     write_manifest(folder)
     assert "knowledge: batch-gaia: mine was trained on lublin_gaia_10000" in hdrl("check", folder, code=1)
@@ -564,7 +566,7 @@ def test_the_workflow_checks_what_a_pull_request_changes(made: Path, tmp_path: P
 
 def test_shipped_policies_stand_on_the_board_as_they_are_measured(tmp_path: Path):
     kept = read_shipped()
-    assert {one.policy for one in kept} == {"es-generalist", "es-unguarded", "evolved+fusion"}
+    assert {one.policy for one in kept} == {"es-generalist", "es-unguarded", "evolved+fusion", "ppo"}
     assert all(one.sha256 == read_task(one.task).task.sha256() for one in kept)
     hdrl("run", "evolved+fusion", "--tasks", TASK, "--core-minutes", 8, "-o", tmp_path / "result", "-j", 1)
     assert "1 pairs" in hdrl("keep", tmp_path / "result", "-o", tmp_path / "kept")
