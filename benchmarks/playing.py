@@ -1,4 +1,4 @@
-"""Playing a model of JobPick beside a heuristic on the same windows: in compiled code, and in the plain player.
+"""Playing a model of JobPick beside a heuristic on the same windows: in compiled code, and decision by decision.
 
 Jobs are of the Lublin-Feitelson model with users and Tsafrir's estimates, on 256 processors at load 0.9; with
 ``python benchmarks/playing.py LOG PROCESSORS`` they are those of a log. The networks have their first weights.
@@ -92,7 +92,7 @@ def measure(report: Report, log: str | None, n_procs: int) -> None:
     plain = time_in_turn({"plain": lambda: play_in_python(envs[0], agent)}, 1)["plain"]
     quick = time_in_turn({"compiled": lambda: play(agent, envs[0], seed=0)}, N_ROUNDS)["compiled"]
     faster = f"{ratio_of_medians(plain, quick):.0f} x as long as in compiled code"
-    report.add(f"{name}, one window in the plain player", plain, ratio=faster)
+    report.add(f"{name}, one window decision by decision", plain, ratio=faster)
 
 
 def main() -> None:
