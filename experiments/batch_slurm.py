@@ -5,7 +5,6 @@ Intervals are over blocks of neighbouring jobs, since what one job leaves to the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,19 +13,19 @@ from numpy.typing import NDArray
 
 from hdrl.base.seeding import stream
 from hdrl.experiments import PROTOCOLS
-from hdrl.experiments.findings import Finding, Place, without_models
+from hdrl.experiments.findings import Finding, Place, finding_of_resamples, without_models
+from hdrl.metrics.statistics import block_counts
 from hdrl.slurm.fidelity import POLICIES, simulated_start_s
 from hdrl.slurm.recorded import RecordedRun, read_run
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 
 OURS, *OTHERS = POLICIES
 
 FLOOR = 0.23
 """Percent of the pairs of jobs that two equal runs of Slurm start in another order, as whoever recorded them says."""
 
-N_RESAMPLES, TAIL = 10_000, 0.025
+N_RESAMPLES = 10_000
 
 ALL = "all runs"
 PAIRS, WAIT, APART = "pairs in another order, %", "mean wait, ratio to Slurm's", "mean wait, distance to Slurm's, %"
@@ -45,7 +44,7 @@ def slurm_fidelity(traces: Mapping[str, Path]) -> dict[Place, Finding]:
     found: dict[str, dict[str, dict[str, Floats]]] = {}
     for name, folder in traces.items():
         run = read_run(folder)
-        drawn = _blocks(len(run.start_s), name)
+        drawn = block_counts(len(run.start_s), stream(0, f"slurm-fidelity/{name}"), N_RESAMPLES)
         found[name] = {policy: _measured(run, policy, drawn) for policy in POLICIES}
     found[ALL] = {
         policy: {
@@ -56,29 +55,16 @@ def slurm_fidelity(traces: Mapping[str, Path]) -> dict[Place, Finding]:
     results: dict[Place, Finding] = {}
     for name, by_policy in found.items():
         for policy, columns in by_policy.items():
-            results[f"{name}, {policy}", PAIRS] = _finding(columns[PAIRS], null=FLOOR)
-            results[f"{name}, {policy}", WAIT] = _finding(columns[WAIT], null=1.0)
+            results[f"{name}, {policy}", PAIRS] = finding_of_resamples(columns[PAIRS], null=FLOOR)
+            results[f"{name}, {policy}", WAIT] = finding_of_resamples(columns[WAIT], null=1.0)
         for other in OTHERS:
             for column in (PAIRS, APART):
                 nearer = by_policy[OURS][column] - by_policy[other][column]
-                results[f"{name}, {OURS} less {other}", column] = _finding(nearer, null=0.0)
+                results[f"{name}, {OURS} less {other}", column] = finding_of_resamples(nearer, null=0.0)
     return results
 
 
-def _blocks(n_jobs: int, name: str) -> Whole:
-    """Return how often each resample holds each job, the jobs themselves first: shape ``(n_jobs, 1 + N_RESAMPLES)``."""
-    length = round(math.sqrt(n_jobs))
-    n_blocks = -(-n_jobs // length)
-    firsts = stream(0, f"slurm-fidelity/{name}").integers(0, n_jobs, (n_blocks, N_RESAMPLES))
-    counts = np.ones((n_jobs, 1 + N_RESAMPLES), dtype=np.int64)
-    counts[:, 1:] = 0
-    resamples = np.arange(1, 1 + N_RESAMPLES)
-    for place in range(n_jobs):
-        counts[(firsts[place // length] + place % length) % n_jobs, resamples] += 1
-    return counts
-
-
-def _measured(run: RecordedRun, policy: str, counts: Whole) -> dict[str, Floats]:
+def _measured(run: RecordedRun, policy: str, counts: NDArray[np.int64]) -> dict[str, Floats]:
     """Return the distance of a policy from a run by column, then that in each resample."""
     start_s = np.round(simulated_start_s(run, policy), 3)
     both = np.isfinite(start_s) & np.isfinite(run.start_s)
@@ -94,8 +80,3 @@ def _measured(run: RecordedRun, policy: str, counts: Whole) -> dict[str, Floats]
     n_jobs = counts.sum(axis=0)
     ratio = waited_s / true_waited_s
     return {PAIRS: 100 * n_swapped / (n_jobs * (n_jobs - 1) / 2), WAIT: ratio, APART: 100 * np.abs(ratio - 1)}
-
-
-def _finding(values: Floats, null: float) -> Finding:
-    low, high = np.quantile(values[1:], (TAIL, 1 - TAIL))
-    return Finding(float(values[0]), float(low), float(high), null=null)

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hdrl.trace.model import Load, Machine
 
-__all__ = ["Finding", "Place", "Playable", "ReproduceProtocol", "Results", "without_models"]
+__all__ = ["Finding", "Place", "Playable", "ReproduceProtocol", "Results", "finding_of_resamples", "without_models"]
 
 Place = tuple[str, str]
 """Row and column of a number that is claimed."""
@@ -38,6 +41,12 @@ class Finding:
     high: float = math.nan
     trainings: tuple[float, ...] = ()
     null: float | None = None
+
+
+def finding_of_resamples(values: NDArray[np.float64], null: float) -> Finding:
+    """Return a number and its 95 % interval from its value and those of its resamples, in this order."""
+    low, high = np.quantile(values[1:], (0.025, 0.975))
+    return Finding(float(values[0]), float(low), float(high), null=null)
 
 
 class Playable(Protocol):

@@ -102,16 +102,6 @@ def export(
     users, history = _users(site / NAMES), workload.history
     ended = np.zeros(0, dtype=np.int64) if history is None else history.ended_before(np.inf)
     groups = learned_groups(history, ended, lambda user: users[user] if 0 <= user < len(users) else "")
-    lua_site = LuaSite(
-        n_cores(conf),
-        _node_cores(conf),
-        log.first_date_s,
-        log.first_date_s + float(np.floor(np.max(log.rows["submit_s"]))),
-        _limits(conf),
-        UNLIMITED_S,
-        choices.place or out.absolute(),
-    )
-    lua = lua_text(deployed, lua_site)
     folder = Path(tempfile.mkdtemp(dir=out.parent.resolve(), prefix=f".{out.name}."))
     try:
         promise = promise_of(
@@ -122,17 +112,17 @@ def export(
             site=conf.name or site.resolve().name,
             policy=policy if not policy.endswith(".pt") else Path(policy).name,
             index=index_of(deployed) if policy.endswith(".pt") else None,
-            cores=lua_site.n_cores,
-            cores_per_node=lua_site.cores_per_node,
-            first_s=lua_site.first_s,
-            last_s=lua_site.last_s,
-            limits_s=dict(lua_site.limits_s),
-            unlimited_s=lua_site.unlimited_s,
+            cores=n_cores(conf),
+            cores_per_node=_node_cores(conf),
+            first_s=log.first_date_s,
+            last_s=log.first_date_s + float(np.floor(np.max(log.rows["submit_s"]))),
+            limits_s=_limits(conf),
+            unlimited_s=UNLIMITED_S,
             bound_s=choices.bound_s,
             interval_s=choices.interval_s,
             promise=promise,
         )
-        _write(folder, deployment, deployed, conf, groups, lua, lua_site.folder)
+        _write(folder, deployment, deployed, conf, groups, choices.place or out.absolute())
         umask = os.umask(0)
         os.umask(umask)
         folder.chmod(0o777 & ~umask)
@@ -150,10 +140,10 @@ def _write(
     policy: DeployedPolicy,
     conf: SiteConf,
     groups: Groups,
-    lua: str,
     place: Path,
 ) -> None:
     write_deployment(folder, deployment)
+    lua = lua_text(policy, LuaSite.of(deployment, place))
     groups.write(folder / GROUPS)
     texts = {
         LUA: lua,

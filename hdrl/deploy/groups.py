@@ -43,6 +43,11 @@ def keys_of(user: str, requested_s: float, cores: int) -> tuple[str, ...]:
     return tuple("\t".join((str(level), *part)) for level, part in enumerate(parts))
 
 
+def whole_minutes_s(requested_s: float) -> float:
+    """Return a requested time as Slurm keeps it: limits are whole minutes there."""
+    return 60.0 * math.ceil(requested_s / 60)
+
+
 class Groups:
     """Groups by their keys.
 
@@ -75,6 +80,12 @@ class Groups:
         """Add a job that has ended."""
         places = np.array(self.places(user, requested_s, cores), dtype=np.int32)
         learn(self.sums, places, run_s, requested_s)
+
+    def learn_jobs(self, history: LogHistory, ended: NDArray[np.int64], name_of: Callable[[int], str]) -> None:
+        """Add jobs of a log in the order of their ends; ``name_of`` returns the name of a user's number."""
+        columns = (history.user, history.requested_time_s, history.cores, history.run_s)
+        for user, requested_s, cores, run_s in zip(*(column[ended].tolist() for column in columns), strict=True):
+            self.learn(name_of(user), whole_minutes_s(requested_s), cores, run_s)
 
     def here(self, users: Iterable[tuple[str, bool]]) -> None:
         """Note which jobs are in the system.
@@ -123,12 +134,8 @@ def learned_groups(history: LogHistory | None, ended: NDArray[np.int64], name_of
         Returns the name of a user's number.
     """
     groups = Groups()
-    if history is None:
-        return groups
-    columns = (history.user, history.requested_time_s, history.cores, history.run_s)
-    for user, requested_s, cores, run_s in zip(*(column[ended].tolist() for column in columns), strict=True):
-        # Slurm has limits in whole minutes.
-        groups.learn(name_of(user), 60.0 * math.ceil(requested_s / 60), cores, run_s)
+    if history is not None:
+        groups.learn_jobs(history, ended, name_of)
     return groups
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 from hdrl.deploy.factor import MIDDLE, MOST, STEP, UNIT
 from hdrl.deploy.files import GROUPS, NOW, UNDONE
+from hdrl.deploy.folder import Deployment
 from hdrl.deploy.groups import COLUMNS, HEADER
 from hdrl.deploy.policy import DeployedPolicy
 from hdrl.settings.batch.kernel import codes
@@ -48,6 +49,20 @@ class LuaSite:
     unlimited_s: float
     folder: Path
     users: Literal["user_name", "account"] = "user_name"
+
+    @classmethod
+    def of(cls, deployment: Deployment, folder: Path) -> LuaSite:
+        """Return the site of a deployment whose tables lie in a folder."""
+        return cls(
+            n_cores=deployment.cores,
+            cores_per_node=deployment.cores_per_node,
+            first_s=deployment.first_s,
+            last_s=deployment.last_s,
+            limits_s=deployment.limits_s,
+            unlimited_s=deployment.unlimited_s,
+            folder=folder,
+            users=deployment.users,
+        )
 
 
 def quoted_lua(text: str) -> str:

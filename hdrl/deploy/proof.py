@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,12 +91,7 @@ _PLAYED = {SLURM: SLURM, AGAIN: SLURM, **{name: name for name in DEPLOYED}, WITH
 """What each run plays."""
 
 # Numbers of a run over those of Slurm's own order, means over the jobs of a window.
-SLOWDOWN, WAIT, P99, LONGEST = (
-    "bounded slowdown",
-    "wait",
-    "p99 of the slowdown",
-    "longest wait",
-)
+SLOWDOWN, WAIT, P99, LONGEST = "bounded slowdown", "wait", "p99 of the slowdown", "longest wait"
 WINDOWS, BY_RULES, BY_CONSERVATIVE, KEPT, OVER_LUA, PAIRS = (
     "windows",
     "promised by Slurm's rules",
@@ -123,37 +117,42 @@ def slurm_deploy(traces: Mapping[str, Path]) -> dict[Place, Finding]:
     found: dict[Place, Finding] = {}
     rules, conservative = promised(jobs, by_rules=True), promised(jobs, by_rules=False)
     for name in dict.fromkeys(run for run, _ in real if run != SLURM):
-        numbers = [number for number in range(N_WINDOWS) if {(name, number), (SLURM, number)} <= real.keys()]
-        ratio = Bootstrap(np.zeros(len(numbers))).ratio
-
-        def effect(of: str, starts: Starts, name: str = name, numbers: list[int] = numbers, ratio: Any = ratio) -> Any:
-            pairs = [[_measured(jobs[k], starts[run, k])[of] for k in numbers] for run in (name, SLURM)]
-            value, low, high = ratio(*pairs)
-            return Finding(value, low, high, null=1.0), np.array(pairs[0]) / np.array(pairs[1])
-
+        numbers = _windows_of(real, name, SLURM)
         found[name, WINDOWS] = Finding(len(numbers))
         for column in (SLOWDOWN, WAIT, P99, LONGEST):
-            found[name, column], gained = effect(column, real)
-            if column == SLOWDOWN:
-                for number, one in zip(numbers, gained.tolist(), strict=True):
-                    found[f"{name}, window {number + 1}", column] = Finding(one)
+            found[name, column] = _ratio(*_pairs(column, jobs, real, numbers, name, SLURM))
+        gained = np.divide(*_pairs(SLOWDOWN, jobs, real, numbers, name, SLURM))
+        for number, one in zip(numbers, gained.tolist(), strict=True):
+            found[f"{name}, window {number + 1}", SLOWDOWN] = Finding(one)
         if name in DEPLOYED:
-            gained = effect(SLOWDOWN, real)[1]
-            found[name, BY_RULES], expected = effect(SLOWDOWN, rules)
-            found[name, BY_CONSERVATIVE], _ = effect(SLOWDOWN, conservative)
-            value, low, high = ratio(gained, expected)
-            found[name, KEPT] = Finding(value, low, high, null=1.0)
+            expected_pairs = _pairs(SLOWDOWN, jobs, rules, numbers, name, SLURM)
+            expected = np.divide(*expected_pairs)
+            found[name, BY_RULES] = _ratio(*expected_pairs)
+            found[name, BY_CONSERVATIVE] = _ratio(*_pairs(SLOWDOWN, jobs, conservative, numbers, name, SLURM))
+            found[name, KEPT] = _ratio(gained, expected)
             for number, one in zip(numbers, expected.tolist(), strict=True):
                 found[f"{name}, window {number + 1}", BY_RULES] = Finding(one)
         if name == WITHOUT_LUA:
-            both = [number for number in numbers if (LUA_TWIN, number) in real]
-            pairs = [[_measured(jobs[k], real[run, k])[SLOWDOWN] for k in both] for run in (name, LUA_TWIN)]
-            value, low, high = Bootstrap(np.zeros(len(both))).ratio(*pairs)
-            found[name, OVER_LUA] = Finding(value, low, high, null=1.0)
+            both = _windows_of(real, name, SLURM, LUA_TWIN)
+            found[name, OVER_LUA] = _ratio(*_pairs(SLOWDOWN, jobs, real, both, name, LUA_TWIN))
         if name == AGAIN:
             shares = [100 * discordant_share(real[SLURM, k], real[AGAIN, k]) for k in numbers]
             found[name, PAIRS] = Finding(float(np.mean(shares)))
     return found
+
+
+def _windows_of(starts: Starts, *runs: str) -> list[int]:
+    """Return the windows that all of some runs have."""
+    return [number for number in range(N_WINDOWS) if all((run, number) in starts for run in runs)]
+
+
+def _pairs(column: str, jobs: list[Workload], starts: Starts, numbers: list[int], *runs: str) -> list[Floats]:
+    """Return a metric of runs in some windows, an array for each run."""
+    return [np.array([_measured(jobs[k], starts[run, k])[column] for k in numbers]) for run in runs]
+
+
+def _ratio(values: Floats, reference: Floats) -> Finding:
+    return Finding(*Bootstrap(np.zeros(len(values))).ratio(values, reference), null=1.0)
 
 
 def promised(jobs: list[Workload], *, by_rules: bool) -> Starts:

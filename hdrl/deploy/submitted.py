@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hdrl.batch import Platform, Workload
 from hdrl.deploy.factor import site_factors
-from hdrl.deploy.groups import Groups
+from hdrl.deploy.groups import Groups, whole_minutes_s
 from hdrl.deploy.policy import DeployedPolicy
 from hdrl.deploy.ranking import ranked, waiting_rows
 from hdrl.settings.batch.site_rules.simulator import plain_jobs
@@ -29,18 +29,14 @@ def with_site_factors(policy: DeployedPolicy, platform: Platform, workload: Work
 def submission_factors(policy: DeployedPolicy, platform: Platform, workload: Workload) -> NDArray[np.int64]:
     """Return the SiteFactor of each job of a workload when it is submitted."""
     groups, history, places = Groups(), workload.history, workload.places
-    known = history is not None and places is not None
-    ended = history.ended_before(np.inf).tolist() if history is not None and known else []
     factors, n_learned = np.zeros(workload.n_jobs, dtype=np.int64), 0
     for job in workload.submission_order().tolist():
         row = workload.jobs[job]
-        submit_s, requested_s = float(row["submit_s"]), 60.0 * float(np.ceil(row["requested_time_s"] / 60))
+        submit_s, requested_s = float(row["submit_s"]), whole_minutes_s(float(row["requested_time_s"]))
         if history is not None and places is not None:
-            while n_learned < len(ended) and history.ended_s[ended[n_learned]] < history.submit_s[places[job]]:
-                one = ended[n_learned]
-                request_s = 60.0 * float(np.ceil(history.requested_time_s[one] / 60))
-                groups.learn(str(history.user[one]), request_s, int(history.cores[one]), float(history.run_s[one]))
-                n_learned += 1
+            ended = history.ended_before(float(history.submit_s[places[job]]))
+            groups.learn_jobs(history, ended[n_learned:], str)
+            n_learned = len(ended)
         own = np.array([groups.places(str(row["user"]), requested_s, int(row["cores"]))], dtype=np.int32)
         rows = waiting_rows(np.array([submit_s]), np.array([requested_s]), np.array([row["cores"]], dtype=np.int64))
         rule, key = policy.pair.rule, policy.key

@@ -112,7 +112,4 @@ def _write(
     if history is not None and workload.places is not None:
         ended = history.ended_before(float(history.submit_s[workload.places].min()))
     learned_groups(history, ended, account_of).write(place / GROUPS)
-    site = LuaSite(
-        deployment.cores, 1, date_s, date_s, deployment.limits_s, deployment.unlimited_s, place, users="account"
-    )
-    (folder / LUA).write_text(lua_text(policy, site))
+    (folder / LUA).write_text(lua_text(policy, LuaSite.of(deployment, place)))

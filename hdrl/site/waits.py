@@ -142,8 +142,9 @@ def predict_waits(
     has_rules = choices.site_rules and keeps_rules(folder / PLATFORM)
     platform = machine_of(conf, conf.name or "site", has_rules=has_rules)
     found = read_dump(dump, Choices(Clock(find_zone(choices.zone))), choices.form)
-    past = _past(folder, dump.name, _now(found, dump), platform, choices, progress)
-    first_s, now_s = past.first_s, _now(found, dump) - past.first_s
+    date_s = _now(found, dump)
+    past = _past(folder, dump.name, date_s, platform, choices, progress)
+    first_s, now_s = past.first_s, date_s - past.first_s
     jobs, left_out = _waiting_and_running(found, conf)
     rows = _rows_of(jobs, found, folder / NAMES, now_s, first_s)
     if has_rules and len(rows):

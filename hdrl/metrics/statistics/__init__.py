@@ -4,7 +4,7 @@ Their arguments are tables, see `hdrl.metrics.tables`. A window in which a value
 No function multiplies matrices or uses NumPy's ``exp`` and ``log``: both round differently on different processors.
 """
 
-from hdrl.metrics.statistics.blocks import FEWEST_BLOCKS, block_ratio, lag_one, suspicious_lag
+from hdrl.metrics.statistics.blocks import FEWEST_BLOCKS, block_counts, block_ratio, lag_one, suspicious_lag
 from hdrl.metrics.statistics.bootstrap import CONFIDENCE, N_RESAMPLES, Bootstrap, Interval
 from hdrl.metrics.statistics.ladder import LADDER_LEVEL, Rung, ladder
 from hdrl.metrics.statistics.ranks import (
@@ -45,6 +45,7 @@ __all__ = [
     "across_groups",
     "anytime_interval",
     "anytime_p",
+    "block_counts",
     "block_ratio",
     "cliques",
     "fewest_pairs",

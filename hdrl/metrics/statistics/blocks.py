@@ -7,7 +7,7 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from hdrl.base import elementary
 from hdrl.base.seeding import stream
@@ -79,6 +79,21 @@ def block_ratio(
 
     tail = (1 - confidence) / 2
     return Interval(math.exp(centre), math.exp(end(tail)), math.exp(end(1 - tail))), _p(end, centre)
+
+
+def block_counts(n_values: int, random: np.random.Generator, n_resamples: int) -> NDArray[np.int64]:
+    """Return how often each resample of a circular block bootstrap holds each value, the values themselves first.
+
+    Blocks are as long as the square root of ``n_values``. The shape is ``(n_values, 1 + n_resamples)``.
+    """
+    length = round(math.sqrt(n_values))
+    firsts = random.integers(0, n_values, (-(-n_values // length), n_resamples))
+    counts = np.ones((n_values, 1 + n_resamples), dtype=np.int64)
+    counts[:, 1:] = 0
+    resamples = np.arange(1, 1 + n_resamples)
+    for place in range(n_values):
+        counts[(firsts[place // length] + place % length) % n_values, resamples] += 1
+    return counts
 
 
 def _p(end: Callable[[float], float], centre: float) -> float:
