@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from hdrl.base.files import without_nan
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.trust import load_files, trust_option
 
@@ -54,8 +54,7 @@ def metrics(
     if as_json:
         # JSON has neither NaN, which stands for a metric that a run lacks, nor infinity
         rows = {
-            name: dict(zip(table.runs, (x if math.isfinite(x) else None for x in numbers), strict=True))
-            for name, numbers in table.values.items()
+            name: without_nan(dict(zip(table.runs, numbers, strict=True))) for name, numbers in table.values.items()
         }
         click.echo(json.dumps(rows, indent=2))
     else:

@@ -75,11 +75,11 @@ def split_policy_file(name: str) -> tuple[str, str]:
 
 
 def python_named(data: Any) -> str:
-    """Return the first text in data that names a Python file; empty if none does."""
+    """Return the first text in data that names a file of Python or C++; empty if none does."""
     left = [data]
     while left:
         one = left.pop()
-        if isinstance(one, str) and _NAMES_PYTHON.search(one):
+        if isinstance(one, str) and _NAMES_CODE.search(one):
             return one
         if isinstance(one, Mapping):
             left += [*one.keys(), *one.values()]
@@ -89,19 +89,20 @@ def python_named(data: Any) -> str:
 
 
 def refuse_python(data: Any, where: str | Path) -> None:
-    """Refuse data in which any text names a Python file."""
-    if name := python_named(data):
-        raise UntrustedFile(where, name)
+    """Refuse data in which any text names a file of Python or C++."""
+    found = _NAMES_CODE.search(name := python_named(data))
+    if found:
+        raise UntrustedFile(where, name, what=f"the {'C++' if found[1].lower() == 'cpp' else 'Python'} file")
 
 
 def trust_words(data: Any) -> str:
-    """Return what a command needs in addition to go on with data: ``" --trust"`` if they name a Python file."""
+    """Return what a command needs in addition to go on with data: ``" --trust"`` if they name code."""
     return f" {TRUST}" if python_named(data) else ""
 
 
 # `run_file` takes no file without the first suffix, comparisons none without one of both, and `SUFFIX_MARKS` and the
 # ":" of objectives are no letters: so no text without a match names one.
-_NAMES_PYTHON = re.compile(r"\.(?:py|cpp)($|\W)", re.IGNORECASE)
+_NAMES_CODE = re.compile(r"\.(py|cpp)($|\W)", re.IGNORECASE)
 
 
 Within: TypeAlias = Callable[[str], AbstractContextManager[object]]

@@ -665,7 +665,7 @@ def _page_of_task(named: Named, players: Sequence[Player]) -> str:
 
 def _alone(one: Player, named: Named) -> Player:
     """Return a player whose command is that of a single task."""
-    if one.origin not in (CLASSIC, SHIPPED) or one.name not in one.command.split():
+    if one.origin not in (CLASSIC, SHIPPED) or not one.command.startswith(f"hdrl bench run {one.name} "):
         return one
     return dataclasses.replace(one, command=f"hdrl bench run {one.name} --tasks {named.name} -o again")
 

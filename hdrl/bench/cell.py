@@ -80,7 +80,7 @@ def ask_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, An
         for file in (answer, said):
             file.seek(0)
             texts.append(file.read(FILE_BYTES).decode(errors="replace"))
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(texts[0].rpartition("\n")[2])
         return found if _is_answer(found) else {"problem": "gave no answer", **_NOTHING}
     last = (texts[1].strip().splitlines() or [""])[-1][:300]
@@ -105,8 +105,12 @@ def _is_answer(found: Any) -> bool:
         isinstance(found, dict)
         and {"rows", "known", "network", "writes", "problem"} <= set(found)
         and isinstance(found["problem"], str)
+        and isinstance(found["rows"], list)
+        and isinstance(found["known"], list)
         and all(
-            isinstance(row, dict) and all(isinstance(row.get(key), kind) for key, kind in kinds.items())
+            isinstance(row, dict)
+            and all(isinstance(row.get(key), kind) for key, kind in kinds.items())
+            and all(one is None or isinstance(one, float) or one in ("inf", "-inf") for one in row["metrics"].values())
             for row in found["rows"]
         )
         and all(isinstance(pair, list) and list(map(type, pair)) == [str, str] for pair in found["known"])

@@ -6,12 +6,12 @@ import math
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from hdrl.base.csvfiles import read_records
-from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName
+from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName, readable
 from hdrl.base.files import read_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.base.textnumbers import float_of
@@ -126,7 +126,9 @@ def check_result(
         )
     if result.card.hdrl != VERSION:
         notes.append(f"made with hdrl {result.card.hdrl}, checked with {VERSION}")
-    return Checked(result.card.name, tuple(_fewer(found)), tuple(dict.fromkeys(notes)), n_replayed)
+    # Strangers choose names of files and metrics, and what their process says.
+    shown = (replace(one, where=readable(one.where, 200), text=readable(one.text, 1000)) for one in _fewer(found))
+    return Checked(result.card.name, tuple(shown), tuple(dict.fromkeys(notes)), n_replayed)
 
 
 def _fewer(found: Iterable[Finding]) -> Iterator[Finding]:
@@ -329,7 +331,7 @@ class _Task:
                 self.notes.append(f"this system lets no process give up {words}: {self._entry.files[0]} ran with it")
         # What does not depend on the stranger is not taken from its process.
         mine = replay(self._result, self._named, windows, runs_python=False)
-        theirs = [row for row in found["rows"] if row["candidate"] == self._entry.name]
+        theirs = [row for row in found["rows"] if row["candidate"] == self._entry.name and row["window"] in windows]
         n_expected = len(windows) * self._entry.n_seeds
         if not found["problem"] and len(theirs) != n_expected:
             found["problem"] = f"answered for {len(theirs)} of {n_expected} simulations"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from hdrl.bench.divisions import Known, knowledge, world_of
 from hdrl.bench.results import Result, read_result
 from hdrl.bench.tasks import Named, read_task
 from hdrl.experiment.compare.points import Point, PointRunner
+from hdrl.experiment.compare.pointstore import number_as_json
 from hdrl.setting import place_of_setting
 
 
@@ -46,7 +46,7 @@ def replay(result: Result, named: Named, windows: Sequence[int], *, runs_python:
             "window": point.case,
             "candidate": candidates[point.candidate].name,
             "seed": point.seed,
-            "metrics": {name: _told(value) for name, value in found.metrics.items()},
+            "metrics": {name: number_as_json(value) for name, value in found.metrics.items()},
             "problem": found.problem,
         }
         for point, found in zip(points, runner(points), strict=True)
@@ -70,7 +70,3 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 def known_of(found: Mapping[str, Any]) -> list[Known]:
     """Return what an answer says of the knowledge of the entry."""
     return [Known(kind, words) for kind, words in found.get("known", ())]
-
-
-def _told(value: float) -> float | str | None:
-    return value if math.isfinite(value) else None if math.isnan(value) else str(value)

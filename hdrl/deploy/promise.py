@@ -12,14 +12,23 @@ from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.errors import ReadError
-from hdrl.batch import Platform, Workload, fits, predictions_of, read_platform, read_swf, simulate, workload_from_swf
+from hdrl.batch import (
+    Platform,
+    Workload,
+    compute_metrics,
+    fits,
+    predictions_of,
+    read_platform,
+    read_swf,
+    simulate,
+    workload_from_swf,
+)
 from hdrl.deploy.drift import block_means, rings
 from hdrl.deploy.folder import Promise, Ratio
 from hdrl.deploy.policy import DeployedPolicy
 from hdrl.deploy.submitted import with_site_factors
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
 from hdrl.experiment.run.inputs import make_sweep
-from hdrl.metrics import bounded_slowdown
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.settings.batch.site_rules.simulator import plain_rules
 from hdrl.site.folder import LOG, PLATFORM, REPORT
@@ -88,15 +97,12 @@ def promise_of(
     verdict, ratios = _compared(name, baseline, site, workload, folder, n_workers, progress)
     watched = _watched(policy, name, platform, workload)
     halves = {what: (values[: len(values) // 2], values[len(values) // 2 :]) for what, values in watched.items()}
-    length, n_windows = _windows(workload.n_jobs)
-    if n_windows >= FEWEST_WINDOWS and progress is not None:
-        progress.message(f"simulating {n_windows} windows under Slurm's rules")
     return Promise(
         policy=name,
         baseline=baseline,
         verdict=verdict,
         ratios=ratios,
-        by_rules=_by_rules(policy, site, length, n_windows) if n_windows >= FEWEST_WINDOWS else [],
+        by_rules=_by_rules(policy, site, progress),
         blocks={what: sorted(block_means(values)) for what, values in watched.items()},
         rings={what: rings(first, then) for what, (first, then) in halves.items()},
     )
@@ -148,7 +154,7 @@ def _windows(n_jobs: int) -> tuple[int, int]:
     return length, min(n_judged // length, MOST_WINDOWS)
 
 
-def _by_rules(policy: DeployedPolicy, site: Path, length: int, n_windows: int) -> list[Ratio]:
+def _by_rules(policy: DeployedPolicy, site: Path, progress: CompareProgress | None) -> list[Ratio]:
     """Return what the numbers of the Lua change under Slurm's scheduler and the rules of the site, in the last windows.
 
     What the daemon adds is left out: waiting, and the gate.
@@ -157,22 +163,21 @@ def _by_rules(policy: DeployedPolicy, site: Path, length: int, n_windows: int) -
     platform = replace(platform, site=platform.site or plain_rules(platform))
     workload = workload_from_swf(read_swf(site / LOG), platform, bandwidth="none", memory="none")
     workload = workload.take(np.flatnonzero(fits(workload, platform)))
-    ordered = with_site_factors(policy, platform, workload)
-    found: dict[str, list[tuple[float, float]]] = {}
-    for number in range(n_windows):
-        first = workload.n_jobs - (n_windows - number) * length
-        numbers = []
-        for one in (ordered.window(first, length), workload.window(first, length)):
-            records = simulate(platform, one, SLURM, energy=False).records
-            started = records["start_s"] >= 0
-            wait_s, run_s = (records["start_s"] - one.jobs["submit_s"])[started], records["run_s"][started]
-            slowdown = bounded_slowdown(wait_s, run_s)
-            numbers.append((np.mean(slowdown), np.mean(wait_s), np.quantile(wait_s, 0.99), np.max(wait_s)))
-        for metric, ours, theirs in zip(METRICS, *numbers, strict=True):
-            found.setdefault(metric, []).append((float(ours), float(theirs)))
+    length, n_windows = _windows(workload.n_jobs)
+    if n_windows < FEWEST_WINDOWS:
+        return []
+    if progress is not None:
+        progress.message(f"simulating {n_windows} windows under Slurm's rules")
+    judged = workload.window(workload.n_jobs - n_windows * length, n_windows * length, shift=False)
+    measured: list[list[dict[str, float]]] = [[], []]
+    for found, jobs in zip(measured, (with_site_factors(policy, platform, judged), judged), strict=True):
+        for number in range(n_windows):
+            trace = simulate(platform, jobs.window(number * length, length), SLURM, energy=False)
+            found.append(compute_metrics(trace))
     bootstrap, rows = Bootstrap(np.zeros(n_windows)), []
-    for metric, pairs in found.items():
-        value, low, high = map(_finite, bootstrap.ratio(*np.array(pairs).T))
+    for metric in METRICS:
+        pair = [np.array([one[metric] for one in found]) for found in measured]
+        value, low, high = map(_finite, bootstrap.ratio(*pair))
         rows.append(Ratio(metric=metric, value=value, low=low, high=high))
     return rows
 

@@ -81,14 +81,14 @@ def at_once(one: Callable[[], T], other: Callable[[], U]) -> tuple[T, U]:
         with torch_threads(n_threads):
             return other()
 
-    tasks = helpers.pool.submit(copy_context().run, do_other)
+    task = helpers.pool.submit(copy_context().run, do_other)
     try:
         done = one()
     except BaseException:
-        if not tasks.cancel():
-            tasks.exception()
+        if not task.cancel():
+            task.exception()
         raise
-    return done, (other() if tasks.cancel() else tasks.result())
+    return done, (other() if task.cancel() else task.result())
 
 
 def begin(work: Callable[[], T]) -> Callable[[], T]:
@@ -105,8 +105,8 @@ def begin(work: Callable[[], T]) -> Callable[[], T]:
         with torch_threads(n_threads):
             return work()
 
-    tasks = helpers.pool.submit(do)
-    return lambda: work() if tasks.cancel() else tasks.result()
+    task = helpers.pool.submit(do)
+    return lambda: work() if task.cancel() else task.result()
 
 
 def _taken_from(left: deque[int]) -> Iterator[int]:

@@ -95,7 +95,7 @@ class DistributedOptions(Block):
     delays: DelayOptions = Field(default_factory=DelayOptions, description="Virtual time.")
 
     @model_serializer(mode="wrap")
-    def _without_what_is_not_asked_for(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_unused_parts(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out the ways from one configuration to the next where there are none: files stay as they were."""
         data: dict[str, Any] = handler(self)
         if self.reliance == "pooled":

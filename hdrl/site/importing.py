@@ -289,7 +289,7 @@ def together(parts: Sequence[Dump]) -> Dump:
 
 def _leave_out_listed_later(parts: Sequence[Dump]) -> None:
     """Leave out ranges of waiting tasks of arrays that a later export lists one by one, or as a shorter range."""
-    later: set[int] = set()
+    later = np.zeros(0, dtype=np.int64)
     latest_s = [
         float(np.max(part.records["submit_s"], initial=0, where=part.records["submit_s"] > 0)) for part in parts
     ]
@@ -297,11 +297,12 @@ def _leave_out_listed_later(parts: Sequence[Dump]) -> None:
         part = parts[place]
         records = part.records
         ids = records["job"] * 1024 + records["cluster"]
-        is_listed = (records["task"] < 0) & (records["state"] == State.PENDING) & np.isin(ids, list(later))
+        is_listed = (records["task"] < 0) & (records["state"] == State.PENDING)
+        is_listed[is_listed] = np.isin(ids[is_listed], later)
         if np.any(is_listed):
             part.skipped[LISTED_LATER] += int(np.count_nonzero(is_listed))
             part.records = records[~is_listed]
-        later.update(ids[(records["task"] >= 0) | (records["n_tasks"] > 1)].tolist())
+        later = np.union1d(later, ids[(records["task"] >= 0) | (records["n_tasks"] > 1)])
 
 
 def _many(n: int, what: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.base.files import without_nan
 from hdrl.metrics.orders import Distance
 from hdrl.site.found import SiteImport
 from hdrl.site.machine import n_cores, peak_cores
@@ -102,12 +103,8 @@ def _partitions(found: SiteImport) -> list[dict[str, Any]]:
     return rows
 
 
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: None if isinstance(one, float) and not math.isfinite(one) else one for key, one in values.items()}
-
-
 def _distance(one: Distance) -> dict[str, Any]:
-    return _finite({**asdict(one), "wait_ratio": one.wait_ratio})
+    return without_nan({**asdict(one), "wait_ratio": one.wait_ratio})
 
 
 def _replays(replays: Replays) -> dict[str, Any]:

@@ -279,7 +279,7 @@ def _stored(path: Path, key: str) -> _Past | None:
             return _Past(
                 found["known"], since_s, until_s, first_s, titles, intervals, coverage, int(n_past), int(n_dates)
             )
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile):
         return None
 
 

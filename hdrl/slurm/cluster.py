@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from hdrl.base.closing import Closing
 from hdrl.base.errors import SimulationError, readable
 from hdrl.base.process import Process, printable
 from hdrl.settings.batch.simulators import SlurmSettings
@@ -199,7 +199,7 @@ def version_of(commands: dict[str, str], *, timeout_s: float) -> str:
     return versions["slurmctld"]
 
 
-class Cluster:
+class Cluster(Closing):
     """A real Slurm on this host. Use it as a context manager: at its end no process and no file is left.
 
     Parameters
@@ -239,13 +239,7 @@ class Cluster:
         self._read_to = 0
         self._rest = ""
 
-    def __enter__(self) -> Cluster:
-        """Return it."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         """End all that was started, and remove its files."""
         if self._process is not None:
             self._process.close()

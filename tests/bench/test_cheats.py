@@ -170,5 +170,18 @@ def test_answers_that_a_strangers_code_wrote_are_looked_at() -> None:
     row = {"candidate": "mine", "window": 0, "seed": 0, "metrics": {}, "problem": ""}
     good = {"rows": [row], "known": [["truth", "sees"]], "network": False, "writes": False, "problem": ""}
     assert cell._is_answer(good)
+    assert cell._is_answer(
+        good | {"rows": [row | {"metrics": {"mean_wait_s": None, "max_wait_s": "inf", "p99_wait_s": 1.0}}]}
+    )
     for bad in ([], {}, good | {"rows": [{}]}, good | {"known": [1]}, good | {"rows": [row | {"window": "0"}]}):
         assert not cell._is_answer(bad)
+    for rows in (5, [row | {"metrics": {"mean_wait_s": []}}], [row | {"metrics": {"mean_wait_s": "abc"}}]):
+        assert not cell._is_answer(good | {"rows": rows})
+    assert not cell._is_answer(good | {"known": None})
+
+
+def test_what_strangers_wrote_is_shown_on_one_line(result: Path) -> None:
+    (result / "entry" / "\x1b[2J\nforged: is true").write_text("")
+    findings = check_result(result).findings
+    assert any("forged" in one.where + one.text for one in findings)
+    assert all(one.text.isprintable() and one.where.isprintable() for one in findings)

@@ -84,7 +84,7 @@ def test_a_comparison_in_a_real_slurm_is_checked_first(tmp_path: Path) -> None:
     sweep = make_sweep(given | {"candidates": ["sjf@geo", "es-generalist"]}, where="compare")
     assert sweep.baseline == "slurm"
     assert platform_of(sweep).site is None
-    for name in ("fcfs+easy", "f2", "ppo.pt", "own.py", "shortest-high_cores"):
+    for name in ("fcfs+easy", "f2", "ppo.pt", "own.py", "own.py+easy", "own.cpp", "shortest-high_cores"):
         with pytest.raises(OptionsError):
             platform_of(make_sweep(given | {"candidates": ["sjf", name]}, where="compare"))
     with pytest.raises(OptionsError, match="a real Slurm measures none"):

@@ -108,6 +108,9 @@ def run_comparison(
     if found is not None:
         check_identity(out, found, plan.identity)
         return read_comparison(out)
+    most = plan.setting.simulator.most_at_once(plan.asked)
+    if most is not None and on != "local":
+        raise OptionsError(f"--on is {on!r}, but these simulations are limited to {most} at a time: expected local")
     began_s = time.perf_counter()
     store = PointStore(out, plan.identity, plan.setting.measures.metrics, plan.scope)
     try:
@@ -119,9 +122,6 @@ def run_comparison(
             for caution in powerless(plan.n_test, plan.n_rivals, round(1 - sweep.confidence, 12)):
                 tell.message(f"warning: {caution.text}")
         _warm_up(plan, tell)
-        most = plan.setting.simulator.most_at_once(plan.asked)
-        if most is not None and on != "local":
-            raise OptionsError(f"--on is {on!r}, but these simulations are limited to {most} at a time: expected local")
         work = _Work(plan, store, most or n_workers or default_workers(), on, tell)
         result = _finish(plan, work)
         n_simulated = len(store.results) - n_before

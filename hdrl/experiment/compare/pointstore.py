@@ -67,8 +67,8 @@ class PointStore:
         self._results.update(results)
         for key, result in results.items():
             values = [result.metrics[name] for name in self._metrics]
-            numbers = [_as_json(value) for value in (result.offered_load, *values)]
-            weeks = [[_as_json(week[name]) for name in self._metrics] for week in result.weeks]
+            numbers = [number_as_json(value) for value in (result.offered_load, *values)]
+            weeks = [[number_as_json(week[name]) for name in self._metrics] for week in result.weeks]
             line = {"point": key, "numbers": numbers, "problem": result.problem}
             self._write(line | ({"weeks": weeks} if weeks else {}), flush=False)
         self._flush()
@@ -132,7 +132,7 @@ class PointStore:
         return _result_of(line, self._metrics)
 
 
-def _as_json(value: float) -> float | str | None:
+def number_as_json(value: float) -> float | str | None:
     """Return a number as JSON can hold it: ``None`` for a missing one, ``"inf"`` or ``"-inf"`` beyond all bounds."""
     return value if math.isfinite(value) else None if math.isnan(value) else str(value)
 

@@ -273,7 +273,8 @@ def _best_row(rows: Sequence[SummaryRow], info: MetricInfo) -> SummaryRow | None
 
     Where neither side is better, it is the row with the lowest ratio.
     """
-    return min(rows, key=lambda row: (row.n_unfinished > 0, *order_of_row(row, info)), default=None)
+    known = [row for row in rows if not math.isnan(row.ratio)]
+    return min(known or rows, key=lambda row: (row.n_unfinished > 0, *order_of_row(row, info)), default=None)
 
 
 def order_of_row(row: SummaryRow, info: MetricInfo) -> tuple[bool, float, bool, float]:

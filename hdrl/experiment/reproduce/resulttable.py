@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from hdrl.base.csvfiles import atomic_table, csv_rows, read_table
+from hdrl.base.csvfiles import atomic_table, cell_text, csv_rows, read_table
 from hdrl.base.errors import ReadError, readable
 from hdrl.base.files import read_text
 from hdrl.experiment.reproduce.claims import (
@@ -157,14 +157,14 @@ def _line(claim: Claim, relative_tolerance: float) -> dict[str, str]:
         "row": claim.row,
         "column": claim.column,
         "kind": claim.kind,
-        "value": _text(claim.value),
-        "low": _text(claim.low),
-        "high": _text(claim.high),
-        "tolerance": _text(claim.tolerance) if has_own else "",
+        "value": cell_text(claim.value),
+        "low": cell_text(claim.low),
+        "high": cell_text(claim.high),
+        "tolerance": cell_text(claim.tolerance) if has_own else "",
         "rule": RULE if claim.kind == "spread" else "",
         "n": str(claim.n) if claim.n else "",
-        "deviation": _text(claim.deviation),
-        "null": "" if claim.null is None else _text(claim.null),
+        "deviation": cell_text(claim.deviation),
+        "null": cell_text(claim.null),
         "sign": claim.sign or "",
         "source": claim.source,
     }
@@ -176,11 +176,10 @@ def write_results(path: Path, trainings: Path, results: Mapping[Place, Finding])
         with atomic_table(trainings, TRAINING_COLUMNS) as write_row:
             for place, one in results.items():
                 for number, value in enumerate(one.trainings, start=1):
-                    write_row((*place, number, _text(value)))
+                    write_row((*place, number, cell_text(float(value))))
     with atomic_table(path, RESULT_COLUMNS) as write_row:
         for place, one in results.items():
-            null = "" if one.null is None else _text(one.null)
-            write_row((*place, _text(one.value), _text(one.low), _text(one.high), null))
+            write_row((*place, *map(cell_text, (one.value, one.low, one.high, one.null))))
 
 
 def read_results(path: Path, trainings: Path) -> dict[Place, Finding]:
@@ -214,7 +213,3 @@ def _number(path: Path, text: str) -> float:
         return float(text) if text else math.nan
     except ValueError:
         raise ReadError(path, f"has {readable(text)} where a number belongs") from None
-
-
-def _text(value: float) -> str:
-    return "" if math.isnan(value) else repr(float(value))

@@ -68,16 +68,17 @@ def claim_folder(folder: Path, file: str, identity: Mapping[str, Any], other: st
     ``other`` is what it holds if the identity differs, for the message: ``"another tuning"``.
     """
     path = folder / file
-    if path.is_file():
-        if read_json(path) != identity:
-            raise OutputError(f"{folder}: holds {other}")
-        return
-    check_free(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        is_claimed = path.is_file()
+        if not is_claimed:
+            check_free(folder)
+            folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from None
-    write_json(path, identity)
+    if not is_claimed:
+        write_json(path, identity)
+    elif read_json(path) != identity:
+        raise OutputError(f"{folder}: holds {other}")
 
 
 def default_folder(options_sha256: str, now: datetime) -> Path:

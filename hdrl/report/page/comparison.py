@@ -177,7 +177,8 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> Table:
             Row(
                 row.candidate,
                 [
-                    *_cells(compared, row, form, scale)[0 if has_ratios else 2 :],
+                    *(_ratio_cells(compared, row, scale) if has_ratios else []),
+                    *_cells(row, form),
                     *([_unrun(row)] if has_unrun else []),
                 ],
                 badge="baseline"
@@ -192,7 +193,7 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> Table:
     )
 
 
-def _cells(compared: Compared, row: SummaryRow, form: Form, scale: Scale) -> list[Cell]:
+def _ratio_cells(compared: Compared, row: SummaryRow, scale: Scale) -> list[Cell]:
     better = compared.is_better(row)
     mark = "" if better is None or row.is_baseline else "good" if better else "bad"
     ratio = "baseline" if row.is_baseline else _number(row.ratio)
@@ -200,12 +201,14 @@ def _cells(compared: Compared, row: SummaryRow, form: Form, scale: Scale) -> lis
     picture = interval(scale, row.ratio, row.ratio_low, row.ratio_high, mark=mark, is_learned=is_learned)
     if row.is_baseline:
         picture = interval(scale, math.nan, math.nan, math.nan)
+    of_ratio = "" if math.isnan(row.ratio_low) else f"[{_number(row.ratio_low)}, {_number(row.ratio_high)}]"
+    return [Cell(ratio, of_ratio, mark), Cell(drawing=picture)]
+
+
+def _cells(row: SummaryRow, form: Form) -> list[Cell]:
     p = "" if row.is_baseline or math.isnan(row.p_holm) else f"{row.p_holm:.2g}"
     of_mean = "" if math.isnan(row.mean_low) else f"[{form.number(row.mean_low)}, {form.number(row.mean_high)}]"
-    of_ratio = "" if math.isnan(row.ratio_low) else f"[{_number(row.ratio_low)}, {_number(row.ratio_high)}]"
     return [
-        Cell(ratio, of_ratio, mark),
-        Cell(drawing=picture),
         Cell(p),
         Cell(form.number(row.mean), of_mean),
         Cell(form.number(row.p99)),

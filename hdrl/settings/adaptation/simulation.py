@@ -130,7 +130,8 @@ _FORMER_NAME = "told"
 
 def _observer_of(advisor: Advisor) -> Callable[[Job, int | str, float], None]:
     former: Callable[[Job, int | str, float], None] | None = getattr(advisor, _FORMER_NAME, None)
-    if former is None or hasattr(advisor, "observe"):
+    inherited = getattr(type(advisor), "observe", Advisor.observe)
+    if former is None or inherited is not Advisor.observe:
         return advisor.observe
     warnings.warn(f"Advisor.{_FORMER_NAME} is now Advisor.observe", DeprecationWarning, stacklevel=3)
     return former

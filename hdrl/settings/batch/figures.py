@@ -11,7 +11,6 @@ from typing import Any
 from hdrl.figures.figure import SUMMARY, Figure, OnPage, Run
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, get_nested, read_object
 from hdrl.figures.logs import PROBABILITIES_FILE
-from hdrl.settings.batch.metrics import METRICS
 from hdrl.settings.batch.report import over_time
 from hdrl.settings.batch.report.data import JOB_VALUES, power, queue_size
 from hdrl.settings.batch.report.distributions import groups, medians, slowdown_cdf
@@ -22,7 +21,7 @@ from hdrl.settings.batch.report.runs import RunData, read_run
 from hdrl.settings.batch.report.shortages import core_bubbles, mem_bubbles, mem_bw_overutilization
 from hdrl.settings.batch.report.side_by_side import run_metrics
 from hdrl.settings.batch.simulators import floor_of
-from hdrl.settings.batch.site_rules.metrics import info_of
+from hdrl.settings.batch.site_rules.metrics import own_infos
 from hdrl.settings.batch.workload.statistics import offered_load_of_jobs
 
 LOAD_LIMIT = 1.0
@@ -117,6 +116,7 @@ def read(folder: Path, name: str | None = None) -> Run:
     where = data.folder or folder
     options, provenance = read_object(where / OPTIONS_FILE), read_object(where / PROVENANCE_FILE)
     load = offered_load_of_jobs(data.submit_s, data.end_s - data.start_s, data.cores, data.n_cores)
+    metrics = run_metrics(data)
     facts: dict[str, float] = {"cores": data.n_cores, "jobs": data.n_jobs + data.n_hidden}
     if load:
         facts["offered load"] = load
@@ -126,8 +126,8 @@ def read(folder: Path, name: str | None = None) -> Run:
         policy=data.policy,
         workload=data.workload,
         platform=data.platform,
-        metrics=(metrics := run_metrics(data)),
-        own_infos={name: info_of(name) for name in metrics if name not in METRICS},
+        metrics=metrics,
+        own_infos=own_infos(metrics),
         n_items=data.n_jobs + data.n_hidden,
         options=options,
         provenance=provenance,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import HdrlError, OptionsError, UnknownName, suggest
+from hdrl.base.pyfiles import CPP_SUFFIX, is_policy_file
 from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.options import Options, WorkloadOptions
 from hdrl.settings.batch.platform.model import Platform
@@ -52,14 +53,22 @@ def _asks_for_site(sweep: BatchSweep) -> bool:
     """Tell whether a candidate needs the simulator of sites: then all are played there, so that they compare."""
     from hdrl.settings.batch.policies.choices import SITE_POLICIES
 
-    return any(text.rpartition("=")[2] in SITE_POLICIES for text in (*sweep.candidates, sweep.baseline))
+    return any(name in SITE_POLICIES for name in _candidates(sweep))
+
+
+def _candidates(sweep: BatchSweep) -> list[str]:
+    """Return the policies and files of a sweep, without the names that the user gave them."""
+    return [text.rpartition("=")[2] for text in (*sweep.candidates, sweep.baseline)]
+
+
+def _is_file(name: str) -> bool:
+    return is_policy_file(name) or name.endswith((CPP_SUFFIX, ".pt", ".safetensors"))
 
 
 def _check_played_by_site(sweep: BatchSweep, platform: Platform) -> None:
     """Refuse candidates that the simulator of sites does not play, before anything is simulated."""
-    for text in (*sweep.candidates, sweep.baseline):
-        name = text.rpartition("=")[2]
-        if name.endswith((".pt", ".safetensors", ".py")) or _follows_a_rule(name):
+    for name in _candidates(sweep):
+        if _is_file(name) or _follows_a_rule(name):
             why = "another candidate needs it" if platform.site is None else f"{platform.name!r} has rules of a site"
             raise OptionsError(
                 f"{sweep.where}: simulator 'site' does not play {name!r} ({why}): it plays 'slurm', 'multifactor' and "
@@ -76,9 +85,8 @@ def _check_played_by_slurm(sweep: BatchSweep) -> None:
     OptionsError
         If there is one.
     """
-    for text in (*sweep.candidates, sweep.baseline):
-        name = text.rpartition("=")[2]
-        if name.endswith((".pt", ".safetensors", ".py")):
+    for name in _candidates(sweep):
+        if _is_file(name):
             raise OptionsError(
                 f"{sweep.where}: simulator 'slurm' does not play {name!r}: it plays 'slurm', and named policies that "
                 "order jobs, for instance 'sjf@geo' or 'es-generalist'"

@@ -89,5 +89,7 @@ class BatchSweep(Sweep):
                 has_rules = getattr(machine, "site", None) is not None
                 lacks = "has the rules of a site" if has_rules else "does not say what it draws"
                 why = "energy is false" if has_power else f"{self.platform} {lacks}"
+                if self.simulator != "embedded":
+                    why = f"simulator {self.simulator!r} measures none"
                 raise OptionsError(f"{self.where}: metrics names {wanted[0]}, but there is no energy: {why}")
         return super(BatchSweep, found).completed(machine, baseline=baseline, metrics=usual)

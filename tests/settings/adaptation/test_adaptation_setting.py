@@ -15,7 +15,7 @@ from hdrl.setting import find_setting
 from hdrl.settings.adaptation.env import AdaptationVectorEnv
 from hdrl.settings.adaptation.load import jobs_of
 from hdrl.settings.adaptation.machine import read_device
-from hdrl.settings.adaptation.simulation import simulate
+from hdrl.settings.adaptation.simulation import Advisor, simulate
 from hdrl.settings.adaptation.table import read_table
 from hdrl.testing import check_setting
 
@@ -130,11 +130,14 @@ def test_mistakes_are_one_line(folder: Path, tmp_path: Path, changes: dict[str, 
     assert done.output.count("\n") == 1
 
 
+@pytest.mark.parametrize("bases", [(), (Advisor,)])
 @pytest.mark.parametrize("name", ["observe", "told"])
-def test_an_advisor_gets_outcomes_under_the_name_of_today_and_under_the_former_one(folder: Path, name: str) -> None:
+def test_an_advisor_gets_outcomes_under_the_name_of_today_and_under_the_former_one(
+    folder: Path, name: str, bases: tuple[type, ...]
+) -> None:
     found: list[float] = []
     methods = {"choose": lambda *_: 3, name: lambda _, job, chosen, validation: found.append(validation)}
-    advisor = type("Own", (), methods)()
+    advisor = type("Own", bases, methods)()
     load = jobs_of("made", [read_table(folder / "one.json")], 4)
     if name == "told":
         with pytest.warns(DeprecationWarning, match=r"Advisor\.told is now Advisor\.observe"):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.base.seeding import stream
+from hdrl.base.weights import placed_weights
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.beginning import Rule, n_weights_of
 from hdrl.settings.batch.kernel.keys import AGING, FIRST_OF_GATE, N_HIDDEN
@@ -120,10 +121,7 @@ class IndexKind:
 
 def first_weights(form: str) -> NDArray[np.float64]:
     """Return the weights by hand: small jobs first, as their predicted area says, and the longer they wait."""
-    weights = np.zeros(n_weights_of(FORMS[form]))
-    for place, value in {**_FIRST[form], **_FIRST_GATE}.items():
-        weights[place] = value
-    return weights
+    return placed_weights(n_weights_of(FORMS[form]), {**_FIRST[form], **_FIRST_GATE})
 
 
 def names_of_weights(form: str) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hdrl.base import elementary
-from hdrl.base.errors import OutputError, ReadError
-from hdrl.base.files import atomic_write, read_json
+from hdrl.base.errors import ReadError
+from hdrl.base.files import atomic_write, check_new, read_json
 from hdrl.options.problems import problem_of
 from hdrl.settings.batch.kernel.groups import LAYERS, N_NUMBERS
 
@@ -70,8 +70,7 @@ def read_network(path: str | Path) -> RunTimeNetwork:
 
 def write_network(path: str | Path, network: RunTimeNetwork, *, force: bool = False) -> None:
     """Write a network; raise OutputError if the file is there already, or cannot be written."""
-    if Path(path).exists() and not force:
-        raise OutputError(f"{path}: exists already, expected the name of a new file (--force replaces it)")
+    check_new(Path(path), force=force)
     with atomic_write(path) as out:
         json.dump({"format": FORMAT, "layers": LAYERS, **asdict(network)}, out)
         out.write("\n")

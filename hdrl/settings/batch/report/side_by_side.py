@@ -19,7 +19,7 @@ from hdrl.settings.batch.report.data import job_values
 from hdrl.settings.batch.report.runs import JOBS_FILE, RunData, read_run, runs_in, unique_names
 from hdrl.settings.batch.simulation.readers import read_out_schedule
 from hdrl.settings.batch.simulators import floor_of
-from hdrl.settings.batch.site_rules.metrics import info_of, read_site_metrics
+from hdrl.settings.batch.site_rules.metrics import own_infos, read_site_metrics
 
 ALWAYS = ("n_jobs", "n_finished", "n_rejected", "n_unfinished", "n_not_started")
 """Without these no mean can be compared."""
@@ -70,7 +70,7 @@ def side_by_side(
     """
     runs = _read(folders, names)
     tables = [run.metrics_by_name() if isinstance(run, ScheduleFile) else run_metrics(run) for run in runs]
-    own = {name: info_of(name) for table in tables for name in table if name not in METRICS}
+    own = own_infos(name for table in tables for name in table)
     infos = {**METRICS, **own}
     check_metrics(metrics, infos)
     chosen = list(dict.fromkeys((*ALWAYS, *metrics, *(own if set(metrics) >= set(USUAL) else ()))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,9 @@ WAITS = ("mean_wait_s", "median_wait_s", "p95_wait_s", "max_wait_s", "mean_bound
 
 N_DATES = 100
 """At how many dates of a run used shares are compared with entitled ones."""
+
+_OF_GROUPS = ("mean_wait_s ", "p95_wait_s ")
+"""How names of the numbers of groups begin."""
 
 _CORE_HOUR_S = 3600.0
 
@@ -223,8 +226,8 @@ def read_site_metrics(folder: Path) -> dict[str, float]:
         data = read_json(path)
         found = {name: math.nan if (value := data["numbers"][name]) is None else float(value) for name in NUMBERS}
         for row in data["waits"]:
-            for name in ("mean_wait_s", "p95_wait_s"):
-                found[f"{name} {row['by']}={row['group']}"] = float(row[name])
+            for name in _OF_GROUPS:
+                found[f"{name}{row['by']}={row['group']}"] = float(row[name.strip()])
     except (KeyError, TypeError, ValueError):
         raise ReadError(
             path, "is damaged, expected the numbers and waits that a run of simulator 'site' leaves"
@@ -232,8 +235,8 @@ def read_site_metrics(folder: Path) -> dict[str, float]:
     return found
 
 
-def info_of(name: str) -> MetricInfo:
-    """Return what a number of `read_site_metrics` means."""
-    if name in NUMBERS:
-        return NUMBERS[name]
-    return _less("s", "wait from eligibility, those after restarts included")
+def own_infos(names: Iterable[str]) -> dict[str, MetricInfo]:
+    """Return what those of some numbers mean that `read_site_metrics` returns."""
+    wait = _less("s", "wait from eligibility, those after restarts included")
+    known = (name for name in names if name in NUMBERS or name.startswith(_OF_GROUPS))
+    return {name: NUMBERS.get(name, wait) for name in known}

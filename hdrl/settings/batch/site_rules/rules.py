@@ -157,18 +157,22 @@ def _partitions(conf: SiteConf, place: Mapping[str, int]) -> tuple[NDArray[np.vo
 
 _WITHIN = ("WITHIN", "PRIORITY")
 
+_YOUNGEST_FIRST = "preempt_youngest_first"
+"""The key of SchedulerParameters that PreemptParameters knows as ``youngest_first``."""
+
 
 def _preemption(conf: SiteConf) -> Preemption:
     kind = conf.scheduler.get("PreemptType", "").lower()
     by = PreemptBy.PARTITION if "partition_prio" in kind else PreemptBy.QOS if "qos" in kind else PreemptBy.NOTHING
     text = conf.scheduler.get("PreemptExemptTime", "0")
-    words = f"{conf.scheduler.get('PreemptParameters', '')},{conf.scheduler.get('SchedulerParameters', '')}".lower()
+    words = re.split(r"[,\s]+", conf.scheduler.get("PreemptParameters", "").lower())
+    keys = [key for key, _ in _parameter_words(conf.scheduler)]
     modes = [conf.scheduler.get("PreemptMode", ""), *(one.preempt_mode for one in conf.partitions.values())]
     modes += [row.get("PreemptMode", "") for row in conf.qos.values()]
     return Preemption(
         by=by,
         exempt_s=0.0 if text == "-1" else _minutes(conf.scheduler, "PreemptExemptTime", 0.0),
-        is_youngest_first="youngest_first" in words,
+        is_youngest_first="youngest_first" in words or _YOUNGEST_FIRST in keys,
         is_within=any(word in _WITHIN for text in modes for word in text.upper().split(",")),
         restart_s=conf.restart_s,
     )
@@ -222,7 +226,8 @@ def scheduler_parameters(scheduler: Mapping[str, str]) -> SchedulerParameters:
 
 def ignored_parameters(scheduler: Mapping[str, str]) -> list[str]:
     """Return the keys of SchedulerParameters that no simulation follows."""
-    return [key for key, _ in _parameter_words(scheduler) if key not in _FLAGS and key not in _PARAMETERS]
+    known = {*_FLAGS, *_PARAMETERS, _YOUNGEST_FIRST}
+    return [key for key, _ in _parameter_words(scheduler) if key not in known]
 
 
 def _parameter_words(scheduler: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -497,7 +497,7 @@ class SiteSimulator:
         while status != codes.ENDED:
             status = events.advance(Lent(state), DATES_PER_CALL)
             if status == codes.GROW:
-                state = grown(state, margin=2 * margin)
+                state = grown(state, margin=2 * margin + 4 * int(state.scalars["n_running"][0]))
             if progress is not None:
                 progress(int(state.scalars["n_completed"][0]), self.workload.n_jobs)
         self._state = state

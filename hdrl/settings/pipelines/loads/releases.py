@@ -137,15 +137,15 @@ def _stretches(
     rows: list[tuple[int, ...]] = []
     date, place = pipeline.phase_us, 0
     last = ends[-1] + pipeline.phase_us  # a later phase loses no instance: the last context lasts as much longer
+    drawn_by = random if spread > 0.0 else None
     while date < last:
         while place + 1 < len(ends) and date >= ends[place]:
             place += 1
         period = contexts[place].periods_us[number]
-        is_drawn = random is not None and spread > 0.0
         end = last if place + 1 == len(ends) else ends[place]
-        n = 1 if is_drawn else -(-(end - date) // period)
+        n = 1 if drawn_by is not None else -(-(end - date) // period)
         rows.append((number, date, pipeline.deadline_us or period, pipeline.tolerance_us, period, n))
         date += n * period
-        if random is not None and is_drawn:
-            date += int(random.integers(0, round(spread * period), endpoint=True))
+        if drawn_by is not None:
+            date += int(drawn_by.integers(0, round(spread * period), endpoint=True))
     return np.array(rows, dtype=np.int64).reshape(-1, 6)

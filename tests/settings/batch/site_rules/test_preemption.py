@@ -12,7 +12,7 @@ from hdrl.batch import Platform
 from hdrl.settings.batch.simulation.trace import JobState, Trace
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition, SiteConf
 from hdrl.settings.batch.site_rules.model import QOS_DTYPE, UNLIMITED, PreemptBy, Preemption, PreemptMode
-from hdrl.settings.batch.site_rules.rules import rules_of
+from hdrl.settings.batch.site_rules.rules import ignored_parameters, rules_of
 from hdrl.settings.batch.site_rules.simulator import check_rules
 from tests.settings.batch.site_rules.worlds import machine, play, rules_with, starts, workload
 
@@ -203,6 +203,9 @@ def test_preemption_is_read_from_slurms_files():
     rules = rules_of(conf(PreemptMode="requeue", JobRequeue="0", PreemptExemptTime="-1", **by_tier))
     assert rules.preemption == Preemption(by=PreemptBy.PARTITION, is_youngest_first=True, restart_s=60.0)
     assert rules.partitions["preempt_mode"].tolist() == [PreemptMode.CANCEL, PreemptMode.OFF]
+    elsewhere = {"SchedulerParameters": "preempt_youngest_first,defer"}
+    assert rules_of(conf(PreemptType="preempt/qos", **elsewhere)).preemption.is_youngest_first
+    assert ignored_parameters(elsewhere) == ["defer"]
     assert rules_of(conf()).preemption == Preemption(restart_s=60.0)
 
 

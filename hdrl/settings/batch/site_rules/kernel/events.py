@@ -200,7 +200,7 @@ def _run_backfill(state):
         refresh(state)
         _plan_ahead(state)
     if s.n_preempted > n_preempted:
-        _run_main(state, np.int64(0))
+        _run_main(state, False)  # noqa: FBT003 (Numba has no keywords)
     s.last_backfill_s, s.backfill_due_s = s.message_s, NEVER
     s.is_cycling = s.n_queue > 0
     if s.is_changed != 0:
@@ -241,8 +241,10 @@ def _is_nearly_full(state):
     s, margin = state.scalars[0], state.settings[0].n_cores + 16
     if len(state.pairs) - s.n_pairs < margin or len(state.allocated) - s.n_allocated < margin:
         return True
-    n_dates = margin + len(state.dependencies)
-    return len(state.machine_log) - s.n_machine_log < 2 * margin or len(state.dates_s) - s.n_events < n_dates
+    # Each running job may be requeued or get a grace, and be suspended or go on.
+    n_dates = margin + 3 * s.n_running + len(state.dependencies)
+    n_rows = 2 * margin + 4 * s.n_running
+    return len(state.machine_log) - s.n_machine_log < n_rows or len(state.dates_s) - s.n_events < n_dates
 
 
 @jit

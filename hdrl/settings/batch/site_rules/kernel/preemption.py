@@ -24,6 +24,7 @@ from hdrl.settings.batch.site_rules.kernel.allocation import (
     copy_free,
     free_cores,
     has_node,
+    release_later,
     take_cores,
 )
 from hdrl.settings.batch.site_rules.kernel.fairshare import charge_at_end
@@ -138,13 +139,12 @@ def _collect(state, entry, usable):
 @jit
 def remove_later(state, job):
     """Give back what preempting a job makes free, in what will be free later: suspended, it keeps memory and GPUs."""
-    row, keeps = state.jobs[job], _mode_of(state, job) == codes.SUSPEND
+    if _mode_of(state, job) != codes.SUSPEND:
+        release_later(state, job)
+        return
+    row = state.jobs[job]
     for i in range(row.first_pair, row.first_pair + row.n_pairs):
-        node, n = state.pairs[i].node, state.pairs[i].cores
-        state.later[node] += n
-        if not keeps:
-            state.later_gpus[node] += row.gpus
-            state.later_mib[node] += row.memory_mib * n
+        state.later[state.pairs[i].node] += state.pairs[i].cores
 
 
 @jit
@@ -177,6 +177,8 @@ def find_victims(state, entry, usable):
     """
     s = state.scalars[0]
     _collect(state, entry, usable)
+    if s.n_candidates == 0:
+        return False
     n = _remove_until_it_fits(state, entry, usable)
     if n < 0:
         return False
