@@ -27,6 +27,13 @@ __all__ = [
 _PACKAGE = ("agents", "experiments", "hdrl", "launcher", "platforms", "workloads")
 _BESIDE = ("benchmarks", "docker", "docs", "examples", "tests")
 
+# Python cached this module in the checkout when it imported it.
+if __spec__ is not None and __spec__.cached:
+    _cached = Path(__spec__.cached)
+    _cached.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # the folder holds more
+        _cached.parent.rmdir()
+
 
 @contextlib.contextmanager
 def _in_a_copy() -> Iterator[None]:
