@@ -212,14 +212,17 @@ class blamed:
             located = _with_path(error, self._path)
             if located is not error:
                 raise located from None
-        elif error is not None and not (isinstance(error, KeyboardInterrupt) and _handles_ctrl_c()):
+        elif error is not None and not _is_signal(error):
             found = _found(error, self._path)
             if found is not None:
                 raise found from error
 
 
-def _handles_ctrl_c() -> bool:
-    return signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+def _is_signal(error: BaseException) -> bool:
+    """Tell whether a signal was the cause: Ctrl-C, unless it is ignored, or another one, which has a class of its own."""
+    if type(error) is KeyboardInterrupt:
+        return signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _refusing(leave: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
