@@ -1,7 +1,7 @@
 """A process of its own for the file of a stranger: bounds on memory and time; no network, no writing where that works.
 
-It is started as ``python -m hdrl.bench.cell``, reads a request from its standard input and answers on its standard
-output. Network and files are taken away before anything of ours is loaded: a process with threads may not do it.
+It is started as ``python -m hdrl.bench.cell REQUEST ANSWER``, with two files. Network and files are taken away before
+anything that starts threads is loaded: a process with threads may not do it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import json
 import os
 import resource
 import shutil
-import signal
 import struct
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from hdrl.base.guard import SIGNALLED
+from hdrl.base.process import Process
 
 MEMORY_BYTES = 8 << 30
 """Address space that the process may have; Numba reserves much of it and uses little."""
@@ -58,33 +59,21 @@ def ask_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, An
         ``problem`` (empty if all went well).
     """
     # Files, not pipes: their size is bounded, and what prints without end does not fill our memory.
-    with tempfile.TemporaryDirectory(prefix="hdrl-") as folder, contextlib.ExitStack() as stack:
-        answer, said = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "hdrl.bench.cell"],
-            stdin=subprocess.PIPE,
-            stdout=answer,
-            stderr=said,
-            env=_environment() | {"TMPDIR": folder, **_copied_code(Path(folder) / "compiled")},
-            start_new_session=True,
-        )
-        try:
-            process.communicate(json.dumps({"seconds": seconds, **request}).encode(), timeout=2 * seconds)
-        except subprocess.TimeoutExpired:
-            return {"problem": f"took longer than {2 * seconds} s", **_NOTHING}
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # with what it has left running
-            process.wait()
-        texts = []
-        for file in (answer, said):
-            file.seek(0)
-            texts.append(file.read(FILE_BYTES).decode(errors="replace"))
-    with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(texts[0].rpartition("\n")[2])
-        return found if _is_answer(found) else {"problem": "gave no answer", **_NOTHING}
-    last = (texts[1].strip().splitlines() or [""])[-1][:300]
-    why = f"ended with {process.returncode}" + (f" ({last})" if last else "")
+    with tempfile.TemporaryDirectory(prefix="hdrl-") as ours, tempfile.TemporaryDirectory(prefix="hdrl-") as folder:
+        asked, answer = Path(ours) / "request.json", Path(ours) / "answer.json"
+        asked.write_text(json.dumps({"seconds": seconds, **request}), encoding="utf-8")
+        with Process(
+            [sys.executable, "-P", "-m", "hdrl.bench.cell", str(asked), str(answer)],
+            folder=Path.cwd(),
+            log=Path(ours) / "log",
+            environment=_environment() | {"TMPDIR": folder, **_copied_code(Path(folder) / "compiled")},
+        ) as process:
+            if process.wait(2 * seconds) is None:
+                return {"problem": f"took longer than {2 * seconds} s", **_NOTHING}
+            with contextlib.suppress(OSError, ValueError, RecursionError):
+                found = json.loads(answer.read_text(encoding="utf-8"))
+                return found if _is_answer(found) else {"problem": "gave no answer", **_NOTHING}
+            why = f"{process.how_it_ended()}; {process.last_words()}"
     return {"problem": f"{why}; it may take {seconds} s and {MEMORY_BYTES >> 30} GiB", **_NOTHING}
 
 
@@ -185,25 +174,25 @@ def forbid_writing(folder: str) -> bool:
     return not is_restricted
 
 
-def main() -> None:
-    """Answer the request on the standard input."""
-    request = json.loads(sys.stdin.read())
-    has_network = confine(int(request["seconds"]))
-    # In the new space of process ids, the next process is the first: with it, all that it has started ends.
-    if child := os.fork():
-        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
-    writes = forbid_writing(tempfile.gettempdir())
-    answer_to, sys.stdout = sys.stdout, sys.stderr  # what a policy prints is no answer
-    from hdrl.base.errors import HdrlError
-    from hdrl.bench.replay import answer
+def main(request_file: str, answer_file: str) -> None:
+    """Answer a request that stands in a file in another one, which is opened before it can no longer be."""
+    request = json.loads(Path(request_file).read_text(encoding="utf-8"))
+    with Path(answer_file).open("w", encoding="utf-8") as answer_to:
+        has_network = confine(int(request["seconds"]))
+        # In the new space of process ids, the next process is the first: with it, all that it has started ends.
+        if child := os.fork():
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            os._exit(code if code >= 0 else SIGNALLED - code)
+        writes = forbid_writing(tempfile.gettempdir())
+        from hdrl.base.errors import HdrlError
+        from hdrl.bench.replay import answer
 
-    try:
-        found = answer(request)
-    except HdrlError as error:
-        found = {"problem": str(error), **_NOTHING}
-    answer_to.write("\n" + json.dumps(found | {"network": has_network, "writes": writes}))
-    answer_to.flush()
+        try:
+            found = answer(request)
+        except HdrlError as error:
+            found = {"problem": str(error), **_NOTHING}
+        json.dump(found | {"network": has_network, "writes": writes}, answer_to)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -307,14 +308,27 @@ def test_a_python_file_that_changes_its_mind_is_found(tmp_path: Path):
     assert "replay: batch-gaia" in hdrl("check", folder, code=1)
 
 
-def test_a_process_that_takes_too_much_is_ended(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("deed", "words"),
+    [
+        ("while True: pass", "it may take 3 s and 8 GiB|took longer than 6 s"),
+        ("import time; time.sleep(60)", "took longer than 6 s"),
+        ("import os; os._exit(3)", r"os\._exit\(3\)"),
+        ("import ctypes; ctypes.string_at(0)", "was ended by SIGSEGV; its log is empty; it may take 3 s and 8 GiB"),
+    ],
+)
+def test_a_process_that_gives_no_answer_is_ended_with_all_that_it_started(tmp_path: Path, deed: str, words: str):
     file = python_entry(tmp_path)
     folder = tmp_path / "result"
     hdrl("run", f"{file}+easy", "--tasks", "batch-gaia", "-o", folder, "-j", 1)
-    edit(folder / "entry" / "mine.py", "import os", "while True: pass\nimport os")
+    seconds = f"97{os.getpid()}"
+    # A process that has left the session, too.
+    start = f"import subprocess; subprocess.Popen(['sleep', '{seconds}'], start_new_session=True)"
+    edit(folder / "entry" / "mine.py", "import os", f"{start}\n{deed}\nimport os")
     found = ask_cell({"folder": str(folder), "task": "batch-gaia", "windows": [0]}, seconds=3)
-    assert "it may take 3 s" in found["problem"] or "longer than 6 s" in found["problem"]
+    assert re.search(words, found["problem"])
     assert found["rows"] == []
+    assert not running("sleep", seconds)
 
 
 def test_mistakes_are_one_line(tmp_path: Path):
