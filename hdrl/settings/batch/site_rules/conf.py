@@ -394,8 +394,9 @@ def _nodes(line: _Line) -> Nodes:
 def _partition(line: _Line, sets: Mapping[str, str]) -> Partition:
     listed = line.values.get("nodes", "")
     parts = [sets.get(part, part) for part in re.split(r",(?![^\[]*\])", listed)]
-    line.values["nodes"] = "" if "ALL" in (part.upper() for part in parts) else ",".join(filter(None, parts))
-    if not line.listed("nodes") and listed and "ALL" not in (part.upper() for part in parts):
+    is_all = "ALL" in (part.upper() for part in parts)
+    line.values["nodes"] = "" if is_all else ",".join(filter(None, parts))
+    if listed and not is_all and not line.listed("nodes"):
         raise line.error(f"Nodes={listed[:40]} names no node, expected nodes, ALL or a NodeSet")
     most = line.values.get("maxnodes", "UNLIMITED")
     return Partition(

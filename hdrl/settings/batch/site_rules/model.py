@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.hashing import columns, sha256_of
+from hdrl.compiled.records import of
 
 UNLIMITED = -1
 """What stands for no limit in whole numbers; dates and durations have infinity."""
@@ -23,14 +24,10 @@ NODE_DTYPE = np.dtype(
 
 PARTITION_DTYPE = np.dtype(
     [
-        ("tier", np.int32),
-        ("job_factor", np.int32),
-        ("max_time_s", np.float64),
-        ("default_time_s", np.float64),
-        ("min_nodes", np.int32),
-        ("max_nodes", np.int32),
-        ("is_exclusive", np.int8),
-        ("preempt_mode", np.int8),
+        *of(np.int32, "tier", "job_factor"),
+        *of(np.float64, "max_time_s", "default_time_s"),
+        *of(np.int32, "min_nodes", "max_nodes"),
+        *of(np.int8, "is_exclusive", "preempt_mode"),
         ("grace_s", np.float64),
     ]
 )
@@ -48,14 +45,11 @@ QOS_DTYPE = np.dtype(
         ("priority", np.int32),
         ("preempts", np.uint64),
         ("preempt_mode", np.int8),
-        ("grace_s", np.float64),
-        ("exempt_s", np.float64),
-        ("max_time_s", np.float64),
+        *of(np.float64, "grace_s", "exempt_s", "max_time_s"),
         ("group_cores", np.int64),
         ("group_jobs", np.int32),
         ("user_cores", np.int64),
-        ("user_jobs", np.int32),
-        ("user_submitted", np.int32),
+        *of(np.int32, "user_jobs", "user_submitted"),
     ]
 )
 """A QOS: Priority, a bit per QOS that it preempts, PreemptMode, GraceTime, PreemptExemptTime (NaN: that of the site),
@@ -63,8 +57,7 @@ MaxWall, GrpTRES=cpu, GrpJobs, MaxTRESPerUser=cpu, MaxJobsPerUser, MaxSubmitJobs
 
 ACCOUNT_DTYPE = np.dtype(
     [
-        ("parent", np.int32),
-        ("shares", np.int32),
+        *of(np.int32, "parent", "shares"),
         ("group_cores", np.int64),
         ("group_jobs", np.int32),
         ("user_cores", np.int64),
@@ -80,16 +73,8 @@ SITE_JOB_DTYPE = np.dtype(
         ("is_exclusive", np.int8),
         ("features", np.uint64),
         ("gpus", np.int32),
-        ("begin_s", np.float64),
-        ("held_until_s", np.float64),
-        ("cancelled_s", np.float64),
-        ("nice", np.int32),
-        ("qos", np.int32),
-        ("account", np.int32),
-        ("user", np.int32),
-        ("array", np.int32),
-        ("array_limit", np.int32),
-        ("het_group", np.int32),
+        *of(np.float64, "begin_s", "held_until_s", "cancelled_s"),
+        *of(np.int32, "nice", "qos", "account", "user", "array", "array_limit", "het_group"),
         ("site_factor", np.int64),
     ]
 )
@@ -107,11 +92,7 @@ none); ``cancelled_s`` when its user takes it back (infinity: never); ``array`` 
 SITE_RECORD_DTYPE = np.dtype(
     [
         ("partition", np.int32),
-        ("eligible_s", np.float64),
-        ("planned_s", np.float64),
-        ("waited_s", np.float64),
-        ("suspended_s", np.float64),
-        ("lost_core_s", np.float64),
+        *of(np.float64, "eligible_s", "planned_s", "waited_s", "suspended_s", "lost_core_s"),
         ("n_restarts", np.int32),
     ]
 )

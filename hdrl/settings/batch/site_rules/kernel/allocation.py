@@ -36,6 +36,16 @@ def drop_node(words, node):
 
 
 @jit
+def n_cores_on(state, one, nodes):
+    """Return how many cores a job that runs or is suspended has on some nodes."""
+    n = np.int64(0)
+    for i in range(one.first_pair, one.first_pair + one.n_pairs):
+        if has_node(nodes, state.pairs[i].node):
+            n += state.pairs[i].cores
+    return n
+
+
+@jit
 def n_cores_of(state, usable, free):
     """Return how many cores some nodes have free."""
     total = np.int64(0)
