@@ -45,22 +45,15 @@ WALL_CLOCK_COLUMNS = ("scheduling_time", "simulation_time")
 
 @dataclass(slots=True)
 class SimulationLog:
-    """What a simulator notes down, row by row.
+    """What a simulator notes down, row by row."""
 
-    Attributes
-    ----------
-    ends
-        Full id, state, start, run time and energy of each job that ended or was rejected, in that order.
-    machine_states, pstates, energy
-        Rows of the files of these names; of P-states the cores as a list.
-    consumed_j, end_s, n_grouped_switches, n_machine_switches, time_in_state_s, host_energy_j
-        As in `simulation.trace.Trace`.
-    """
-
+    # full id, state, start, run time and energy of each job that ended or was rejected, in that order
     ends: list[tuple[str, int, float, float, float]] = field(default_factory=list)
+    # rows of the files of these names; of P-states the cores as a list
     machine_states: list[tuple[float, ...]] = field(default_factory=list)
     pstates: list[tuple[float, list[int], int]] = field(default_factory=list)
     energy: list[tuple[float, float, str, float]] = field(default_factory=list)
+    # as in `simulation.trace.Trace`
     consumed_j: float = 0.0
     end_s: float = 0.0
     n_grouped_switches: int = 0

@@ -65,24 +65,15 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Replays:
-    """The replays of a log.
+    """The replays of a log."""
 
-    Attributes
-    ----------
-    replays
-        One per policy.
-    n_replayed, n_warm_up, n_requeued
-        Jobs that were replayed, and those of them that are not compared, because the machine fills up, and because they
-        were requeued.
-    first_job
-        How many jobs of the log come before the replayed ones.
-    """
-
-    replays: tuple[Replay, ...]
+    replays: tuple[Replay, ...]  # one per policy
+    # jobs that were replayed, and those of them that are not compared, because the machine fills up, and because they
+    # were requeued
     n_replayed: int
     n_warm_up: int
     n_requeued: int
-    first_job: int
+    first_job: int  # how many jobs of the log come before the replayed ones
 
     @property
     def nearest(self) -> Replay | None:

@@ -286,21 +286,11 @@ def parse_storage_mapping(where: str, mapping: Any) -> dict[str, int]:
 
 @dataclass(slots=True, eq=False, repr=False)
 class AddedIo:
-    """Transfers that the scheduler adds to a job when it starts it (``additional_io_job``).
+    """Transfers that the scheduler adds to a job when it starts it (``additional_io_job``)."""
 
-    Attributes
-    ----------
-    alloc
-        The machines that take part, as a set of ids.
-    profile_name
-        The profile that says how much is transferred.
-    profile
-        Its description, ``None`` for a profile that there is already.
-    """
-
-    alloc: str
-    profile_name: str
-    profile: dict[str, Any] | None
+    alloc: str  # the machines that take part, as a set of ids
+    profile_name: str  # the profile that says how much is transferred
+    profile: dict[str, Any] | None  # its description, ``None`` for a profile that there is already
 
 
 def parse_added_io(where: str, value: Any) -> AddedIo:

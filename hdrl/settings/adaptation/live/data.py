@@ -29,16 +29,11 @@ N_EXAMPLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Labelled examples in three parts.
-
-    Attributes
-    ----------
-    train, validation, test
-        Examples (float32, channels first) and labels (int64) of each part.
-    """
+    """Labelled examples in three parts."""
 
     name: str
     n_classes: int
+    # examples (float32, channels first) and labels (int64) of each part
     train: tuple[Tensor, Tensor]
     validation: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor]

@@ -29,18 +29,10 @@ LARGEST = 1e6
 
 @dataclass(frozen=True, slots=True)
 class RunTimeNetwork:
-    """The numbers of a network.
+    """The numbers of a network."""
 
-    Attributes
-    ----------
-    numbers
-        Weights and biases in the order of `kernel.groups`.
-    trained_on
-        Name of each log that it was trained on, and up to which share of its jobs.
-    """
-
-    numbers: tuple[float, ...]
-    trained_on: Mapping[str, float]
+    numbers: tuple[float, ...]  # weights and biases in the order of `kernel.groups`
+    trained_on: Mapping[str, float]  # name of each log that it was trained on, and up to which share of its jobs
 
 
 class _File(BaseModel):

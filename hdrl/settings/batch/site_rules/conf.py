@@ -50,29 +50,16 @@ _MOST_CORES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes that are alike.
+    """Nodes that are alike."""
 
-    Attributes
-    ----------
-    names
-        Their names, a list as Slurm writes it.
-    count
-        How many they are.
-    cores, memory_mib, gpus
-        What each has; memory 0: unknown.
-    features
-        Words that jobs may ask for.
-    weight
-        Slurm takes nodes of a low weight first.
-    """
-
-    names: str
-    count: int
+    names: str  # their names, a list as Slurm writes it
+    count: int  # how many they are
+    # what each has; memory 0: unknown
     cores: int
     memory_mib: int = 0
     gpus: int = 0
-    features: tuple[str, ...] = ()
-    weight: int = 1
+    features: tuple[str, ...] = ()  # words that jobs may ask for
+    weight: int = 1  # Slurm takes nodes of a low weight first
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +101,14 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Downtime:
-    """When nodes start no jobs.
+    """When nodes start no jobs."""
 
-    Attributes
-    ----------
-    start, end
-        Dates in ISO 8601 with a zone.
-    nodes
-        List of nodes; empty: all of them.
-    kind
-        ``"reservation"`` (jobs that would end within it do not start), ``"failure"`` (jobs are requeued) or ``"drain"``
-        (jobs end in peace).
-    """
-
+    # dates in ISO 8601 with a zone
     start: str
     end: str
-    nodes: str = ""
+    nodes: str = ""  # list of nodes; empty: all of them
+    # ``"reservation"`` (jobs that would end within it do not start), ``"failure"`` (jobs are requeued) or ``"drain"``
+    # (jobs end in peace)
     kind: str = "reservation"
 
     @property

@@ -143,26 +143,14 @@ class PreemptBy(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """Which jobs may take the nodes of others, and at what cost.
+    """Which jobs may take the nodes of others, and at what cost."""
 
-    Attributes
-    ----------
-    by
-        PreemptType.
-    exempt_s
-        PreemptExemptTime: how long a job runs before it can be requeued or cancelled.
-    is_youngest_first
-        PreemptParameters=youngest_first: among equals the job that started last, not that with the fewest nodes.
-    is_within
-        PreemptMode has WITHIN or PRIORITY somewhere, which nothing simulates.
-    restart_s
-        How much longer a requeued job runs after each restart: no key of Slurm, measured at a site.
-    """
-
-    by: PreemptBy = PreemptBy.NOTHING
-    exempt_s: float = 0.0
+    by: PreemptBy = PreemptBy.NOTHING  # PreemptType
+    exempt_s: float = 0.0  # PreemptExemptTime: how long a job runs before it can be requeued or cancelled
+    # PreemptParameters=youngest_first: among equals the job that started last, not that with the fewest nodes
     is_youngest_first: bool = False
-    is_within: bool = False
+    is_within: bool = False  # PreemptMode has WITHIN or PRIORITY somewhere, which nothing simulates
+    # how much longer a requeued job runs after each restart: no key of Slurm, measured at a site
     restart_s: float = 0.0
 
 
@@ -289,21 +277,13 @@ def undemanding_jobs(n_jobs: int) -> NDArray[np.void]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteJobs:
-    """What the jobs of a workload ask of a site.
+    """What the jobs of a workload ask of a site."""
 
-    Attributes
-    ----------
-    jobs
-        Array of `SITE_JOB_DTYPE`, a row per row of the workload.
-    dependencies
-        Array of `DEPENDENCY_DTYPE`, ordered by ``job``.
-    origin_s
-        Date 0 of the workload in the clock of the rules: 1970 in files. Reservations and outages are so much earlier in
-        the clock of the jobs.
-    """
-
-    jobs: NDArray[np.void]
+    jobs: NDArray[np.void]  # array of `SITE_JOB_DTYPE`, a row per row of the workload
+    # array of `DEPENDENCY_DTYPE`, ordered by ``job``
     dependencies: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, DEPENDENCY_DTYPE))
+    # date 0 of the workload in the clock of the rules: 1970 in files. Reservations and outages are so much earlier in
+    # the clock of the jobs
     origin_s: float = 0.0
 
     def columns(self) -> list[tuple[str, NDArray[np.generic]]]:

@@ -49,28 +49,16 @@ actions of that it came to; ``value`` what it is worth; ``expected`` what its se
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A decision about a job.
+    """A decision about a job."""
 
-    Attributes
-    ----------
-    values, job
-        What all jobs are worth, and which job it is.
-    step
-        Which decision it is, from 0.
-    sequences
-        The sequences that can still be followed.
-    promised
-        Share of its budget that it gets if it keeps its GPUs until its budget is used up or its deadline comes.
-    granted
-        Share that it will really get, which is not known yet.
-    """
-
+    # what all jobs are worth, and which job it is
     values: JobValues
     job: int
-    step: int
-    sequences: slice
+    step: int  # which decision it is, from 0
+    sequences: slice  # the sequences that can still be followed
+    # share of its budget that it gets if it keeps its GPUs until its budget is used up or its deadline comes
     promised: float
-    granted: float
+    granted: float  # share that it will really get, which is not known yet
 
     @property
     def table(self) -> ValueTable:
@@ -190,21 +178,12 @@ def _follow(values: JobValues, job: int, progress: JobProgress, decide: Callable
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How a job came on, stay by stay.
+    """How a job came on, stay by stay."""
 
-    Attributes
-    ----------
-    granted
-        Share of its budget that it got.
-    deadline_s
-        When it ends at the latest.
-    begin_s, done, rate
-        When it began to work on each stay, what share of its budget it had used up then, and how much it used up in a
-        second; shape ``(n_stays,)``.
-    """
-
-    granted: float
-    deadline_s: float
+    granted: float  # share of its budget that it got
+    deadline_s: float  # when it ends at the latest
+    # when it began to work on each stay, what share of its budget it had used up then, and how much it used up in a
+    # second; shape ``(n_stays,)``
     begin_s: Floats
     done: Floats
     rate: Floats

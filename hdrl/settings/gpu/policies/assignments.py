@@ -13,15 +13,9 @@ from hdrl.settings.gpu.policies.situation import Floats, ShareSituation
 
 @dataclass
 class Fifo:
-    """First come, first served: a job keeps the type that it got (Gavel's FIFO).
+    """First come, first served: a job keeps the type that it got (Gavel's FIFO)."""
 
-    Attributes
-    ----------
-    seed
-        Seed of its draws, see `_choice`; ``None``: the fastest that is free, chosen anew every time.
-    """
-
-    seed: int | None
+    seed: int | None  # seed of its draws, see `_choice`; ``None``: the fastest that is free, chosen anew every time
     _draws: random.Random = field(init=False)
     _types: dict[int, int] = field(default_factory=dict)
     _sizes: dict[int, int] = field(default_factory=dict)
@@ -85,14 +79,9 @@ LEAST_RATE = 1e-10
 
 @dataclass
 class AlloX:
-    """The assignment of jobs to GPUs, and places in their queues, with the least sum of completion times.
+    """The assignment of jobs to GPUs, and places in their queues, with the least sum of completion times."""
 
-    Attributes
-    ----------
-    oldest
-        Share of the waiting jobs that are looked at, in the order of arrival; Gavel's simulations look at all.
-    """
-
+    # share of the waiting jobs that are looked at, in the order of arrival; Gavel's simulations look at all
     oldest: float = 1.0
     _types: dict[int, int] = field(default_factory=dict)
 

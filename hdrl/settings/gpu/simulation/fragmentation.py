@@ -39,28 +39,15 @@ REQUESTS = 1.3
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What became of a cluster that was filled.
+    """What became of a cluster that was filled."""
 
-    Attributes
-    ----------
-    allocated
-        Share of its GPUs that pods have in the end.
-    n_pods, n_placed
-        How many arrived, and how many of them were placed.
-    requested
-        Requests that had arrived after each pod, as a share of all GPUs.
-    used
-        GPUs that pods had then, as a share of all.
-    fragmented
-        GPUs that typical pods could not use then, as a share of those that no pod had.
-    """
-
-    allocated: float
+    allocated: float  # share of its GPUs that pods have in the end
+    # how many arrived, and how many of them were placed
     n_pods: int
     n_placed: int
-    requested: NDArray[np.float64]
-    used: NDArray[np.float64]
-    fragmented: NDArray[np.float64]
+    requested: NDArray[np.float64]  # requests that had arrived after each pod, as a share of all GPUs
+    used: NDArray[np.float64]  # GPUs that pods had then, as a share of all
+    fragmented: NDArray[np.float64]  # GPUs that typical pods could not use then, as a share of those that no pod had
 
     @property
     def fragmentation(self) -> float:
@@ -130,26 +117,14 @@ def fill(
 
 @dataclass(frozen=True, slots=True)
 class FgdRow:
-    """A row of FGD's table.
-
-    Attributes
-    ----------
-    placement, tie, node_order
-        What was done.
-    percent
-        Allocated GPUs of each seed, in percent.
-    fragmentation
-        Fragmentation ratio of each seed, in percent, see `Filled.fragmentation`.
-    published
-        The mean that was published; ``None`` where there is none.
-    """
+    """A row of FGD's table."""
 
     placement: str
     tie: Tie
     node_order: NodeOrder
-    percent: tuple[float, ...]
-    fragmentation: tuple[float, ...]
-    published: float | None
+    percent: tuple[float, ...]  # allocated GPUs of each seed, in percent
+    fragmentation: tuple[float, ...]  # fragmentation ratio of each seed, in percent, see `Filled.fragmentation`
+    published: float | None  # the mean that was published; ``None`` where there is none
 
     @property
     def mean(self) -> float:
