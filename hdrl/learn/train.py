@@ -47,7 +47,7 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class Imitation:
-    """The policy that an agent imitates: it chooses in the first iterations (behaviour cloning), or is compared with."""
+    """The policy that an agent imitates: it chooses in the first iterations (cloning), or is compared with."""
 
     n_iterations: int  # in how many of the first iterations the other chooses; 0: in none
     # returns the other's actions in the environments as they are, shape ``(n_envs,)``, int64
@@ -165,8 +165,6 @@ class Trainer(TrainingLoop):
     n_threads
         Threads of torch while training; ``None``: as many as it has. Results may differ in the last digits between
         numbers of threads, but not between numbers of helpers (`hdrl.learn.threads.helped_by`).
-    imitation
-        The policy that the agent imitates, if any.
 
     Attributes
     ----------

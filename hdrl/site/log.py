@@ -97,8 +97,6 @@ def log_of(
 
     Parameters
     ----------
-    dump, jobs, conf
-        What was read.
     key
         Key that secret names are hashed with; ``None``: they stay.
     has_rules

@@ -105,8 +105,6 @@ def predict_waits(
 
     Parameters
     ----------
-    folder
-        The folder of an imported site.
     dump
         Accounting data with the jobs that run and wait now; the latest date in it is now.
     progress
@@ -198,8 +196,6 @@ def _past(
 
     Parameters
     ----------
-    asked
-        Name of the dump.
     now_s
         The date in seconds since 1970.
 

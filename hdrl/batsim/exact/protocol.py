@@ -116,21 +116,11 @@ def _with_id(value: Any, job_id: str) -> Any:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Request:
-    """A request of the scheduler.
+    """A request of the scheduler."""
 
-    Attributes
-    ----------
-    timestamp_s
-        When it is to be applied.
-    kind
-        Its type, as in the protocol.
-    data
-        Its data, with the members that this type needs.
-    """
-
-    timestamp_s: float
-    kind: str
-    data: dict[str, Any]
+    timestamp_s: float  # when it is to be applied
+    kind: str  # its type, as in the protocol
+    data: dict[str, Any]  # its data, with the members that this type needs
 
 
 @dataclass(slots=True, eq=False, repr=False)

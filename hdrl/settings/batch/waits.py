@@ -113,8 +113,6 @@ def waits_of(queue: Queue, platform: Platform, policy: str, header: Mapping[str,
 
     Parameters
     ----------
-    queue, platform, policy
-        What is simulated.
     header
         Header of the log that the queue is from, which names partitions.
     """
@@ -142,8 +140,6 @@ def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, 
     ----------
     running, waiting
         Rows of the log.
-    now_s
-        The date in the time of the log.
     running_s, waiting_s
         How long they are predicted to run, from their starts.
     """
@@ -284,8 +280,6 @@ def predicted_run_s(known: Rows, others: Rows, predictor: str) -> tuple[FloatArr
 
     Parameters
     ----------
-    known
-        Jobs that ended, as `known_jobs` returns them.
     others
         Jobs that wait or run; nothing is learned from them.
 

@@ -135,8 +135,6 @@ def digits(random: np.random.Generator, n: int, difficulty: float) -> Labelled:
 
     Parameters
     ----------
-    n
-        How many; there are 1,797.
     difficulty
         Standard deviation of the noise as a multiple of that of the pictures, less 1: at 1 there is none.
 

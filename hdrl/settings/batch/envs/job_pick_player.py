@@ -111,8 +111,6 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
 
         Parameters
         ----------
-        seed
-            Seed of the simulation, in which nothing is drawn.
         options
             ``episode``: which one; they are all the same.
 
@@ -196,11 +194,6 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         """Play an episode with the actions that an actor finds best, in compiled code; `trace` tells what happened.
 
         It is the same as `reset`, and `step` with the best action until the end, but some fifty times as fast.
-
-        Parameters
-        ----------
-        seed
-            Seed of the simulation, in which nothing is drawn.
         """
         warm_up()
         simulator = self._new_simulator(seed)

@@ -59,13 +59,7 @@ class SiteColumns:
     rows: tuple[tuple[int, Mapping[str, str]], ...]
 
     def of_jobs(self, numbers: Container[str]) -> SiteColumns:
-        """Return the columns of some jobs, without their dependencies on others.
-
-        Parameters
-        ----------
-        numbers
-            Their numbers in the log.
-        """
+        """Return the columns of some jobs, without their dependencies on others."""
         rows = []
         for line, cells in self.rows:
             if cells.get("job") not in numbers:
@@ -104,11 +98,6 @@ def read_columns(path: Path) -> SiteColumns:
 
 def write_columns(path: Path, rows: list[dict[str, str]]) -> None:
     """Write columns beside a log: those that a row fills, in the order of `COLUMNS`.
-
-    Parameters
-    ----------
-    rows
-        Cells of each job by column.
 
     Raises
     ------
