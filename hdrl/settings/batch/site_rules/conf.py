@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from hdrl.base.errors import ReadError, quoted, suggest
 from hdrl.base.files import open_bytes, read_json, read_text
 from hdrl.options.block import Block
-from hdrl.options.problems import problem_of
+from hdrl.options.reading import checked
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
 from hdrl.settings.batch.site_rules.values import gres_gpus, memory_kb, minutes_s
 
@@ -447,11 +447,7 @@ class _SiteInFile(Block):
 
 
 def _read_descriptor(path: Path) -> SiteConf:
-    data = read_json(path)
-    try:
-        found = _SiteInFile.model_validate(data)
-    except ValidationError as error:
-        raise ReadError(path, str(problem_of(_SiteInFile, error, "the file"))) from None
+    found = checked(_SiteInFile, read_json(path), path)
     nodes = []
     for place, one in enumerate(found.nodes):
         try:
