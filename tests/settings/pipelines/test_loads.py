@@ -1,8 +1,6 @@
 """Machines, pipelines, their files, and what is released when."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from hdrl.settings.pipelines.loads.covers import cheapest_cover, demand_us, late
 from hdrl.settings.pipelines.loads.generate import SHAPES, SPLITS, Model, drs, generate, uunifast
 from hdrl.settings.pipelines.loads.load import PipelineLoad, Times
 from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Kernel, Pipeline
-from hdrl.settings.pipelines.loads.readers import PipelineSet, read_graph, read_period_file, read_set
+from hdrl.settings.pipelines.loads.readers import read_graph, read_period_file, read_set, write_set
 from hdrl.settings.pipelines.loads.releases import Context, hyperperiod_us, release
 from hdrl.settings.pipelines.machine import read_machine
 
@@ -166,35 +164,14 @@ def test_texts_are_never_run(tmp_path: Path):
 # ---------------------------------------------------------------------- our own files
 
 
-def as_json(found: PipelineSet) -> dict[str, Any]:
-    """Return what a file of a set holds."""
-
-    def times(one: Kernel | Group) -> dict[str, int]:
-        return {key: time_us for key, time_us in (("cpu_us", one.cpu_us), ("gpu_us", one.gpu_us)) if time_us != NEVER}
-
-    rows = [
-        {
-            "name": one.name,
-            "kernels": [{"name": kernel.name, **times(kernel)} for kernel in one.kernels],
-            "edges": [list(edge) for edge in one.edges],
-            "groups": [{"kernels": list(group.kernels), **times(group)} for group in one.groups],
-            "periods_us": list(choices),
-            "phase_us": one.phase_us,
-            "tolerance_us": one.tolerance_us,
-            "deadline_us": one.deadline_us,
-            "ecu": one.ecu,
-        }
-        for one, choices in zip(found.pipelines, found.periods_us, strict=True)
-    ]
-    return {"name": found.name, "pipelines": rows}
-
-
 @hypothesis_settings(max_examples=30)
 @given(st.lists(pipelines(2), min_size=1, max_size=3), st.lists(st.integers(1, 9), min_size=1, max_size=3))
 def test_sets_survive_their_file(tmp_path_factory: pytest.TempPathFactory, found: list[Pipeline], periods: list[int]):
+    from hdrl.settings.pipelines.loads.readers import PipelineSet
+
     path = tmp_path_factory.mktemp("sets") / "set.json"
     written = PipelineSet("s", tuple(found), (tuple(periods),) * len(found))
-    path.write_text(json.dumps(as_json(written)))
+    write_set(written, path)
     assert read_set(path) == written
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import OptionsError, ReadError, WorkloadError, quoted, suggest
-from hdrl.base.files import read_json, read_text
+from hdrl.base.files import read_json, read_text, write_json
 from hdrl.base.textnumbers import float_of
 from hdrl.options.problems import shown
 from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Kernel, Pipeline
@@ -263,3 +263,28 @@ def _time_pair(value: Any) -> tuple[int, int]:
     if any(type(one) is not int for one in pair):
         raise ValueError(f"times {', '.join(map(shown, pair))}, expected whole microseconds")
     return pair
+
+
+def write_set(found: PipelineSet, path: Path) -> None:
+    """Write pipelines and their periods as our JSON; raise OutputError if it cannot be written."""
+    write_json(path, {"name": found.name, "pipelines": _as_json(found.pipelines, found.periods_us)}, indent=1)
+
+
+def _as_json(pipelines: Sequence[Pipeline], periods_us: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+    def times(one: Kernel | Group) -> dict[str, int]:
+        return {key: time_us for key, time_us in (("cpu_us", one.cpu_us), ("gpu_us", one.gpu_us)) if time_us != NEVER}
+
+    return [
+        {
+            "name": one.name,
+            "kernels": [{"name": kernel.name, **times(kernel)} for kernel in one.kernels],
+            "edges": [list(edge) for edge in one.edges],
+            "groups": [{"kernels": list(group.kernels), **times(group)} for group in one.groups],
+            "periods_us": list(choices),
+            "phase_us": one.phase_us,
+            "tolerance_us": one.tolerance_us,
+            "deadline_us": one.deadline_us,
+            "ecu": one.ecu,
+        }
+        for one, choices in zip(pipelines, periods_us, strict=True)
+    ]
