@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.compiled.records import of
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.loads.values import JobValues, ValueTable
@@ -31,12 +32,8 @@ NEVER = "never"
 OUTCOME_DTYPE = np.dtype(
     [
         ("granted", np.float64),
-        ("sequence", np.int64),
-        ("n_decisions", np.int64),
-        ("value", np.float64),
-        ("expected", np.float64),
-        ("best", np.float64),
-        ("best_whole", np.float64),
+        *of(np.int64, "sequence", "n_decisions"),
+        *of(np.float64, "value", "expected", "best", "best_whole"),
     ]
 )
 """What became of a job that adapts.
