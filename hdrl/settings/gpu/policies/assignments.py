@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - Gavel draws types by Python's own generator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hdrl.base.errors import SimulationError
 from hdrl.settings.gpu.policies.situation import Floats, ShareSituation
+
+
+def _whole_shares(situation: ShareSituation, place: Mapping[int, int], types: Mapping[int, int]) -> Floats:
+    """Return shares that give each job of ``types`` all the time on its type; ``place`` is its row."""
+    shares = np.zeros(situation.rates.shape)
+    for job, kind in types.items():
+        shares[place[job], kind] = 1.0
+    return shares
 
 
 @dataclass
@@ -56,10 +65,7 @@ class Fifo:
             free[kind] -= sizes[place[job]]
             if free[kind] == 0:
                 kinds.remove(full)
-        shares = np.zeros(situation.rates.shape)
-        for job, kind in self._types.items():
-            shares[place[job], kind] = 1.0
-        return shares
+        return _whole_shares(situation, place, self._types)
 
     def _choice(self, rates: list[float], kinds: list[int], fitting: list[int]) -> tuple[int, int]:
         """Return the type for a job, and the type that is taken for full if it is used up.
@@ -112,7 +118,4 @@ class AlloX:
             for gpu, (_, job) in queues.items():
                 if situation.rates[place[job], gpus[gpu]] > 0.0:
                     self._types[job] = int(gpus[gpu])
-        shares = np.zeros(situation.rates.shape)
-        for job, kind in self._types.items():
-            shares[place[job], kind] = 1.0
-        return shares
+        return _whole_shares(situation, place, self._types)
