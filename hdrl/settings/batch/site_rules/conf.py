@@ -64,39 +64,20 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition: which nodes its jobs may use, and under which limits.
+    """A partition: which nodes its jobs may use, and under which limits."""
 
-    Attributes
-    ----------
-    nodes
-        List of nodes; empty: all of them.
-    max_time_s, default_time_s
-        Limits of its jobs; ``None``: none.
-    tier, priority
-        ``PriorityTier`` and ``PriorityJobFactor``.
-    min_nodes, max_nodes
-        Fewest and most nodes of a job; ``None``: any number.
-    is_default
-        Whether jobs that name none go there.
-    is_exclusive
-        Whether jobs get whole nodes (``OverSubscribe=EXCLUSIVE``).
-    preempt_mode
-        ``PreemptMode``; empty: that of the site.
-    grace_s
-        ``GraceTime``: how long a job may run on when another takes its nodes.
-    """
-
-    nodes: str = ""
+    nodes: str = ""  # list of nodes; empty: all of them
+    # limits of its jobs; ``None``: none
     max_time_s: float | None = None
     default_time_s: float | None = None
-    tier: int = 1
-    priority: int = 1
-    max_nodes: int | None = None
-    is_default: bool = False
-    min_nodes: int = 0
-    is_exclusive: bool = False
-    preempt_mode: str = ""
-    grace_s: float = 0.0
+    tier: int = 1  # ``PriorityTier``
+    priority: int = 1  # ``PriorityJobFactor``
+    max_nodes: int | None = None  # most nodes of a job; ``None``: any number
+    is_default: bool = False  # whether jobs that name none go there
+    min_nodes: int = 0  # fewest nodes of a job
+    is_exclusive: bool = False  # whether jobs get whole nodes (``OverSubscribe=EXCLUSIVE``)
+    preempt_mode: str = ""  # ``PreemptMode``; empty: that of the site
+    grace_s: float = 0.0  # ``GraceTime``: how long a job may run on when another takes its nodes
 
 
 @dataclass(frozen=True, slots=True)

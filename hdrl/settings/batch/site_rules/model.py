@@ -199,40 +199,17 @@ class PriorityWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteRules:
-    """The rules of a machine.
+    """The rules of a machine; names are in the order of what they name."""
 
-    Attributes
-    ----------
-    nodes
-        Array of `NODE_DTYPE`, in the order of the platform's nodes.
-    node_names, feature_names, partition_names, qos_names, account_names
-        Names by index.
-    partitions, partition_nodes
-        Array of `PARTITION_DTYPE`, and which nodes each has, shape ``(n_partitions, n_nodes)``.
-    default_partition
-        Where jobs go that name none.
-    reservations, reservation_nodes
-        Array of `RESERVATION_DTYPE`, and the nodes of each, shape ``(n_reservations, n_nodes)``. Dates of reservations
-        and outages are those of the rules' own clock, see `SiteJobs.origin_s`.
-    outages
-        Array of `OUTAGE_DTYPE`.
-    qos, accounts
-        Arrays of `QOS_DTYPE` and `ACCOUNT_DTYPE`.
-    scheduler, weights, preemption
-        How Slurm schedules there, by which priority, and which jobs take the nodes of others.
-    kill_wait_s, over_time_limit_s
-        How long a job may run beyond its limit, and how long it then takes to end.
-    counts_memory
-        Whether nodes give memory to jobs (CR_Core_Memory and its like).
-    """
-
-    nodes: NDArray[np.void]
+    nodes: NDArray[np.void]  # array of `NODE_DTYPE`, in the order of the platform's nodes
     node_names: tuple[str, ...]
-    partitions: NDArray[np.void]
+    partitions: NDArray[np.void]  # array of `PARTITION_DTYPE`
     partition_names: tuple[str, ...]
-    partition_nodes: NDArray[np.bool_]
-    default_partition: int = 0
+    partition_nodes: NDArray[np.bool_]  # which nodes each has, shape ``(n_partitions, n_nodes)``
+    default_partition: int = 0  # where jobs go that name none
     feature_names: tuple[str, ...] = ()
+    # array of `RESERVATION_DTYPE`, and the nodes of each, shape ``(n_reservations, n_nodes)``. Dates of reservations
+    # and outages are those of the rules' own clock, see `SiteJobs.origin_s`
     reservations: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, RESERVATION_DTYPE))
     reservation_nodes: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
     outages: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, OUTAGE_DTYPE))
@@ -240,12 +217,13 @@ class SiteRules:
     qos_names: tuple[str, ...] = ()
     accounts: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, ACCOUNT_DTYPE))
     account_names: tuple[str, ...] = ()
+    # how Slurm schedules there, by which priority, and which jobs take the nodes of others
     scheduler: SchedulerParameters = SchedulerParameters()
     weights: PriorityWeights = PriorityWeights()
     preemption: Preemption = Preemption()
-    kill_wait_s: float = 0.0
-    over_time_limit_s: float = 0.0
-    counts_memory: bool = False
+    over_time_limit_s: float = 0.0  # how long a job may run beyond its limit
+    kill_wait_s: float = 0.0  # how long it then takes to end
+    counts_memory: bool = False  # whether nodes give memory to jobs (CR_Core_Memory and its like)
 
     def sha256(self) -> str:
         """Return the SHA-256 of all that a simulation depends on, names included."""
