@@ -10,8 +10,6 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.records import of
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -33,16 +31,33 @@ class State(IntEnum):
 
 RECORD_DTYPE = np.dtype(
     [
-        *of(np.int64, "job", "task"),
+        ("job", np.int64),
+        ("task", np.int64),
         ("component", np.int32),
         ("number", np.int64),
         ("n_tasks", np.int32),
-        *of(np.float64, "submit_s", "eligible_s", "start_s", "end_s", "run_s", "limit_s"),
-        *of(np.int64, "cores", "requested_cores", "nodes", "gpus"),
+        ("submit_s", np.float64),
+        ("eligible_s", np.float64),
+        ("start_s", np.float64),
+        ("end_s", np.float64),
+        ("run_s", np.float64),
+        ("limit_s", np.float64),
+        ("cores", np.int64),
+        ("requested_cores", np.int64),
+        ("nodes", np.int64),
+        ("gpus", np.int64),
         ("memory_kb", np.float64),
         ("state", np.int8),
-        *of(np.int32, "user", "account", "name", "qos", "partition", "cluster", "node_list", "asks"),
-        *of(np.int64, "after", "after_task"),
+        ("user", np.int32),
+        ("account", np.int32),
+        ("name", np.int32),
+        ("qos", np.int32),
+        ("partition", np.int32),
+        ("cluster", np.int32),
+        ("node_list", np.int32),
+        ("asks", np.int32),
+        ("after", np.int64),
+        ("after_task", np.int64),
     ]
 )
 """One attempt to run a job.
