@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import ReadError, suggest
 from hdrl.base.files import atomic_write, read_text
-from hdrl.base.textnumbers import float_of, int_of
+from hdrl.base.textnumbers import finite_of, int_of
 from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact.extended import Extended
 from hdrl.batsim.exact.idsets import parse_ids
@@ -209,22 +208,15 @@ class _Reader:
         return result
 
     def machine_states(self, fields: Sequence[str]) -> tuple[float, ...]:
-        return (_finite(fields[0]), *map(_whole, fields[1:]))
+        return (finite_of(fields[0]), *map(_whole, fields[1:]))
 
     def pstate(self, fields: Sequence[str]) -> tuple[float, list[int], int]:
-        return _finite(fields[0]), parse_ids(fields[1], self._n_cores), _whole(fields[2])
+        return finite_of(fields[0]), parse_ids(fields[1], self._n_cores), _whole(fields[2])
 
     def energy(self, fields: Sequence[str]) -> tuple[float, float, str, float]:
         if fields[2] not in ("s", "e", "p"):
             raise ValueError(f"event_type is {fields[2][:20]!r}, expected s, e or p")
-        return _finite(fields[0]), _finite(fields[1]), fields[2], _finite(fields[3])
-
-
-def _finite(text: str) -> float:
-    value = float_of(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:20]!r} is no finite number")
-    return value
+        return finite_of(fields[0]), finite_of(fields[1]), fields[2], finite_of(fields[3])
 
 
 def _whole(text: str) -> int:

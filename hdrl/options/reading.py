@@ -83,11 +83,12 @@ def override(data: dict[str, Any], text: str) -> str:
                 f"--set {readable(key)}: {readable('.'.join(names[:depth]))} is {shown(inner)}, it has no keys"
             )
         block = inner
-    block[names[-1]] = _value(value)
+    block[names[-1]] = json_or_text(value)
     return key
 
 
-def _value(text: str) -> object:
+def json_or_text(text: str) -> Any:
+    """Return a value of the command line: JSON, or else the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
