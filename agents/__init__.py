@@ -187,11 +187,6 @@ def make_agent(
 def load_agent(model: str | Path | Checkpoint) -> Agent:
     """Make the agent of a model file, ready to act and to learn on.
 
-    Parameters
-    ----------
-    model
-        The file, or what was read from it.
-
     Raises
     ------
     ReadError

@@ -125,23 +125,12 @@ class DQNConfig(ReplayConfig):
 
 
 class _Judged(NamedTuple):
-    """What was expected of transitions, and how wrong that was; each of shape ``(n,)``.
+    """What was expected of transitions, and how wrong that was; each of shape ``(n,)``."""
 
-    Attributes
-    ----------
-    losses
-        What is to be made smaller, with gradients.
-    errors
-        How surprising they were, at least 0.
-    values
-        The mean return that was expected.
-    edges
-        Several atoms: how likely the return is to lie at one of the ends of the range, or beyond.
-    """
-
-    losses: Tensor
-    errors: Tensor
-    values: Tensor
+    losses: Tensor  # what is to be made smaller, with gradients
+    errors: Tensor  # how surprising they were, at least 0
+    values: Tensor  # the mean return that was expected
+    # several atoms: how likely the return is to lie at one of the ends of the range, or beyond
     edges: Tensor | None = None
 
 

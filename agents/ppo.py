@@ -90,27 +90,13 @@ class Sample(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The steps of a rollout, in one axis.
+    """The steps of a rollout, in one axis."""
 
-    Attributes
-    ----------
-    observations
-        Shape ``(n, *observation_shape)``.
-    masks
-        Shape ``(n, n_actions)``, or ``None``.
-    sample
-        What is learned from them.
-    values
-        What the critic expected, shape ``(n,)``.
-    valid
-        Which of them are learned from, int64.
-    """
-
-    observations: Tensor
-    masks: Tensor | None
-    sample: Sample
-    values: Tensor
-    valid: Tensor
+    observations: Tensor  # shape ``(n, *observation_shape)``
+    masks: Tensor | None  # shape ``(n, n_actions)``, or ``None``
+    sample: Sample  # what is learned from them
+    values: Tensor  # what the critic expected, shape ``(n,)``
+    valid: Tensor  # which of them are learned from, int64
 
 
 class Minibatch:

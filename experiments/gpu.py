@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,8 +15,10 @@ from hdrl.experiments import PROTOCOLS
 from hdrl.experiments.findings import Finding, Place, without_models
 from hdrl.settings.gpu.cluster.machine import read_cluster
 from hdrl.settings.gpu.cluster.throughputs import read_throughputs
+from hdrl.settings.gpu.loads.alibaba import read_pods
 from hdrl.settings.gpu.loads.gavel_jobs import gavel_load
-from hdrl.settings.gpu.simulation.fragmentation import fgd_table
+from hdrl.settings.gpu.policies.rules import NodeOrder, Tie
+from hdrl.settings.gpu.simulation.fragmentation import PUBLISHED_ORDER, Filled, fill
 from hdrl.settings.gpu.simulation.rounds import mean_jct_s, simulate_rounds
 
 NODES, PODS = "alibaba2023_openb_node_list_gpu_node.csv", "alibaba2023_openb_pod_list_default.csv"
@@ -26,7 +28,7 @@ THROUGHPUTS = "gavel_simulation_throughputs.json.gz"
 FGD_PLACEMENTS = ("random", "dot-product", "clustering", "packing", "best-fit", "fgd")
 """Rows of the published table."""
 
-FGD_TIES: tuple[tuple[str, str, str], ...] = (
+FGD_TIES: tuple[tuple[str, Tie, NodeOrder], ...] = (
     ("fgd", "first", "file"),
     ("fgd", "last", "file"),
     ("fgd", "first", "shuffled"),
@@ -70,6 +72,25 @@ GAVEL_FIRST, GAVEL_LAST, GAVEL_JOBS = 1000, 2000, 3000
 """The window of jobs that Gavel's simulator is measured on, and how many arrive until it has ended."""
 
 
+def fgd_row(
+    nodes: Path,
+    pods: Path,
+    placement: str,
+    *,
+    tie: Tie = "first",
+    order: NodeOrder = PUBLISHED_ORDER,
+    seeds: Sequence[int] = range(10),
+) -> list[Filled]:
+    """Return what becomes of Alibaba's cluster when its pods fill it, once for each seed."""
+    cluster, load = read_cluster(str(nodes)), read_pods(pods)
+    return [fill(cluster, load, placement, seed=seed, tie=tie, node_order=order) for seed in seeds]
+
+
+def mean_allocated(row: Sequence[Filled]) -> float:
+    """Return the mean share of GPUs that pods have in the end, in percent."""
+    return float(np.mean([100 * one.allocated for one in row]))
+
+
 @PROTOCOLS.register("gpu-fgd")
 @without_models
 def gpu_fgd(traces: Mapping[str, Path]) -> dict[Place, float]:
@@ -83,9 +104,11 @@ def gpu_fgd(traces: Mapping[str, Path]) -> dict[Place, float]:
     Q. Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
     USENIX ATC 2023.
     """
-    rows = fgd_table(traces[NODES], traces[PODS], placements=FGD_PLACEMENTS)
-    found = {(row.placement, "allocated %"): row.mean for row in rows}
-    return found | {(row.placement, "fragmentation %"): fmean(row.fragmentation) for row in rows}
+    rows = {placement: fgd_row(traces[NODES], traces[PODS], placement) for placement in FGD_PLACEMENTS}
+    found = {(placement, "allocated %"): mean_allocated(row) for placement, row in rows.items()}
+    return found | {
+        (placement, "fragmentation %"): fmean(100 * one.fragmentation for one in row) for placement, row in rows.items()
+    }
 
 
 @PROTOCOLS.register("gpu-fgd-ties")
@@ -94,14 +117,8 @@ def gpu_fgd_ties(traces: Mapping[str, Path]) -> dict[Place, float]:
     """Return what tie rules and node orders make of the table of ``gpu-fgd``."""
     found: dict[Place, float] = {}
     for placement, tie, order in FGD_TIES:
-        (row,) = fgd_table(
-            traces[NODES],
-            traces[PODS],
-            placements=[placement],
-            ties=[tie],  # type: ignore[list-item]
-            node_orders=[order],  # type: ignore[list-item]
-        )
-        found[placement, f"ties {tie}, nodes {order}"] = row.mean
+        row = fgd_row(traces[NODES], traces[PODS], placement, tie=tie, order=order)
+        found[placement, f"ties {tie}, nodes {order}"] = mean_allocated(row)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -232,6 +231,8 @@ def _changes(asked: dict[str, Any]) -> dict[str, Any]:
 
 def overrides_of(texts: Sequence[str]) -> dict[str, Any]:
     """Return the keys of a sweep that ``--set`` names, and their values."""
+    from hdrl.options.reading import json_or_text
+
     changes: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -241,20 +242,22 @@ def overrides_of(texts: Sequence[str]) -> dict[str, Any]:
         if name:
             if not isinstance(changes.setdefault(block, {}), dict):
                 raise OptionsError(f"--set {text}: {block} has been set as a whole")
-            changes[block][name] = _json_or_text(value)
+            changes[block][name] = json_or_text(value)
         else:
-            changes[block] = _json_or_text(value)
+            changes[block] = json_or_text(value)
     return changes
 
 
 def _varied(texts: Sequence[str]) -> dict[str, list[Any]]:
     """Return the values by key that ``--vary`` names."""
+    from hdrl.options.reading import json_or_text
+
     found: dict[str, list[Any]] = {}
     for text in texts:
         key, equals, values = text.partition("=")
         if not equals or not key or not values:
             raise OptionsError(f"--vary {text}: expected KEY=VALUE,..., for instance rules.tie=first,last,random")
-        found.setdefault(key, []).extend(_json_or_text(value) for value in values.split(","))
+        found.setdefault(key, []).extend(json_or_text(value) for value in values.split(","))
     return found
 
 
@@ -289,13 +292,6 @@ def _whole(option: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise OptionsError(f"{option} {text}: expected whole numbers") from None
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 @contextlib.contextmanager

@@ -21,11 +21,6 @@ def rare_collections() -> Iterator[None]:
 
     What is imported alone is so much that the searches would take a fifth of a short run. The one that would follow
     when things are as usual again took 5 % of ``hdrl-launch`` on 10,000 jobs (28 of 560 ms of processor time).
-
-    Yields
-    ------
-    None
-        While searches are rare.
     """
     usual = gc.get_threshold()
     gc.set_threshold(RARE, *usual[1:])

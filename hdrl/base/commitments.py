@@ -15,8 +15,6 @@ def revealed_seed(secret: str, public: str, name: str) -> int:
 
     Parameters
     ----------
-    secret
-        The secret.
     public
         A value that was not known when the secret was committed to, such as the hash of a later public commit: then
         the seed was unknown even to the owner of the secret.

@@ -5,12 +5,22 @@ Python's own ``float`` and ``int`` also take ``1_000`` and digits of other scrip
 
 from __future__ import annotations
 
+import math
+
 
 def float_of(text: str) -> float:
     """Return the number that a text is: decimal digits of ASCII, ``inf`` or ``nan``, spaces around it."""
     if "_" in text or not text.isascii():
         raise ValueError(f"no number: {text!r}")
     return float(text)
+
+
+def finite_of(text: str) -> float:
+    """Return the finite number that a text is."""
+    value = float_of(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]!r} is no finite number")
+    return value
 
 
 def int_of(text: str) -> int:

@@ -38,8 +38,6 @@ class DecisionSystem:
     ----------
     platform, workload
         What is simulated; the workload's sources are called w0, w1, ... as by Batsim.
-    compatibility
-        ``None``, or ``"hdeeprm-0.3.1"``.
     rule
         What a policy adds to its job key and its backfilling.
 

@@ -218,8 +218,6 @@ class SimulatorHandler(Closing):
 
         Parameters
         ----------
-        job_id, hosts_id
-            A job of the queue, and its hosts.
         storage_mapping
             Machines of storage labels.
 

@@ -14,21 +14,11 @@ _SHOWN = 120
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened.
+    """Something that happened."""
 
-    Attributes
-    ----------
-    timestamp_s
-        When, in simulated seconds.
-    kind
-        Its type, as in the protocol.
-    data
-        Its data; the members that hdrl uses are there and of the right type.
-    """
-
-    timestamp_s: float
-    kind: str
-    data: Mapping[str, Any]
+    timestamp_s: float  # when, in simulated seconds
+    kind: str  # its type, as in the protocol
+    data: Mapping[str, Any]  # its data; the members that hdrl uses are there and of the right type
 
 
 @dataclass(frozen=True, slots=True)

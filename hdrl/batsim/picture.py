@@ -29,19 +29,13 @@ _IGNORED_NOTIFICATIONS = ("no_more_external_event_to_occur",)
 
 @dataclass(slots=True)
 class Awaited:
-    """Requests to Batsim whose outcomes have not come yet.
+    """Requests to Batsim whose outcomes have not come yet."""
 
-    Attributes
-    ----------
-    n_calls, n_questions, n_kills
-        Calls at dates, questions for the energy, and requests to kill jobs.
-    switches
-        Requests for P-states: machines, the P-state, and the first node that has a way to go there, if any has.
-    """
-
+    # calls at dates, questions for the energy, and requests to kill jobs
     n_calls: int = 0
     n_questions: int = 0
     n_kills: int = 0
+    # requests for P-states: machines, the P-state, and the first node that has a way to go there, if any has
     switches: list[tuple[tuple[int, ...], int, int | None]] = field(default_factory=list)
 
     def __bool__(self) -> bool:

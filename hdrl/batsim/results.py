@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import ReadError, suggest
 from hdrl.base.files import atomic_write, read_text
-from hdrl.base.textnumbers import float_of, int_of
+from hdrl.base.textnumbers import finite_of, int_of
 from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact.extended import Extended
 from hdrl.batsim.exact.idsets import parse_ids
@@ -45,22 +44,15 @@ WALL_CLOCK_COLUMNS = ("scheduling_time", "simulation_time")
 
 @dataclass(slots=True)
 class SimulationLog:
-    """What a simulator notes down, row by row.
+    """What a simulator notes down, row by row."""
 
-    Attributes
-    ----------
-    ends
-        Full id, state, start, run time and energy of each job that ended or was rejected, in that order.
-    machine_states, pstates, energy
-        Rows of the files of these names; of P-states the cores as a list.
-    consumed_j, end_s, n_grouped_switches, n_machine_switches, time_in_state_s, host_energy_j
-        As in `simulation.trace.Trace`.
-    """
-
+    # full id, state, start, run time and energy of each job that ended or was rejected, in that order
     ends: list[tuple[str, int, float, float, float]] = field(default_factory=list)
+    # rows of the files of these names; of P-states the cores as a list
     machine_states: list[tuple[float, ...]] = field(default_factory=list)
     pstates: list[tuple[float, list[int], int]] = field(default_factory=list)
     energy: list[tuple[float, float, str, float]] = field(default_factory=list)
+    # as in `simulation.trace.Trace`
     consumed_j: float = 0.0
     end_s: float = 0.0
     n_grouped_switches: int = 0
@@ -216,22 +208,15 @@ class _Reader:
         return result
 
     def machine_states(self, fields: Sequence[str]) -> tuple[float, ...]:
-        return (_finite(fields[0]), *map(_whole, fields[1:]))
+        return (finite_of(fields[0]), *map(_whole, fields[1:]))
 
     def pstate(self, fields: Sequence[str]) -> tuple[float, list[int], int]:
-        return _finite(fields[0]), parse_ids(fields[1], self._n_cores), _whole(fields[2])
+        return finite_of(fields[0]), parse_ids(fields[1], self._n_cores), _whole(fields[2])
 
     def energy(self, fields: Sequence[str]) -> tuple[float, float, str, float]:
         if fields[2] not in ("s", "e", "p"):
             raise ValueError(f"event_type is {fields[2][:20]!r}, expected s, e or p")
-        return _finite(fields[0]), _finite(fields[1]), fields[2], _finite(fields[3])
-
-
-def _finite(text: str) -> float:
-    value = float_of(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:20]!r} is no finite number")
-    return value
+        return finite_of(fields[0]), finite_of(fields[1]), fields[2], finite_of(fields[3])
 
 
 def _whole(text: str) -> int:

@@ -204,11 +204,6 @@ def announcing(listener: Callable[[str], None]) -> Iterator[None]:
     ----------
     listener
         Told a line before it takes long.
-
-    Yields
-    ------
-    None
-        While it listens.
     """
     before = _announcements.listener
     _announcements.listener = listener

@@ -131,8 +131,6 @@ def new_arrays(
 
     Parameters
     ----------
-    sizes
-        The sizes that the fields name.
     given
         What arrays begin with; all others begin with zeros, heaps empty.
     n_rows

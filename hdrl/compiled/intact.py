@@ -54,11 +54,6 @@ def _function_of(path: Path) -> str:
 def writing(folder: Path) -> Iterator[None]:
     """Let one process at a time write compiled code to a folder, and note the checksums of what is there afterwards.
 
-    Yields
-    ------
-    None
-        While the folder is this process's.
-
     Raises
     ------
     OSError

@@ -162,11 +162,6 @@ class Served(Generic[T]):
     ) -> tuple[int, int]:
         """Carry out actions up to the next decisions.
 
-        Parameters
-        ----------
-        actions
-            An action for each of all environments.
-
         Returns
         -------
         tuple

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from hdrl.deploy.factor import MIDDLE, MOST, STEP, UNIT
 from hdrl.deploy.files import GROUPS, NOW, UNDONE
 from hdrl.deploy.folder import Deployment
 from hdrl.deploy.groups import COLUMNS, HEADER
 from hdrl.deploy.policy import DeployedPolicy
+from hdrl.deploy.slurm import Users
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.groups import FIRST_INVERSE, FIRST_LOG_RATIO, SHORT_S, SHRINKAGES
 
@@ -48,7 +48,7 @@ class LuaSite:
     limits_s: Mapping[str, float]
     unlimited_s: float
     folder: Path
-    users: Literal["user_name", "account"] = "user_name"
+    users: Users = "user_name"
 
     @classmethod
     def of(cls, deployment: Deployment, folder: Path) -> LuaSite:

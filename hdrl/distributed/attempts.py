@@ -30,22 +30,13 @@ class TaskFailed(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """What came of a task.
+    """What came of a task."""
 
-    Attributes
-    ----------
-    result
-        What the function returned.
-    problem
-        Empty if all went well; else the message of an `HdrlError`, or the traceback of any other exception. (The
-        exceptions themselves need not survive the way between processes.)
-    is_expected
-        Whether it was an `HdrlError`.
-    """
-
-    result: Any = None
+    result: Any = None  # what the function returned
+    # empty if all went well; else the message of an `HdrlError`, or the traceback of any other exception. (The
+    # exceptions themselves need not survive the way between processes.)
     problem: str = ""
-    is_expected: bool = True
+    is_expected: bool = True  # whether it was an `HdrlError`
 
     def unwrap(self) -> Any:
         """Return the result.

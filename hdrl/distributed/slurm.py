@@ -28,30 +28,14 @@ _WORD = re.compile(r"[\w.:@%+/=,-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a machine expects of a job.
+    """What a machine expects of a job."""
 
-    Attributes
-    ----------
-    directives
-        Options of sbatch, without the dashes.
-    cpus
-        Processors of a task unless another number is asked for.
-    most_cpus
-        Cores of a node, ``None`` if unknown.
-    modules
-        Modules that are loaded.
-    needs_account
-        Whether no job runs without an account.
-    srun
-        Options of srun.
-    """
-
-    directives: tuple[tuple[str, str], ...] = ()
-    cpus: int = 1
-    most_cpus: int | None = None
-    modules: tuple[str, ...] = ()
-    needs_account: bool = False
-    srun: tuple[str, ...] = ()
+    directives: tuple[tuple[str, str], ...] = ()  # options of sbatch, without the dashes
+    cpus: int = 1  # processors of a task unless another number is asked for
+    most_cpus: int | None = None  # cores of a node, ``None`` if unknown
+    modules: tuple[str, ...] = ()  # modules that are loaded
+    needs_account: bool = False  # whether no job runs without an account
+    srun: tuple[str, ...] = ()  # options of srun
 
 
 _ONE_THREAD = ("--hint=nomultithread",)
@@ -86,42 +70,20 @@ SITES = {
 
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
-    """What a file for sbatch is about.
+    """What a file for sbatch is about."""
 
-    Attributes
-    ----------
-    command
-        Words of the command; ``{task}`` stands for the number of the task, ``{each}`` for its value.
-    site
-        A name of `SITES`.
-    time
-        Wall-clock limit: minutes, ``hours:minutes:seconds`` or ``days-hours:minutes:seconds``.
-    cpus
-        Processors of the task; ``None``: what the site usually gives.
-    name
-        Name of the job.
-    array
-        Numbers of the tasks, as sbatch takes them: ``0-9``, ``1,3,5`` or ``0-99%4``; ``None``: there is one task.
-    each
-        A value for each task, instead of numbers.
-    directives
-        Further options of sbatch by name; they replace those of the site.
-    modules
-        Modules to load; ``None``: those of the site.
-    venv
-        Virtual environment to activate, if any.
-    """
-
+    # words of the command; ``{task}`` stands for the number of the task, ``{each}`` for its value
     command: Sequence[str]
-    site: str = "generic"
-    time: str = "01:00:00"
-    cpus: int | None = None
+    site: str = "generic"  # a name of `SITES`
+    time: str = "01:00:00"  # wall-clock limit: minutes, ``hours:minutes:seconds`` or ``days-hours:minutes:seconds``
+    cpus: int | None = None  # processors of the task; ``None``: what the site usually gives
     name: str = "hdrl"
+    # numbers of the tasks, as sbatch takes them: ``0-9``, ``1,3,5`` or ``0-99%4``; ``None``: there is one task
     array: str | None = None
-    each: Sequence[str] = ()
-    directives: Sequence[tuple[str, str]] = ()
-    modules: Sequence[str] | None = None
-    venv: Path | None = None
+    each: Sequence[str] = ()  # a value for each task, instead of numbers
+    directives: Sequence[tuple[str, str]] = ()  # further options of sbatch by name; they replace those of the site
+    modules: Sequence[str] | None = None  # modules to load; ``None``: those of the site
+    venv: Path | None = None  # virtual environment to activate, if any
 
 
 def sbatch_text(job: SlurmJob) -> str:

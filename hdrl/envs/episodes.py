@@ -118,8 +118,6 @@ def part_bounds(part: Part, n_jobs: int, *, name: str = "workload") -> tuple[int
 
     Parameters
     ----------
-    part
-        Its name, or its bounds as fractions or places.
     name
         What the workload is called, for messages.
 
@@ -180,8 +178,6 @@ def plan_episodes(
 
     Parameters
     ----------
-    sizes
-        Number of jobs of each workload.
     n_jobs
         Jobs in a window; two numbers: as many are drawn, from the first to the second of them, both included, and a
         window begins where the longest one has room; ``"all"`` or ``None``: from its start to the end of the part.

@@ -167,11 +167,6 @@ def seed_of_each_row(seed: int | Sequence[int | None] | None, num_envs: int) -> 
 def episode_of_each_row(episodes: object, num_envs: int) -> NDArray[np.int64]:
     """Return the number of the episode with which each row is to begin, shape ``(num_envs,)``.
 
-    Parameters
-    ----------
-    episodes
-        A number from 0 on, or one for each row.
-
     Raises
     ------
     OptionsError

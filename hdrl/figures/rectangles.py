@@ -98,8 +98,6 @@ def coverage(
     ----------
     x, y
         First and last border of each rectangle, shape ``(n,)`` each.
-    shape
-        Rows and columns of the picture.
     layer
         In which of several pictures each rectangle is, shape ``(n,)``; in the only one by default.
     extent
@@ -160,8 +158,6 @@ def painted(
     ----------
     x, y
         First and last border of each rectangle, shape ``(n,)`` each.
-    shape
-        Rows and columns of the picture.
     colour
         Row of the colour of each rectangle in the palette, shape ``(n,)``.
     palette

@@ -47,18 +47,10 @@ class Acted(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """A gradient is there: a step of an optimiser may follow.
+    """A gradient is there: a step of an optimiser may follow."""
 
-    Attributes
-    ----------
-    optimizer
-        The optimiser whose parameters hold the gradient.
-    max_norm
-        Largest norm of the gradient, to which longer ones are scaled down; ``None``: any.
-    """
-
-    optimizer: torch.optim.Optimizer
-    max_norm: float | None
+    optimizer: torch.optim.Optimizer  # the optimiser whose parameters hold the gradient
+    max_norm: float | None  # largest norm of the gradient, to which longer ones are scaled down; ``None``: any
 
 
 class Listener(Protocol):

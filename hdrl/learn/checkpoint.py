@@ -96,8 +96,6 @@ def checkpoint_of(
     ----------
     algorithm
         What its class is found by.
-    environment
-        What it was trained on; JSON.
     training
         What `hdrl.learn.train.Trainer.state_dict` returned; ``None``: the training cannot be resumed.
     notes

@@ -33,12 +33,8 @@ def evaluate(
 
     Parameters
     ----------
-    agent
-        The agent; it does not learn.
     envs
         Any Gymnasium vector environment with the agent's spaces.
-    n_episodes
-        How many, at least 1.
     seed
         Seed of the environments; ``None``: they continue with what they have.
     explore

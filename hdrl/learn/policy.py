@@ -107,8 +107,6 @@ def send_back(
     actor_loss
         From their logits to the loss of the actor, or to ``None``: the gradients are of no use. ``None``: only the
         critic learns.
-    critic_loss
-        From their values to the loss of the critic.
     apart
         Returns `ActorCritic.apart` of these observations, if it has been computed already.
     """

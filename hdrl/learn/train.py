@@ -47,20 +47,12 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class Imitation:
-    """The policy that an agent imitates: it chooses in the first iterations (behaviour cloning), or is compared with.
+    """The policy that an agent imitates: it chooses in the first iterations (cloning), or is compared with."""
 
-    Attributes
-    ----------
-    n_iterations
-        In how many of the first iterations the other chooses; 0: in none.
-    choose
-        Returns the other's actions in the environments as they are, shape ``(n_envs,)``, int64.
-    adversary
-        Discriminates both in the iterations that follow, and rewards the agent; ``None``: nothing does.
-    """
-
-    n_iterations: int
+    n_iterations: int  # in how many of the first iterations the other chooses; 0: in none
+    # returns the other's actions in the environments as they are, shape ``(n_envs,)``, int64
     choose: Callable[[], NDArray[np.int64]]
+    # discriminates both in the iterations that follow, and rewards the agent; ``None``: nothing does
     adversary: Adversary | None = None
 
 
@@ -173,8 +165,6 @@ class Trainer(TrainingLoop):
     n_threads
         Threads of torch while training; ``None``: as many as it has. Results may differ in the last digits between
         numbers of threads, but not between numbers of helpers (`hdrl.learn.threads.helped_by`).
-    imitation
-        The policy that the agent imitates, if any.
 
     Attributes
     ----------

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from hdrl.base.errors import OptionsError, readable
+from hdrl.base.errors import OptionsError, ReadError, readable
 from hdrl.options.problems import problem_of, shown
 
 M = TypeVar("M", bound=BaseModel)
@@ -34,6 +35,22 @@ def validated(model: type[M], data: object, where: str, changed: Iterable[str] =
     if any(problem.path == key or problem.path.startswith((f"{key}.", f"{key}[")) for key in changed):
         where = "--set"
     raise OptionsError(f"{where}: {problem}")
+
+
+def checked(model: type[M], data: object, path: str | Path, *, told: str = "{}", whole: str = "the file") -> M:
+    """Return what a file that hdrl or a user wrote holds as a model.
+
+    For messages, ``told`` takes the first mistake, and ``whole`` is what the data are called there.
+
+    Raises
+    ------
+    ReadError
+        If a key or value is wrong.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise ReadError(path, told.format(problem_of(model, error, whole))) from None
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
@@ -66,11 +83,12 @@ def override(data: dict[str, Any], text: str) -> str:
                 f"--set {readable(key)}: {readable('.'.join(names[:depth]))} is {shown(inner)}, it has no keys"
             )
         block = inner
-    block[names[-1]] = _value(value)
+    block[names[-1]] = json_or_text(value)
     return key
 
 
-def _value(text: str) -> object:
+def json_or_text(text: str) -> Any:
+    """Return a value of the command line: JSON, or else the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from hdrl.base.csvfiles import read_records
 from hdrl.base.errors import ReadError, UnknownName
@@ -22,7 +22,7 @@ from hdrl.experiment.compare.verdict import is_better, order_of_row
 from hdrl.figures.folders import PROVENANCE_FILE, read_object
 from hdrl.figures.numbers import listed
 from hdrl.metrics.catalogue import MetricInfo
-from hdrl.options.problems import problem_of
+from hdrl.options.reading import checked
 from hdrl.report.runs import setting_of
 
 __all__ = ["ALL", "Compared", "is_comparison", "read_compared"]
@@ -150,7 +150,4 @@ def _identity(path: Path) -> Identity:
     found = read_object(path).get("identity")
     if not isinstance(found, dict):
         return Identity()
-    try:
-        return Identity.model_validate(found)
-    except ValidationError as error:
-        raise ReadError(path, f"is damaged ({problem_of(Identity, error, 'identity')})") from None
+    return checked(Identity, found, path, told="is damaged ({})", whole="identity")

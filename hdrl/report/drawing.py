@@ -136,8 +136,6 @@ def plot(name: str, folders: Sequence[str | Path], out: str | Path | None = None
     ----------
     name
         Name of the figure, see `figures_of`.
-    folders
-        Folders of runs, at least one.
     out
         The file; its name asks for the format (png, svg, pdf), and it is replaced if it is there. By default
         ``<name>.png`` in the current folder, which must be new.

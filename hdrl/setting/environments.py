@@ -90,8 +90,6 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
 
         Parameters
         ----------
-        arguments
-            Arguments of the environment that the model was trained in.
         options
             Options or a sweep of this setting, for what they say of simulations.
 

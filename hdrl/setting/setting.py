@@ -81,8 +81,6 @@ class LoadGenerator(ABC, Generic[SweepT, MachineT, LoadT]):
 
         Parameters
         ----------
-        sweep
-            The sweep that asks for it.
         offered_load
             Work that arrives per time, as a share of what the machine can do.
         """

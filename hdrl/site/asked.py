@@ -23,18 +23,10 @@ UNKNOWN_FEATURES = "jobs that ask for features that no node has, which they get 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The columns of a log.
+    """The columns of a log."""
 
-    Attributes
-    ----------
-    rows
-        Cells by column of each job that asks for anything, see `site_rules.columns`.
-    left_out
-        What is not in them, by reason.
-    """
-
-    rows: list[dict[str, str]]
-    left_out: Counter[str]
+    rows: list[dict[str, str]]  # cells by column of each job that asks for anything, see `site_rules.columns`
+    left_out: Counter[str]  # what is not in them, by reason
 
 
 def asked_of(

@@ -28,8 +28,6 @@ def with_downtimes(conf: SiteConf, path: Path, clock: Clock) -> SiteConf:
     path
         What ``scontrol show res`` prints, of which the reservations for maintenance count; or a table with the columns
         ``start``, ``end``, ``nodes`` and ``kind`` (`KINDS`; a reservation if there is none).
-    clock
-        Reads dates.
 
     Raises
     ------

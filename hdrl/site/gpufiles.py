@@ -41,13 +41,7 @@ def _texts(found: SiteImport, field: str) -> list[str]:
 
 
 def write_gpu_files(folder: Path, found: SiteImport) -> None:
-    """Write nodes and jobs as Alibaba's gpu-v2023 has them, and options that name both.
-
-    Parameters
-    ----------
-    folder
-        Where the folder `FOLDER` is made.
-    """
+    """Write nodes and jobs as Alibaba's gpu-v2023 has them, and options that name both."""
     place = folder / FOLDER
     place.mkdir()
     models = {name: model for name, _, _, _, model in found.dump.nodes}

@@ -105,8 +105,6 @@ def import_site(
 
     Parameters
     ----------
-    force
-        Whether a folder that such an import made is replaced.
     progress
         Called with what is done next.
 

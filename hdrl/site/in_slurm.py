@@ -30,8 +30,6 @@ def replay_in_slurm(
 
     Parameters
     ----------
-    site
-        The folder of an imported site.
     first
         How many jobs of the log come before the window; ``None``: the window is its end.
 

@@ -31,34 +31,19 @@ SHORTEST_S = 1.0
 
 @dataclass(slots=True)
 class Jobs:
-    """The jobs of a dump.
+    """The jobs of a dump."""
 
-    Attributes
-    ----------
-    records
-        One row per job, in the order of eligibility: submission and eligibility are those of its first attempt, start,
-        end and run time those of its last.
-    n_attempts
-        Rows that each job was joined from, shape ``(n_jobs,)``; components of a het job count once.
-    n_ids
-        Different ids in the dump, waiting tasks of arrays that share a row included once.
-    joined
-        What was joined, by name.
-    left_out
-        Jobs that were left out, by reason; the tasks of an array count one by one.
-    notes
-        What was changed to make jobs of rows, a sentence each.
-    lost_core_s
-        Core seconds of attempts that were followed by another.
-    """
-
+    # one row per job, in the order of eligibility: submission and eligibility are those of its first attempt, start,
+    # end and run time those of its last
     records: NDArray[np.void]
+    # rows that each job was joined from, shape ``(n_jobs,)``; components of a het job count once
     n_attempts: NDArray[np.int64]
-    n_ids: int
-    joined: dict[str, int] = field(default_factory=dict)
+    n_ids: int  # different ids in the dump, waiting tasks of arrays that share a row included once
+    joined: dict[str, int] = field(default_factory=dict)  # what was joined, by name
+    # jobs that were left out, by reason; the tasks of an array count one by one
     left_out: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
-    lost_core_s: float = 0.0
+    notes: list[str] = field(default_factory=list)  # what was changed to make jobs of rows, a sentence each
+    lost_core_s: float = 0.0  # core seconds of attempts that were followed by another
 
     @property
     def n_jobs(self) -> int:
@@ -67,13 +52,7 @@ class Jobs:
 
 
 def jobs_of(dump: Dump) -> Jobs:
-    """Return the jobs of a dump that a simulation can replay.
-
-    Parameters
-    ----------
-    dump
-        What a reader found.
-    """
+    """Return the jobs of a dump that a simulation can replay."""
     jobs = every_job(dump)
     _leave_out(jobs)
     return jobs
@@ -84,8 +63,6 @@ def every_job(dump: Dump, *, first_attempts: bool = False) -> Jobs:
 
     Parameters
     ----------
-    dump
-        What a reader found.
     first_attempts
         Whether start, end and state are those of the first attempt instead of the last, so that a requeue that comes
         later changes nothing.

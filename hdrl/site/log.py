@@ -67,34 +67,17 @@ def read_key(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SiteLog:
-    """A log and what its numbers mean.
+    """A log and what its numbers mean."""
 
-    Attributes
-    ----------
-    log
-        The log: a row for each job, in the order of eligibility.
-    names
-        The names behind the numbers of each field, by position.
-    first_s
-        The date that is 0 in the log, in seconds since 1970.
-    start_s
-        When each job started, in seconds of the log.
-    n_without_limit, n_without_request
-        Jobs without a limit, and of which no request is known.
-    asked
-        What jobs ask of the site beyond that; ``None`` where the site says no rules.
-    notes
-        What was changed, a sentence each.
-    """
-
-    log: SwfLog
-    names: dict[str, list[str]]
-    first_s: float
-    start_s: FloatArray
+    log: SwfLog  # the log: a row for each job, in the order of eligibility
+    names: dict[str, list[str]]  # the names behind the numbers of each field, by position
+    first_s: float  # the date that is 0 in the log, in seconds since 1970
+    start_s: FloatArray  # when each job started, in seconds of the log
+    # jobs without a limit, and of which no request is known
     n_without_limit: int
     n_without_request: int
-    notes: tuple[str, ...]
-    asked: Asked | None = None
+    notes: tuple[str, ...]  # what was changed, a sentence each
+    asked: Asked | None = None  # what jobs ask of the site beyond that; ``None`` where the site says no rules
 
 
 def log_of(
@@ -114,8 +97,6 @@ def log_of(
 
     Parameters
     ----------
-    dump, jobs, conf
-        What was read.
     key
         Key that secret names are hashed with; ``None``: they stay.
     has_rules

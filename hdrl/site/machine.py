@@ -47,11 +47,6 @@ def peak_cores(start_s: NDArray[np.float64], run_s: NDArray[np.float64], cores: 
 def completed(conf: SiteConf, dump: Dump, jobs: Jobs) -> SiteConf:
     """Return the site with nodes, if it does not say them: those that the dump describes or names, else one.
 
-    Parameters
-    ----------
-    conf
-        What the site says of itself.
-
     Raises
     ------
     WorkloadError
@@ -158,13 +153,7 @@ def ruled(platform: Platform, conf: SiteConf) -> tuple[Platform, str]:
 
 
 def machine_of(conf: SiteConf, name: str, *, has_rules: bool) -> Platform:
-    """Return the machine of a site that was imported.
-
-    Parameters
-    ----------
-    has_rules
-        Whether the rules of the site count, see `keeps_rules`.
-    """
+    """Return the machine of a site that was imported."""
     platform = build_platform(platform_of(conf), name=name)
     return replace(platform, site=rules_of(conf)) if has_rules else platform
 

@@ -92,8 +92,6 @@ def write_forms(
 
     Parameters
     ----------
-    names
-        The names of the three files.
     text, page
         What makes the text and the page; a page may need an extra.
     """

@@ -144,39 +144,19 @@ def integers(values: FloatArray) -> IntArray:
 
 @dataclass(slots=True)
 class Dump:
-    """What a reader found in a file of accounting data.
+    """What a reader found in a file of accounting data."""
 
-    Attributes
-    ----------
-    form
-        Name of the format.
-    records
-        Array of `RECORD_DTYPE`, in the order of the file.
-    names
-        The texts behind the numbers of `NAME_COLUMNS`.
-    n_rows
-        Rows of the file, without its header: those of ``records`` and all of ``skipped``.
-    skipped
-        Rows that are no attempt to run a job, or that cannot be read, by reason.
-    notes
-        What a reader of the import should know, a sentence each.
-    nodes
-        Nodes that the dump itself describes (Kubernetes): name, cores, memory in MiB, GPUs, model of the GPUs.
-    header
-        Directives of a log in SWF.
-    takes_whole_nodes
-        Whether jobs say how many whole nodes they had, from which their cores follow.
-    """
-
-    form: str
-    records: NDArray[np.void]
-    names: dict[str, Names]
-    n_rows: int
+    form: str  # name of the format
+    records: NDArray[np.void]  # array of `RECORD_DTYPE`, in the order of the file
+    names: dict[str, Names]  # the texts behind the numbers of `NAME_COLUMNS`
+    n_rows: int  # rows of the file, without its header: those of ``records`` and all of ``skipped``
+    # rows that are no attempt to run a job, or that cannot be read, by reason
     skipped: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what a reader of the import should know, a sentence each
+    # nodes that the dump itself describes (Kubernetes): name, cores, memory in MiB, GPUs, model of the GPUs
     nodes: list[tuple[str, int, int, int, str]] = field(default_factory=list)
-    header: dict[str, str] = field(default_factory=dict)
-    takes_whole_nodes: bool = False
+    header: dict[str, str] = field(default_factory=dict)  # directives of a log in SWF
+    takes_whole_nodes: bool = False  # whether jobs say how many whole nodes they had, from which their cores follow
 
 
 def new_names() -> dict[str, Names]:

@@ -30,24 +30,14 @@ _LEAST_FOR_WARM_UP = 1000
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The replay under one policy.
+    """The replay under one policy."""
 
-    Attributes
-    ----------
-    policy
-        Its name.
-    whole
-        The distance over all jobs that are compared.
-    by_partition, by_week
-        The same for the jobs of each partition, and of each week in which jobs became eligible.
-    peak_cores, site_peak_cores
-        Most cores in use at one time, in the replay and at the site.
-    """
-
-    policy: str
-    whole: Distance
+    policy: str  # its name
+    whole: Distance  # the distance over all jobs that are compared
+    # the same for the jobs of each partition, and of each week in which jobs became eligible
     by_partition: Mapping[str, Distance]
     by_week: Mapping[str, Distance]
+    # most cores in use at one time, in the replay and at the site
     peak_cores: int
     site_peak_cores: int
 
@@ -65,24 +55,15 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Replays:
-    """The replays of a log.
+    """The replays of a log."""
 
-    Attributes
-    ----------
-    replays
-        One per policy.
-    n_replayed, n_warm_up, n_requeued
-        Jobs that were replayed, and those of them that are not compared, because the machine fills up, and because they
-        were requeued.
-    first_job
-        How many jobs of the log come before the replayed ones.
-    """
-
-    replays: tuple[Replay, ...]
+    replays: tuple[Replay, ...]  # one per policy
+    # jobs that were replayed, and those of them that are not compared, because the machine fills up, and because they
+    # were requeued
     n_replayed: int
     n_warm_up: int
     n_requeued: int
-    first_job: int
+    first_job: int  # how many jobs of the log come before the replayed ones
 
     @property
     def nearest(self) -> Replay | None:

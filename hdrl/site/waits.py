@@ -78,31 +78,18 @@ class WaitChoices:
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """What the log of a site says before a date.
+    """What the log of a site says before a date."""
 
-    Attributes
-    ----------
-    known
-        The last jobs that had started.
-    since_s, until_s
-        Between which dates of the log these are the jobs that had started.
-    first_s
-        Date 0 of the log in seconds since 1970.
-    titles
-        Header of the log, which names partitions and queues.
-    intervals, coverage
-        See `adapted`.
-    n_past, n_dates
-        How many waits and dates they come from.
-    """
-
-    known: Rows
+    known: Rows  # the last jobs that had started
+    # between which dates of the log these are the jobs that had started
     since_s: float
     until_s: float
-    first_s: float
-    titles: dict[str, str]
+    first_s: float  # date 0 of the log in seconds since 1970
+    titles: dict[str, str]  # header of the log, which names partitions and queues
+    # see `adapted`
     intervals: Intervals
     coverage: float
+    # how many waits and dates they come from
     n_past: int
     n_dates: int
 
@@ -118,8 +105,6 @@ def predict_waits(
 
     Parameters
     ----------
-    folder
-        The folder of an imported site.
     dump
         Accounting data with the jobs that run and wait now; the latest date in it is now.
     progress
@@ -211,8 +196,6 @@ def _past(
 
     Parameters
     ----------
-    asked
-        Name of the dump.
     now_s
         The date in seconds since 1970.
 

@@ -77,8 +77,6 @@ def what_if(
 
     Parameters
     ----------
-    folder
-        The folder of an imported site.
     n_workers
         How many processes simulate; ``None``: one per core.
     on_result

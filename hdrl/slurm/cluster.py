@@ -110,7 +110,7 @@ class Deployed:
     conf
         Lines of ``slurm.conf``.
     command
-        A program that runs beside the daemons, given that folder; empty: none.
+        A program that runs beside the daemons, given that folder.
     log
         The file of that folder in which the program notes what it does, from its first look at the queue on.
     """

@@ -45,10 +45,6 @@ def check_policy(
     policy
         The name of a policy or a function from views to decisions. What it returns must depend on the view
         (and on what it has seen of the same simulation) alone.
-    seed
-        Seed of what is random in it.
-    worlds
-        Where it is tried; by default `check_worlds`.
     starts_all
         Whether all jobs must have run in the end, none being rejected.
 

@@ -69,8 +69,6 @@ def setting_checks(
         A machine of it, as its sweeps name it.
     workload
         A load of at least ``n_items`` items, as its sweeps name it.
-    offered_load
-        Offered load of what is generated.
     """
     asked = _Asked(setting, platform, workload, n_items, offered_load)
     checks: list[tuple[str, Callable[[], None]]] = [

@@ -30,7 +30,6 @@ from hdrl.experiment.run.inputs import read_options, read_sweep
 from hdrl.experiments import HOMES, PROTOCOLS, find_protocol
 from hdrl.experiments.findings import Finding
 from hdrl.launcher.main import cli
-from hdrl.metrics.statistics.student import t_quantile
 from hdrl.settings.batch.metrics import METRICS
 
 SHARED = Path(__file__).parents[3] / "shared" / "traces" / "swf"
@@ -107,13 +106,6 @@ def test_differences_are_told_by_their_tolerances():
     assert told["far"] == ("100", "99.4")
     assert told["gone"] == ("1", "nothing")
     assert told["end"] == ("1.1", "1.2")
-
-
-@pytest.mark.parametrize(
-    ("share", "n_degrees", "expected"), [(0.95, 9, 2.262157), (0.99, 2, 9.924843), (0.99, 1, 63.65674)]
-)
-def test_quantiles_of_students_t_are_those_of_tables(share: float, n_degrees: int, expected: float):
-    assert t_quantile(share, n_degrees) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_spread_holds_for_99_of_100_other_groups_of_trainings():

@@ -35,31 +35,15 @@ _RANK_END_BYTES = 4.0
 
 @dataclass(slots=True, eq=False, repr=False)
 class JobRun:
-    """A job that is running.
-
-    Attributes
-    ----------
-    context, job
-        The simulation and the job.
-    cpus
-        The host of each executor.
-    storage_mapping
-        Machines of storage labels.
-    left_s
-        What is left of the walltime, negative if there is none.
-    here
-        The host of the job's actor.
-    io
-        Transfers that the scheduler has added to the job, with the machines that take part.
-    """
+    """A job that is running."""
 
     context: Context
     job: Job
-    cpus: list[Cpu]
-    storage_mapping: dict[str, int]
-    left_s: float
-    here: Cpu
-    io: JobIo | None = None
+    cpus: list[Cpu]  # the host of each executor
+    storage_mapping: dict[str, int]  # machines of storage labels
+    left_s: float  # what is left of the walltime, negative if there is none
+    here: Cpu  # the host of the job's actor
+    io: JobIo | None = None  # transfers that the scheduler has added to the job, with the machines that take part
 
 
 def run_job(

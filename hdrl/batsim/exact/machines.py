@@ -32,8 +32,6 @@ class BatsimMachine:
 
     Parameters
     ----------
-    is_storage
-        Whether it is a storage host.
     sleep_pstates
         For each sleep P-state, those of the ways to it and back from it.
 

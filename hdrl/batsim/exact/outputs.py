@@ -156,11 +156,6 @@ class JobTimes:
 class Outputs:
     """Collects the lines of the output files while the simulation runs.
 
-    Parameters
-    ----------
-    energy
-        Whether energy is measured.
-
     Attributes
     ----------
     jobs, machine_states, pstate_changes, energy

@@ -19,19 +19,11 @@ _SMALLEST_AMOUNT = 1e-200
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Profile:
-    """A profile.
-
-    Attributes
-    ----------
-    description
-        Its JSON description, as the scheduler gets it.
-    return_code
-        What a job with it returns when nothing goes wrong.
-    """
+    """A profile."""
 
     name: str
-    description: Mapping[str, Any] = field(repr=False)
-    return_code: int = 0
+    description: Mapping[str, Any] = field(repr=False)  # its JSON description, as the scheduler gets it
+    return_code: int = 0  # what a job with it returns when nothing goes wrong
 
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)

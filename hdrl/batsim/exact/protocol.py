@@ -116,21 +116,11 @@ def _with_id(value: Any, job_id: str) -> Any:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Request:
-    """A request of the scheduler.
+    """A request of the scheduler."""
 
-    Attributes
-    ----------
-    timestamp_s
-        When it is to be applied.
-    kind
-        Its type, as in the protocol.
-    data
-        Its data, with the members that this type needs.
-    """
-
-    timestamp_s: float
-    kind: str
-    data: dict[str, Any]
+    timestamp_s: float  # when it is to be applied
+    kind: str  # its type, as in the protocol
+    data: dict[str, Any]  # its data, with the members that this type needs
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -286,21 +276,11 @@ def parse_storage_mapping(where: str, mapping: Any) -> dict[str, int]:
 
 @dataclass(slots=True, eq=False, repr=False)
 class AddedIo:
-    """Transfers that the scheduler adds to a job when it starts it (``additional_io_job``).
+    """Transfers that the scheduler adds to a job when it starts it (``additional_io_job``)."""
 
-    Attributes
-    ----------
-    alloc
-        The machines that take part, as a set of ids.
-    profile_name
-        The profile that says how much is transferred.
-    profile
-        Its description, ``None`` for a profile that there is already.
-    """
-
-    alloc: str
-    profile_name: str
-    profile: dict[str, Any] | None
+    alloc: str  # the machines that take part, as a set of ids
+    profile_name: str  # the profile that says how much is transferred
+    profile: dict[str, Any] | None  # its description, ``None`` for a profile that there is already
 
 
 def parse_added_io(where: str, value: Any) -> AddedIo:

@@ -36,30 +36,16 @@ _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bo
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """What decides, and on what.
+    """What decides, and on what."""
 
-    Attributes
-    ----------
-    platform
-        The platform that Batsim simulates: its SimGrid file, or one that it was made from.
-    policy
-        The name of a policy, or a Python file with a function ``policy(view)`` or ``priority(job, now_s)``.
-    workload
-        The workload that Batsim reads; by default the files that Batsim itself names, if they can be seen from here.
-    seed
-        Seed of what is random in a policy.
-    energy
-        Whether Batsim measures energy (``-E``).
-    compatibility
-        ``None``, or ``"hdeeprm-0.3.1"``.
-    """
-
-    platform: str
+    platform: str  # the platform that Batsim simulates: its SimGrid file, or one that it was made from
+    # the name of a policy, or a Python file with a function ``policy(view)`` or ``priority(job, now_s)``
     policy: str = "shortest-high_gflops"
+    # the workload that Batsim reads; by default the files that Batsim itself names, if they can be seen from here
     workload: str = ""
-    seed: int = 0
-    energy: bool = True
-    compatibility: str | None = None
+    seed: int = 0  # seed of what is random in a policy
+    energy: bool = True  # whether Batsim measures energy (``-E``)
+    compatibility: str | None = None  # ``None``, or ``"hdeeprm-0.3.1"``
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> SchedulerSettings:

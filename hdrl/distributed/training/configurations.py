@@ -34,39 +34,22 @@ NO_JOB = -1
 
 @dataclass(slots=True)
 class _Lane:
-    """Workers that go through configurations, one after the other, and again.
+    """Workers that go through configurations, one after the other, and again."""
 
-    Attributes
-    ----------
-    number
-        Which lane.
-    first, end
-        Its configurations: from this one to the one before that.
-    n_visits, n_done
-        Visits that have ended, and iterations of the one that goes on.
-    n_explored
-        Steps in which it has explored, in all visits.
-    last
-        Which configuration it has visited last.
-    now_s, began_s
-        Virtual time: now, and when the visit began.
-    pending
-        An iteration that is done already, but counts only when its time has come.
-    trainer
-        Trains during a visit.
-    """
-
-    number: int
+    number: int  # which lane
+    # its configurations: from this one to the one before that
     first: int
     end: int
+    # visits that have ended, and iterations of the one that goes on
     n_visits: int = 0
     n_done: int = 0
-    n_explored: int = 0
-    last: int = NO_JOB
+    n_explored: int = 0  # steps in which it has explored, in all visits
+    last: int = NO_JOB  # which configuration it has visited last
+    # virtual time: now, and when the visit began
     now_s: float = 0.0
     began_s: float = 0.0
-    pending: dict[str, Any] | None = None
-    trainer: DistributedTrainer | None = None
+    pending: dict[str, Any] | None = None  # an iteration that is done already, but counts only when its time has come
+    trainer: DistributedTrainer | None = None  # trains during a visit
 
     @property
     def configuration(self) -> int:

@@ -21,28 +21,17 @@ from hdrl.options.distributed import DistributedOptions
 
 @dataclass(slots=True)
 class Record:
-    """What has happened since an iteration began.
+    """What has happened since an iteration began."""
 
-    Attributes
-    ----------
-    n_steps
-        Environment steps.
-    n_updates, n_batches, n_dropped
-        Steps of the servers, batches that were learned from, and gradients that came too late.
-    episodes
-        Episodes that ended.
-    staleness
-        Of each gradient that was used: how many updates there were after its weights had been fetched.
-    lags
-        apex: of each message of an actor, how many updates its weights were old.
-    """
-
-    n_steps: int = 0
+    n_steps: int = 0  # environment steps
+    # steps of the servers, batches that were learned from, and gradients that came too late
     n_updates: int = 0
     n_batches: int = 0
     n_dropped: int = 0
-    episodes: list[Episode] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)  # episodes that ended
+    # of each gradient that was used: how many updates there were after its weights had been fetched
     staleness: list[int] = field(default_factory=list)
+    # apex: of each message of an actor, how many updates its weights were old
     lags: list[int] = field(default_factory=list)
     losses: dict[str, list[float]] = field(default_factory=dict)
 

@@ -20,23 +20,13 @@ from hdrl.learn.scaling import RewardScale
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some steps of an actor.
+    """Some steps of an actor."""
 
-    Attributes
-    ----------
-    number
-        Which actor.
-    choices
-        What was seen and chosen in each step: observations, mask, actions.
-    outcomes
-        What it led to.
-    errors
-        How surprising the steps were, in the order in which `places_of` names them; empty: not known.
-    """
-
-    number: int
+    number: int  # which actor
+    # what was seen and chosen in each step: observations, mask, actions
     choices: tuple[tuple[Tensor, Tensor | None, Tensor], ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Outcome, ...]  # what it led to
+    # how surprising the steps were, in the order in which `places_of` names them; empty: not known
     errors: Tensor | None = None
 
     def as_plain(self) -> dict[str, Any]:

@@ -52,8 +52,6 @@ class DistributedTrainer(TrainingLoop):
         Makes a number of environments. On Ray it is sent to the workers.
     n_envs
         Environments of all workers together; each batch is shared likewise.
-    options
-        The scheme, and how many workers there are.
     on
         ``"local"``: all in this process; ``"ray"`` or ``"ray:<address>"``: each in its own. The results are the same.
 

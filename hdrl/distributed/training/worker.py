@@ -29,38 +29,19 @@ MakeEnvs = Callable[..., gym.vector.VectorEnv[Any, Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:
-    """The parts of a worker; it is sent to the worker's process.
+    """The parts of a worker; it is sent to the worker's process."""
 
-    Attributes
-    ----------
-    agent_class, config
-        The agent, with its share of the batch.
-    spaces
-        Observations and actions.
-    make_envs, n_envs
-        Its environments.
-    seed
-        Seed of the training.
-    first
-        The state of the agent at first.
-    number
-        Which worker.
-    life
-        How many workers of this number have died before.
-    n_shares
-        Among how many the configurations of the load are shared; 1: each worker has all of them.
-    """
-
+    # the agent, with its share of the batch
     agent_class: type[Agent]
     config: Config
-    spaces: tuple[gym.Space[Any], gym.Space[Any]]
+    spaces: tuple[gym.Space[Any], gym.Space[Any]]  # observations and actions
     make_envs: MakeEnvs
     n_envs: int
-    seed: int
-    first: Mapping[str, Any]
-    number: int
-    life: int = 0
-    n_shares: int = 1
+    seed: int  # seed of the training
+    first: Mapping[str, Any]  # the state of the agent at first
+    number: int  # which worker
+    life: int = 0  # how many workers of this number have died before
+    n_shares: int = 1  # among how many the configurations of the load are shared; 1: each worker has all of them
 
     def envs(self) -> gym.vector.VectorEnv[Any, Any, Any]:
         """Make the environments; a backup worker has the configurations of the one that it may stand in for."""
@@ -87,27 +68,13 @@ class WorkerPlan:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of a worker, besides its gradient.
+    """The report of a worker, besides its gradient."""
 
-    Attributes
-    ----------
-    n_steps
-        Environment steps since the last report.
-    episodes
-        Episodes that have ended since.
-    losses
-        What learning logged, if a batch is done with.
-    max_norm
-        Largest norm of the gradient.
-    is_done
-        Whether the batch is done with: then there is no gradient.
-    """
-
-    n_steps: int = 0
-    episodes: tuple[Episode, ...] = ()
-    losses: Mapping[str, float] | None = None
-    max_norm: float | None = None
-    is_done: bool = False
+    n_steps: int = 0  # environment steps since the last report
+    episodes: tuple[Episode, ...] = ()  # episodes that have ended since
+    losses: Mapping[str, float] | None = None  # what learning logged, if a batch is done with
+    max_norm: float | None = None  # largest norm of the gradient
+    is_done: bool = False  # whether the batch is done with: then there is no gradient
 
     def as_plain(self) -> dict[str, Any]:
         """Return the report as a checkpoint can hold it."""

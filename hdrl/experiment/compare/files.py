@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel, ValidationError, field_validator
+from pydantic import BaseModel, field_validator
 
 from hdrl.base.csvfiles import read_records, write_records
 from hdrl.base.errors import ReadError, readable
@@ -25,7 +25,7 @@ from hdrl.experiment.compare.verdict import CRITERIA, Criteria
 from hdrl.experiment.run.inputs import RESUME_FILE, SWEEP_FILE, setting_of, sweep_in
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.statistics import CONFIDENCE
-from hdrl.options.problems import problem_of
+from hdrl.options.reading import checked
 
 SUMMARY_FILE = "summary.json"
 RESULTS_FILE = "results.csv"
@@ -87,11 +87,7 @@ def read_comparison(folder: str | Path) -> Comparison:
     """Return a finished comparison from its folder."""
     folder = Path(folder)
     path = folder / SUMMARY_FILE
-    data = read_json(path)
-    try:
-        summary = _Summary.model_validate(data)
-    except ValidationError as error:
-        raise ReadError(path, f"is no summary of a comparison ({problem_of(_Summary, error, 'it')})") from None
+    summary = checked(_Summary, read_json(path), path, told="is no summary of a comparison ({})", whole="it")
     if not summary.rows or summary.metric not in {row.metric for row in summary.rows}:
         raise ReadError(path, f"is no summary of a comparison (it has no rows of {readable(summary.metric)})")
     return Comparison(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hdrl.experiments.findings import Finding, Place
-from hdrl.metrics.statistics.student import t_quantile
+from hdrl.metrics.statistics.student import student_quantile
 
 Kind = Literal["value", "spread", "sign"]
 Sign = Literal["below", "above", "no difference shown"]
@@ -90,7 +90,7 @@ class Claim:
         differ.
         """
         if self.kind == "spread":
-            spread = t_quantile(_PREDICTION, self.n - 1) * self.deviation * math.sqrt(2 / self.n)
+            spread = student_quantile((1 + _PREDICTION) / 2, self.n - 1) * self.deviation * math.sqrt(2 / self.n)
             return max(spread, _ROUNDING * abs(self.value))
         return self.tolerance if self.kind == "value" else math.inf
 
@@ -168,7 +168,7 @@ def interval_of(finding: Finding, n: int = 0, deviation: float = math.nan) -> tu
         n, deviation = spread_of(finding)
     if n < 2:
         return finding.value, finding.value
-    half = t_quantile(_CONFIDENCE, n - 1) * deviation / math.sqrt(n)
+    half = student_quantile((1 + _CONFIDENCE) / 2, n - 1) * deviation / math.sqrt(n)
     return finding.value - half, finding.value + half
 
 

@@ -97,12 +97,6 @@ def parse_options(
         The content of an options file; it is not changed.
     where
         Name of the source for messages.
-    folder
-        Folder that relative paths start from.
-    overrides
-        Changes, see `read_options`.
-    setting
-        The setting, instead of the one that the data name.
     trust
         Whether Python files may run that the data name.
     """

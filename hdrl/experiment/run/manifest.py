@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from hdrl.base.errors import ReadError
 from hdrl.base.files import read_json, write_json
 from hdrl.base.hashing import sha256_of_file
-from hdrl.options.problems import problem_of
+from hdrl.options.reading import checked
 from hdrl.version import VERSION
 
 MANIFEST_FILE = "manifest.json"
@@ -58,7 +58,4 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_FILE
     if path.is_symlink() or not path.is_file():
         raise ReadError(folder, f"is no folder of results of hdrl: it has no {MANIFEST_FILE}")
-    try:
-        return Manifest.model_validate(read_json(path))
-    except ValidationError as error:
-        raise ReadError(path, f"is no manifest of results ({problem_of(Manifest, error)})") from None
+    return checked(Manifest, read_json(path), path, told="is no manifest of results ({})")

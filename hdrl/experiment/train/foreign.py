@@ -108,8 +108,6 @@ def import_model(
     statistics
         By what observations were normalised in the training: a file of ``numpy.savez`` with ``mean`` and ``var`` of the
         shape of observations, and perhaps ``epsilon`` (1e-8) and ``clip_obs`` (10); ``None``: they were not.
-    force
-        Whether a file that is there already is replaced.
 
     Returns
     -------

@@ -10,9 +10,9 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from hdrl.base.errors import LearningError, OptionsError, ReadError, readable
 from hdrl.base.files import atomic_write_bytes
@@ -20,7 +20,8 @@ from hdrl.base.pyfiles import blamed
 from hdrl.experiment.recognition import DIGITS, is_sketch
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
 from hdrl.experiment.train.environments import Environment, environment_from
-from hdrl.options.problems import problem_of, shown
+from hdrl.options.problems import shown
+from hdrl.options.reading import checked
 from hdrl.setting import BATCH, SETTINGS, Setting
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from hdrl.learn.checkpoint import Checkpoint
     from hdrl.learn.library import Specialist
 
-_Schema = TypeVar("_Schema", bound=BaseModel)
 
 FILE = "file:"
 """How the algorithm of an agent from a file begins."""
@@ -136,7 +136,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     from hdrl.learn.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(path)
-    _validated(_Notes, checkpoint.notes, path, "notes")
+    checked(_Notes, checkpoint.notes, path, told="is a damaged model file (notes: {})", whole="")
     try:
         checkpoint.spaces()
     except LearningError as error:
@@ -159,7 +159,8 @@ def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = 
             "does not say in which environment it decides; save it with checkpoint_of(..., "
             f"environment={{'id': '{list(known)[-1]}', 'arguments': {{}}}})",
         )
-    found = _validated(_Environment, checkpoint.environment, path, "environment")
+    told = "is a damaged model file (environment: {})"
+    found = checked(_Environment, checkpoint.environment, path, told=told, whole="")
     if found.id not in known:
         for other in (SETTINGS[name] for name in SETTINGS):
             if found.id in {one.id for one in other.environments.values()}:
@@ -172,13 +173,6 @@ def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = 
         text = f"environment: arguments is an object, expected no {given[0]}: what is simulated says that"
         raise ReadError(path, f"is a damaged model file ({text})")
     return environment_from(known[found.id], found.arguments)
-
-
-def _validated(schema: type[_Schema], data: object, path: str | Path, what: str) -> _Schema:
-    try:
-        return schema.model_validate(data)
-    except ValidationError as error:
-        raise ReadError(path, f"is a damaged model file ({what}: {problem_of(schema, error, '')})") from None
 
 
 def check_same_file(choice: AgentChoice, checkpoint: Checkpoint, path: Path) -> None:

@@ -146,8 +146,6 @@ def mlp(
     ----------
     sizes
         Width of the input and of each layer; one number alone means no layer.
-    last_gain
-        Gain of the last layer; ``None``: that of the others.
     has_plain_init
         Whether all layers begin with torch's own choice of weights instead of orthogonal ones.
     """

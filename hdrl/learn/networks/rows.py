@@ -14,24 +14,12 @@ from hdrl.learn.portable.passes import find_rows
 
 
 class Rows(NamedTuple):
-    """The rows of a batch that hold something, among empty ones.
+    """The rows of a batch that hold something, among empty ones."""
 
-    Attributes
-    ----------
-    table
-        All rows, and perhaps those of other observations, shape ``(at least n * n_rows, n_features)``.
-    sources
-        Which rows of the table hold something, each at most once, shape ``(k,)``, int64.
-    places
-        Which of the ``n * n_rows`` rows of the batch they are, in ascending order, shape ``(k,)``, int64.
-    shape
-        ``(n, n_rows)``.
-    """
-
-    table: Tensor
-    sources: Tensor
-    places: Tensor
-    shape: tuple[int, int]
+    table: Tensor  # all rows, and perhaps those of other observations, shape ``(at least n * n_rows, n_features)``
+    sources: Tensor  # which rows of the table hold something, each at most once, shape ``(k,)``, int64
+    places: Tensor  # which of the ``n * n_rows`` rows of the batch they are, in ascending order, shape ``(k,)``, int64
+    shape: tuple[int, int]  # ``(n, n_rows)``
 
     @property
     def features(self) -> Tensor:

@@ -37,40 +37,21 @@ _WIDE, _SMALL_BLOCK = 1024, 64
 
 
 class Stack(NamedTuple):
-    """What layers are.
+    """What layers are."""
 
-    Attributes
-    ----------
-    widths
-        Of the inputs and of each layer, int64.
-    kind
-        What follows each layer.
-    is_open
-        Whether it follows the last one, too.
-    """
-
-    widths: Widths
-    kind: Kind = "relu"
-    is_open: bool = False
+    widths: Widths  # of the inputs and of each layer, int64
+    kind: Kind = "relu"  # what follows each layer
+    is_open: bool = False  # whether it follows the last one, too
 
 
 class Among(NamedTuple):
-    """Which rows of a table pass, and where what comes out belongs.
+    """Which rows of a table pass, and where what comes out belongs."""
 
-    Attributes
-    ----------
-    sources, places
-        Rows of the table, and of what comes out, each at most once; of the same shape ``(k,)``, int64.
-    n_places
-        How many rows come out.
-    fill
-        What stands in the places of the others.
-    """
-
+    # rows of the table, and of what comes out, each at most once; of the same shape ``(k,)``, int64
     sources: Tensor
     places: Tensor
-    n_places: int
-    fill: float
+    n_places: int  # how many rows come out
+    fill: float  # what stands in the places of the others
 
 
 def pass_layers(table: Tensor, weights: Sequence[Tensor], stack: Stack, among: Among | None = None) -> Tensor:

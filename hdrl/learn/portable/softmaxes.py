@@ -35,18 +35,10 @@ def logsumexp(x: Tensor) -> Tensor:
 
 
 class Chosen(NamedTuple):
-    """What policies know of actions that were chosen by the softmax of logits.
+    """What policies know of actions that were chosen by the softmax of logits."""
 
-    Attributes
-    ----------
-    log_probs
-        Logarithm of the probability of each, shape ``(n,)``.
-    entropies
-        Of the distributions that they come from, in nats, shape ``(n,)``.
-    """
-
-    log_probs: Tensor
-    entropies: Tensor
+    log_probs: Tensor  # logarithm of the probability of each, shape ``(n,)``
+    entropies: Tensor  # of the distributions that they come from, in nats, shape ``(n,)``
 
 
 def choose(logits: Tensor, actions: Tensor) -> Chosen:

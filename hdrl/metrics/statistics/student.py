@@ -46,36 +46,3 @@ def _of_few(share: float, freedom: float) -> float:
     part = (1 / (below + 1) - 1 / max(1.0, freedom)) / (1 / (below + 1) - 1 / (below + 2))
     size = math.log(abs(exact[below])) * (1 - part) + math.log(abs(exact[below + 1])) * part
     return math.copysign(math.exp(size), twice)
-
-
-def t_quantile(share: float, n_degrees: int) -> float:
-    """Return the number within which Student's t lies with a probability, on both sides of zero, to all digits.
-
-    References
-    ----------
-    Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
-    """
-    low, high = 0.0, 1.0
-    while _share_within(high, n_degrees) < share:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        if _share_within(middle, n_degrees) < share:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
-
-
-def _share_within(t: float, n_degrees: int) -> float:
-    """Return the probability that Student's t lies between -t and t."""
-    angle = math.atan(t / math.sqrt(n_degrees))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    is_odd = n_degrees % 2 == 1
-    term, total = (cosine, 0.0) if is_odd else (1.0, 0.0)
-    for place in range(1 if is_odd else 0, n_degrees - 1, 2):
-        total += term
-        term *= cosine * cosine * (place + 1) / (place + 2)
-    if is_odd:
-        return 2 / math.pi * (angle + sine * total)
-    return sine * total

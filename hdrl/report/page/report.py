@@ -43,8 +43,6 @@ def write_report(
         The metric that the verdict is about; by default that of the comparison, or that of the setting of the runs.
     question
         The question that the report answers; made from the runs by default.
-    force
-        Whether a file that is there already is replaced.
     """
     out = Path(out)
     check_new(out, force=force)

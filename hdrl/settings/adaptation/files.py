@@ -58,42 +58,24 @@ def _write_sequences(trace: OutcomeTrace, folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sequences:
-    """What the sequences of a table are worth, the best one first.
+    """What the sequences of a table are worth, the best one first."""
 
-    Attributes
-    ----------
-    actions
-        A digit for each decision.
-    rank
-        One more than there are better ones.
-    test, test_std
-        Mean and standard deviation of the test accuracy.
-    """
-
-    actions: tuple[str, ...]
-    rank: NDArray[np.float64]
+    actions: tuple[str, ...]  # a digit for each decision
+    rank: NDArray[np.float64]  # one more than there are better ones
+    # mean and standard deviation of the test accuracy
     test: NDArray[np.float64]
     test_std: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptationRun(TableRun):
-    """A run as its tables describe it.
+    """A run as its tables describe it."""
 
-    Attributes
-    ----------
-    job_tables, actions
-        Of each job the name of its table, and what was done, a digit for each decision.
-    outcomes
-        Of each job, array of `OUTCOME_DTYPE`.
-    sequences
-        Of each table that jobs had; empty in runs of older versions.
-    """
-
+    # of each job the name of its table, and what was done, a digit for each decision
     job_tables: tuple[str, ...]
     actions: tuple[str, ...]
-    outcomes: NDArray[np.void]
-    sequences: Mapping[str, Sequences]
+    outcomes: NDArray[np.void]  # of each job, array of `OUTCOME_DTYPE`
+    sequences: Mapping[str, Sequences]  # of each table that jobs had; empty in runs of older versions
 
 
 def read_run(folder: Path, name: str | None = None) -> Run:

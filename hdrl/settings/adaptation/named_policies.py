@@ -16,25 +16,16 @@ from hdrl.settings.adaptation.policies import BANDITS, FIXED, LINEAR_DECAY, NAME
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a user's function sees before a decision.
+    """What a user's function sees before a decision."""
 
-    Attributes
-    ----------
-    layers
-        The layers of the network now.
-    time_left_s, budget_s
-        How long it may still train, and how long in all.
-    step, n_steps
-        Which decision it is, from 0, and how many there are.
-    n_blocks
-        How many blocks there were at first; deepening one of them is the action of its number, ``n_blocks`` is nothing.
-    """
-
-    layers: tuple[Layer, ...]
+    layers: tuple[Layer, ...]  # the layers of the network now
+    # how long it may still train, and how long in all
     time_left_s: float
     budget_s: float
+    # which decision it is, from 0, and how many there are
     step: int
     n_steps: int
+    # how many blocks there were at first; deepening one of them is the action of its number, ``n_blocks`` is nothing
     n_blocks: int
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import DecisionError, WorkloadError
+from hdrl.compiled.records import of
 from hdrl.settings.adaptation.load import Jobs, check_device
 from hdrl.settings.adaptation.machine import Device
 from hdrl.settings.adaptation.table import Table
@@ -23,12 +24,8 @@ OTHER = -1
 OUTCOME_DTYPE = np.dtype(
     [
         ("sequence", np.int64),
-        ("validation", np.float64),
-        ("test", np.float64),
-        ("expected", np.float64),
-        ("best", np.float64),
-        ("rank", np.int64),
-        ("n_ties", np.int64),
+        *of(np.float64, "validation", "test", "expected", "best"),
+        *of(np.int64, "rank", "n_ties"),
         ("search_s", np.float64),
         ("n_deepened", np.int64),
     ]

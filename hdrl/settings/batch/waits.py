@@ -55,17 +55,10 @@ _LATER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """How far true waits are from predicted ones, by groups of similar predictions.
+    """How far true waits are from predicted ones, by groups of similar predictions."""
 
-    Attributes
-    ----------
-    edges_s
-        Predicted waits between the groups, shape ``(n_groups - 1,)``.
-    low, high
-        Bounds of true over predicted wait, each a minute longer than it is, shape ``(n_groups,)``.
-    """
-
-    edges_s: FloatArray
+    edges_s: FloatArray  # predicted waits between the groups, shape ``(n_groups - 1,)``
+    # bounds of true over predicted wait, each a minute longer than it is, shape ``(n_groups,)``
     low: FloatArray
     high: FloatArray
 
@@ -109,18 +102,10 @@ def calibrated(predicted_s: FloatArray, true_s: FloatArray, level: float = LEVEL
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What runs and what waits at one date, all of it in rows of a log that begins there.
+    """What runs and what waits at one date, all of it in rows of a log that begins there."""
 
-    Attributes
-    ----------
-    rows
-        Running jobs first, then waiting ones; run times are what is left of predictions.
-    n_running
-        How many run.
-    """
-
-    rows: Rows
-    n_running: int
+    rows: Rows  # running jobs first, then waiting ones; run times are what is left of predictions
+    n_running: int  # how many run
 
 
 def waits_of(queue: Queue, platform: Platform, policy: str, header: Mapping[str, str] | None = None) -> FloatArray:
@@ -128,8 +113,6 @@ def waits_of(queue: Queue, platform: Platform, policy: str, header: Mapping[str,
 
     Parameters
     ----------
-    queue, platform, policy
-        What is simulated.
     header
         Header of the log that the queue is from, which names partitions.
     """
@@ -157,8 +140,6 @@ def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, 
     ----------
     running, waiting
         Rows of the log.
-    now_s
-        The date in the time of the log.
     running_s, waiting_s
         How long they are predicted to run, from their starts.
     """
@@ -181,45 +162,25 @@ def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, 
 
 @dataclass(frozen=True, slots=True)
 class PastWaits:
-    """Predicted and true waits of jobs that waited at dates of a log.
+    """Predicted and true waits of jobs that waited at dates of a log."""
 
-    Attributes
-    ----------
-    predicted_s, true_s
-        From the date on, shape ``(n_pairs,)``.
-    date_s
-        The date, shape ``(n_pairs,)``, rising.
-    is_late
-        Whether the date is in the last part of the log, that intervals are checked on.
-    n_dates
-        How many dates there are.
-    """
-
+    # from the date on, shape ``(n_pairs,)``
     predicted_s: FloatArray
     true_s: FloatArray
-    date_s: FloatArray
-    is_late: NDArray[np.bool_]
-    n_dates: int
+    date_s: FloatArray  # the date, shape ``(n_pairs,)``, rising
+    is_late: NDArray[np.bool_]  # whether the date is in the last part of the log, that intervals are checked on
+    n_dates: int  # how many dates there are
 
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """Intervals for the next date of a log, and those that its last part would have had.
+    """Intervals for the next date of a log, and those that its last part would have had."""
 
-    Attributes
-    ----------
-    intervals
-        For the next date.
-    low_s, high_s
-        Intervals of the waits of the last part, shape ``(n_late,)``; NaN where too few waits were over.
-    holds
-        Whether these waits were within them, shape ``(n_late,)``.
-    """
-
-    intervals: Intervals
+    intervals: Intervals  # for the next date
+    # intervals of the waits of the last part, shape ``(n_late,)``; NaN where too few waits were over
     low_s: FloatArray
     high_s: FloatArray
-    holds: NDArray[np.bool_]
+    holds: NDArray[np.bool_]  # whether these waits were within them, shape ``(n_late,)``
 
     @property
     def coverage(self) -> float:
@@ -319,8 +280,6 @@ def predicted_run_s(known: Rows, others: Rows, predictor: str) -> tuple[FloatArr
 
     Parameters
     ----------
-    known
-        Jobs that ended, as `known_jobs` returns them.
     others
         Jobs that wait or run; nothing is learned from them.
 

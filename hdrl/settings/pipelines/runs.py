@@ -21,42 +21,24 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """What pictures show of a run.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    policy
-        Who decided; ``None`` if unknown.
-    units
-        What units are called.
-    pipelines
-        Names of the pipelines.
-    pipeline, release_us, deadline_us, end_us
-        Of each instance: its pipeline and dates.
-    is_missed
-        Whether each instance was missed.
-    run_instance, run_unit, run_start_us, run_end_us
-        Of each kernel that ran, alone or fused: the instance, the unit, and dates.
-    run_kernels
-        Which kernels it was: ``"0-1-2"``.
-    """
+    """What pictures show of a run."""
 
     name: str
-    policy: str | None
-    units: tuple[str, ...]
+    policy: str | None  # who decided; ``None`` if unknown
+    units: tuple[str, ...]  # what units are called
     pipelines: tuple[str, ...]
+    # of each instance: its pipeline and dates
     pipeline: IntArray
     release_us: IntArray
     deadline_us: IntArray
     end_us: IntArray
-    is_missed: NDArray[np.bool_]
+    is_missed: NDArray[np.bool_]  # whether each instance was missed
+    # of each kernel that ran, alone or fused: the instance, the unit, and dates
     run_instance: IntArray
     run_unit: IntArray
     run_start_us: IntArray
     run_end_us: IntArray
-    run_kernels: tuple[str, ...]
+    run_kernels: tuple[str, ...]  # which kernels it was: ``"0-1-2"``
 
     @property
     def span_s(self) -> tuple[float, float]:

@@ -61,13 +61,6 @@ class AbChoices:
 def analyze_ab(plan: AbPlan, dumps: Sequence[Path], choices: AbChoices | None = None) -> dict[str, Any]:
     """Return what the accounting shows of two policies that took turns.
 
-    Parameters
-    ----------
-    plan
-        The plan that the cluster followed.
-    dumps
-        Its accounting, one file or several.
-
     Returns
     -------
     dict[str, Any]

@@ -32,64 +32,37 @@ NO_LIMIT = "still waiting when the block settled, without a limit"
 
 @dataclass(slots=True)
 class MeasuredBlock:
-    """What the accounting says of a block.
+    """What the accounting says of a block."""
 
-    Attributes
-    ----------
-    policy, pair, begin, end, settled_s
-        Which block it is, and when its numbers are taken, in seconds since 1970.
-    is_settled
-        Whether the accounting reaches so far.
-    n_jobs
-        Jobs that count.
-    n_carried
-        Those of them that started after the end of the block, so that the next block's policy decided, too.
-    n_waiting, n_running
-        Those that still waited and still ran when the block settled; their times until then count.
-    numbers
-        Metrics by name; nothing where fewer than `FEWEST_JOBS` count.
-    """
-
+    # which block it is, and when its numbers are taken, in seconds since 1970
     policy: str
     pair: int
     begin: str
     end: str
     settled_s: float
-    is_settled: bool
-    n_jobs: int = 0
+    is_settled: bool  # whether the accounting reaches so far
+    n_jobs: int = 0  # jobs that count
+    # those of them that started after the end of the block, so that the next block's policy decided, too
     n_carried: int = 0
+    # those that still waited and still ran when the block settled; their times until then count
     n_waiting: int = 0
     n_running: int = 0
+    # metrics by name; nothing where fewer than `FEWEST_JOBS` count
     numbers: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class MeasuredBlocks:
-    """All blocks of a plan as the accounting has them.
+    """All blocks of a plan as the accounting has them."""
 
-    Attributes
-    ----------
-    blocks
-        In the order of the plan.
-    seen_until_s
-        The latest date in the accounting.
-    n_rows, n_jobs
-        Rows and job ids of the accounting.
-    skipped
-        Rows that are no attempt to run a job, by reason.
-    left_out
-        Jobs that do not count, by reason, then by policy; ``""`` outside of all blocks.
-    notes
-        What was changed to make jobs of rows, a sentence each.
-    """
-
-    blocks: list[MeasuredBlock]
-    seen_until_s: float
+    blocks: list[MeasuredBlock]  # in the order of the plan
+    seen_until_s: float  # the latest date in the accounting
+    # rows and job ids of the accounting
     n_rows: int
     n_jobs: int
-    skipped: Counter[str]
-    left_out: dict[str, Counter[str]]
-    notes: list[str]
+    skipped: Counter[str]  # rows that are no attempt to run a job, by reason
+    left_out: dict[str, Counter[str]]  # jobs that do not count, by reason, then by policy; ``""`` outside of all blocks
+    notes: list[str]  # what was changed to make jobs of rows, a sentence each
 
 
 def read_dumps(paths: Sequence[Path], zone: str, form: str, cluster: str | None) -> Dump:

@@ -40,41 +40,26 @@ GENERATED_CORES, GENERATED_JOBS, GENERATED_LOAD = 256, 20_000, 0.8
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Jobs of a log under one policy.
+    """Jobs of a log under one policy."""
 
-    Attributes
-    ----------
-    eligible_s, wait_s, run_s
-        Of each job, in seconds since 1970, shape ``(n_jobs,)``.
-    name
-        Where they come from.
-    """
-
+    # of each job, in seconds since 1970, shape ``(n_jobs,)``
     eligible_s: FloatArray
     wait_s: FloatArray
     run_s: FloatArray
-    name: str
+    name: str  # where they come from
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What an experiment needs.
+    """What an experiment needs."""
 
-    Attributes
-    ----------
-    metric, pairing
-        By which metric, with which pairs.
-    n_pairs, sd
-        How many pairs of the log there were, and the standard deviation of the logarithm of their ratios.
-    days
-        Days until four of five experiments show the gain; infinite beyond `MOST_PAIRS`.
-    """
-
+    # by which metric, with which pairs
     metric: str
     pairing: Pairing
+    # how many pairs of the log there were, and the standard deviation of the logarithm of their ratios
     n_pairs: int
     sd: float
-    days: float
+    days: float  # days until four of five experiments show the gain; infinite beyond `MOST_PAIRS`
 
 
 @dataclass(frozen=True, slots=True)

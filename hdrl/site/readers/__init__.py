@@ -22,40 +22,20 @@ from hdrl.site.values import Clock
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a reader may need besides the file.
+    """What a reader may need besides the file."""
 
-    Attributes
-    ----------
-    clock
-        Reads dates.
-    mapping
-        File that says what the columns of a table mean.
-    nodes_field
-        Field of a log in SWF that holds the number of nodes.
-    """
-
-    clock: Clock
-    mapping: Path | None = None
-    nodes_field: int | None = None
+    clock: Clock  # reads dates
+    mapping: Path | None = None  # file that says what the columns of a table mean
+    nodes_field: int | None = None  # field of a log in SWF that holds the number of nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of accounting data.
+    """A format of accounting data."""
 
-    Attributes
-    ----------
-    help
-        What it is.
-    matches
-        Tells whether the first line that is not blank begins such a file.
-    read
-        Reads it.
-    """
-
-    help: str
-    matches: Callable[[str], bool]
-    read: Callable[[Path, Choices], Dump]
+    help: str  # what it is
+    matches: Callable[[str], bool]  # tells whether the first line that is not blank begins such a file
+    read: Callable[[Path, Choices], Dump]  # reads it
 
 
 def _read_lsf(path: Path, choices: Choices) -> Dump:

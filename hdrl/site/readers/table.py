@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from hdrl.base.errors import OptionsError, ReadError, quoted, suggest
 from hdrl.base.files import open_bytes, read_json
 from hdrl.base.textnumbers import float_of
 from hdrl.options.block import Block
-from hdrl.options.problems import problem_of
+from hdrl.options.reading import checked
 from hdrl.settings.batch.site_rules.values import ABSENT, duration_s
 from hdrl.site.readers.rows import UNREADABLE, Attempt, Attempts
 from hdrl.site.readers.sacct import state_of
@@ -71,11 +71,7 @@ def read_mapping(path: Path) -> TableMapping:
     ReadError
         If the file is no such mapping.
     """
-    data = read_json(path)
-    try:
-        found = TableMapping.model_validate(data)
-    except ValidationError as error:
-        raise ReadError(path, str(problem_of(TableMapping, error, "the file"))) from None
+    found = checked(TableMapping, read_json(path), path)
     if found.columns.end is None and found.columns.run is None:
         raise ReadError(path, "columns names neither end nor run, expected at least one of them")
     return found

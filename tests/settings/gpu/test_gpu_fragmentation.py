@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import WorkloadError
+from hdrl.experiments.gpu import FGD_PLACEMENTS, fgd_row, mean_allocated
 from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.loads.alibaba import read_pods
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
-from hdrl.settings.gpu.simulation.fragmentation import PUBLISHED, arrivals, fgd_table, fill
+from hdrl.settings.gpu.simulation.fragmentation import arrivals, fill
 
 TRACES = next(
     (parent / "shared" / "traces" / "gpu" for parent in Path(__file__).parents if (parent / "shared").is_dir()), Path()
@@ -21,6 +22,9 @@ NODES, PODS = (TRACES / f"alibaba2023_openb_{name}.csv" for name in ("node_list_
 needs_traces = pytest.mark.skipif(not NODES.is_file(), reason="the traces are not here")
 
 CORES = 8000
+
+PUBLISHED = {"random": 87.47, "best-fit": 93.08, "fgd": 95.39}
+"""Allocated share of GPUs in percent, mean of ten seeds (standard deviations .32, .13, .08), nodes shuffled."""
 
 
 def small() -> tuple[Cluster, GpuLoad]:
@@ -102,16 +106,16 @@ def test_fgd_places_as_plain_python_does() -> None:
 
 @needs_traces
 def test_the_table_is_the_published_one() -> None:
-    rows = {row.placement: row for row in fgd_table(NODES, PODS, seeds=[0, 1])}
+    rows = {name: fgd_row(NODES, PODS, name, seeds=[0, 1]) for name in (*FGD_PLACEMENTS, "first-fit")}
+    allocated = {name: mean_allocated(row) for name, row in rows.items()}
+    fragmented = {name: 100 * np.mean([one.fragmentation for one in row]) for name, row in rows.items()}
     for name, percent in PUBLISHED.items():
-        assert rows[name].published == percent
-        assert rows[name].mean == pytest.approx(percent, abs=0.6)
-        assert rows[name].node_order == "shuffled"
-    assert np.mean(rows["fgd"].fragmentation) == pytest.approx(49.97, abs=0.8)
-    assert np.mean(rows["best-fit"].fragmentation) > np.mean(rows["fgd"].fragmentation) + 15
+        assert allocated[name] == pytest.approx(percent, abs=0.6)
+    assert fragmented["fgd"] == pytest.approx(49.97, abs=0.8)
+    assert fragmented["best-fit"] > fragmented["fgd"] + 15
     for name in ("dot-product", "packing", "clustering"):
-        assert 90.0 < rows[name].mean < 92.6
-    assert 94.0 < rows["first-fit"].mean < 94.8
+        assert 90.0 < allocated[name] < 92.6
+    assert 94.0 < allocated["first-fit"] < 94.8
 
 
 def test_fragments_are_those_that_plain_python_counts() -> None:
@@ -139,9 +143,7 @@ def test_pod_lists_of_five_columns_load(tmp_path: Path) -> None:
 
 @needs_traces
 def test_random_ties_make_fgd_worse_than_best_fit() -> None:
-    (drawn,) = fgd_table(NODES, PODS, seeds=[0], placements=["fgd"], ties=["random"])
-    assert drawn.published is None
-    assert 89.0 < drawn.mean < 91.0
+    assert 89.0 < mean_allocated(fgd_row(NODES, PODS, "fgd", tie="random", seeds=[0])) < 91.0
 
 
 def test_pods_without_gpus_fill_nothing() -> None:

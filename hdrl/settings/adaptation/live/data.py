@@ -29,16 +29,11 @@ N_EXAMPLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Labelled examples in three parts.
-
-    Attributes
-    ----------
-    train, validation, test
-        Examples (float32, channels first) and labels (int64) of each part.
-    """
+    """Labelled examples in three parts."""
 
     name: str
     n_classes: int
+    # examples (float32, channels first) and labels (int64) of each part
     train: tuple[Tensor, Tensor]
     validation: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor]
@@ -140,8 +135,6 @@ def digits(random: np.random.Generator, n: int, difficulty: float) -> Labelled:
 
     Parameters
     ----------
-    n
-        How many; there are 1,797.
     difficulty
         Standard deviation of the noise as a multiple of that of the pictures, less 1: at 1 there is none.
 

@@ -48,11 +48,6 @@ def _end_of_insertion(layers: list[str]) -> int:
 class Teaching:
     """Knowledge distillation: a network learns the softened outputs of its teacher beside the labels.
 
-    Parameters
-    ----------
-    teacher
-        The teacher, which does not change.
-
     Attributes
     ----------
     weight

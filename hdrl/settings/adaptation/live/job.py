@@ -25,27 +25,15 @@ EPOCH_FACTOR = 0.9
 
 @dataclass(frozen=True, slots=True)
 class JobRules:
-    """How jobs train.
+    """How jobs train."""
 
-    Attributes
-    ----------
-    budget_s
-        How long a job may train.
-    lr, rate
-        The first learning rate of Adam, and what becomes of it.
-    batch_size
-        Examples of a step.
-    norm
-        How inserted normalisations begin.
-    decision_s, checkpoint_s
-        What a decision, and what a snapshot costs.
-    """
-
-    budget_s: float
+    budget_s: float  # how long a job may train
+    # the first learning rate of Adam, and what becomes of it
     lr: float = 0.01
     rate: RateRule = "reset"
-    batch_size: int = 64
-    norm: Norm = "preserving"
+    batch_size: int = 64  # examples of a step
+    norm: Norm = "preserving"  # how inserted normalisations begin
+    # what a decision, and what a snapshot costs
     decision_s: float = 0.0
     checkpoint_s: float = 0.0
 

@@ -30,34 +30,19 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """What a table measures.
+    """What a table measures."""
 
-    Attributes
-    ----------
-    model, data
-        See `hdrl.settings.adaptation.ownmodels.read_model` and `hdrl.settings.adaptation.live.data.read_data`.
-    budget_s
-        How long a job may train.
-    start_s, gap_s
-        When it adapts first, and how long it trains between two decisions.
-    device
-        What it runs on.
-    clock
-        See `hdrl.settings.adaptation.live.clocks.find_clock`.
-    n_steps
-        How often.
-    rate, norm, lr, batch_size
-        See `hdrl.settings.adaptation.live.job.JobRules`.
-    """
-
+    # see `hdrl.settings.adaptation.ownmodels.read_model` and `hdrl.settings.adaptation.live.data.read_data`
     model: str
     data: str
-    budget_s: float
+    budget_s: float  # how long a job may train
+    # when it adapts first, and how long it trains between two decisions
     start_s: float
     gap_s: float
-    device: str = "counted"
-    clock: str = "counted"
-    n_steps: int = 3
+    device: str = "counted"  # what it runs on
+    clock: str = "counted"  # see `hdrl.settings.adaptation.live.clocks.find_clock`
+    n_steps: int = 3  # how often
+    # see `hdrl.settings.adaptation.live.job.JobRules`
     rate: str = "reset"
     norm: str = "preserving"
     lr: float = 0.01

@@ -37,6 +37,10 @@ date; ``is_judged`` whether it is known what actions are worth. ``request``, ``a
 pass."""
 
 
+NO_ACTOR = PlainActor(PlainLayers(np.array([8, 1]), np.zeros(9, dtype=np.float32)))
+"""Stands for the network where Python chooses the actions."""
+
+
 class Pick(NamedTuple):
     """The arrays of its own."""
 
@@ -122,7 +126,6 @@ def new_play(
 
 def small_play() -> Play:
     """Return a play of one job; its arrays are of the types of all plays'."""
-    pool = smallest_state()
     order = np.zeros(1, dtype=np.int64)
-    actor = PlainActor(PlainLayers(np.array([8, 1], dtype=np.int64), np.zeros(9, dtype=np.float32)), by_rows=True)
-    return new_play(small_state(), pool, actor, order=order, core_key=codes.CORE_HIGH_GFLOPS, predicts=False)
+    core_key = codes.CORE_HIGH_GFLOPS
+    return new_play(small_state(), smallest_state(), NO_ACTOR, order=order, core_key=core_key, predicts=False)

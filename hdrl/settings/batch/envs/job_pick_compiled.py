@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from hdrl.base.errors import SimulationError
-from hdrl.base.plainnet import PlainActor, PlainLayers
+from hdrl.base.plainnet import PlainActor
 from hdrl.compiled.lend import Lent
 from hdrl.settings.batch.compiled_play.entries import act, decide, see, show
 from hdrl.settings.batch.compiled_play.state import Play, new_play
@@ -14,7 +12,6 @@ from hdrl.settings.batch.envs.machines import PoolInputs
 from hdrl.settings.batch.identical_cores.state import new_order_state, set_episode
 from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
 from hdrl.settings.batch.kernel.state import State
-from hdrl.settings.batch.policies.choices import read_choices
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 
 
@@ -23,21 +20,14 @@ def rule_of(options: JobPickOptions) -> Rule:
     return Rule(**PREDICTORS[options.predictor].asked()) if options.predicts else NO_RULE
 
 
-_PLAIN = PlainActor(PlainLayers(np.array([8, 1]), np.zeros(9, dtype=np.float32)), by_rows=False)
-"""Stands for the network where Python chooses the actions."""
-
-
 class CompiledPicks:
     """Makes the decisions of one simulation in compiled code: those of an actor, or the actions of its caller.
 
-    ``actor``: the network that decides; ``None``: `act` says what is done.
+    ``actor``: the network that decides; `NO_ACTOR`: `act` says what is done. ``core_key`` as in `kernel.codes`.
     """
 
-    def __init__(
-        self, inputs: PoolInputs, options: JobPickOptions, core_selection: str, actor: PlainActor | None = None
-    ) -> None:
-        self._inputs, self._options, self._actor = inputs, options, actor or _PLAIN
-        self._core_key, _ = read_choices(None, core_selection)
+    def __init__(self, inputs: PoolInputs, options: JobPickOptions, core_key: int, actor: PlainActor) -> None:
+        self._inputs, self._options, self._core_key, self._actor = inputs, options, core_key, actor
         self._lent: Lent[Play] | None = None
 
     def decide(self, lent: Lent[State]) -> None:

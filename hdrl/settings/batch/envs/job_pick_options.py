@@ -106,16 +106,7 @@ def number_of(what: str, name: object, numbers: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class JobPickOptions:
-    """What is decided, and what is seen.
-
-    Attributes
-    ----------
-    commitment, backfilling, objective, reward, reference, order, features, has_skip, max_jobs, compatibility, \
-    predictor, scaled_columns, scales, may_hold
-        See `envs.job_pick.JobPickVectorEnv`; all of them chosen.
-    guides
-        The policies to imitate.
-    """
+    """What is decided, and what is seen: `envs.job_pick.JobPickVectorEnv` describes it; all of it is chosen."""
 
     commitment: str
     backfilling: str
@@ -131,7 +122,7 @@ class JobPickOptions:
     scaled_columns: bool = True
     scales: str = FIXED
     may_hold: bool = False
-    guides: tuple[PolicyPair, ...] = ()
+    guides: tuple[PolicyPair, ...] = ()  # the policies to imitate
 
     @property
     def predicts(self) -> bool:

@@ -23,7 +23,7 @@ from hdrl.envs.requests import check_reset_options
 from hdrl.envs.row_pick import ROW_MASK
 from hdrl.settings.batch.compiled_play.entries import warm_up
 from hdrl.settings.batch.compiled_play.rules import WAIT
-from hdrl.settings.batch.compiled_play.state import Play
+from hdrl.settings.batch.compiled_play.state import NO_ACTOR, Play
 from hdrl.settings.batch.envs.job_pick_compiled import CompiledPicks, rule_of
 from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, PickChoices
 from hdrl.settings.batch.envs.machines import pool_inputs
@@ -96,8 +96,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         self.options = PickChoices(**choices).checked()
         self.platform, self.workload = platform, workload
         self._energy = platform.has_power if energy is None else energy
-        self._core_selection = core_selection
-        read_choices(None, core_selection)
+        self._core_key, _ = read_choices(None, core_selection)
         self._inputs = pool_inputs(workload, platform, None, needs_identical=False)
         self.layout = self.options.layout
         self._mask = np.zeros(self.layout.n_actions, dtype=np.int8)
@@ -112,8 +111,6 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
 
         Parameters
         ----------
-        seed
-            Seed of the simulation, in which nothing is drawn.
         options
             ``episode``: which one; they are all the same.
 
@@ -126,8 +123,8 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         check_reset_options(options or {}, ())
         warm_up()
         self._trace = None
-        self._episode = _Episode(self._new_simulator(seed or 0), self._new_picks())
-        return self._observation(), self._masks()
+        self._episode = _Episode(self._new_simulator(seed or 0), self._new_picks(NO_ACTOR))
+        return self._observation(self._episode), self._masks()
 
     def step(self, action: int | np.int64) -> tuple[NDArray[Any], float, bool, bool, Info]:
         """Carry out an action and continue to the next decision, or to the end of the simulation.
@@ -144,7 +141,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         """
         episode = self._check(int(action))
         episode.act(int(action))
-        observation = self._observation()
+        observation = self._observation(episode)
         info = self._masks()
         if not episode.is_over:
             return observation, 0.0, False, False, info
@@ -197,11 +194,6 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         """Play an episode with the actions that an actor finds best, in compiled code; `trace` tells what happened.
 
         It is the same as `reset`, and `step` with the best action until the end, but some fifty times as fast.
-
-        Parameters
-        ----------
-        seed
-            Seed of the simulation, in which nothing is drawn.
         """
         warm_up()
         simulator = self._new_simulator(seed)
@@ -214,8 +206,8 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         rule = rule_of(self.options)
         return EmbeddedSimulator(self.platform, self.workload, seed=seed, energy=self._energy, rule=rule)
 
-    def _new_picks(self, actor: PlainActor | None = None) -> CompiledPicks:
-        return CompiledPicks(self._inputs, self.options, self._core_selection, actor)
+    def _new_picks(self, actor: PlainActor) -> CompiledPicks:
+        return CompiledPicks(self._inputs, self.options, self._core_key, actor)
 
     @property
     def _now(self) -> Play:
@@ -246,12 +238,12 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
             raise DecisionError(f"action {action} is illegal here")
         return self._episode
 
-    def _observation(self) -> NDArray[np.float32]:
+    def _observation(self, episode: _Episode) -> NDArray[np.float32]:
         """Return what the agent sees, and write which actions are legal; keep the trace of an episode that is over."""
-        play = self._now
+        play = episode.picks.play
         self._mask[:] = play.pick.legal
-        if self._episode is not None and self._episode.is_over:
-            self._trace = self._episode.simulator.trace
+        if episode.is_over:
+            self._trace = episode.simulator.trace
             self._mask[:] = 0
             self._mask[0] = 1  # is ignored; a mask without any legal action has no distribution
         return play.pool.observations.reshape(self.options.max_jobs, self.options.n_features).copy()

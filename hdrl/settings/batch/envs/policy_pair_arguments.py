@@ -55,8 +55,6 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
     ----------
     actions
         What there is to choose from; ``None``: HDeepRM's 36 pairs.
-    void
-        Whether starting nothing is an action.
 
     Raises
     ------

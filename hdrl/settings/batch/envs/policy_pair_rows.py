@@ -114,8 +114,6 @@ class PairRows:
 
     Parameters
     ----------
-    n_threads
-        Number of threads that step them.
     energy, compatible
         As in `kernel.state.new_state`.
     watch

@@ -205,8 +205,6 @@ def find_hole(state, job, core_key, from_s, limit_s, own_s):
 
     Parameters
     ----------
-    state, job
-        The arrays of one environment; the job.
     core_key
         Where jobs ask for memory: nodes are planned for in the order of power for ``CORE_LOW_POWER``, else of speed.
     from_s, limit_s

@@ -32,7 +32,7 @@ from hdrl.settings.batch.platform.pstates import (
     PStateRules,
     sleeping_rungs,
 )
-from hdrl.settings.batch.platform.quantities import GBIT_PER_S
+from hdrl.settings.batch.simgrid.quantities import GBIT_PER_S
 from hdrl.settings.batch.simulators import IRMASIM
 
 MAX_CORES = 2**24

@@ -18,7 +18,7 @@ from hdrl.settings.batch.platform.description import (
 from hdrl.settings.batch.platform.library import TypeLibrary, extended, require, type_library
 from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, Platform, ProcessorType
 from hdrl.settings.batch.platform.pstates import PStateRules, pstate_rules
-from hdrl.settings.batch.platform.quantities import TIME_UNITS, quantity
+from hdrl.settings.batch.simgrid.quantities import TIME_UNITS, quantity
 from hdrl.settings.batch.simulators import COMPATIBILITY_MODES
 
 

@@ -16,7 +16,7 @@ from hdrl.options.problems import problem_of
 from hdrl.settings.batch.node_power import NodePowerOptions
 from hdrl.settings.batch.platform.homogeneous import ENDLESS_GBPS
 from hdrl.settings.batch.platform.model import FittedCurve, SpeedCurve
-from hdrl.settings.batch.platform.quantities import TIME_UNITS, gbit_per_s, quantity
+from hdrl.settings.batch.simgrid.quantities import TIME_UNITS, gbit_per_s, quantity
 
 M = TypeVar("M", bound=Block)
 

@@ -28,8 +28,6 @@ def homogeneous_platform(name: str, rules: PStateRules | None = None) -> Platfor
 
     Parameters
     ----------
-    name
-        ``"homogeneous:<number of cores>"``.
     rules
         P-state rules, `pstate_rules` without arguments unless given.
     """

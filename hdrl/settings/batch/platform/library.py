@@ -26,7 +26,7 @@ from hdrl.settings.batch.platform.description import (
     validated,
 )
 from hdrl.settings.batch.platform.model import FittedCurve, NodeType, ProcessorType, SpeedCurve, SplitPower
-from hdrl.settings.batch.platform.quantities import gbit_per_s
+from hdrl.settings.batch.simgrid.quantities import gbit_per_s
 
 P = TypeVar("P", SplitPower, SpeedCurve)
 

@@ -75,8 +75,6 @@ def read_choices(backfilling: str | None, core_selection: str) -> tuple[int, int
 
     Parameters
     ----------
-    backfilling
-        Its name, or ``None``.
     core_selection
         Its name; older names are understood.
 

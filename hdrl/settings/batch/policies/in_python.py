@@ -34,8 +34,6 @@ def policy_in_python(name: str, *, seed: int = 0, compatibility: str | None = No
 
     Parameters
     ----------
-    name
-        One for which `is_in_python` is true.
     compatibility
         ``"irmasim"``: policies of `on_nodes_backfill` have the errors of IRMaSim's versions, `compat.irmasim.managers`.
 

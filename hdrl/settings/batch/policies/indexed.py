@@ -59,30 +59,17 @@ LARGEST_WEIGHT = 50.0
 class IndexKind:
     """What an index is made of, but for its weights.
 
-    Attributes
-    ----------
-    form
-        A name of `FORMS`.
-    gate
-        Whether it holds jobs back.
-    predictor
-        A name of `predict.PREDICTORS`.
-    backfilling
-        The order in which jobs may overtake; ``"easy_priority"``: that of the index.
-    core_selection
-        Which cores a job gets.
-
     Raises
     ------
     HdrlError
         If a name is unknown.
     """
 
-    form: str = "linear"
-    gate: bool = True
-    predictor: str = "geo"
-    backfilling: str = "easy_priority"
-    core_selection: str = DEFAULT_CORE_SELECTION
+    form: str = "linear"  # a name of `FORMS`
+    gate: bool = True  # whether it holds jobs back
+    predictor: str = "geo"  # a name of `predict.PREDICTORS`
+    backfilling: str = "easy_priority"  # the order in which jobs may overtake; ``"easy_priority"``: that of the index
+    core_selection: str = DEFAULT_CORE_SELECTION  # which cores a job gets
 
     def __post_init__(self) -> None:
         """Check the names."""

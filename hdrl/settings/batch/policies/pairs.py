@@ -346,8 +346,6 @@ def action_table(selection: Sequence[Mapping[str, Sequence[str]]] | None, *, voi
     ----------
     selection
         ``env.actions.selection`` of the options: a list of ``{job selection: [core selections]}``; ``None``: all 36.
-    void
-        Whether starting nothing is an action.
 
     Raises
     ------

@@ -88,19 +88,10 @@ def simulate(
     simulator
         One of `hdrl.settings.batch.simulators.SIMULATORS`; ``"site"`` takes the place of ``"embedded"`` where the
         platform has the rules of a site (`dataclasses.replace` it with ``site=None`` to simulate without them).
-    batsim
-        How Batsim is run, if it is.
-    slurm
-        How a real Slurm is run, if it is.
     folder
         Where a simulator outside the kernel leaves its files; ``None``: they are thrown away.
     platform_file
         SimGrid file of a platform that hdrl did not describe itself, for the same two.
-
-    Returns
-    -------
-    Trace
-        Everything that happened.
 
     Raises
     ------
@@ -159,11 +150,6 @@ def needs_site(policy: object, platform: Platform) -> bool:
 
 def simulator_for(name: str, platform: Platform, policy: object) -> str:
     """Return the simulator that plays a policy on a machine: ``"site"`` instead of ``"embedded"`` where it is needed.
-
-    Parameters
-    ----------
-    name
-        The simulator that was asked for.
 
     Raises
     ------

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from hdrl.base import elementary
 from hdrl.base.errors import ReadError
 from hdrl.base.files import atomic_write, check_new, read_json
-from hdrl.options.problems import problem_of
+from hdrl.options.reading import checked
 from hdrl.settings.batch.kernel.groups import LAYERS, N_NUMBERS
 
 Floats = NDArray[np.float64]
@@ -29,18 +29,10 @@ LARGEST = 1e6
 
 @dataclass(frozen=True, slots=True)
 class RunTimeNetwork:
-    """The numbers of a network.
+    """The numbers of a network."""
 
-    Attributes
-    ----------
-    numbers
-        Weights and biases in the order of `kernel.groups`.
-    trained_on
-        Name of each log that it was trained on, and up to which share of its jobs.
-    """
-
-    numbers: tuple[float, ...]
-    trained_on: Mapping[str, float]
+    numbers: tuple[float, ...]  # weights and biases in the order of `kernel.groups`
+    trained_on: Mapping[str, float]  # name of each log that it was trained on, and up to which share of its jobs
 
 
 class _File(BaseModel):
@@ -59,10 +51,7 @@ def read_network(path: str | Path) -> RunTimeNetwork:
     data = read_json(path)
     if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("layers") != list(LAYERS):
         raise ReadError(path, f"is no network of hdrl predict train, expected format {FORMAT!r} and layers {LAYERS}")
-    try:
-        known = _File.model_validate(data)
-    except ValidationError as error:
-        raise ReadError(path, str(problem_of(_File, error, "its content"))) from None
+    known = checked(_File, data, path, whole="its content")
     if not all(abs(number) <= LARGEST for number in known.numbers):
         raise ReadError(path, f"has a number that is not finite, or beyond {LARGEST:g}")
     return RunTimeNetwork(tuple(known.numbers), known.trained_on)

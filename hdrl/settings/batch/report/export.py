@@ -58,11 +58,6 @@ def export_swf(
         A run folder, a Trace or a `RunData`.
     path
         The file; a name that ends in ``.gz`` is compressed.
-
-    Returns
-    -------
-    SwfLog
-        What was written.
     """
     runs = as_runs(run)
     if len(runs) != 1:

@@ -105,8 +105,6 @@ def read_run(folder: str | Path, name: str | None = None) -> RunData:
     ----------
     folder
         A folder that holds ``out_jobs.csv``, or a single ``run_<i>`` that does.
-    name
-        A name for the run; that of the folder by default.
     """
     folder = Path(folder)
     found = run_folders(folder, JOBS_FILE)

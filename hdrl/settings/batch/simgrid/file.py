@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from hdrl.base.errors import PlatformError, ReadError, suggest
 from hdrl.base.files import read_text
 from hdrl.base.textnumbers import float_of
+from hdrl.settings.batch.simgrid.quantities import BANDWIDTH_UNITS, SPEED_UNITS, TIME_UNITS, quantity
 from hdrl.settings.batch.simgrid.zones import ClusterZone, Link, Route, VivaldiZone, Zone
 
 if TYPE_CHECKING:
@@ -28,16 +29,6 @@ SPLITDUPLEX = "SPLITDUPLEX"
 
 LOOPBACK_BYTES_PER_S = 1e10
 """Bandwidth of the loopback that SimGrid adds where a host has no route to itself."""
-
-_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
-_SPEED_UNITS = {"": 1.0} | {f"{prefix}f": factor for prefix, factor in _PREFIXES.items()}
-_BANDWIDTH_UNITS = (
-    {"": 1.0}
-    | {f"{prefix}Bps": factor for prefix, factor in _PREFIXES.items()}
-    | {f"{prefix}bps": factor * 0.125 for prefix, factor in _PREFIXES.items()}
-)
-_LATENCY_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12, "m": 60.0, "h": 3600.0}
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*")
 
 _WITHOUT_INFLUENCE = (
     "config",
@@ -292,7 +283,7 @@ class SimGridPlatform:
         if element.get("state", "ON") != "ON":
             raise self._error(f"{where}: state is {element.get('state')!r}, expected 'ON'")
         speeds = tuple(
-            self._quantity(text, _SPEED_UNITS, f"{where}: speed")
+            self._quantity(text, SPEED_UNITS, f"{where}: speed")
             for text in self._need(element, "speed" if "power" not in element.attrib else "power").split(",")
         )
         pstate = self._integer(element, "pstate", 0, where)
@@ -341,8 +332,8 @@ class SimGridPlatform:
         """Add a link, or both directions of one, whose attributes may have other names; return how it is shared."""
         where = f"link {name!r}"
         bandwidth_name, latency_name, policy_name = attributes
-        bandwidth = self._quantity(self._need(element, bandwidth_name), _BANDWIDTH_UNITS, f"{where}: {bandwidth_name}")
-        latency_s = self._quantity(element.get(latency_name, "0s"), _LATENCY_UNITS, f"{where}: {latency_name}")
+        bandwidth = self._quantity(self._need(element, bandwidth_name), BANDWIDTH_UNITS, f"{where}: {bandwidth_name}")
+        latency_s = self._quantity(element.get(latency_name, "0s"), TIME_UNITS, f"{where}: {latency_name}")
         policy = element.get(policy_name, default)
         if policy not in _POLICIES:
             raise self._error(f"{where}: sharing_policy is {policy!r}; {suggest(policy, _POLICIES)}")
@@ -432,14 +423,10 @@ class SimGridPlatform:
         return int(text)
 
     def _quantity(self, text: str, units: dict[str, float], where: str) -> float:
-        match = _QUANTITY.fullmatch(text)
-        if match is None or match[2] not in units:
-            known = ", ".join(unit for unit in units if unit)
-            raise self._error(f"{where} is {text.strip()!r}, expected a number and one of {known}")
-        value = float_of(match[1]) * units[match[2]]
-        if not (math.isfinite(value) and value >= 0):
-            raise self._error(f"{where} is {text.strip()!r}, expected a finite number that is not negative")
-        return value
+        try:
+            return quantity(text, units)
+        except ValueError as error:
+            raise self._error(f"{where}: {error}") from None
 
     def _error(self, problem: str) -> PlatformError:
         return PlatformError(f"{self.path}: {problem}")

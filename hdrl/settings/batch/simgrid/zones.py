@@ -8,22 +8,13 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False, repr=False)
 class Link:
-    """A link, or one direction of a split-duplex link.
+    """A link, or one direction of a split-duplex link."""
 
-    Attributes
-    ----------
-    name
-        Its name, with ``_UP`` or ``_DOWN`` for a direction.
-    bandwidth_bytes_per_s, latency_s
-        What it carries, and how long it takes.
-    fatpipe
-        Whether every flow has the whole bandwidth for itself.
-    """
-
-    name: str
+    name: str  # its name, with ``_UP`` or ``_DOWN`` for a direction
+    # what it carries, and how long it takes
     bandwidth_bytes_per_s: float
     latency_s: float
-    fatpipe: bool = False
+    fatpipe: bool = False  # whether every flow has the whole bandwidth for itself
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hdrl.base.csvfiles import as_written
 from hdrl.base.errors import ReadError, suggest
 from hdrl.base.files import read_json, read_text
-from hdrl.base.textnumbers import float_of, int_of
+from hdrl.base.textnumbers import finite_of, float_of, int_of
 from hdrl.settings.batch.simulation.outputs import JOB_COLUMNS
 from hdrl.settings.batch.simulation.texts import text_array
 from hdrl.settings.batch.simulation.trace import JobState, OverUtilization
@@ -72,13 +72,6 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
-def _finite(text: str) -> float:
-    value = float_of(text)
-    if not math.isfinite(value):
-        raise ValueError(text)
-    return value
-
-
 def _first_bad(column: Sequence[str], convert: Callable[[str], float]) -> int:
     """Return the index of the first text that does not convert to a number that an array can hold."""
     for index, text in enumerate(column):
@@ -103,7 +96,7 @@ def _numbers(path: Path, name: str, column: Sequence[str], lines: Sequence[int])
     except (ValueError, OverflowError):
         is_good = False
     if not is_good:
-        index = _first_bad(column, int_of if is_integer else _finite)
+        index = _first_bad(column, int_of if is_integer else finite_of)
         what = "a whole number" if is_integer else "a finite number"
         raise ReadError(path, f"{name} is {_shown(column[index])}, expected {what}", line=lines[index])
     if empty.any():
@@ -262,7 +255,7 @@ def read_out_schedule(path: str | Path) -> dict[str, str | float]:
             result[name] = text
             continue
         try:
-            result[name] = math.nan if text in {"-nan", "nan"} else _finite(text)
+            result[name] = math.nan if text in {"-nan", "nan"} else finite_of(text)
         except ValueError:
             raise ReadError(path, f"{name} is {_shown(text)}, expected a finite number", line=lines[0]) from None
     return result

@@ -52,27 +52,14 @@ MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class SiteColumns:
-    """A file of columns as it was read.
-
-    Attributes
-    ----------
-    path
-        The file.
-    rows
-        Line and cells of each row, by column; cells that are empty are left out.
-    """
+    """A file of columns as it was read."""
 
     path: Path
+    # line and cells of each row, by column; cells that are empty are left out
     rows: tuple[tuple[int, Mapping[str, str]], ...]
 
     def of_jobs(self, numbers: Container[str]) -> SiteColumns:
-        """Return the columns of some jobs, without their dependencies on others.
-
-        Parameters
-        ----------
-        numbers
-            Their numbers in the log.
-        """
+        """Return the columns of some jobs, without their dependencies on others."""
         rows = []
         for line, cells in self.rows:
             if cells.get("job") not in numbers:
@@ -112,11 +99,6 @@ def read_columns(path: Path) -> SiteColumns:
 def write_columns(path: Path, rows: list[dict[str, str]]) -> None:
     """Write columns beside a log: those that a row fills, in the order of `COLUMNS`.
 
-    Parameters
-    ----------
-    rows
-        Cells of each job by column.
-
     Raises
     ------
     OutputError
@@ -146,28 +128,18 @@ def find_columns(log: Path, header: Mapping[str, str]) -> SiteColumns | None:
 
 @dataclass(frozen=True, slots=True)
 class LogFields:
-    """What the lines of a log say, by job.
+    """What the lines of a log say, by job."""
 
-    Attributes
-    ----------
-    numbers, users, partitions, queues
-        Fields 1, 12, 16 and 15, shape ``(n_jobs,)``.
-    partition_titles, queue_titles
-        Names of partitions and QOS by their numbers.
-    columns
-        What stands beside the log.
-    origin_s
-        Date 0 of the log in seconds since 1970.
-    """
-
+    # fields 1, 12, 16 and 15, shape ``(n_jobs,)``
     numbers: NDArray[np.float64]
     users: NDArray[np.float64]
     partitions: NDArray[np.float64]
     queues: NDArray[np.float64]
+    # names of partitions and QOS by their numbers
     partition_titles: Mapping[int, str]
     queue_titles: Mapping[int, str]
-    columns: SiteColumns | None
-    origin_s: float
+    columns: SiteColumns | None  # what stands beside the log
+    origin_s: float  # date 0 of the log in seconds since 1970
 
 
 def site_jobs(fields: LogFields, rules: SiteRules) -> tuple[SiteJobs, dict[str, int]]:

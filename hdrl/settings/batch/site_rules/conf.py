@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from hdrl.base.errors import ReadError, quoted, suggest
 from hdrl.base.files import open_bytes, read_json, read_text
 from hdrl.options.block import Block
-from hdrl.options.problems import problem_of
+from hdrl.options.reading import checked
 from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
 from hdrl.settings.batch.site_rules.values import gres_gpus, memory_kb, minutes_s
 
@@ -50,86 +50,46 @@ _MOST_CORES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes that are alike.
+    """Nodes that are alike."""
 
-    Attributes
-    ----------
-    names
-        Their names, a list as Slurm writes it.
-    count
-        How many they are.
-    cores, memory_mib, gpus
-        What each has; memory 0: unknown.
-    features
-        Words that jobs may ask for.
-    weight
-        Slurm takes nodes of a low weight first.
-    """
-
-    names: str
-    count: int
+    names: str  # their names, a list as Slurm writes it
+    count: int  # how many they are
+    # what each has; memory 0: unknown
     cores: int
     memory_mib: int = 0
     gpus: int = 0
-    features: tuple[str, ...] = ()
-    weight: int = 1
+    features: tuple[str, ...] = ()  # words that jobs may ask for
+    weight: int = 1  # Slurm takes nodes of a low weight first
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition: which nodes its jobs may use, and under which limits.
+    """A partition: which nodes its jobs may use, and under which limits."""
 
-    Attributes
-    ----------
-    nodes
-        List of nodes; empty: all of them.
-    max_time_s, default_time_s
-        Limits of its jobs; ``None``: none.
-    tier, priority
-        ``PriorityTier`` and ``PriorityJobFactor``.
-    min_nodes, max_nodes
-        Fewest and most nodes of a job; ``None``: any number.
-    is_default
-        Whether jobs that name none go there.
-    is_exclusive
-        Whether jobs get whole nodes (``OverSubscribe=EXCLUSIVE``).
-    preempt_mode
-        ``PreemptMode``; empty: that of the site.
-    grace_s
-        ``GraceTime``: how long a job may run on when another takes its nodes.
-    """
-
-    nodes: str = ""
+    nodes: str = ""  # list of nodes; empty: all of them
+    # limits of its jobs; ``None``: none
     max_time_s: float | None = None
     default_time_s: float | None = None
-    tier: int = 1
-    priority: int = 1
-    max_nodes: int | None = None
-    is_default: bool = False
-    min_nodes: int = 0
-    is_exclusive: bool = False
-    preempt_mode: str = ""
-    grace_s: float = 0.0
+    tier: int = 1  # ``PriorityTier``
+    priority: int = 1  # ``PriorityJobFactor``
+    max_nodes: int | None = None  # most nodes of a job; ``None``: any number
+    is_default: bool = False  # whether jobs that name none go there
+    min_nodes: int = 0  # fewest nodes of a job
+    is_exclusive: bool = False  # whether jobs get whole nodes (``OverSubscribe=EXCLUSIVE``)
+    preempt_mode: str = ""  # ``PreemptMode``; empty: that of the site
+    grace_s: float = 0.0  # ``GraceTime``: how long a job may run on when another takes its nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Downtime:
-    """When nodes start no jobs.
+    """When nodes start no jobs."""
 
-    Attributes
-    ----------
-    start, end
-        Dates in ISO 8601 with a zone.
-    nodes
-        List of nodes; empty: all of them.
-    kind
-        ``"reservation"`` (jobs that would end within it do not start), ``"failure"`` (jobs are requeued) or ``"drain"``
-        (jobs end in peace).
-    """
-
+    # dates in ISO 8601 with a zone
     start: str
     end: str
-    nodes: str = ""
+    nodes: str = ""  # list of nodes; empty: all of them
+    # ``"reservation"`` (jobs that would end within it do not start), ``"failure"`` (jobs are requeued) or ``"drain"``
+    # (jobs end in peace)
     kind: str = "reservation"
 
     @property
@@ -394,8 +354,9 @@ def _nodes(line: _Line) -> Nodes:
 def _partition(line: _Line, sets: Mapping[str, str]) -> Partition:
     listed = line.values.get("nodes", "")
     parts = [sets.get(part, part) for part in re.split(r",(?![^\[]*\])", listed)]
-    line.values["nodes"] = "" if "ALL" in (part.upper() for part in parts) else ",".join(filter(None, parts))
-    if not line.listed("nodes") and listed and "ALL" not in (part.upper() for part in parts):
+    is_all = "ALL" in (part.upper() for part in parts)
+    line.values["nodes"] = "" if is_all else ",".join(filter(None, parts))
+    if listed and not is_all and not line.listed("nodes"):
         raise line.error(f"Nodes={listed[:40]} names no node, expected nodes, ALL or a NodeSet")
     most = line.values.get("maxnodes", "UNLIMITED")
     return Partition(
@@ -467,11 +428,7 @@ class _SiteInFile(Block):
 
 
 def _read_descriptor(path: Path) -> SiteConf:
-    data = read_json(path)
-    try:
-        found = _SiteInFile.model_validate(data)
-    except ValidationError as error:
-        raise ReadError(path, str(problem_of(_SiteInFile, error, "the file"))) from None
+    found = checked(_SiteInFile, read_json(path), path)
     nodes = []
     for place, one in enumerate(found.nodes):
         try:

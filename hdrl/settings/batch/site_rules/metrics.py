@@ -68,8 +68,6 @@ def length_and_size_classes(jobs: NDArray[np.void], n_cores: int, cores_per_node
 
     Parameters
     ----------
-    jobs
-        Rows of a workload.
     n_cores, cores_per_node
         The machine that sizes refer to.
     """
@@ -97,13 +95,7 @@ def _groups(trace: Trace, rules: SiteRules, site: NDArray[np.void]) -> Iterator[
 
 
 def group_waits(trace: Trace, rules: SiteRules, site: NDArray[np.void]) -> list[dict[str, Any]]:
-    """Return ``by``, ``group``, ``n_jobs`` and the numbers of `WAITS` of each group that has finished jobs.
-
-    Parameters
-    ----------
-    site
-        That of the Trace.
-    """
+    """Return ``by``, ``group``, ``n_jobs`` and the numbers of `WAITS` of each group that has finished jobs."""
     finished = is_finished(trace.records["state"])
     rows = []
     for by, group, chosen in _groups(trace, rules, site):

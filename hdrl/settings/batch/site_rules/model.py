@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.hashing import columns, sha256_of
+from hdrl.compiled.records import of
 
 UNLIMITED = -1
 """What stands for no limit in whole numbers; dates and durations have infinity."""
@@ -23,14 +24,10 @@ NODE_DTYPE = np.dtype(
 
 PARTITION_DTYPE = np.dtype(
     [
-        ("tier", np.int32),
-        ("job_factor", np.int32),
-        ("max_time_s", np.float64),
-        ("default_time_s", np.float64),
-        ("min_nodes", np.int32),
-        ("max_nodes", np.int32),
-        ("is_exclusive", np.int8),
-        ("preempt_mode", np.int8),
+        *of(np.int32, "tier", "job_factor"),
+        *of(np.float64, "max_time_s", "default_time_s"),
+        *of(np.int32, "min_nodes", "max_nodes"),
+        *of(np.int8, "is_exclusive", "preempt_mode"),
         ("grace_s", np.float64),
     ]
 )
@@ -48,14 +45,11 @@ QOS_DTYPE = np.dtype(
         ("priority", np.int32),
         ("preempts", np.uint64),
         ("preempt_mode", np.int8),
-        ("grace_s", np.float64),
-        ("exempt_s", np.float64),
-        ("max_time_s", np.float64),
+        *of(np.float64, "grace_s", "exempt_s", "max_time_s"),
         ("group_cores", np.int64),
         ("group_jobs", np.int32),
         ("user_cores", np.int64),
-        ("user_jobs", np.int32),
-        ("user_submitted", np.int32),
+        *of(np.int32, "user_jobs", "user_submitted"),
     ]
 )
 """A QOS: Priority, a bit per QOS that it preempts, PreemptMode, GraceTime, PreemptExemptTime (NaN: that of the site),
@@ -63,8 +57,7 @@ MaxWall, GrpTRES=cpu, GrpJobs, MaxTRESPerUser=cpu, MaxJobsPerUser, MaxSubmitJobs
 
 ACCOUNT_DTYPE = np.dtype(
     [
-        ("parent", np.int32),
-        ("shares", np.int32),
+        *of(np.int32, "parent", "shares"),
         ("group_cores", np.int64),
         ("group_jobs", np.int32),
         ("user_cores", np.int64),
@@ -80,16 +73,8 @@ SITE_JOB_DTYPE = np.dtype(
         ("is_exclusive", np.int8),
         ("features", np.uint64),
         ("gpus", np.int32),
-        ("begin_s", np.float64),
-        ("held_until_s", np.float64),
-        ("cancelled_s", np.float64),
-        ("nice", np.int32),
-        ("qos", np.int32),
-        ("account", np.int32),
-        ("user", np.int32),
-        ("array", np.int32),
-        ("array_limit", np.int32),
-        ("het_group", np.int32),
+        *of(np.float64, "begin_s", "held_until_s", "cancelled_s"),
+        *of(np.int32, "nice", "qos", "account", "user", "array", "array_limit", "het_group"),
         ("site_factor", np.int64),
     ]
 )
@@ -107,11 +92,7 @@ none); ``cancelled_s`` when its user takes it back (infinity: never); ``array`` 
 SITE_RECORD_DTYPE = np.dtype(
     [
         ("partition", np.int32),
-        ("eligible_s", np.float64),
-        ("planned_s", np.float64),
-        ("waited_s", np.float64),
-        ("suspended_s", np.float64),
-        ("lost_core_s", np.float64),
+        *of(np.float64, "eligible_s", "planned_s", "waited_s", "suspended_s", "lost_core_s"),
         ("n_restarts", np.int32),
     ]
 )
@@ -162,26 +143,14 @@ class PreemptBy(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """Which jobs may take the nodes of others, and at what cost.
+    """Which jobs may take the nodes of others, and at what cost."""
 
-    Attributes
-    ----------
-    by
-        PreemptType.
-    exempt_s
-        PreemptExemptTime: how long a job runs before it can be requeued or cancelled.
-    is_youngest_first
-        PreemptParameters=youngest_first: among equals the job that started last, not that with the fewest nodes.
-    is_within
-        PreemptMode has WITHIN or PRIORITY somewhere, which nothing simulates.
-    restart_s
-        How much longer a requeued job runs after each restart: no key of Slurm, measured at a site.
-    """
-
-    by: PreemptBy = PreemptBy.NOTHING
-    exempt_s: float = 0.0
+    by: PreemptBy = PreemptBy.NOTHING  # PreemptType
+    exempt_s: float = 0.0  # PreemptExemptTime: how long a job runs before it can be requeued or cancelled
+    # PreemptParameters=youngest_first: among equals the job that started last, not that with the fewest nodes
     is_youngest_first: bool = False
-    is_within: bool = False
+    is_within: bool = False  # PreemptMode has WITHIN or PRIORITY somewhere, which nothing simulates
+    # how much longer a requeued job runs after each restart: no key of Slurm, measured at a site
     restart_s: float = 0.0
 
 
@@ -230,40 +199,17 @@ class PriorityWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteRules:
-    """The rules of a machine.
+    """The rules of a machine; names are in the order of what they name."""
 
-    Attributes
-    ----------
-    nodes
-        Array of `NODE_DTYPE`, in the order of the platform's nodes.
-    node_names, feature_names, partition_names, qos_names, account_names
-        Names by index.
-    partitions, partition_nodes
-        Array of `PARTITION_DTYPE`, and which nodes each has, shape ``(n_partitions, n_nodes)``.
-    default_partition
-        Where jobs go that name none.
-    reservations, reservation_nodes
-        Array of `RESERVATION_DTYPE`, and the nodes of each, shape ``(n_reservations, n_nodes)``. Dates of reservations
-        and outages are those of the rules' own clock, see `SiteJobs.origin_s`.
-    outages
-        Array of `OUTAGE_DTYPE`.
-    qos, accounts
-        Arrays of `QOS_DTYPE` and `ACCOUNT_DTYPE`.
-    scheduler, weights, preemption
-        How Slurm schedules there, by which priority, and which jobs take the nodes of others.
-    kill_wait_s, over_time_limit_s
-        How long a job may run beyond its limit, and how long it then takes to end.
-    counts_memory
-        Whether nodes give memory to jobs (CR_Core_Memory and its like).
-    """
-
-    nodes: NDArray[np.void]
+    nodes: NDArray[np.void]  # array of `NODE_DTYPE`, in the order of the platform's nodes
     node_names: tuple[str, ...]
-    partitions: NDArray[np.void]
+    partitions: NDArray[np.void]  # array of `PARTITION_DTYPE`
     partition_names: tuple[str, ...]
-    partition_nodes: NDArray[np.bool_]
-    default_partition: int = 0
+    partition_nodes: NDArray[np.bool_]  # which nodes each has, shape ``(n_partitions, n_nodes)``
+    default_partition: int = 0  # where jobs go that name none
     feature_names: tuple[str, ...] = ()
+    # array of `RESERVATION_DTYPE`, and the nodes of each, shape ``(n_reservations, n_nodes)``. Dates of reservations
+    # and outages are those of the rules' own clock, see `SiteJobs.origin_s`
     reservations: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, RESERVATION_DTYPE))
     reservation_nodes: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
     outages: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, OUTAGE_DTYPE))
@@ -271,12 +217,13 @@ class SiteRules:
     qos_names: tuple[str, ...] = ()
     accounts: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, ACCOUNT_DTYPE))
     account_names: tuple[str, ...] = ()
+    # how Slurm schedules there, by which priority, and which jobs take the nodes of others
     scheduler: SchedulerParameters = SchedulerParameters()
     weights: PriorityWeights = PriorityWeights()
     preemption: Preemption = Preemption()
-    kill_wait_s: float = 0.0
-    over_time_limit_s: float = 0.0
-    counts_memory: bool = False
+    over_time_limit_s: float = 0.0  # how long a job may run beyond its limit
+    kill_wait_s: float = 0.0  # how long it then takes to end
+    counts_memory: bool = False  # whether nodes give memory to jobs (CR_Core_Memory and its like)
 
     def sha256(self) -> str:
         """Return the SHA-256 of all that a simulation depends on, names included."""
@@ -308,21 +255,13 @@ def undemanding_jobs(n_jobs: int) -> NDArray[np.void]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteJobs:
-    """What the jobs of a workload ask of a site.
+    """What the jobs of a workload ask of a site."""
 
-    Attributes
-    ----------
-    jobs
-        Array of `SITE_JOB_DTYPE`, a row per row of the workload.
-    dependencies
-        Array of `DEPENDENCY_DTYPE`, ordered by ``job``.
-    origin_s
-        Date 0 of the workload in the clock of the rules: 1970 in files. Reservations and outages are so much earlier in
-        the clock of the jobs.
-    """
-
-    jobs: NDArray[np.void]
+    jobs: NDArray[np.void]  # array of `SITE_JOB_DTYPE`, a row per row of the workload
+    # array of `DEPENDENCY_DTYPE`, ordered by ``job``
     dependencies: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, DEPENDENCY_DTYPE))
+    # date 0 of the workload in the clock of the rules: 1970 in files. Reservations and outages are so much earlier in
+    # the clock of the jobs
     origin_s: float = 0.0
 
     def columns(self) -> list[tuple[str, NDArray[np.generic]]]:

@@ -445,8 +445,6 @@ class SiteSimulator:
     ----------
     platform
         The machine; without rules of a site it has one partition of all nodes.
-    workload
-        The jobs.
 
     Raises
     ------

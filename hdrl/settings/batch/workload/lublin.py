@@ -189,8 +189,6 @@ def lublin_log(
 
     Parameters
     ----------
-    n_jobs
-        Number of jobs, at least 1.
     n_cores
         Processors of the machine, at least 1.
     kind
@@ -318,8 +316,6 @@ def lublin_workload(
     ----------
     platform
         The platform: its cores bound the sizes, and its mean speed turns run times into work.
-    n_jobs
-        Number of jobs, at least 1.
 
     Raises
     ------

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import WorkloadError
 from hdrl.base.hashing import columns, sha256_of
+from hdrl.compiled.records import of
 from hdrl.settings.batch.site_rules.model import SiteJobs
 from hdrl.settings.batch.workload.history import LogHistory
 
@@ -21,18 +22,10 @@ JOB_DTYPE = np.dtype(
     [
         ("submit_s", np.float64),
         ("cores", np.int32),
-        ("walltime_s", np.float64),
-        ("requested_time_s", np.float64),
+        *of(np.float64, "walltime_s", "requested_time_s"),
         ("profile", np.int32),
-        ("memory_mib", np.float64),
-        ("bandwidth_gbps", np.float64),
-        ("user", np.int32),
-        ("group", np.int32),
-        ("executable", np.int32),
-        ("queue", np.int32),
-        ("partition", np.int32),
-        ("priority", np.int32),
-        ("source", np.int32),
+        *of(np.float64, "memory_mib", "bandwidth_gbps"),
+        *of(np.int32, "user", "group", "executable", "queue", "partition", "priority", "source"),
     ]
 )
 """One job.

@@ -55,11 +55,6 @@ def find_workload(name: str | Path) -> Path:
 def file_format(path: str | Path) -> str:
     """Return ``"swf"`` or ``"json"``, from the name of a file.
 
-    Parameters
-    ----------
-    path
-        The file; it need not exist.
-
     Raises
     ------
     ReadError

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hdrl.compiled.borrow import borrow
 from hdrl.compiled.fields import log, own, shared
 from hdrl.compiled.jit import jit
-from hdrl.compiled.records import record_dtype
+from hdrl.compiled.records import of, record_dtype
 from hdrl.settings.gpu.kernel.jit import entry
 
 Floats = NDArray[np.float64]
@@ -35,33 +35,16 @@ STAYS_PER_GPU = 4
 
 SCALAR_DTYPE = record_dtype(
     [
-        ("round_s", np.float64),
-        ("reset_s", np.float64),
+        *of(np.float64, "round_s", "reset_s"),
         # whether only jobs with a share run; how many jobs of the window have not ended
-        ("skips_zero", np.int64),
-        ("n_left", np.int64),
-        ("now_s", np.float64),
-        ("round_start_s", np.float64),
-        ("round_end_s", np.float64),
-        ("last_reset_s", np.float64),
-        ("busy_s", np.float64),
-        ("next_job", np.int64),
-        ("next_order", np.int64),
-        ("needs_update", np.int64),
-        ("n_active", np.int64),
-        ("n_stays", np.int64),
-        ("n_units", np.int64),
-        ("n_preemptions", np.int64),
-        ("n_migrations", np.int64),
-        ("n_rounds", np.int64),
-        ("n_idle", np.int64),
-        ("n_packed", np.int64),
+        *of(np.int64, "skips_zero", "n_left"),
+        *of(np.float64, "now_s", "round_start_s", "round_end_s", "last_reset_s", "busy_s"),
+        *of(np.int64, "next_job", "next_order", "needs_update", "n_active", "n_stays", "n_units", "n_preemptions"),
+        *of(np.int64, "n_migrations", "n_rounds", "n_idle", "n_packed"),
     ]
 )
 
-STAY_DTYPE = record_dtype(
-    [("job", np.int64), ("first", np.int64), ("start_s", np.float64), ("end_s", np.float64), ("rate", np.float64)]
-)
+STAY_DTYPE = record_dtype([*of(np.int64, "job", "first"), *of(np.float64, "start_s", "end_s", "rate")])
 
 
 class Rounds(NamedTuple):

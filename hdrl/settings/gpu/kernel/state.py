@@ -361,8 +361,6 @@ def new_world(
         Room for stays, and for their units, of each environment.
     n_groups
         Groups of jobs for predictions; 0: there are none.
-    n_weights
-        Weights of an index; 0: there is none.
     """
     given = {"bucket_end_s": BUCKET_END_S, "level_memory": MEMORY, **given}
     n_nodes, n_gpus = len(given["node_type"]), len(given["gpu_node"])

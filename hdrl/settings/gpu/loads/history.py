@@ -23,18 +23,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class JobHistory:
-    """What predictions begin with.
+    """What predictions begin with."""
 
-    Attributes
-    ----------
-    groups
-        The group of each job at each level, -1 where it has none, shape ``(n_jobs, n_levels)``.
-    before
-        What groups hold when the first job arrives, shape ``(n_groups, N_OF_GROUP)``.
-    """
-
-    groups: Ints
-    before: Floats
+    groups: Ints  # the group of each job at each level, -1 where it has none, shape ``(n_jobs, n_levels)``
+    before: Floats  # what groups hold when the first job arrives, shape ``(n_groups, N_OF_GROUP)``
 
 
 def history_of(load: GpuLoad, cluster: Cluster) -> JobHistory:

@@ -15,6 +15,7 @@ from numpy.lib.recfunctions import repack_fields
 from numpy.typing import NDArray
 
 from hdrl.base.errors import WorkloadError
+from hdrl.compiled.records import of
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.cluster.throughputs import Profile, Throughputs
 from hdrl.settings.gpu.loads.groups import groups_of
@@ -25,20 +26,10 @@ WHOLE_GPU = 1000
 
 JOB_DTYPE = np.dtype(
     [
-        ("arrival_s", np.float64),
-        ("work", np.float64),
-        ("n_gpus", np.int64),
-        ("gpu_milli", np.int64),
-        ("cpu_milli", np.int64),
-        ("memory_mib", np.int64),
-        ("kind", np.int64),
-        ("constraint", np.int64),
-        ("user", np.int64),
-        ("priority", np.float64),
-        ("requested_s", np.float64),
-        ("deadline_s", np.float64),
-        ("group", np.int64),
-        ("name", np.int64),
+        *of(np.float64, "arrival_s", "work"),
+        *of(np.int64, "n_gpus", "gpu_milli", "cpu_milli", "memory_mib", "kind", "constraint", "user"),
+        *of(np.float64, "priority", "requested_s", "deadline_s"),
+        *of(np.int64, "group", "name"),
         ("wait_s", np.float64),
     ]
 )

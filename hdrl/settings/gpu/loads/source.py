@@ -28,23 +28,13 @@ class Faulty(Exception):
 
 @dataclass
 class Source:
-    """A trace that is being read.
-
-    Attributes
-    ----------
-    dropped
-        How many rows were left out, by reason.
-    faults
-        What else is odd, a line each.
-    gpus_per_machine
-        GPUs that a machine of a trace without GPUs stands for.
-    """
+    """A trace that is being read."""
 
     path: Path
     text: str
-    dropped: dict[str, int] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-    gpus_per_machine: int = 8
+    dropped: dict[str, int] = field(default_factory=dict)  # how many rows were left out, by reason
+    faults: list[str] = field(default_factory=list)  # what else is odd, a line each
+    gpus_per_machine: int = 8  # GPUs that a machine of a trace without GPUs stands for
 
     @property
     def first_line(self) -> str:
@@ -129,27 +119,14 @@ def gpus(value: str) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of traces.
+    """A format of traces."""
 
-    Attributes
-    ----------
-    help
-        Which trace it is the format of.
-    rows
-        Gives the jobs of a source; those that make none raise `Faulty` inside of `kept`.
-    speeds
-        Whether types of GPUs differ in speed where the trace does not say on which ones it was measured.
-    matches
-        Tells by its first line whether a file is of this format.
-    columns
-        Columns that a first line with names must have; empty where the first line names none.
-    """
-
-    help: str
+    help: str  # which trace it is the format of
+    # gives the jobs of a source; those that make none raise `Faulty` inside of `kept`
     rows: Callable[[Source], Iterator[Row]]
-    speeds: Speeds
-    matches: Callable[[str], bool]
-    columns: Sequence[str] = ()
+    speeds: Speeds  # whether types of GPUs differ in speed where the trace does not say on which ones it was measured
+    matches: Callable[[str], bool]  # tells by its first line whether a file is of this format
+    columns: Sequence[str] = ()  # columns that a first line with names must have; empty where the first line names none
 
 
 def named_format(what: str, job: Callable[[dict[str, str]], Row], speeds: Speeds, columns: Sequence[str]) -> Format:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.compiled.records import of
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.loads.values import JobValues, ValueTable
@@ -31,12 +32,8 @@ NEVER = "never"
 OUTCOME_DTYPE = np.dtype(
     [
         ("granted", np.float64),
-        ("sequence", np.int64),
-        ("n_decisions", np.int64),
-        ("value", np.float64),
-        ("expected", np.float64),
-        ("best", np.float64),
-        ("best_whole", np.float64),
+        *of(np.int64, "sequence", "n_decisions"),
+        *of(np.float64, "value", "expected", "best", "best_whole"),
     ]
 )
 """What became of a job that adapts.
@@ -49,28 +46,16 @@ actions of that it came to; ``value`` what it is worth; ``expected`` what its se
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A decision about a job.
+    """A decision about a job."""
 
-    Attributes
-    ----------
-    values, job
-        What all jobs are worth, and which job it is.
-    step
-        Which decision it is, from 0.
-    sequences
-        The sequences that can still be followed.
-    promised
-        Share of its budget that it gets if it keeps its GPUs until its budget is used up or its deadline comes.
-    granted
-        Share that it will really get, which is not known yet.
-    """
-
+    # what all jobs are worth, and which job it is
     values: JobValues
     job: int
-    step: int
-    sequences: slice
+    step: int  # which decision it is, from 0
+    sequences: slice  # the sequences that can still be followed
+    # share of its budget that it gets if it keeps its GPUs until its budget is used up or its deadline comes
     promised: float
-    granted: float
+    granted: float  # share that it will really get, which is not known yet
 
     @property
     def table(self) -> ValueTable:
@@ -190,21 +175,12 @@ def _follow(values: JobValues, job: int, progress: JobProgress, decide: Callable
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How a job came on, stay by stay.
+    """How a job came on, stay by stay."""
 
-    Attributes
-    ----------
-    granted
-        Share of its budget that it got.
-    deadline_s
-        When it ends at the latest.
-    begin_s, done, rate
-        When it began to work on each stay, what share of its budget it had used up then, and how much it used up in a
-        second; shape ``(n_stays,)``.
-    """
-
-    granted: float
-    deadline_s: float
+    granted: float  # share of its budget that it got
+    deadline_s: float  # when it ends at the latest
+    # when it began to work on each stay, what share of its budget it had used up then, and how much it used up in a
+    # second; shape ``(n_stays,)``
     begin_s: Floats
     done: Floats
     rate: Floats

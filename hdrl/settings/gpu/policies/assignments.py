@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - Gavel draws types by Python's own generator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,17 +12,19 @@ from hdrl.base.errors import SimulationError
 from hdrl.settings.gpu.policies.situation import Floats, ShareSituation
 
 
+def _whole_shares(situation: ShareSituation, place: Mapping[int, int], types: Mapping[int, int]) -> Floats:
+    """Return shares that give each job of ``types`` all the time on its type; ``place`` is its row."""
+    shares = np.zeros(situation.rates.shape)
+    for job, kind in types.items():
+        shares[place[job], kind] = 1.0
+    return shares
+
+
 @dataclass
 class Fifo:
-    """First come, first served: a job keeps the type that it got (Gavel's FIFO).
+    """First come, first served: a job keeps the type that it got (Gavel's FIFO)."""
 
-    Attributes
-    ----------
-    seed
-        Seed of its draws, see `_choice`; ``None``: the fastest that is free, chosen anew every time.
-    """
-
-    seed: int | None
+    seed: int | None  # seed of its draws, see `_choice`; ``None``: the fastest that is free, chosen anew every time
     _draws: random.Random = field(init=False)
     _types: dict[int, int] = field(default_factory=dict)
     _sizes: dict[int, int] = field(default_factory=dict)
@@ -62,10 +65,7 @@ class Fifo:
             free[kind] -= sizes[place[job]]
             if free[kind] == 0:
                 kinds.remove(full)
-        shares = np.zeros(situation.rates.shape)
-        for job, kind in self._types.items():
-            shares[place[job], kind] = 1.0
-        return shares
+        return _whole_shares(situation, place, self._types)
 
     def _choice(self, rates: list[float], kinds: list[int], fitting: list[int]) -> tuple[int, int]:
         """Return the type for a job, and the type that is taken for full if it is used up.
@@ -85,14 +85,9 @@ LEAST_RATE = 1e-10
 
 @dataclass
 class AlloX:
-    """The assignment of jobs to GPUs, and places in their queues, with the least sum of completion times.
+    """The assignment of jobs to GPUs, and places in their queues, with the least sum of completion times."""
 
-    Attributes
-    ----------
-    oldest
-        Share of the waiting jobs that are looked at, in the order of arrival; Gavel's simulations look at all.
-    """
-
+    # share of the waiting jobs that are looked at, in the order of arrival; Gavel's simulations look at all
     oldest: float = 1.0
     _types: dict[int, int] = field(default_factory=dict)
 
@@ -123,7 +118,4 @@ class AlloX:
             for gpu, (_, job) in queues.items():
                 if situation.rates[place[job], gpus[gpu]] > 0.0:
                     self._types[job] = int(gpus[gpu])
-        shares = np.zeros(situation.rates.shape)
-        for job, kind in self._types.items():
-            shares[place[job], kind] = 1.0
-        return shares
+        return _whole_shares(situation, place, self._types)

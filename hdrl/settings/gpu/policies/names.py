@@ -16,30 +16,14 @@ from hdrl.settings.gpu.policies.weights import start_weights
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """In which order waiting jobs are looked at.
+    """In which order waiting jobs are looked at."""
 
-    Attributes
-    ----------
-    code
-        Its number in compiled code.
-    help
-        What it does, and where it is from.
-    preempts
-        Whether running jobs give way to waiting ones that come before them.
-    rule
-        What happens behind a job that does not fit, unless the policy says so.
-    needs_durations
-        Whether it uses true durations of jobs.
-    weights
-        Of an index, see `hdrl.settings.gpu.policies.weights`.
-    """
-
-    code: int
-    help: str
-    preempts: bool = False
-    rule: str = "strict"
-    needs_durations: bool = False
-    weights: tuple[float, ...] = ()
+    code: int  # its number in compiled code
+    help: str  # what it does, and where it is from
+    preempts: bool = False  # whether running jobs give way to waiting ones that come before them
+    rule: str = "strict"  # what happens behind a job that does not fit, unless the policy says so
+    needs_durations: bool = False  # whether it uses true durations of jobs
+    weights: tuple[float, ...] = ()  # of an index, see `hdrl.settings.gpu.policies.weights`
 
 
 BY_HAND = "steady-gittins"

@@ -25,21 +25,11 @@ LEAST_SHARE = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class PackedShares:
-    """Shares of time of jobs alone and of pairs.
+    """Shares of time of jobs alone and of pairs."""
 
-    Attributes
-    ----------
-    alone
-        Of each job, shape ``(n, n_types)``.
-    pairs
-        Places of the two jobs of each pair, the first job's first, shape ``(n_pairs, 2)``.
-    together
-        Of each pair, shape ``(n_pairs, n_types)``.
-    """
-
-    alone: Floats
-    pairs: Ints
-    together: Floats
+    alone: Floats  # of each job, shape ``(n, n_types)``
+    pairs: Ints  # places of the two jobs of each pair, the first job's first, shape ``(n_pairs, 2)``
+    together: Floats  # of each pair, shape ``(n_pairs, n_types)``
 
 
 @dataclass

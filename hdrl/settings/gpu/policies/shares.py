@@ -151,30 +151,14 @@ def cost_het(situation: ShareSituation) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class SharePolicy:
-    """A policy of shares.
+    """A policy of shares."""
 
-    Attributes
-    ----------
-    make
-        Makes it for a simulation with a seed.
-    help
-        What it does, and where it is from.
-    knows_rates
-        Whether it uses throughputs, so that types are not shuffled.
-    knows_work
-        Whether it uses the number of steps of jobs.
-    is_fifo
-        Whether jobs without a share never run.
-    packs
-        Whether two jobs may share their GPUs.
-    """
-
-    make: Callable[[int], Shares]
-    help: str
-    knows_rates: bool = False
-    knows_work: bool = False
-    is_fifo: bool = False
-    packs: bool = False
+    make: Callable[[int], Shares]  # makes it for a simulation with a seed
+    help: str  # what it does, and where it is from
+    knows_rates: bool = False  # whether it uses throughputs, so that types are not shuffled
+    knows_work: bool = False  # whether it uses the number of steps of jobs
+    is_fifo: bool = False  # whether jobs without a share never run
+    packs: bool = False  # whether two jobs may share their GPUs
 
 
 def _always(shares: Shares) -> Callable[[int], Shares]:

@@ -197,8 +197,6 @@ def new_world(
 
     Parameters
     ----------
-    records
-        Whether stays are logged.
     typical
         Arrays of typical jobs instead of the load's own.
     """

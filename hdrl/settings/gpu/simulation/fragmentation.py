@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +11,12 @@ from hdrl.base.errors import WorkloadError
 from hdrl.base.seeding import stream
 from hdrl.compiled.codes import check_status
 from hdrl.compiled.lend import Lent
-from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
+from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.kernel import codes, entries, state
-from hdrl.settings.gpu.loads.alibaba import read_pods
 from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad
-from hdrl.settings.gpu.policies.names import PLACEMENTS, Policy
+from hdrl.settings.gpu.policies.names import Policy
 from hdrl.settings.gpu.policies.rules import NodeOrder, Rules, Tie
 from hdrl.settings.gpu.simulation.events import classes_of, new_world
-
-PUBLISHED: dict[str, float] = {"random": 87.47, "best-fit": 93.08, "fgd": 95.39}
-"""Allocated share of GPUs in percent, mean of ten seeds (standard deviations .32, .13, .08), nodes shuffled."""
 
 PUBLISHED_ORDER: NodeOrder = "shuffled"
 """The order of nodes behind the published table: its program numbers nodes anew in every run; the smallest name wins.
@@ -39,28 +32,15 @@ REQUESTS = 1.3
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What became of a cluster that was filled.
+    """What became of a cluster that was filled."""
 
-    Attributes
-    ----------
-    allocated
-        Share of its GPUs that pods have in the end.
-    n_pods, n_placed
-        How many arrived, and how many of them were placed.
-    requested
-        Requests that had arrived after each pod, as a share of all GPUs.
-    used
-        GPUs that pods had then, as a share of all.
-    fragmented
-        GPUs that typical pods could not use then, as a share of those that no pod had.
-    """
-
-    allocated: float
+    allocated: float  # share of its GPUs that pods have in the end
+    # how many arrived, and how many of them were placed
     n_pods: int
     n_placed: int
-    requested: NDArray[np.float64]
-    used: NDArray[np.float64]
-    fragmented: NDArray[np.float64]
+    requested: NDArray[np.float64]  # requests that had arrived after each pod, as a share of all GPUs
+    used: NDArray[np.float64]  # GPUs that pods had then, as a share of all
+    fragmented: NDArray[np.float64]  # GPUs that typical pods could not use then, as a share of those that no pod had
 
     @property
     def fragmentation(self) -> float:
@@ -126,69 +106,3 @@ def fill(
         used=shares / total,
         fragmented=fragments / WHOLE_GPU / np.maximum(total - shares, 1e-9),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class FgdRow:
-    """A row of FGD's table.
-
-    Attributes
-    ----------
-    placement, tie, node_order
-        What was done.
-    percent
-        Allocated GPUs of each seed, in percent.
-    fragmentation
-        Fragmentation ratio of each seed, in percent, see `Filled.fragmentation`.
-    published
-        The mean that was published; ``None`` where there is none.
-    """
-
-    placement: str
-    tie: Tie
-    node_order: NodeOrder
-    percent: tuple[float, ...]
-    fragmentation: tuple[float, ...]
-    published: float | None
-
-    @property
-    def mean(self) -> float:
-        """The mean over the seeds."""
-        return float(np.mean(self.percent))
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation over the seeds, 0 for one."""
-        return float(np.std(self.percent, ddof=1)) if len(self.percent) > 1 else 0.0
-
-
-def fgd_table(
-    nodes: Path,
-    pods: Path,
-    *,
-    seeds: Sequence[int] = tuple(range(10)),
-    placements: Sequence[str] = tuple(PLACEMENTS),
-    ties: Sequence[Tie] = ("first",),
-    node_orders: Sequence[NodeOrder] = (PUBLISHED_ORDER,),
-) -> list[FgdRow]:
-    """Return FGD's table: the share of GPUs that each placement has allocated when the cluster is full.
-
-    Parameters
-    ----------
-    nodes, pods
-        Alibaba's node list and pod list (``openb_node_list_gpu_node.csv``, ``openb_pod_list_default.csv``).
-    placements, ties, node_orders
-        What is compared: all of each with all of the others. In the published program the smallest node name wins
-        ties, and names are given in a random order: ``first`` in the order ``shuffled``.
-    """
-    cluster, load = read_cluster(str(nodes)), read_pods(pods)
-    rows = []
-    for placement, tie, order in itertools.product(placements, ties, node_orders):
-        filled = [fill(cluster, load, placement, seed=seed, tie=tie, node_order=order) for seed in seeds]
-        allocated = tuple(100 * one.allocated for one in filled)
-        is_published = (tie, order) == ("first", PUBLISHED_ORDER)
-        published = PUBLISHED.get(placement) if is_published else None
-        rows.append(
-            FgdRow(placement, tie, order, allocated, tuple(100 * one.fragmentation for one in filled), published)
-        )
-    return rows

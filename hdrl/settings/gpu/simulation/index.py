@@ -29,20 +29,13 @@ OBJECTIVES = ("mean_jct_s", "p99_jct_s", "mean_slowdown")
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What became of the jobs of windows under candidates.
+    """What became of the jobs of windows under candidates."""
 
-    Attributes
-    ----------
-    jct_s, wait_s
-        Completion times, and times without GPUs, shape ``(n_candidates, n_windows, n_jobs)``; NaN behind the jobs of
-        a window that has fewer.
-    slowdown
-        Completion times over those alone on the fastest type.
-    """
-
+    # completion times, and times without GPUs, shape ``(n_candidates, n_windows, n_jobs)``; NaN behind the jobs of a
+    # window that has fewer
     jct_s: Floats
     wait_s: Floats
-    slowdown: Floats
+    slowdown: Floats  # completion times over those alone on the fastest type
 
     def objective(self, name: str) -> Floats:
         """Return a metric of `OBJECTIVES` over all jobs, shape ``(n_candidates, n_windows)``."""

@@ -28,27 +28,13 @@ MAX_SEARCHED, MAX_NODES = 12, 20_000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A pipeline on one unit.
+    """A pipeline on one unit."""
 
-    Attributes
-    ----------
-    time_us
-        Worst-case time of an instance.
-    longest_us
-        The longest part of it that is not preempted.
-    period_us
-        The shortest time between two releases; 0: it is never released.
-    deadline_us
-        The shortest relative deadline of its instances.
-    latest_us
-        The longest one.
-    """
-
-    time_us: int
-    longest_us: int
-    period_us: int
-    deadline_us: int
-    latest_us: int
+    time_us: int  # worst-case time of an instance
+    longest_us: int  # the longest part of it that is not preempted
+    period_us: int  # the shortest time between two releases; 0: it is never released
+    deadline_us: int  # the shortest relative deadline of its instances
+    latest_us: int  # the longest one
 
 
 def is_dispatch_safe(tasks: Sequence[Task]) -> bool:

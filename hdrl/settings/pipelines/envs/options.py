@@ -82,16 +82,9 @@ class OneRow(RowLayout):
 
 @dataclass(frozen=True, slots=True)
 class PipelinesOptions:
-    """What is decided, seen and rewarded.
+    """What is decided, seen and rewarded."""
 
-    Attributes
-    ----------
-    max_ready, n_depths, has_wait, has_lookahead, objective, reward, compatibility, errors
-        See `hdrl.settings.pipelines.envs.env.PipelinesVectorEnv`; all of them chosen.
-    n_jobs
-        Pipelines of a set.
-    """
-
+    # see `hdrl.settings.pipelines.envs.env.PipelinesVectorEnv`; all of them chosen
     max_ready: int
     n_depths: int
     has_wait: bool
@@ -100,7 +93,7 @@ class PipelinesOptions:
     reward: str
     compatibility: str | None
     errors: tuple[str, ...]
-    n_jobs: int
+    n_jobs: int  # pipelines of a set
 
     @property
     def is_fixed_task(self) -> bool:

@@ -9,31 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.fields import Role, fields_of, names_of, new_arrays, own, shared, sizes_of
-from hdrl.compiled.records import record_dtype
+from hdrl.compiled.records import of, record_dtype
 
 Rows: TypeAlias = NDArray[np.void]
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
-UNIT_TABLE_DTYPE = record_dtype([("kind", np.int64), ("ecu", np.int64)])
+UNIT_TABLE_DTYPE = record_dtype(of(np.int64, "kind", "ecu"))
 """A unit of the machine."""
 
-PIPELINE_DTYPE = record_dtype([("first_kernel", np.int64), ("n_kernels", np.int64), ("ecu", np.int64)])
+PIPELINE_DTYPE = record_dtype(of(np.int64, "first_kernel", "n_kernels", "ecu"))
 """A pipeline: where its kernels begin in the table of kernels, and how many there are; the ECU it is bound to."""
 
 KERNEL_DTYPE = record_dtype(
     [
-        ("worst_us", np.int64),
-        ("best_us", np.int64),
-        ("tail_us", np.int64),
-        ("best_tail_us", np.int64),
-        ("rank_us", np.int64),
-        ("n_predecessors", np.int64),
-        ("first_successor", np.int64),
-        ("n_successors", np.int64),
-        ("first_choice", np.int64),
-        ("n_choices", np.int64),
-        ("planned_choice", np.int64),
+        *of(np.int64, "worst_us", "best_us", "tail_us", "best_tail_us", "rank_us", "n_predecessors"),
+        *of(np.int64, "first_successor", "n_successors", "first_choice", "n_choices", "planned_choice"),
         ("planned_unit", np.int64),
     ]
 )
@@ -43,13 +34,7 @@ times (the upward rank of HEFT). Slices of the tables of successors and of choic
 
 CHOICE_DTYPE = record_dtype(
     [
-        ("cpu_us", np.int64),
-        ("gpu_us", np.int64),
-        ("sum_cpu_us", np.int64),
-        ("sum_gpu_us", np.int64),
-        ("after_us", np.int64),
-        ("deadline_tail_us", np.int64),
-        ("first_member", np.int64),
+        *of(np.int64, "cpu_us", "gpu_us", "sum_cpu_us", "sum_gpu_us", "after_us", "deadline_tail_us", "first_member"),
         ("n_members", np.int64),
     ]
 )
@@ -57,18 +42,12 @@ CHOICE_DTYPE = record_dtype(
 longest path by best times that is left after it; ``deadline_tail_us`` the largest local tail that its latest kernel
 has (see ``BY_THRESHOLD``); its slice of the table of members."""
 
-MEMBER_DTYPE = record_dtype([("kernel", np.int64), ("n_inner", np.int64), ("cpu_us", np.int64), ("gpu_us", np.int64)])
+MEMBER_DTYPE = record_dtype(of(np.int64, "kernel", "n_inner", "cpu_us", "gpu_us"))
 """A kernel of a choice, by its number in the pipeline; how many of its predecessors are of the same choice; times."""
 
 INSTANCE_TABLE_DTYPE = record_dtype(
     [
-        ("pipeline", np.int64),
-        ("release_us", np.int64),
-        ("deadline_us", np.int64),
-        ("tolerance_us", np.int64),
-        ("period_us", np.int64),
-        ("first_place", np.int64),
-        ("job", np.int64),
+        *of(np.int64, "pipeline", "release_us", "deadline_us", "tolerance_us", "period_us", "first_place", "job"),
         ("is_announced", np.int64),
     ]
 )
@@ -78,17 +57,8 @@ known before: that of strictly periodic ones is."""
 
 SETTINGS_DTYPE = record_dtype(
     [
-        ("compatibility", np.int64),
-        ("is_fixed_task", np.int64),
-        ("counts_whole_times", np.int64),
-        ("counts_worst_times", np.int64),
-        ("max_ready", np.int64),
-        ("n_depths", np.int64),
-        ("has_wait", np.int64),
-        ("has_lookahead", np.int64),
-        ("n_jobs", np.int64),
-        ("reward", np.int64),
-        ("objective", np.int64),
+        *of(np.int64, "compatibility", "is_fixed_task", "counts_whole_times", "counts_worst_times", "max_ready"),
+        *of(np.int64, "n_depths", "has_wait", "has_lookahead", "n_jobs", "reward", "objective"),
     ]
 )
 """What all environments of a batch have in common: ``compatibility`` PLAIN or RLSCHEDSIM; ``is_fixed_task`` whether the
@@ -99,76 +69,30 @@ a busy unit is picked; ``n_jobs`` pipelines of a set."""
 
 SCALARS_DTYPE = record_dtype(
     [
-        ("now_us", np.int64),
-        ("start_us", np.int64),
-        ("last_end_us", np.int64),
-        ("first_instance", np.int64),
-        ("end_instance", np.int64),
-        ("next_instance", np.int64),
-        ("n_ready", np.int64),
-        ("n_running", np.int64),
-        ("n_ended", np.int64),
-        ("n_missed", np.int64),
-        ("n_stays", np.int64),
-        ("n_decisions", np.int64),
-        ("is_waiting", np.int64),
-        ("stage", np.int64),
-        ("decided", np.int64),
-        ("random", np.int64),
-        ("tardiness_us", np.int64),
-        ("max_tardiness_us", np.int64),
-        ("lateness_us", np.int64),
-        ("earned", np.float64),
-        ("told", np.float64),
+        *of(np.int64, "now_us", "start_us", "last_end_us", "first_instance", "end_instance", "next_instance"),
+        *of(np.int64, "n_ready", "n_running", "n_ended", "n_missed", "n_stays", "n_decisions", "is_waiting", "stage"),
+        *of(np.int64, "decided", "random", "tardiness_us", "max_tardiness_us", "lateness_us"),
+        *of(np.float64, "earned", "told"),
     ]
 )
 """One environment: dates; the places of its instances in the table; counts; ``is_waiting`` whether the last action was
 to wait for the next event; ``decided`` the instance that was decided on last (-1: none); ``random`` the state of a
 generator; sums over ended instances; ``earned`` rewards not yet paid, ``told`` the part of the objective that was."""
 
-UNIT_DTYPE = record_dtype(
-    [
-        ("stay", np.int64),
-        ("end_us", np.int64),
-        ("member", np.int64),
-        ("head", np.int64),
-        ("tail", np.int64),
-        ("queued_us", np.int64),
-    ]
-)
+UNIT_DTYPE = record_dtype(of(np.int64, "stay", "end_us", "member", "head", "tail", "queued_us"))
 """A unit: the stay that runs (-1: idle) and its end; which kernel of a fused group it is at, as rlschedsim has it; the
 first and the last stay of its queue; the worst-case time of all that is queued."""
 
-STAY_DTYPE = record_dtype(
-    [
-        ("instance", np.int64),
-        ("choice", np.int64),
-        ("unit", np.int64),
-        ("start_us", np.int64),
-        ("end_us", np.int64),
-        ("worst_us", np.int64),
-        ("next", np.int64),
-    ]
-)
+STAY_DTYPE = record_dtype(of(np.int64, "instance", "choice", "unit", "start_us", "end_us", "worst_us", "next"))
 """A kernel, alone or fused, on a unit: ``instance`` its place in the episode; ``start_us`` -1 while it is queued;
 ``worst_us`` its worst-case time there; ``next`` what comes after it in the queue."""
 
-READY_DTYPE = record_dtype(
-    [
-        ("instance", np.int64),
-        ("kernel", np.int64),
-        ("local_deadline_us", np.int64),
-        ("place", np.int64),
-        ("is_held", np.int64),
-    ]
-)
+READY_DTYPE = record_dtype(of(np.int64, "instance", "kernel", "local_deadline_us", "place", "is_held"))
 """A ready kernel: its instance (place in the episode), its number in the pipeline, its place among all kernels of the
 episode, its local deadline (when it must have ended if all that follows takes its worst time), and whether it may start
 only after the next event."""
 
-PROGRESS_DTYPE = record_dtype(
-    [("n_left", np.int64), ("n_decisions", np.int64), ("start_us", np.int64), ("end_us", np.int64)]
-)
+PROGRESS_DTYPE = record_dtype(of(np.int64, "n_left", "n_decisions", "start_us", "end_us"))
 """An instance: kernels that have not ended, decisions that it took, its first start and its end (-1: none)."""
 
 

@@ -36,18 +36,10 @@ WHOLE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long kernels really take: shares of their worst cases, drawn evenly.
+    """How long kernels really take: shares of their worst cases, drawn evenly."""
 
-    Attributes
-    ----------
-    low
-        The smallest share, in (0, 1]; 1: always the worst case.
-    seed
-        Seed of the draws. They belong to kernels of instances, so that all policies meet the same.
-    """
-
-    low: float = 1.0
-    seed: int = 0
+    low: float = 1.0  # the smallest share, in (0, 1]; 1: always the worst case
+    seed: int = 0  # seed of the draws. They belong to kernels of instances, so that all policies meet the same
 
     def __post_init__(self) -> None:
         if not 0.0 < self.low <= 1.0:

@@ -162,11 +162,6 @@ def read_period_file(path: Path, *, graphs: Path | None = None, unit: str = "s")
 
     Each line is ``file.graph=[periods in ms]``.
 
-    Parameters
-    ----------
-    graphs
-        Folder of the graphs; ``None``: that of the file.
-
     Raises
     ------
     ReadError

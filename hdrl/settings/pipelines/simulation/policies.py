@@ -31,24 +31,15 @@ from hdrl.settings.pipelines.simulation.trace import PipelineTrace, trace_of
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a policy does.
+    """What a policy does."""
 
-    Attributes
-    ----------
-    order, where, fusion
-        Which ready kernel is next, where it goes, what is fused with it: numbers of
-        `hdrl.settings.pipelines.kernel.codes`.
-    what
-        The same in words.
-    weights
-        Of an index, see `hdrl.settings.pipelines.simulation.index`.
-    """
-
+    # which ready kernel is next, where it goes, what is fused with it: numbers of
+    # `hdrl.settings.pipelines.kernel.codes`
     order: int
     where: int
     fusion: int
-    what: str
-    weights: tuple[float, ...] = ()
+    what: str  # the same in words
+    weights: tuple[float, ...] = ()  # of an index, see `hdrl.settings.pipelines.simulation.index`
 
     @property
     def codes(self) -> tuple[int, int, int]:

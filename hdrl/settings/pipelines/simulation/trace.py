@@ -10,21 +10,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.records import of
 from hdrl.settings.pipelines.kernel.state import State
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.machine import KINDS, Units
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState
 
-RUN_DTYPE = np.dtype(
-    [
-        ("instance", np.int64),
-        ("option", np.int64),
-        ("unit", np.int64),
-        ("start_us", np.int64),
-        ("end_us", np.int64),
-        ("worst_us", np.int64),
-    ]
-)
+RUN_DTYPE = np.dtype(of(np.int64, "instance", "option", "unit", "start_us", "end_us", "worst_us"))
 """A kernel, alone or fused, on a unit: the instance, the option (a number in ``pipeline.options``), the unit, dates,
 and its worst-case time there."""
 

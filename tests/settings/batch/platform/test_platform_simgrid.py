@@ -284,7 +284,7 @@ def test_hosts_without_power(tmp_path: Path) -> None:
             "zone 'rack': routing 'Floyd' is not simulated, expected one of Full, None, Vivaldi",
         ),
         ('<router id="out"/>', '<router id="out"/><cluster id="c"/>', "<cluster> has no 'radical'"),
-        ('"2Gf, 1Gf"', '"2Gh, 1Gf"', "host 'h2': speed is '2Gh', expected a number and one of f, kf"),
+        ('"2Gf, 1Gf"', '"2Gh, 1Gf"', "host 'h2': speed: '2Gh' is no quantity; expected a number"),
         ('"2Gf, 1Gf"', '"0f, 1Gf"', "host 'h2': its speed is 0, expected more in its first P-state"),
         ('"2Gf, 1Gf"', '"2Gf"', "host 'h2': P-state 1, but only 1 speeds are given"),
         ('value="1:2, 3:4"/>', 'value="1, 3:4"/>', "host 'h10': wattage_per_state holds '1', expected idle:full"),

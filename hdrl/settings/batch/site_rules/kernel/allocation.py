@@ -36,6 +36,16 @@ def drop_node(words, node):
 
 
 @jit
+def n_cores_on(state, one, nodes):
+    """Return how many cores a job that runs or is suspended has on some nodes."""
+    n = np.int64(0)
+    for i in range(one.first_pair, one.first_pair + one.n_pairs):
+        if has_node(nodes, state.pairs[i].node):
+            n += state.pairs[i].cores
+    return n
+
+
+@jit
 def n_cores_of(state, usable, free):
     """Return how many cores some nodes have free."""
     total = np.int64(0)
@@ -62,13 +72,7 @@ def has_cores(state, usable, free, n_cores):
 
 @jit
 def _offer(state, job, is_whole, usable, free, free_mib, free_gpus):
-    """Write how many cores each usable node can give to a job, and the sets of those that can give any.
-
-    Returns
-    -------
-    tuple of int
-        How many cores all of them can give, and how many sets there are.
-    """
+    """Write how many cores each usable node can give to a job, and the sets of those that can give any."""
     row = state.jobs[job]
     counts_memory = state.settings[0].counts_memory != 0 and row.memory_mib > 0
     total, n_sets, before = np.int64(0), np.int64(0), np.int64(-2)
@@ -211,13 +215,6 @@ def choose_nodes(state, job, partition, usable, free, free_mib, free_gpus):
     ----------
     usable
         The nodes that it may use, as bits.
-    free, free_mib, free_gpus
-        What is free on each node.
-
-    Returns
-    -------
-    bool
-        Whether the job fits.
     """
     whole = is_whole(state, job, partition)
     row = state.jobs[job]

@@ -23,6 +23,7 @@ from hdrl.settings.batch.site_rules.kernel.allocation import (
     has_cores,
     has_node,
     n_cores_of,
+    n_cores_on,
     release_later,
 )
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
@@ -169,16 +170,6 @@ def _leave_out_planned(state, start_s, end_s, n_needed):
 
 
 @jit
-def _n_on_usable(state, one):
-    """Return how many cores a running job has on the usable nodes."""
-    n = np.int64(0)
-    for i in range(one.first_pair, one.first_pair + one.n_pairs):
-        if has_node(state.usable, state.pairs[i].node):
-            n += state.pairs[i].cores
-    return n
-
-
-@jit
 def _expected_end_s(state, one):
     """Return when a running job ends at the latest."""
     now, settings = state.scalars[0].message_s, state.settings[0]
@@ -200,7 +191,7 @@ def _release_next(state, place, window_s):
     until_s, last, n_released = NEVER, np.int64(-1), np.int64(0)
     while place < n_running and state.running[place].limit_end_s <= until_s:
         one = state.running[place]
-        n = _n_on_usable(state, one) if one.is_taken == 0 else np.int64(0)
+        n = n_cores_on(state, one, state.usable) if one.is_taken == 0 else np.int64(0)
         if n > 0:
             release_later(state, one.job)
             n_released += n
@@ -228,7 +219,7 @@ def _release_preemptable(state, entry, preempts):
         one.is_taken = preempts and state.jobs[one.job].is_given_up == 0 and may_preempt(state, entry, one.job)
         if one.is_taken != 0:
             remove_later(state, one.job)
-            n_released += _n_on_usable(state, one)
+            n_released += n_cores_on(state, one, state.usable)
     return n_released
 
 

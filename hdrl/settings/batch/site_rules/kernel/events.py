@@ -11,7 +11,7 @@ from hdrl.compiled.heap import drop_date
 from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, Places
 from hdrl.settings.batch.site_rules import codes
-from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, has_node, put_node
+from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, n_cores_on, put_node
 from hdrl.settings.batch.site_rules.kernel.backfill import run_cycle
 from hdrl.settings.batch.site_rules.kernel.jit import entry
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import run_main
@@ -96,10 +96,8 @@ def _collect(state):
 def _is_missed(state, reservation):
     """Tell whether jobs are on the nodes of a reservation."""
     for i in range(state.scalars[0].n_running):
-        one = state.running[i]
-        for k in range(one.first_pair, one.first_pair + one.n_pairs):
-            if has_node(state.reservation_nodes[reservation], state.pairs[k].node):
-                return True
+        if n_cores_on(state, state.running[i], state.reservation_nodes[reservation]) > 0:
+            return True
     return False
 
 

@@ -23,7 +23,7 @@ from hdrl.settings.batch.site_rules.kernel.allocation import (
     choose_nodes,
     copy_free,
     free_cores,
-    has_node,
+    n_cores_on,
     release_later,
     take_cores,
 )
@@ -121,12 +121,7 @@ def _collect(state, entry, usable):
     s.n_candidates = 0
     for i in range(s.n_running):
         one = state.running[i]
-        if not may_preempt(state, entry, one.job):
-            continue
-        is_there = False
-        for k in range(one.first_pair, one.first_pair + one.n_pairs):
-            is_there = is_there or has_node(usable, state.pairs[k].node)
-        if not is_there:
+        if not may_preempt(state, entry, one.job) or n_cores_on(state, one, usable) == 0:
             continue
         place = s.n_candidates
         while place > 0 and _is_taken_first(state, one.job, state.candidates[place - 1]):

@@ -77,7 +77,6 @@ def comes_before(state, one, other):
 def enqueue(state, job):
     """Put a job into the queue, once for each of its partitions."""
     s, row = state.scalars[0], state.jobs[job]
-    row.is_queued = 1
     for entry in range(row.first_entry, row.first_entry + row.n_entries):
         state.entries[entry].priority = priority_of(state, entry)
         low, high = np.int64(0), s.n_queue

@@ -7,7 +7,13 @@ import numpy as np
 from hdrl.compiled.heap import add_date
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.site_rules import codes
-from hdrl.settings.batch.site_rules.kernel.allocation import free_cores, hold_nodes, note_allocation
+from hdrl.settings.batch.site_rules.kernel.allocation import (
+    free_cores,
+    hold_nodes,
+    n_cores_on,
+    note_allocation,
+    put_node,
+)
 from hdrl.settings.batch.site_rules.kernel.fairshare import charge_at_end
 from hdrl.settings.batch.site_rules.kernel.limits import count_leaving, count_running, may_submit
 from hdrl.settings.batch.site_rules.kernel.priority import dequeue, enqueue
@@ -307,15 +313,14 @@ def requeue_job(state, job):
 def requeue_jobs(state, node):
     """Put the jobs that run on a node back into the queue; they begin anew, and what they have done is lost."""
     s = state.scalars[0]
+    state.tried[:] = 0
+    put_node(state.tried, node)
     place = np.int64(0)
     while place < s.n_running:
-        job = state.running[place].job
-        row, is_there = state.jobs[job], False
-        for i in range(row.first_pair, row.first_pair + row.n_pairs):
-            is_there = is_there or state.pairs[i].node == node
-        if not is_there:
+        if n_cores_on(state, state.running[place], state.tried) == 0:
             place += 1
             continue
+        job = state.running[place].job
         s.lost_core_s += lose_work(state, job)
         s.n_requeued += 1
         requeue_job(state, job)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.fields import log, new_arrays, own, shared
-from hdrl.compiled.records import record_dtype
+from hdrl.compiled.records import of, record_dtype
+from hdrl.settings.batch.site_rules import model
 from hdrl.settings.batch.site_rules.codes import NOTHING
 
 Rows: TypeAlias = NDArray[np.void]
@@ -21,47 +22,16 @@ YEAR_S = 365 * 86400.0
 
 SCALARS_DTYPE = record_dtype(
     [
-        ("message_s", np.float64),
-        ("first_submit_s", np.float64),
-        ("end_s", np.float64),
-        ("last_backfill_s", np.float64),
-        ("backfill_due_s", np.float64),
-        ("main_due_s", np.float64),
-        ("is_cycling", np.int64),
-        ("is_changed", np.int64),
-        ("is_planning", np.int64),
-        ("has_new", np.int64),
-        ("n_dates", np.int64),
-        ("n_events", np.int64),
-        ("n_queue", np.int64),
-        ("n_running", np.int64),
-        ("n_arriving", np.int64),
-        ("n_suspended", np.int64),
-        ("n_candidates", np.int64),
-        ("n_pairs", np.int64),
-        ("n_allocated", np.int64),
-        ("n_machine_log", np.int64),
-        ("n_completed", np.int64),
-        ("n_selected", np.int64),
-        ("n_segments", np.int64),
-        ("n_busy_cores", np.int64),
-        ("n_computing", np.int64),
-        ("n_passes", np.int64),
-        ("n_cycles", np.int64),
-        ("segment", np.int64),
-        ("priority_date", np.float64),
-        ("decayed_s", np.float64),
-        ("lost_core_s", np.float64),
-        ("preempted_core_s", np.float64),
-        ("n_requeued", np.int64),
-        ("n_preempted", np.int64),
-        ("n_missed_reservations", np.int64),
-        ("time_computing_s", np.float64),
-        ("time_idle_s", np.float64),
-        ("changed_s", np.float64),
+        *of(np.float64, "message_s", "first_submit_s", "end_s", "last_backfill_s", "backfill_due_s", "main_due_s"),
+        *of(np.float64, "priority_date", "decayed_s", "lost_core_s", "preempted_core_s", "time_computing_s"),
+        *of(np.float64, "time_idle_s", "changed_s"),
+        *of(np.int64, "is_cycling", "is_changed", "is_planning", "has_new", "n_dates", "n_events", "n_queue"),
+        *of(np.int64, "n_running", "n_arriving", "n_suspended", "n_candidates", "n_pairs", "n_allocated"),
+        *of(np.int64, "n_machine_log", "n_completed", "n_selected", "n_segments", "n_busy_cores", "n_computing"),
+        *of(np.int64, "n_passes", "n_cycles", "segment", "n_requeued", "n_preempted", "n_missed_reservations"),
     ]
 )
-"""What there is one of. ``message_s`` is the date now; the names of the first two are those that job keys read.
+"""What there is one of. ``message_s`` is the date now; it and the next are named as job keys read them.
 ``is_planning``: jobs that become eligible now arrive when the scheduler has gone down the queue; ``n_candidates`` jobs
 that may be preempted; ``is_cycling``: the last backfill cycle left jobs waiting, so that the next ones follow at the
 interval;
@@ -73,46 +43,15 @@ missed if a job is on its nodes when it begins."""
 
 SETTINGS_DTYPE = record_dtype(
     [
-        ("discipline", np.int64),
-        ("key", np.int64),
-        ("order_key", np.int64),
-        ("n_nodes", np.int64),
-        ("n_words", np.int64),
-        ("n_partitions", np.int64),
-        ("n_cores", np.int64),
-        ("most_cores", np.int64),
-        ("counts_memory", np.int64),
-        ("sched_interval_s", np.float64),
-        ("default_queue_depth", np.int64),
-        ("partition_job_depth", np.int64),
-        ("bf_interval_s", np.float64),
-        ("bf_resolution_s", np.float64),
-        ("bf_window_s", np.float64),
-        ("bf_max_job_test", np.int64),
-        ("bf_max_job_user", np.int64),
-        ("bf_max_job_part", np.int64),
-        ("bf_min_age_reserve_s", np.float64),
-        ("bf_min_prio_reserve", np.int64),
-        ("max_reserve_part", np.int64),
-        ("bf_busy_nodes", np.int64),
-        ("preempt_by", np.int64),
-        ("exempt_s", np.float64),
-        ("is_youngest_first", np.int64),
-        ("restart_s", np.float64),
-        ("launch_s", np.float64),
-        ("kill_wait_s", np.float64),
-        ("over_time_limit_s", np.float64),
-        ("age", np.float64),
-        ("max_age_s", np.float64),
-        ("fairshare", np.float64),
-        ("is_fair_tree", np.int64),
-        ("decay", np.float64),
-        ("calc_period_s", np.float64),
-        ("job_size", np.float64),
-        ("favor_small", np.int64),
+        *of(np.int64, "discipline", "key", "order_key", "n_nodes", "n_words", "n_partitions", "n_cores"),
+        *of(np.int64, "most_cores", "counts_memory", "default_queue_depth", "partition_job_depth", "bf_max_job_test"),
+        *of(np.int64, "bf_max_job_user", "bf_max_job_part", "bf_min_prio_reserve", "max_reserve_part"),
+        *of(np.int64, "bf_busy_nodes", "preempt_by", "is_youngest_first", "is_fair_tree", "favor_small"),
         ("is_relative_to_time", np.int64),
-        ("partition", np.float64),
-        ("qos", np.float64),
+        *of(np.float64, "sched_interval_s", "bf_interval_s", "bf_resolution_s", "bf_window_s"),
+        *of(np.float64, "bf_min_age_reserve_s", "exempt_s", "restart_s", "launch_s", "kill_wait_s"),
+        *of(np.float64, "over_time_limit_s", "age", "max_age_s", "fairshare", "decay", "calc_period_s", "job_size"),
+        *of(np.float64, "partition", "qos"),
     ]
 )
 """What does not change: discipline and priority, sizes (``most_cores`` of a node), `SchedulerParameters`,
@@ -121,12 +60,9 @@ order EASY tries jobs that may overtake."""
 
 NODE_DTYPE = record_dtype(
     [
-        ("cores", np.int32),
-        ("first_core", np.int32),
-        ("gpus", np.int32),
+        *of(np.int32, "cores", "first_core", "gpus", "n_closed"),
         ("memory_mib", np.float64),
         ("weight", np.int64),
-        ("n_closed", np.int32),
         ("partitions", np.uint64),
     ]
 )
@@ -134,82 +70,29 @@ NODE_DTYPE = record_dtype(
 
 PARTITION_DTYPE = record_dtype(
     [
-        ("tier", np.int32),
-        ("factor", np.float64),
-        ("max_time_s", np.float64),
-        ("min_nodes", np.int32),
-        ("max_nodes", np.int32),
-        ("is_exclusive", np.int8),
-        ("preempt_mode", np.int8),
-        ("grace_s", np.float64),
+        *of(np.int32, "tier", "min_nodes", "max_nodes", "n_tested", "n_reserved"),
+        *of(np.float64, "factor", "max_time_s", "grace_s"),
+        *of(np.int8, "is_exclusive", "preempt_mode", "is_failed"),
         ("free_cores", np.int64),
-        ("is_failed", np.int8),
-        ("n_tested", np.int32),
-        ("n_reserved", np.int32),
     ]
 )
 """A partition: ``factor`` is PriorityJobFactor as a share of the largest; ``free_cores`` of all its nodes."""
 
 JOB_DTYPE = record_dtype(
     [
-        ("submit_s", np.float64),
-        ("run_s", np.float64),
-        ("limit_s", np.float64),
-        ("walltime_s", np.float64),
-        ("requested_time_s", np.float64),
-        ("n_requested", np.int64),
-        ("memory_mib", np.float64),
-        ("bandwidth_gbps", np.float64),
-        ("rank", np.int64),
-        ("return_code", np.int32),
-        ("nodes", np.int32),
-        ("is_exclusive", np.int8),
-        ("features", np.int32),
-        ("gpus", np.int32),
-        ("begin_s", np.float64),
-        ("held_until_s", np.float64),
-        ("cancelled_s", np.float64),
-        ("nice", np.int32),
-        ("qos", np.int32),
-        ("account", np.int32),
-        ("user", np.int32),
-        ("array", np.int32),
-        ("next_task", np.int32),
-        ("qos_user", np.int32),
-        ("account_user", np.int32),
-        ("site_factor", np.int64),
-        ("is_refused", np.int8),
-        ("first_entry", np.int32),
-        ("n_entries", np.int32),
-        ("first_dependency", np.int32),
-        ("n_dependencies", np.int32),
-        ("first_dependent", np.int32),
-        ("n_dependents", np.int32),
-        ("state", np.int8),
-        ("is_queued", np.int8),
-        ("overruns", np.int8),
-        ("entry", np.int32),
-        ("eligible_s", np.float64),
-        ("start_s", np.float64),
-        ("ended_s", np.float64),
-        ("due_s", np.float64),
-        ("length_s", np.float64),
-        ("charged_s", np.float64),
-        ("planned_s", np.float64),
-        ("waited_s", np.float64),
-        ("lost_core_s", np.float64),
-        ("n_restarts", np.int32),
-        ("is_given_up", np.int8),
-        ("suspended_since_s", np.float64),
-        ("suspended_s", np.float64),
-        ("left_s", np.float64),
-        ("first_pair", np.int64),
-        ("n_pairs", np.int32),
-        ("first_core", np.int64),
+        *of(np.float64, "submit_s", "run_s", "limit_s", "walltime_s", "requested_time_s", "memory_mib"),
+        *of(np.float64, "bandwidth_gbps", "begin_s", "held_until_s", "cancelled_s", "eligible_s", "start_s"),
+        *of(np.float64, "ended_s", "due_s", "length_s", "charged_s", "planned_s", "waited_s", "lost_core_s"),
+        *of(np.float64, "suspended_since_s", "suspended_s", "left_s"),
+        *of(np.int64, "n_requested", "rank", "site_factor", "first_pair", "first_core"),
+        *of(np.int32, "return_code", "nodes", "features", "gpus", "nice", "qos", "account", "user", "array"),
+        *of(np.int32, "next_task", "qos_user", "account_user", "first_entry", "n_entries", "first_dependency"),
+        *of(np.int32, "n_dependencies", "first_dependent", "n_dependents", "entry", "n_restarts", "n_pairs"),
         ("n_cores", np.int32),
+        *of(np.int8, "is_exclusive", "is_refused", "state", "is_queued", "overruns", "is_given_up"),
     ]
 )
-"""A job, in the order of the workload. The names of the first are those that job keys read.
+"""A job, in the order of the workload; job keys read it by the names that the kernel's jobs have.
 
 Plans expect that it ends ``limit_s`` after its start; it is killed ``walltime_s`` after it (infinity: never).
 ``entry`` in which of its partitions it runs; ``eligible_s`` when it could have started first; ``due_s`` when it ends,
@@ -237,32 +120,16 @@ RUNNING_DTYPE = record_dtype(
 """A job that runs: what plans look at again and again, close together; ``is_taken`` if the job planned now preempts
 it."""
 
-DEPENDENCY_DTYPE = record_dtype([("job", np.int32), ("on", np.int32), ("kind", np.int8), ("delay_s", np.float64)])
-"""A dependency, as `site_rules.model.DEPENDENCY_DTYPE`, ordered by ``job``."""
-
-RESERVATION_DTYPE = record_dtype([("start_s", np.float64), ("end_s", np.float64)])
-OUTAGE_DTYPE = record_dtype([("node", np.int32), ("start_s", np.float64), ("end_s", np.float64), ("is_drain", np.int8)])
+DEPENDENCY_DTYPE = record_dtype(model.DEPENDENCY_DTYPE)
+RESERVATION_DTYPE = record_dtype(model.RESERVATION_DTYPE)
+OUTAGE_DTYPE = record_dtype(model.OUTAGE_DTYPE)
 LIMIT_DTYPE = record_dtype(
     [
-        ("parent", np.int32),
-        ("factor", np.float64),
-        ("priority", np.int32),
+        *of(np.int32, "parent", "priority"),
+        *of(np.float64, "factor", "grace_s", "exempt_s", "shares", "usage", "level_share", "share", "effective"),
         ("preempts", np.uint64),
         ("preempt_mode", np.int8),
-        ("grace_s", np.float64),
-        ("exempt_s", np.float64),
-        ("group_cores", np.int64),
-        ("group_jobs", np.int64),
-        ("user_cores", np.int64),
-        ("user_jobs", np.int64),
-        ("user_submitted", np.int64),
-        ("cores", np.int64),
-        ("jobs", np.int64),
-        ("shares", np.float64),
-        ("usage", np.float64),
-        ("level_share", np.float64),
-        ("share", np.float64),
-        ("effective", np.float64),
+        *of(np.int64, "group_cores", "group_jobs", "user_cores", "user_jobs", "user_submitted", "cores", "jobs"),
     ]
 )
 """A QOS or an account: its parent (-1: none), priority as a share of the largest, what it preempts and what becomes of
@@ -271,13 +138,9 @@ of them."""
 
 USE_DTYPE = record_dtype(
     [
-        ("cores", np.int64),
-        ("jobs", np.int64),
-        ("submitted", np.int64),
+        *of(np.int64, "cores", "jobs", "submitted"),
         ("account", np.int32),
-        ("usage", np.float64),
-        ("level_share", np.float64),
-        ("factor", np.float64),
+        *of(np.float64, "usage", "level_share", "factor"),
     ]
 )
 """What a user has in a QOS or an account: cores and jobs that run, and jobs that wait or run; in an account also its
@@ -365,22 +228,14 @@ class SiteState(NamedTuple):
 
 def smallest_state() -> SiteState:
     """Return the state of a machine of one core without jobs."""
-    names = (
+    names = [
         "one",
-        "n_nodes",
-        "n_words",
-        "n_cores",
-        "n_partitions",
-        "n_features",
-        "n_users",
-        "n_segments",
-        "n_dropped",
-        "n_levels",
-    )
+        *(f"n_{name}" for name in ("nodes", "words", "cores", "partitions", "features", "users", "segments")),
+    ]
+    names += ["n_dropped", "n_levels", "n_pair_log", "n_core_log", "n_log", "n_dates"]
     sizes = dict.fromkeys(names, 1)
     none = ("reservations", "outages", "jobs", "entries", "dependencies", "arrays", "qos", "accounts", "ordered")
     sizes |= dict.fromkeys([f"n_{name}" for name in (*none, "qos_users", "account_users")], 0)
-    sizes |= dict.fromkeys(("n_pair_log", "n_core_log", "n_log", "n_dates"), 1)
     settings = np.zeros(1, dtype=SETTINGS_DTYPE)
     settings["discipline"] = NOTHING
     return new_arrays(SiteState, sizes, {"settings": settings})
