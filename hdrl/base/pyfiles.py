@@ -219,7 +219,7 @@ class blamed:
 
 
 def _is_signal(error: BaseException) -> bool:
-    """Tell whether a signal was the cause: Ctrl-C, unless it is ignored, or another one, which has a class of its own."""
+    """Tell whether a signal was the cause: Ctrl-C, unless it is ignored, or another one, which is of a subclass."""
     if type(error) is KeyboardInterrupt:
         return signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     return isinstance(error, KeyboardInterrupt)

@@ -99,38 +99,48 @@ class _Asking:
             for place, (job, task) in enumerate(zip(records["job"].tolist(), records["task"].tolist(), strict=True)):
                 self._tasks.setdefault(job, []).append((task, self._numbers[place]))
         rows = []
+        of_lines = [self._of_line(asks) for asks in self._texts]
+        names = ("asks", "gpus", "nodes", "partition", "account")
+        numbers, gpus, nodes, partitions, accounts = (records[name].tolist() for name in names)
         for place in np.flatnonzero(chosen).tolist():
-            number = int(records["asks"][place])
+            number = numbers[place]
             asks = self._texts[number] if number >= 0 else {}
-            cells = {"job": self._numbers[place], **self._cells(records[place], asks)}
+            asked, has_unknown = of_lines[number] if number >= 0 else ({}, False)
+            if has_unknown:
+                self._left_out[UNKNOWN_FEATURES] += 1
+            cells = {"job": self._numbers[place], **asked}
+            if self._has_gpus and gpus[place] > 0:
+                cells |= self._gpus_of(gpus[place], nodes[place], partitions[place])
+            account = accounts[place]
+            if self._conf.accounts and account >= 0 and self._accounts[account] in self._conf.accounts:
+                cells["account"] = self._accounts[account]
             if by_dependencies:
                 cells |= self._waiting(records[place], asks, cells["job"])
             if len(cells) > 1:
                 rows.append(cells)
         return Asked(rows, self._left_out)
 
-    def _cells(self, record: np.void, asks: dict[str, str]) -> dict[str, str]:
-        cells: dict[str, str] = {name: asks[name] for name in ("nodes", "exclusive", "nice") if name in asks}
+    def _of_line(self, asks: dict[str, str]) -> tuple[dict[str, str], bool]:
+        """Return what a command line asks for, and whether it names features that the site lacks."""
+        cells = {name: asks[name] for name in ("nodes", "exclusive", "nice") if name in asks}
         if cells.get("nice") == "0":
             del cells["nice"]
         features = asks.get("features", "")
-        if features and set(features.split(",")) <= self._features:
+        is_known = not features or set(features.split(",")) <= self._features
+        if features and is_known:
             cells["features"] = features
-        elif features:
-            self._left_out[UNKNOWN_FEATURES] += 1
         partitions = [one for one in asks.get("partitions", "").split(",") if one in self._conf.partitions]
         if len(partitions) > 1:
             cells["partitions"] = ",".join(partitions)
-        if self._has_gpus and record["gpus"] > 0:
-            gpus, partition = -(-int(record["gpus"]) // max(int(record["nodes"]), 1)), int(record["partition"])
-            if partition >= 0 and gpus > self._gpus[partition]:
-                self._left_out[UNKNOWN_GPUS] += 1
-            else:
-                cells["gpus"] = str(gpus)
-        account = int(record["account"])
-        if self._conf.accounts and account >= 0 and self._accounts[account] in self._conf.accounts:
-            cells["account"] = self._accounts[account]
-        return cells
+        return cells, not is_known
+
+    def _gpus_of(self, n_gpus: float, n_nodes: float, partition: int) -> dict[str, str]:
+        """Return the GPUs of a job on each node, if its partition has nodes with so many."""
+        on_each = -(-int(n_gpus) // max(int(n_nodes), 1))
+        if partition >= 0 and on_each > self._gpus[partition]:
+            self._left_out[UNKNOWN_GPUS] += 1
+            return {}
+        return {"gpus": str(on_each)}
 
     def _waiting(self, record: np.void, asks: dict[str, str], number: str) -> dict[str, str]:
         """Return what a job waits for: dates, other jobs, the throttle of its array."""

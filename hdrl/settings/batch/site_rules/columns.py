@@ -104,7 +104,8 @@ def write_columns(path: Path, rows: list[dict[str, str]]) -> None:
     OutputError
         If it cannot be written.
     """
-    used = [name for name in COLUMNS if name == "job" or any(row.get(name) for row in rows)]
+    filled = {"job", *(name for row in rows for name, cell in row.items() if cell)}
+    used = [name for name in COLUMNS if name in filled]
     with atomic_table(path, used) as write:
         for row in rows:
             write([row.get(name, "") for name in used])
@@ -208,14 +209,19 @@ class _Filling:
     def fill(self, columns: SiteColumns) -> list[tuple[int, int, int, float]]:
         """Fill in all cells, and return the dependencies."""
         dependencies = []
+        fields = {name: self._jobs["is_exclusive" if name == "exclusive" else name] for name in self._parsers}
+        parsed: dict[tuple[str, str], float | int] = {}  # many jobs say the same
         for line, cells in columns.rows:
             try:
                 place = self._place(cells.get("job", ""))
-                for name, text in cells.items():
-                    if name in self._parsers:
-                        field = "is_exclusive" if name == "exclusive" else name
-                        self._jobs[field][place] = self._parsers[name](text)
-                dependencies += [(place, *one) for one in self._dependencies(cells.get("dependencies", ""))]
+                for cell in cells.items():
+                    name, text = cell
+                    if name in fields:
+                        if cell not in parsed:
+                            parsed[cell] = self._parsers[name](text)
+                        fields[name][place] = parsed[cell]
+                if "dependencies" in cells:
+                    dependencies += [(place, *one) for one in self._dependencies(cells["dependencies"])]
             except ValueError as error:
                 raise ReadError(columns.path, str(error), line=line) from None
         return dependencies
