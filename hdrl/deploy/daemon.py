@@ -199,8 +199,7 @@ class Daemon:
         self.deployment = read_deployment(folder)
         self.policy = self.deployment.deployed()
         self.groups: Groups = read_groups(folder / GROUPS)
-        users: Any = {"user_name": "UserName", "account": "Account"}[self.deployment.users]
-        self.slurm = slurm or Slurm(may_act=acts, users=users, timeout_s=timeout_s)
+        self.slurm = slurm or Slurm(may_act=acts, users=self.deployment.users, timeout_s=timeout_s)
         self.acts = acts
         if acts:
             _check_not_undone(folder)

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 
 from hdrl.base.errors import ReadError
 from hdrl.base.files import read_json, write_json
-from hdrl.deploy.files import DEPLOYMENT
+from hdrl.deploy.files import DEPLOYMENT, Users
 from hdrl.deploy.policy import DeployedPolicy, check_deployable
 from hdrl.options.block import Block
 from hdrl.options.problems import problem_of
@@ -97,7 +97,7 @@ class Deployment(Block):
     site: Text
     policy: Text
     index: Index | None = None
-    users: Literal["user_name", "account"] = "user_name"
+    users: Users = "user_name"
     cores: Annotated[int, Field(ge=1, le=2**31)]
     cores_per_node: Annotated[int, Field(ge=1, le=2**20)]
     first_s: Annotated[float, Field(ge=0, le=1e11)]

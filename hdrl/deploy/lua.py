@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from hdrl.deploy.factor import MIDDLE, MOST, STEP, UNIT
-from hdrl.deploy.files import GROUPS, NOW, UNDONE
+from hdrl.deploy.files import GROUPS, NOW, UNDONE, Users
 from hdrl.deploy.folder import Deployment
 from hdrl.deploy.groups import COLUMNS, HEADER
 from hdrl.deploy.policy import DeployedPolicy
@@ -48,7 +47,7 @@ class LuaSite:
     limits_s: Mapping[str, float]
     unlimited_s: float
     folder: Path
-    users: Literal["user_name", "account"] = "user_name"
+    users: Users = "user_name"
 
     @classmethod
     def of(cls, deployment: Deployment, folder: Path) -> LuaSite:

@@ -10,11 +10,11 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
 from hdrl.base.errors import HdrlError, readable
+from hdrl.deploy.files import Users
 from hdrl.settings.batch.site_rules.values import duration_s
 
 TIMEOUT_S = 60.0
@@ -42,6 +42,8 @@ COLUMNS = {
     "Account": 96,
 }
 """Fields of ``squeue -O`` and the widths that are asked for."""
+
+_COLUMN_OF_USERS: Mapping[Users, str] = {"user_name": "UserName", "account": "Account"}
 
 CHUNK = 250
 """Updates that one ``scontrol`` gets."""
@@ -121,7 +123,7 @@ class Slurm:
     may_act
         Whether `update` is allowed.
     users
-        The column that stands for the user of a job.
+        What stands for the user of a job.
     timeout_s
         How long to wait for an answer.
     n_odd
@@ -129,7 +131,7 @@ class Slurm:
     """
 
     may_act: bool = False
-    users: Literal["UserName", "Account"] = "UserName"
+    users: Users = "user_name"
     timeout_s: float = TIMEOUT_S
     n_odd: int = field(default=0, init=False)
 
@@ -239,8 +241,8 @@ def _refused(text: str) -> dict[int, str]:
     return refused
 
 
-def _job(line: bytes, users: str) -> QueuedJob | None:
-    """Return the job of a line of squeue, ``None`` if it is none; a column stands for its user."""
+def _job(line: bytes, users: Users) -> QueuedJob | None:
+    """Return the job of a line of squeue, ``None`` if it is none."""
     words, at = {}, 0
     for name, width in COLUMNS.items():
         words[name] = line[at : at + width].decode("utf-8", "replace").strip()
@@ -262,7 +264,7 @@ def _job(line: bytes, users: str) -> QueuedJob | None:
         start_s=_date(words["StartTime"]),
         end_s=_date(words["EndTime"]),
         reason=words["Reason"],
-        user=words[users],
+        user=words[_COLUMN_OF_USERS[users]],
     )
 
 
