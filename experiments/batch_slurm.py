@@ -5,8 +5,9 @@ Intervals are over blocks of neighbouring jobs, since what one job leaves to the
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base import elementary
+from hdrl.base.errors import HdrlError
 from hdrl.base.seeding import stream
 from hdrl.batch import Platform, SwfLog, Workload, simulate, workload_from_swf
 from hdrl.experiments import PROTOCOLS
@@ -111,15 +113,15 @@ def made_up_site(name: str) -> tuple[Platform, Workload]:
     return platform, workload_from_swf(log, platform, bandwidth="none", memory="none")
 
 
-def recorded(folder: Path) -> Iterator[str]:
-    """Run the made-up sites in a real Slurm, as far as a folder lacks their runs.
+def recorded(folder: Path, sites: Iterable[str]) -> Iterator[str]:
+    """Run made-up sites in a real Slurm, as far as a folder lacks their runs; some seven minutes for each run.
 
     Yields
     ------
     str
         What was recorded, and how much longer the host made jobs.
     """
-    for name in SITES:
+    for name in sites:
         platform, workload = made_up_site(name)
         for number in range(1, N_RUNS + 1):
             place = folder / f"{name}-{number}"
@@ -206,7 +208,19 @@ def _measured(run: RecordedRun, start_s: Floats, counts: NDArray[np.int64]) -> C
     return {PAIRS: 100 * n_swapped / (n_jobs * (n_jobs - 1) / 2), WAIT: ratio, APART: 100 * np.abs(ratio - 1)}
 
 
+def main() -> None:
+    """Record runs, as the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m hdrl.experiments.batch_slurm", description="Record a real Slurm.")
+    parser.add_argument("folder", type=Path, help="folder for a folder of each run; those that it lacks are recorded")
+    parser.add_argument("sites", nargs="*", default=list(SITES), choices=list(SITES))
+    given = parser.parse_args()
+    try:
+        for line in recorded(given.folder, given.sites):
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+    except HdrlError as error:
+        parser.exit(2, f"{error}\n")
+
+
 if __name__ == "__main__":
-    for line in recorded(Path(sys.argv[1])):
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+    main()

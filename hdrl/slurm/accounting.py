@@ -185,7 +185,7 @@ def conf_lines(port: int) -> list[str]:
         "AccountingStorageType=accounting_storage/slurmdbd",
         "AccountingStorageHost=127.0.0.1",
         f"AccountingStoragePort={port}",
-        "AccountingStorageEnforce=associations,qos",
+        "AccountingStorageEnforce=associations,limits,qos",
     ]
 
 

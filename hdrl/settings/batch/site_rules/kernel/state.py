@@ -81,7 +81,9 @@ SETTINGS_DTYPE = record_dtype(
         ("n_partitions", np.int64),
         ("n_cores", np.int64),
         ("most_cores", np.int64),
+        ("fewest_cores", np.int64),
         ("counts_memory", np.int64),
+        ("counts_gpus", np.int64),
         ("sched_interval_s", np.float64),
         ("default_queue_depth", np.int64),
         ("partition_job_depth", np.int64),
@@ -115,9 +117,9 @@ SETTINGS_DTYPE = record_dtype(
         ("qos", np.float64),
     ]
 )
-"""What does not change: discipline and priority, sizes (``most_cores`` of a node), `SchedulerParameters`,
-`PriorityWeights`. ``max_reserve_part`` is how many jobs of a partition are planned (0: all), ``order_key`` in which
-order EASY tries jobs that may overtake."""
+"""What does not change: discipline and priority, sizes (``most_cores`` and ``fewest_cores`` of a node),
+`SchedulerParameters`, `PriorityWeights`. ``max_reserve_part`` is how many jobs of a partition are planned (0: all),
+``order_key`` in which order EASY tries jobs that may overtake."""
 
 NODE_DTYPE = record_dtype(
     [
@@ -312,6 +314,8 @@ class SiteState(NamedTuple):
     later_mib: Annotated[Floats, own(np.float64, "n_nodes")]
     later_gpus: Annotated[Ints, own(np.int32, "n_nodes")]
     suspended_cores: Annotated[Ints, own(np.int32, "n_nodes")]  # of jobs, which keep them booked
+    free_nodes: Annotated[Bits, own(np.uint64, "n_words")]  # nodes with free cores, and those that will have some
+    later_nodes: Annotated[Bits, own(np.uint64, "n_words")]
     all_free: Annotated[Ints, shared(np.int32, "n_nodes")]
     all_mib: Annotated[Floats, shared(np.float64, "n_nodes")]
     all_gpus: Annotated[Ints, shared(np.int32, "n_nodes")]
