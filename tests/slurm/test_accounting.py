@@ -1,6 +1,7 @@
 """What a Slurm of ours is told of accounts and QOS, and what it does with them."""
 
 import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from hdrl.settings.batch.site_rules.model import SiteJobs, SiteRules, undemandin
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.slurm import cluster
-from hdrl.slurm.accounting import accounting_of, needs_accounting
+from hdrl.slurm.accounting import COMMANDS, accounting_of, needs_accounting
 from hdrl.slurm.recorded import keep_run, read_run
 from hdrl.slurm.rules import scheduling_of
 from hdrl.testing import Job, Node, Processor, small_platform, small_workload
+
+from .test_failures import command_lines, stand_ins
 
 ACCOUNTS = {"optics": {"Share": "2", "ParentName": "physics"}, "physics": {"Share": "3"}, "biology": {"Share": "1"}}
 QOS = {"normal": {"Priority": "1"}, "high": {"Priority": "9", "Preempt": "normal", "PreemptExemptTime": "00:01:30"}}
@@ -104,6 +107,52 @@ def test_what_slurm_would_not_follow(
 
 
 # ------------------------------------------------------------------ with a database
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"slurmdbd": None}, "needs slurmdbd, which is not on PATH: make slurm, or apt-get install slurmctld slurmd"),
+        ({"mariadb-install-db": "sys.exit('no room')"}, "Slurm: mariadb-install-db ended with code 1: no room"),
+        ({"mariadbd": "sys.exit(3)"}, "Slurm: mariadbd ended with code 3"),
+        ({"slurmdbd": "import time; time.sleep(60)"}, "Slurm: slurmdbd does not listen after 1 s"),
+        (
+            {"sacctmgr": "sys.exit('sacctmgr: error: denied')"},
+            "Slurm: sacctmgr ended with code 1: sacctmgr: error: denied",
+        ),
+    ],
+)
+def test_a_database_that_misbehaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str | None], problem: str
+) -> None:
+    stand_ins(tmp_path, monkeypatch, names=(*cluster.COMMANDS, *COMMANDS), **{**STAND_INS, **changes})
+    temporary = Path(tempfile.mkdtemp(prefix="fails-"))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    workload = replace(small_workload(Job(0.0, 2)), site=asked((-1, 1, 0)))
+    settings = SlurmSettings(speed=1.0, timeout_s=1.0)
+    with pytest.raises(SimulationError) as caught:
+        simulate(site({}, QOS), workload, "slurm", simulator="slurm", slurm=settings, energy=False)
+    assert problem in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    assert list(temporary.iterdir()) == []
+    temporary.rmdir()
+    assert not [one for one in command_lines() if str(tmp_path) in one or str(temporary) in one]
+
+
+DBD = """
+import os, re, socket, time
+text = open(os.environ["SLURM_CONF"].replace("slurm.conf", "slurmdbd.conf")).read()
+port = int(re.search(r"DbdPort=(\\d+)", text)[1])
+server = socket.create_server(("127.0.0.1", port))
+time.sleep(60)
+"""
+STAND_INS = {
+    "mariadb-install-db": "",
+    "mariadbd": "import os, time; open(os.environ['MYSQL_UNIX_PORT'], 'w'); time.sleep(60)",
+    "slurmdbd": DBD,
+    "sacctmgr": "",
+}
+"""A database that begins, and does nothing else."""
 
 
 @pytest.fixture
