@@ -172,9 +172,8 @@ def find_commands(*, accounting: bool = False) -> dict[str, str]:
         If something is missing, or of several versions of Slurm.
     """
     places = f"{os.environ.get('PATH', os.defpath)}:{_MORE_PLACES}"
-    names, packages = (COMMANDS, PACKAGES)
-    if accounting:
-        names, packages = (*COMMANDS, *database.COMMANDS), (*PACKAGES, *database.PACKAGES)
+    names = [*COMMANDS, *(database.COMMANDS if accounting else ())]
+    packages = [*PACKAGES, *(database.PACKAGES if accounting else ())]
     found = {name: shutil.which(name, path=places) for name in names}
     missing = [name for name, path in found.items() if path is None]
     if missing:

@@ -8,7 +8,7 @@ simulator `slurm` leaves it in a run folder. ``events.json``, if it is there, sa
 from __future__ import annotations
 
 import gzip
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -256,7 +256,9 @@ def _check_jobs(path: Path, jobs: Sequence[_Job], conf: SiteConf, happened: Cont
                 raise ReadError(path.with_name("events.json"), f"has no {kind} of job {number}, expected one")
         if job.after is not None and job.after >= number:
             raise ReadError(path, f"jobs.{number}.after is {job.after}, expected the place of an earlier job")
-        named = [("partition", name, conf.partitions) for name in (job.partition or "").split(",")]
+        named: list[tuple[str, str, Iterable[str]]] = [
+            ("partition", name, conf.partitions) for name in (job.partition or "").split(",")
+        ]
         named += [("account", job.account or "", conf.accounts), ("QOS", job.qos or "", conf.qos)]
         for what, name, known in named:
             if name and name not in known:
