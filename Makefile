@@ -2,7 +2,7 @@
 # make test       install what the tests use, run every check
 # make browser    install Debian's Chromium, which the tests of the report use where it is there
 # make emulator   install qemu-user, by which tests play other processors
-# make slurm      install Debian's Slurm and faketime, which the simulator slurm and its tests use
+# make slurm      install Debian's Slurm, its database and faketime, which the simulator slurm and its tests use
 # make fuzz       damage files and interrupt commands at random for ten minutes (HDRL_FUZZ_SECONDS, HDRL_FUZZ_SEED)
 # make docs       build the documentation site in build/site
 # make gallery    draw the pictures of docs/gallery.md anew
@@ -70,8 +70,10 @@ emulator:
 		$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y -qq --no-install-recommends qemu-user >/dev/null; }
 
 slurm:
-	@command -v slurmctld slurmd sbatch faketime lua5.4 >/dev/null 2>&1 || { $(if $(filter 0,$(shell id -u)),,sudo )apt-get update -qq && \
-		$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client faketime lua5.4 >/dev/null; }
+	@for one in slurmctld slurmd sbatch faketime lua5.4 slurmdbd mariadbd; do command -v $$one || lacks=1; done >/dev/null 2>&1; \
+		[ -z "$$lacks" ] || { $(if $(filter 0,$(shell id -u)),,sudo )apt-get update -qq && \
+		$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client faketime lua5.4 \
+		slurmdbd mariadb-server-core >/dev/null; }
 
 docs: $(DOCS) tree
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -5,20 +5,35 @@ Intervals are over blocks of neighbouring jobs, since what one job leaves to the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base import elementary
+from hdrl.base.errors import HdrlError
 from hdrl.base.seeding import stream
+from hdrl.batch import Platform, SwfLog, Workload, simulate, workload_from_swf
 from hdrl.experiments import PROTOCOLS
 from hdrl.experiments.findings import Finding, Place, finding_of_resamples, without_models
 from hdrl.metrics.statistics import block_counts
+from hdrl.settings.batch.platform.conversion import build_platform
+from hdrl.settings.batch.site_rules.columns import SiteColumns
+from hdrl.settings.batch.site_rules.conf import Nodes, SiteConf
+from hdrl.settings.batch.site_rules.machine import platform_of
+from hdrl.settings.batch.site_rules.rules import rules_of
+from hdrl.settings.batch.workload.swf import unknown_rows
 from hdrl.slurm.fidelity import POLICIES, simulated_start_s
-from hdrl.slurm.recorded import RecordedRun, read_run
+from hdrl.slurm.recorded import RecordedRun, keep_run, read_run
 
 Floats = NDArray[np.float64]
+Columns = dict[str, Floats]
+"""Distances by column: the number, then that in each resample."""
 
 OURS, *OTHERS = POLICIES
 
@@ -27,46 +42,157 @@ FLOOR = 0.23
 
 N_RESAMPLES = 10_000
 
-ALL = "all runs"
+ITSELF = "Slurm itself"
+ALL = "all sites"
 PAIRS, WAIT, APART = "pairs in another order, %", "mean wait, ratio to Slurm's", "mean wait, distance to Slurm's, %"
+
+N_JOBS, GAP_S, SEED = 100, 60.0, 11
+"""Jobs of a made-up site, the mean time between two of them, and the seed."""
+
+_NODES = Nodes("n[1-8]", 8, 8)
+_SIZES = [1, 2, 4, 8, 8, 16, 16, 32, 64]
+_FACTORS = [1.0, 1.2, 1.5, 2.0, 3.0, 5.0]
+_USER_SHARES = [0.3, 0.25, 0.2, 0.1, 0.1, 0.05]
+_QOS_SHARES = [0.5, 0.3, 0.2]
+_WEIGHTS = {
+    "AccountingStorageType": "accounting_storage/slurmdbd",
+    "PriorityType": "priority/multifactor",
+    "PriorityWeightAge": "1000",
+    "PriorityMaxAge": "0-06:00:00",
+    "PriorityCalcPeriod": "1",
+}
+SITES = {
+    "fairshare": SiteConf(
+        nodes=(_NODES,),
+        scheduler={**_WEIGHTS, "PriorityWeightFairshare": "10000", "PriorityDecayHalfLife": "01:00:00"},
+        accounts={
+            "physics": {"Share": "3"},
+            "optics": {"Share": "2", "ParentName": "physics"},
+            "plasma": {"Share": "1", "ParentName": "physics"},
+            "biology": {"Share": "1"},
+        },
+    ),
+    "preemption": SiteConf(
+        nodes=(_NODES,),
+        scheduler={**_WEIGHTS, "PriorityWeightQOS": "5000", "PreemptType": "preempt/qos", "PreemptMode": "REQUEUE"},
+        qos={
+            "low": {"Priority": "0"},
+            "middle": {"Priority": "50"},
+            "high": {"Priority": "100", "Preempt": "low"},
+        },
+    ),
+}
+"""Sites that simulator `slurm` can follow with a database: fair share by accounts, and QOS that preempt."""
+
+N_RUNS = 2
+"""How often each of them is recorded: the second run tells how far Slurm is from itself."""
+
+
+def made_up_site(name: str) -> tuple[Platform, Workload]:
+    """Return the machine of a site and its jobs: eight nodes of eight cores, six users."""
+    conf = SITES[name]
+    platform = replace(build_platform(platform_of(conf), name=name), site=rules_of(conf))
+    draws = stream(SEED, f"slurm-fidelity/{name}/jobs")
+    rows = unknown_rows(N_JOBS)
+    rows["job_number"], rows["wait_s"] = np.arange(1, N_JOBS + 1), 0
+    rows["submit_s"] = np.floor(np.cumsum(draws.exponential(1.0, N_JOBS)) * GAP_S)
+    rows["run_s"] = np.clip(np.round(elementary.exp(draws.normal(5.6, 1.0, N_JOBS))), 30, 3000)
+    rows["processors"] = rows["requested_processors"] = draws.choice(_SIZES, N_JOBS)
+    rows["requested_s"] = 60 * np.ceil(rows["run_s"] * draws.choice(_FACTORS, N_JOBS) / 60)
+    users = draws.choice(len(_USER_SHARES), N_JOBS, p=_USER_SHARES) + 1
+    rows["user"] = users
+    header, cells = {}, []
+    if conf.qos:
+        rows["queue"] = draws.choice(len(conf.qos), N_JOBS, p=_QOS_SHARES)
+        header["Queue"] = "\n".join(f"{number} {one}" for number, one in enumerate(conf.qos))
+    if conf.accounts:
+        leaves = [one for one in conf.accounts if all(row.get("ParentName") != one for row in conf.accounts.values())]
+        accounts = [leaves[user % len(leaves)] for user in users]
+        cells = [(number, {"job": str(number), "account": one}) for number, one in enumerate(accounts, start=1)]
+    log = SwfLog(name, rows, header, columns=SiteColumns(Path(name), tuple(cells)))
+    return platform, workload_from_swf(log, platform, bandwidth="none", memory="none")
+
+
+def recorded(folder: Path, sites: Iterable[str]) -> Iterator[str]:
+    """Run made-up sites in a real Slurm, as far as a folder lacks their runs; some seven minutes for each run.
+
+    Yields
+    ------
+    str
+        What was recorded, and how much longer the host made jobs.
+    """
+    for name in sites:
+        platform, workload = made_up_site(name)
+        for number in range(1, N_RUNS + 1):
+            place = folder / f"{name}-{number}"
+            if place.exists():
+                continue
+            with TemporaryDirectory() as run:
+                trace = simulate(platform, workload, OURS, simulator="slurm", folder=Path(run), energy=False)
+                keep_run(Path(run), place)
+            yield f"{place.name}: {trace.info['slurm_overhead_s']} s a job to launch and to end it"
 
 
 @PROTOCOLS.register("slurm-fidelity")
 @without_models
 def slurm_fidelity(traces: Mapping[str, Path]) -> dict[Place, Finding]:
-    """Return how far each policy is from each run and from all in the mean, and how much nearer `slurm` is than others.
+    """Return how far each policy is from each run and from all sites in the mean, and how much nearer `slurm` is.
 
     Parameters
     ----------
     traces
-        The folders of the runs.
+        The folders of the runs. Those that repeat each other are of one site, and tell how far Slurm is from itself.
     """
-    found: dict[str, dict[str, dict[str, Floats]]] = {}
+    sites: list[dict[str, RecordedRun]] = []
     for name, folder in traces.items():
         run = read_run(folder)
-        drawn = block_counts(len(run.start_s), stream(0, f"slurm-fidelity/{name}"), N_RESAMPLES)
-        found[name] = {policy: _measured(run, policy, drawn) for policy in POLICIES}
+        site = next((site for site in sites if next(iter(site.values())).is_repeated_by(run)), None)
+        if site is None:
+            sites.append(site := {})
+        site[name] = run
+    found: dict[str, dict[str, Columns]] = {}
+    floors: dict[str, float] = {}
+    for site in sites:
+        found |= _of_site(site)
+        measured = [found[name][ITSELF][PAIRS][0] for name in site if len(site) > 1]
+        floors |= dict.fromkeys(site, float(np.mean(measured)) if measured else FLOOR)
     found[ALL] = {
-        policy: {
-            column: np.mean([found[name][policy][column] for name in traces], axis=0) for column in (PAIRS, WAIT, APART)
-        }
-        for policy in POLICIES
+        policy: _mean([_mean([found[name][policy] for name in site]) for site in sites]) for policy in POLICIES
     }
+    floors[ALL] = float(np.mean([floors[next(iter(site))] for site in sites]))
     results: dict[Place, Finding] = {}
     for name, by_policy in found.items():
         for policy, columns in by_policy.items():
-            results[f"{name}, {policy}", PAIRS] = finding_of_resamples(columns[PAIRS], null=FLOOR)
+            null = None if policy == ITSELF else floors[name]
+            results[f"{name}, {policy}", PAIRS] = finding_of_resamples(columns[PAIRS], null=null)
             results[f"{name}, {policy}", WAIT] = finding_of_resamples(columns[WAIT], null=1.0)
-        for other in OTHERS:
-            for column in (PAIRS, APART):
+        for other in by_policy:
+            for column in (PAIRS, APART) if other != OURS else ():
                 nearer = by_policy[OURS][column] - by_policy[other][column]
                 results[f"{name}, {OURS} less {other}", column] = finding_of_resamples(nearer, null=0.0)
     return results
 
 
-def _measured(run: RecordedRun, policy: str, counts: NDArray[np.int64]) -> dict[str, Floats]:
-    """Return the distance of a policy from a run by column, then that in each resample."""
-    start_s = np.round(simulated_start_s(run, policy), 3)
+def _of_site(site: Mapping[str, RecordedRun]) -> dict[str, dict[str, Columns]]:
+    """Return the distances of policies, and of the other runs of the site, from each of its runs."""
+    found: dict[str, dict[str, Columns]] = {}
+    first = next(iter(site))
+    drawn = block_counts(len(site[first].start_s), stream(0, f"slurm-fidelity/{first}"), N_RESAMPLES)
+    for name, run in site.items():
+        found[name] = {policy: _measured(run, simulated_start_s(run, policy), drawn) for policy in POLICIES}
+        others = [other for other in site.values() if other is not run]
+        if others:
+            found[name][ITSELF] = _mean([_measured(run, run.start_s_of(other), drawn) for other in others])
+    return found
+
+
+def _mean(several: Sequence[Columns]) -> Columns:
+    return {column: np.mean([one[column] for one in several], axis=0) for column in several[0]}
+
+
+def _measured(run: RecordedRun, start_s: Floats, counts: NDArray[np.int64]) -> Columns:
+    """Return the distance of starts from those of a run by column, then that in each resample."""
+    start_s = np.round(start_s, 3)
     both = np.isfinite(start_s) & np.isfinite(run.start_s)
     start_s, true_s, eligible_s, counts = start_s[both], run.start_s[both], run.eligible_s[both], counts[both]
     order = np.sign(np.subtract.outer(start_s, start_s)) * np.sign(np.subtract.outer(true_s, true_s))
@@ -80,3 +206,21 @@ def _measured(run: RecordedRun, policy: str, counts: NDArray[np.int64]) -> dict[
     n_jobs = counts.sum(axis=0)
     ratio = waited_s / true_waited_s
     return {PAIRS: 100 * n_swapped / (n_jobs * (n_jobs - 1) / 2), WAIT: ratio, APART: 100 * np.abs(ratio - 1)}
+
+
+def main() -> None:
+    """Record runs, as the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m hdrl.experiments.batch_slurm", description="Record a real Slurm.")
+    parser.add_argument("folder", type=Path, help="folder for a folder of each run; those that it lacks are recorded")
+    parser.add_argument("sites", nargs="*", default=list(SITES), choices=list(SITES))
+    given = parser.parse_args()
+    try:
+        for line in recorded(given.folder, given.sites):
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+    except HdrlError as error:
+        parser.exit(2, f"{error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -43,7 +43,7 @@ class Finding:
     null: float | None = None
 
 
-def finding_of_resamples(values: NDArray[np.float64], null: float) -> Finding:
+def finding_of_resamples(values: NDArray[np.float64], null: float | None) -> Finding:
     """Return a number and its 95 % interval from its value and those of its resamples, in this order."""
     low, high = np.quantile(values[1:], (0.025, 0.975))
     return Finding(float(values[0]), float(low), float(high), null=null)

@@ -1,4 +1,6 @@
-"""Names of the files of a deployment."""
+"""Names of the files of a deployment, and of what its files and daemon agree on."""
+
+from typing import Literal
 
 DEPLOYMENT, LUA, GROUPS, NOW, STATE, LOG = (
     "deployment.json",
@@ -9,6 +11,9 @@ DEPLOYMENT, LUA, GROUPS, NOW, STATE, LOG = (
     "decisions.jsonl",
 )
 UNIT, PAGE, PROMISED = "hdrl-deploy.service", "README.md", "promised"
+
+Users = Literal["user_name", "account"]
+"""What stands for the user of a job: its user, or its account, where one user submits for many."""
 
 UNDONE = "undone"
 """A file of this name stops the daemon and the Lua."""

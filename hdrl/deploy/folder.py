@@ -9,9 +9,8 @@ from pydantic import Field, ValidationError
 
 from hdrl.base.errors import ReadError
 from hdrl.base.files import read_json, write_json
-from hdrl.deploy.files import DEPLOYMENT
+from hdrl.deploy.files import DEPLOYMENT, Users
 from hdrl.deploy.policy import DeployedPolicy, check_deployable
-from hdrl.deploy.slurm import Users
 from hdrl.options.block import Block
 from hdrl.options.problems import problem_of
 from hdrl.settings.batch.policies.indexed import LARGEST_WEIGHT, IndexKind, first_weights

@@ -146,7 +146,7 @@ def guide_text(deployment: Deployment, policy: DeployedPolicy, weight: float, pl
         site=_text(deployment.site),
         made_by=_text(deployment.made_by),
         verdict=_text(promise.verdict),
-        ratios="".join(f"{line}\n" for line in _ratios(promise)),
+        ratios="".join(f"{line}\n" for line in (*_ratios(promise), *_left_out(deployment, policy))),
         promised=files.PROMISED,
         first=FIRST,
         least=MIDDLE - MOST,
@@ -182,6 +182,16 @@ def _ratios(promise: Promise) -> Iterator[str]:
     if promise.by_rules:
         yield "The numbers of the Lua alone, under the rules of the site, against the simulated scheduler of Slurm:"
         yield from _table(promise.by_rules, "the simulated Slurm")
+
+
+def _left_out(deployment: Deployment, policy: DeployedPolicy) -> Iterator[str]:
+    """Say what of the daemon no table simulates, if there is a table."""
+    what = [*(["the gate"] if policy.has_gate else []), *(["waiting"] if policy.changes_with_time else [])]
+    if not what or not (deployment.promise.ratios or deployment.promise.by_rules):
+        return
+    yield f"No table simulates the daemon, which looks every {deployment.interval_s:g} s and holds jobs by leases."
+    yield f"The second table leaves out {' and '.join(what)}; the first one lets that act at each event."
+    yield ""
 
 
 def _table(ratios: Sequence[Ratio], baseline: str) -> Iterator[str]:

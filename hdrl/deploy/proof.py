@@ -6,8 +6,9 @@ The runs of the real Slurm are recorded in a file beside the claims, so that any
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.csvfiles import atomic_table, read_table
-from hdrl.base.errors import ReadError
+from hdrl.base.errors import HdrlError, ReadError
 from hdrl.base.seeding import stream
 from hdrl.batch import Platform, SwfLog, Workload, read_platform, simulate, workload_from_swf
 from hdrl.deploy.policy import deployed_policy
@@ -224,19 +225,49 @@ def write_runs(path: Path, starts: Starts) -> None:
                 write_row((run, window, job, round(date_s)))
 
 
-def recorded(path: Path) -> Iterator[str]:
-    """Run what a file lacks in a real Slurm, some five minutes for each window of each run; yield a line for each."""
+def recorded(path: Path, *, n_windows: int, runs: Collection[str], speed: float) -> Iterator[str]:
+    """Run what a file lacks in a real Slurm, some five minutes for each window of each run.
+
+    Parameters
+    ----------
+    n_windows
+        How many windows, the first ones.
+    runs
+        Which runs beside Slurm's own order.
+    speed
+        How many times faster than real time the clock goes.
+
+    Yields
+    ------
+    str
+        What was recorded, and how much longer the host made jobs.
+    """
     starts = read_runs(path) if path.exists() else {}
-    for number, window in enumerate(windows()):
+    for number, window in enumerate(windows()[:n_windows]):
         for run, policy in _PLAYED.items():
-            if (run, number) not in starts:
-                settings = SlurmSettings(lua=run != WITHOUT_LUA)
+            if (run, number) not in starts and (run == SLURM or run in runs):
+                settings = SlurmSettings(lua=run != WITHOUT_LUA, speed=speed)
                 trace = simulate(machine(), window, policy, simulator="slurm", slurm=settings, energy=False)
                 starts[run, number] = trace.records["start_s"]
                 write_runs(path, starts)
                 yield f"{run}, window {number + 1}: {trace.info['slurm_overhead_s']} s a job to launch and to end it"
 
 
+def main() -> None:
+    """Record runs, as the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m hdrl.deploy.proof", description="Record runs of a real Slurm.")
+    parser.add_argument("file", type=Path, help="table of runs (CSV); what it lacks is recorded and added")
+    parser.add_argument("--windows", type=int, default=N_WINDOWS, choices=range(1, N_WINDOWS + 1))
+    parser.add_argument("--runs", nargs="*", default=list(_PLAYED), choices=list(_PLAYED), metavar="RUN")
+    parser.add_argument("--speed", type=float, default=SlurmSettings().speed, help="of the clock")
+    given = parser.parse_args()
+    try:
+        for line in recorded(given.file, n_windows=given.windows, runs=given.runs, speed=given.speed):
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+    except HdrlError as error:
+        parser.exit(2, f"{error}\n")
+
+
 if __name__ == "__main__":
-    for line in recorded(Path(sys.argv[1])):
-        sys.stdout.write(line + "\n")
+    main()

@@ -10,11 +10,11 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from hdrl.base.errors import HdrlError, readable
+from hdrl.deploy.files import Users
 from hdrl.settings.batch.site_rules.values import duration_s
 
 TIMEOUT_S = 60.0
@@ -43,10 +43,7 @@ COLUMNS = {
 }
 """Fields of ``squeue -O`` and the widths that are asked for."""
 
-Users: TypeAlias = Literal["user_name", "account"]
-"""What stands for the user of a job, as Lua names it: the user, or the account, where one user submits for many."""
-
-_USER_COLUMNS: dict[Users, str] = {"user_name": "UserName", "account": "Account"}
+_COLUMN_OF_USERS: Mapping[Users, str] = {"user_name": "UserName", "account": "Account"}
 
 CHUNK = 250
 """Updates that one ``scontrol`` gets."""
@@ -267,7 +264,7 @@ def _job(line: bytes, users: Users) -> QueuedJob | None:
         start_s=_date(words["StartTime"]),
         end_s=_date(words["EndTime"]),
         reason=words["Reason"],
-        user=words[_USER_COLUMNS[users]],
+        user=words[_COLUMN_OF_USERS[users]],
     )
 
 

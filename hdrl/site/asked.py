@@ -96,10 +96,10 @@ class _Asking:
             chosen |= records["gpus"] > 0
         if by_dependencies:
             chosen |= (records["task"] >= 0) | (records["after"] >= 0)
-            for place, (job, task) in enumerate(zip(records["job"].tolist(), records["task"].tolist(), strict=True)):
-                self._tasks.setdefault(job, []).append((task, self._numbers[place]))
+            self._note_tasks()
         rows = []
         of_lines = [self._of_line(asks) for asks in self._texts]
+        known = {number for number, name in enumerate(self._accounts) if name in self._conf.accounts}
         names = ("asks", "gpus", "nodes", "partition", "account")
         numbers, gpus, nodes, partitions, accounts = (records[name].tolist() for name in names)
         for place in np.flatnonzero(chosen).tolist():
@@ -111,18 +111,23 @@ class _Asking:
             cells = {"job": self._numbers[place], **asked}
             if self._has_gpus and gpus[place] > 0:
                 cells |= self._gpus_of(gpus[place], nodes[place], partitions[place])
-            account = accounts[place]
-            if self._conf.accounts and account >= 0 and self._accounts[account] in self._conf.accounts:
-                cells["account"] = self._accounts[account]
+            if accounts[place] in known:
+                cells["account"] = self._accounts[accounts[place]]
             if by_dependencies:
                 cells |= self._waiting(records[place], asks, cells["job"])
             if len(cells) > 1:
                 rows.append(cells)
         return Asked(rows, self._left_out)
 
+    def _note_tasks(self) -> None:
+        """Note the tasks of each array, and what the log calls them."""
+        jobs, tasks = self._records["job"].tolist(), self._records["task"].tolist()
+        for job, task, number in zip(jobs, tasks, self._numbers, strict=True):
+            self._tasks.setdefault(job, []).append((task, number))
+
     def _of_line(self, asks: dict[str, str]) -> tuple[dict[str, str], bool]:
         """Return what a command line asks for, and whether it names features that the site lacks."""
-        cells = {name: asks[name] for name in ("nodes", "exclusive", "nice") if name in asks}
+        cells: dict[str, str] = {name: asks[name] for name in ("nodes", "exclusive", "nice") if name in asks}
         if cells.get("nice") == "0":
             del cells["nice"]
         features = asks.get("features", "")

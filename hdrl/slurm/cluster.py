@@ -25,8 +25,10 @@ from hdrl.base.errors import SimulationError, readable
 from hdrl.base.process import Process, printable
 from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.settings.batch.site_rules.hostlist import node_names
+from hdrl.slurm import accounting as database
 from hdrl.slurm import driver
-from hdrl.slurm.conf import slurm_conf
+from hdrl.slurm.accounting import Accounting
+from hdrl.slurm.conf import NO_ACCOUNTING, slurm_conf
 from hdrl.slurm.jobcomp import Completion, read_jobcomp
 from hdrl.slurm.machine import SlurmMachine
 
@@ -84,8 +86,8 @@ class Submission:
         Names of the partitions that it may run in; none: the default one.
     nice
         What lowers its priority.
-    account
-        The account that it names; empty: none.
+    account, qos
+        The account and the QOS that it names; empty: none.
     """
 
     at_s: float
@@ -97,6 +99,7 @@ class Submission:
     partitions: tuple[str, ...] = ()
     nice: int = 0
     account: str = ""
+    qos: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +158,13 @@ class Outcome:
     conf: str
 
 
-def find_commands() -> dict[str, str]:
+def find_commands(*, accounting: bool = False) -> dict[str, str]:
     """Return the paths of all that is needed.
+
+    Parameters
+    ----------
+    accounting
+        Whether a database is.
 
     Raises
     ------
@@ -164,12 +172,14 @@ def find_commands() -> dict[str, str]:
         If something is missing, or of several versions of Slurm.
     """
     places = f"{os.environ.get('PATH', os.defpath)}:{_MORE_PLACES}"
-    found = {name: shutil.which(name, path=places) for name in COMMANDS}
+    names = [*COMMANDS, *(database.COMMANDS if accounting else ())]
+    packages = [*PACKAGES, *(database.PACKAGES if accounting else ())]
+    found = {name: shutil.which(name, path=places) for name in names}
     missing = [name for name, path in found.items() if path is None]
     if missing:
         raise SimulationError(
             f"simulator 'slurm' needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not on PATH: "
-            f"make slurm, or apt-get install {' '.join(PACKAGES)}"
+            f"make slurm, or apt-get install {' '.join(packages)}"
         )
     return {name: str(path) for name, path in found.items()}
 
@@ -208,10 +218,12 @@ class Cluster(Closing):
         The nodes.
     scheduling, partitions
         Lines about scheduling and about partitions for ``slurm.conf``.
-    kills
-        Whether jobs end at their limit.
+    kills, requeues
+        Whether jobs end at their limit, and whether they begin anew where their nodes are taken.
     deployed
         The policy that orders the queue; ``None``: Slurm's own order.
+    accounting
+        The accounts and QOS; ``None``: it has no database.
 
     Raises
     ------
@@ -227,13 +239,16 @@ class Cluster(Closing):
         scheduling: Sequence[str],
         partitions: Sequence[str],
         kills: bool,
+        requeues: bool = False,
         deployed: Deployed | None = None,
+        accounting: Accounting | None = None,
     ) -> None:
-        self._commands = find_commands()
+        self._commands = find_commands(accounting=accounting is not None)
         self._version = version_of(self._commands, timeout_s=settings.timeout_s)
         self._machine, self._settings = machine, settings
         self._lines = {"scheduling": scheduling, "partitions": partitions}
-        self._kills, self._deployed = kills, deployed
+        self._kills, self._requeues = kills, requeues
+        self._deployed, self._accounting = deployed, accounting
         self._process: Process | None = None
         self._folder = _new_folder()
         self._read_to = 0
@@ -289,11 +304,11 @@ class Cluster(Closing):
         )
 
     def copy_logs(self, folder: Path) -> None:
-        """Copy what Slurm wrote of the jobs that have ended, and what a deployment did."""
-        shutil.copyfile(self._folder / "jobcomp.txt", folder / "jobcomp.txt")
-        if self._deployed is not None:
-            log = self._folder / self._deployed.log
-            shutil.copyfile(log, folder / log.name)
+        """Copy what Slurm wrote of the jobs that have ended and of accounts, and what a deployment did."""
+        names = ["jobcomp.txt", *([] if self._accounting is None else database.SHOWN)]
+        names += [] if self._deployed is None else [self._deployed.log]
+        for name in names:
+            shutil.copyfile(self._folder / name, folder / Path(name).name)
 
     @property
     def folder(self) -> Path:
@@ -304,15 +319,17 @@ class Cluster(Closing):
         settings, folder = self._settings, self._folder
         for name in ("state", "spool", "log", "ran"):
             (folder / name).mkdir()
-        ports = _free_ports(1 + len(self._machine.nodes))
+        ports = _free_ports(1 + len(self._machine.nodes) + (self._accounting is not None))
         lines = self._lines if self._deployed is None else self._lines | {"scheduling": self._ordered()}
         conf = slurm_conf(
             self._machine,
             folder=folder,
             ports=ports,
             **lines,
+            storage=NO_ACCOUNTING if self._accounting is None else database.conf_lines(ports[-1]),
             n_jobs=len(jobs),
             kills=self._kills,
+            requeues=self._requeues,
             speed=settings.speed,
         )
         (folder / "slurm.conf").write_text(conf)
@@ -329,8 +346,8 @@ class Cluster(Closing):
             "commands": self._commands,
             "ports": ports,
             "nodes": [node.name for node in self._machine.nodes],
-            "beside": [] if self._deployed is None else [*self._deployed.command(folder)],
-            "beside_is_ready": "" if self._deployed is None else self._deployed.log,
+            "accounting": self._accounting and database.plan_of(self._accounting, folder, ports[-1], settings.speed),
+            "beside": self._deployed and {"command": [*self._deployed.command(folder)], "is_ready": self._deployed.log},
             "speed": settings.speed,
             "timeout_s": settings.timeout_s * settings.speed,
             "jobs": [
@@ -411,6 +428,7 @@ def _arguments(number: int, job: Submission, script: Path) -> list[str]:
     more += ["-p", ",".join(job.partitions)] if job.partitions else []
     more += [f"--nice={job.nice}"] if job.nice else []
     more += [f"--account={job.account}"] if job.account else []
+    more += [f"--qos={job.qos}"] if job.qos else []
     return [
         *("--parsable", "-n", str(job.cores), "-t", limit, "-o", "/dev/null", "-D", "/", "--job-name", f"j{number}"),
         *more,
@@ -421,7 +439,8 @@ def _arguments(number: int, job: Submission, script: Path) -> list[str]:
 def _environment(folder: Path) -> dict[str, str]:
     kept = {name: text for name, text in os.environ.items() if not name.startswith(_OWN_VARIABLES)}
     # Slurm writes local dates; one shared clock for all processes is what DONT_RESET asks for.
-    return kept | {"SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC", "FAKETIME_DONT_RESET": "1"}
+    own = {"SLURM_CONF": str(folder / "slurm.conf"), database.SOCKET_VARIABLE: str(folder / database.SOCKET)}
+    return kept | own | {"TZ": "UTC", "FAKETIME_DONT_RESET": "1"}
 
 
 def _free_ports(number: int) -> list[int]:

@@ -44,13 +44,13 @@ TaskPlugin=task/none
 SwitchType=switch/none
 MpiDefault=none
 JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+{storage}
 JobCompType=jobcomp/filetxt
 SelectType=select/cons_tres
 SelectTypeParameters={select}
 MaxJobCount={max_jobs}
 MaxTasksPerNode=65533
-JobRequeue=0
+JobRequeue={requeue}
 OverTimeLimit={over_time_limit}
 ReturnToService=2
 SlurmdParameters=config_overrides
@@ -68,6 +68,8 @@ UnkillableStepTimeout=3600
 
 ONE_PARTITION = ("PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO",)
 """The partition of a machine without the rules of a site."""
+
+NO_ACCOUNTING = ("AccountingStorageType=accounting_storage/none",)
 
 
 def scheduling_lines(path: Path) -> list[str]:
@@ -105,6 +107,8 @@ def slurm_conf(
     scheduling: Sequence[str],
     n_jobs: int,
     partitions: Sequence[str] = ONE_PARTITION,
+    storage: Sequence[str] = NO_ACCOUNTING,
+    requeues: bool = False,
     kills: bool,
     speed: float,
 ) -> str:
@@ -115,11 +119,15 @@ def slurm_conf(
     folder
         Where the daemons keep their files.
     ports
-        A port of the loopback interface for slurmctld, and one for each node.
+        A port of the loopback interface for slurmctld, then one for each node.
     scheduling
         Lines about scheduling.
     partitions
         Lines about partitions.
+    storage
+        Lines about accounting.
+    requeues
+        Whether jobs may begin anew.
     kills
         Whether jobs end at their time limit.
     speed
@@ -129,21 +137,34 @@ def slurm_conf(
     head = _TEMPLATE.format(
         host=host,
         port=ports[0],
-        user=_user_name(),
+        user=user_name(),
         folder=folder,
         select="CR_Core_Memory" if machine.counts_memory else "CR_Core",
+        storage="\n".join(storage),
+        requeue=int(requeues),
         max_jobs=n_jobs + 1000,
         over_time_limit=0 if kills else "UNLIMITED",
-        message_timeout=max(100, int(50 * speed)),
+        message_timeout=message_timeout_s(speed),
         tcp_timeout=max(15, int(15 * speed)),
     )
     nodes = [
         f"NodeName={node.name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={len(node.cores)} "
         f"Boards=1 SocketsPerBoard=1 CoresPerSocket={len(node.cores)} ThreadsPerCore=1 "
         f"RealMemory={node.memory_mib} State=UNKNOWN"
-        for node, port in zip(machine.nodes, ports[1:], strict=True)
+        for node, port in zip(machine.nodes, ports[1 : 1 + len(machine.nodes)], strict=True)
     ]
     return head + "\n".join([*scheduling, *nodes, *partitions]) + "\n"
+
+
+def clock_text(seconds: float) -> str:
+    """Return a duration as Slurm reads it: hours, minutes, seconds."""
+    whole = int(seconds)
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def message_timeout_s(speed: float) -> int:
+    """Return for how many seconds of a fast clock daemons wait for each other."""
+    return max(100, int(50 * speed))
 
 
 def without_paths(text: str, folder: Path) -> str:
@@ -151,7 +172,8 @@ def without_paths(text: str, folder: Path) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if str(folder) not in line)
 
 
-def _user_name() -> str:
+def user_name() -> str:
+    """Return who we are, to Slurm."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

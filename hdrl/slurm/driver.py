@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import socket
 import subprocess
@@ -37,8 +38,10 @@ class Driver:
         ``folder``; ``commands``: path by name; ``ports`` of slurmctld and of the nodes; ``nodes``: their names;
         ``speed`` of the clock; ``timeout_s``: simulated seconds without any change after which Slurm is given up;
         ``jobs``: for each ``at``, seconds after date 0, ``longest_s``, the longest time that it may run, and
-        ``arguments`` of sbatch; ``beside``: a program that runs beside the daemons, empty if there is none, and
-        ``beside_is_ready``, the file that it writes first.
+        ``arguments`` of sbatch; ``beside``: ``None``, or the ``command`` that runs beside the daemons, and the file
+        that it writes first, ``is_ready``; ``accounting``: ``None``, or the arguments of what a database is
+        ``made_by`` and of the ``database``, its ``socket``, the ``port`` of slurmdbd, ``commands`` that fill it, and
+        what is ``shown`` of it, by file.
     """
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -88,22 +91,49 @@ class Driver:
     def _start(self) -> None:
         for port in self._plan["ports"]:
             _check_free(port)
+        if self._plan["accounting"] is not None:
+            self._start_accounting(**self._plan["accounting"])
         self._launch("slurmctld", "slurmctld", "-D", "-c")
-        self._wait_for(self._is_listening, "slurmctld does not listen")
+        self._wait_for(lambda: _is_listening(self._plan["ports"][0]), "slurmctld does not listen")
         for name in self._plan["nodes"]:
             self._launch(f"slurmd of {name}", "slurmd", "-D", "-N", name)
         self._wait_for(self._has_nodes, "not all nodes are idle")
-        if self._plan.get("beside"):
-            self._run("hdrl deploy", self._plan["beside"])
-            ready = self._folder / self._plan["beside_is_ready"]
+        if self._plan["beside"] is not None:
+            self._run("hdrl deploy", self._plan["beside"]["command"])
+            ready = self._folder / self._plan["beside"]["is_ready"]
             self._wait_for(ready.exists, "hdrl deploy has not begun")
+
+    def _start_accounting(
+        self,
+        made_by: list[str],
+        database: list[str],
+        socket: str,
+        port: int,
+        commands: list[list[str]],
+        shown: dict[str, list[str]],
+    ) -> None:
+        # The database takes no dates of its own, and its waits would be too short under another clock.
+        usual_clock = {name: text for name, text in os.environ.items() if name != "LD_PRELOAD"}
+        self._said("mariadb-install-db", *made_by, environment=usual_clock)
+        self._report("starting")
+        self._run("mariadbd", [self._plan["commands"]["mariadbd"], *database], usual_clock)
+        self._wait_for(Path(socket).exists, "mariadbd does not listen")
+        self._launch("slurmdbd", "slurmdbd", "-D")
+        self._wait_for(lambda: _is_listening(port), "slurmdbd does not listen")
+        for arguments in commands:
+            self._said("sacctmgr", *arguments)
+            self._report("starting")
+        for name, arguments in shown.items():
+            (self._folder / name).write_text(self._said("sacctmgr", *arguments))
 
     def _launch(self, name: str, command: str, *arguments: str) -> None:
         self._run(name, [self._plan["commands"][command], *arguments])
 
-    def _run(self, name: str, command: list[str]) -> None:
+    def _run(self, name: str, command: list[str], environment: dict[str, str] | None = None) -> None:
         log = (self._folder / "log" / f"{name.replace(' ', '_')}.out").open("wb")
-        self._daemons[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._daemons[name] = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+        )
         log.close()
 
     def _wait_for(self, condition: Any, problem: str) -> None:
@@ -115,24 +145,18 @@ class Driver:
             time.sleep(self._pause_s() / 2)
             self._report("starting")
 
-    def _is_listening(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self._plan["ports"][0])).close()
-        except OSError:
-            return False
-        return True
-
     def _has_nodes(self) -> bool:
         # A node stands there once for each partition that it is in.
         states = set(self._said("sinfo", "-h", "-N", "-o", "%N=%t").split())
         return states == {f"{name}=idle" for name in self._plan["nodes"]}
 
-    def _said(self, command: str, *arguments: str) -> str:
+    def _said(self, command: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
         done = subprocess.run(
             [self._plan["commands"][command], *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
+            env=environment,
         )
         if done.returncode != 0:
             problem = " ".join(done.stderr.decode(errors="replace").split())[:300]
@@ -182,9 +206,18 @@ class Driver:
 
     def _n_ended(self) -> int:
         try:
-            return (self._folder / "jobcomp.txt").read_bytes().count(b"\n")
+            lines = (self._folder / "jobcomp.txt").read_bytes()
         except OSError:
             return 0
+        return lines.count(b"\n") - lines.count(b" JobState=PREEMPTED ")  # those begin anew
+
+
+def _is_listening(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def _check_free(port: int) -> None:

@@ -58,7 +58,7 @@ def fidelity(runs: Sequence[RecordedRun], policies: Iterable[str], message: Call
         raise OptionsError("no recorded run is given, expected at least one folder")
     names = [normalise_policy_name(name) for name in policies]
     floor = [
-        _distance(first, second.start_s + (first.t0_s - second.t0_s))
+        _distance(first, first.start_s_of(second))
         for first, second in itertools.combinations(runs, 2)
         if first.is_repeated_by(second)
     ]

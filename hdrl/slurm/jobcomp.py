@@ -15,6 +15,9 @@ _WORD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
 _WANTED = ("JobId", "JobState", "StartTime", "EndTime", "SubmitTime", "ProcCnt", "NodeList")
 _MOST = 2**31
 
+BEGINS_ANEW = "PREEMPTED"
+"""The state of a job that is requeued for another one, where that is what becomes of preempted jobs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:

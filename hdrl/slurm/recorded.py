@@ -1,12 +1,14 @@
 """Recorded runs of a real Slurm: what was asked of it on which machine, and when it started what.
 
 A recorded run is a folder with ``jobs.json`` (what was asked), ``jobcomp.txt`` (what happened) and ``slurm.conf``, as
-simulator `slurm` leaves it in a run folder; ``events.json``, if it is there, says what users and administrators did.
+simulator `slurm` leaves it in a run folder. ``events.json``, if it is there, says what users and administrators did;
+``accounts.txt`` and ``qos.txt`` what the database knew. Each may be compressed (``jobcomp.txt.gz``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+import gzip
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,13 +24,14 @@ from hdrl.options.problems import problem_of
 from hdrl.settings.batch.platform.conversion import build_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.site_rules.columns import SiteColumns
-from hdrl.settings.batch.site_rules.conf import Downtime, SiteConf, read_conf
+from hdrl.settings.batch.site_rules.conf import Downtime, SiteConf, read_accounts, read_conf, read_qos
 from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.workload.build import MAX_VALUE
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.settings.batch.workload.swf import SwfLog, unknown_rows
 from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
+from hdrl.slurm.accounting import ACCOUNTS, QOS
 from hdrl.slurm.jobcomp import Completion, read_jobcomp
 from hdrl.slurm.simulator import FOLDER, OWN_POLICY
 
@@ -49,6 +52,8 @@ class _Job(BaseModel):
     limit_min: int | None = Field(default=None, ge=1, le=10**8)
     id: int = Field(ge=1)
     partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
     after: int | None = Field(default=None, ge=0)
     begin_s: Seconds | None = None
     array: int | None = Field(default=None, ge=1, le=_MOST_JOBS)
@@ -100,12 +105,13 @@ class RecordedRun:
         The machine, with the rules of its ``slurm.conf`` and its reservations.
     workload
         What was asked. Jobs run as long as they did, launching and ending included; one that never started as long as
-        it would have. Date 0 is the midnight (UTC) before the run.
+        it would have; one that was preempted as long as it did the last time. Date 0 is the midnight (UTC) before the
+        run.
     t0_s
         When the recorder began to count.
     eligible_s, start_s
-        Since when each job could start, and when it did, shape ``(n_jobs,)``; NaN of a job that never did. All dates
-        are in the clock of the workload.
+        Since when each job could start, and when it did for the last time, shape ``(n_jobs,)``; NaN of a job that
+        never did. All dates are in the clock of the workload.
     asked
         ``jobs.json`` without what is different in each run: a line per submission.
     conf
@@ -129,6 +135,22 @@ class RecordedRun:
         first, second = ((one.platform.n_cores, one.conf, one.asked, one.policy) for one in (self, other))
         return first == second and len(self.start_s) == len(other.start_s)
 
+    def start_s_of(self, other: RecordedRun) -> NDArray[np.float64]:
+        """Return when a run that repeats this one started the jobs, in the clock of this one."""
+        return other.start_s + (self.t0_s - other.t0_s)
+
+
+FILES = ("jobs.json", "jobcomp.txt", "slurm.conf", ACCOUNTS, QOS)
+
+
+def keep_run(folder: Path, place: Path) -> None:
+    """Write the files of a run folder that `read_run` needs into a new folder, compressed, always to the same bytes."""
+    place.mkdir(parents=True)
+    for name in FILES:
+        source = folder / FOLDER / name
+        if source.is_file():
+            (place / f"{name}.gz").write_bytes(gzip.compress(source.read_bytes(), mtime=0))
+
 
 def read_run(folder: Path) -> RecordedRun:
     """Read a recorded run.
@@ -144,19 +166,20 @@ def read_run(folder: Path) -> RecordedRun:
         If it is none, or what it asked for makes no sense.
     """
     folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
-    path = folder / "jobs.json"
+    path = _file(folder, "jobs.json")
     try:
         found = _Run.model_validate(read_json(path))
     except ValidationError as error:
         raise ReadError(path, str(problem_of(_Run, error))) from None
-    events = _events(folder / "events.json", len(found.jobs))
+    events = _events(_file(folder, "events.json"), len(found.jobs))
     began_s = found.t0 - found.t0 % _DAY_S
-    conf = read_conf(folder / "slurm.conf")
+    conf = _conf(folder)
     platform = _machine(folder, found, conf, events)
-    _check_jobs(path, found.jobs, tuple(conf.partitions), {(one.kind, one.job) for one in events})
-    log, eligible_s, start_s = _log(folder, found, events, began_s)
+    _check_jobs(path, found.jobs, conf, {(one.kind, one.job) for one in events})
+    completions = _file(folder, "jobcomp.txt")
+    log, eligible_s, start_s = _log(path, completions, found, events, began_s, list(conf.qos))
     if np.count_nonzero(np.isfinite(start_s)) < 2:
-        raise ReadError(folder / "jobcomp.txt", "says of fewer than two jobs when they started")
+        raise ReadError(completions, "says of fewer than two jobs when they started")
     order = np.argsort(log.rows["submit_s"], kind="stable")
     return RecordedRun(
         folder=folder,
@@ -166,8 +189,25 @@ def read_run(folder: Path) -> RecordedRun:
         eligible_s=eligible_s[order],
         start_s=start_s[order],
         asked=tuple(job.model_dump_json(exclude={"id"}) for job in found.jobs),
-        conf=_lasting(read_text(folder / "slurm.conf")),
+        conf=_lasting(read_text(_file(folder, "slurm.conf"))),
         policy=found.policy,
+    )
+
+
+def _file(folder: Path, name: str) -> Path:
+    """Return the path of a file of a run, compressed or not."""
+    path = folder / name
+    return path if path.is_file() or not (packed := folder / f"{name}.gz").is_file() else packed
+
+
+def _conf(folder: Path) -> SiteConf:
+    """Return what the site says of itself: ``slurm.conf``, and what its database knew."""
+    conf = read_conf(_file(folder, "slurm.conf"))
+    qos, accounts = _file(folder, QOS), _file(folder, ACCOUNTS)
+    return replace(
+        conf,
+        qos=read_qos(qos) if qos.is_file() else {},
+        accounts=read_accounts(accounts) if accounts.is_file() else {},
     )
 
 
@@ -209,27 +249,29 @@ def _date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
-def _check_jobs(
-    path: Path, jobs: Sequence[_Job], partitions: Sequence[str], happened: Container[tuple[str, int | None]]
-) -> None:
+def _check_jobs(path: Path, jobs: Sequence[_Job], conf: SiteConf, happened: Container[tuple[str, int | None]]) -> None:
     for number, job in enumerate(jobs):
         for kind, delay_s in (("release", job.hold_s), ("cancel", job.cancel_after_s)):
             if delay_s is not None and (kind, number) not in happened:
                 raise ReadError(path.with_name("events.json"), f"has no {kind} of job {number}, expected one")
         if job.after is not None and job.after >= number:
             raise ReadError(path, f"jobs.{number}.after is {job.after}, expected the place of an earlier job")
-        for name in job.partition.split(",") if job.partition is not None else ():
-            if name not in partitions:
-                raise ReadError(path, f"jobs.{number} names the partition {quoted(name)}; {suggest(name, partitions)}")
+        named: list[tuple[str, str, Iterable[str]]] = [
+            ("partition", name, conf.partitions) for name in (job.partition or "").split(",")
+        ]
+        named += [("account", job.account or "", conf.accounts), ("QOS", job.qos or "", conf.qos)]
+        for what, name, known in named:
+            if name and name not in known:
+                raise ReadError(path, f"jobs.{number} names the {what} {quoted(name)}; {suggest(name, known)}")
     if sum(job.array or 1 for job in jobs) > _MOST_JOBS:
         raise ReadError(path, f"has more than {_MOST_JOBS:,} jobs and tasks of arrays")
 
 
 def _log(
-    folder: Path, found: _Run, events: Sequence[_Event], began_s: float
+    path: Path, ended: Path, found: _Run, events: Sequence[_Event], began_s: float, qos: Sequence[str]
 ) -> tuple[SwfLog, NDArray[np.float64], NDArray[np.float64]]:
     """Return the log of the jobs, and since when each could start and when it did, all in the order of the log."""
-    completions = read_jobcomp(folder / "jobcomp.txt")
+    completions = _whole(read_jobcomp(ended))
     by_id = {one.job_id: one for one in completions}
     by_name: dict[str, list[Completion]] = {}
     for one in completions:
@@ -239,16 +281,15 @@ def _log(
     cells: list[tuple[int, dict[str, str]]] = []
     dates: list[tuple[float, float]] = []
     numbers: list[range] = []
+    queues: list[int] = []
     for place, job in enumerate(found.jobs):
         if job.id not in by_id:
-            raise ReadError(folder / "jobcomp.txt", f"says nothing of job {job.id}")
+            raise ReadError(ended, f"says nothing of job {job.id}")
         tasks = [by_id[job.id]]
         if job.array is not None:
             tasks = sorted(by_name[tasks[0].name], key=lambda one: one.end_s if one.start_s is None else one.start_s)
             if len(tasks) != job.array:
-                raise ReadError(
-                    folder / "jobcomp.txt", f"has {len(tasks)} tasks of array {job.id}, expected {job.array}"
-                )
+                raise ReadError(ended, f"has {len(tasks)} tasks of array {job.id}, expected {job.array}")
         numbers.append(range(len(lines) + 1, len(lines) + 1 + len(tasks)))
         for task in tasks:
             number, submit_s = len(lines) + 1, task.submit_s - began_s
@@ -260,6 +301,7 @@ def _log(
             run_s = max(run_s, 1.0)
             lines.append((number, submit_s, run_s, job.cores, job.cores, limit_s or run_s))
             dates.append((task.eligible_s - began_s, start_s))
+            queues.append(-1 if job.qos is None else qos.index(job.qos))
             cell = _cell(job, place, number, submit_s, when, numbers)
             if len(cell) > 1:
                 cells.append((number, cell))
@@ -267,10 +309,21 @@ def _log(
     columns = ("job_number", "submit_s", "run_s", "processors", "requested_processors", "requested_s")
     for column, values in zip(columns, zip(*lines, strict=True), strict=True):
         rows[column] = values
-    header = {"UnixStartTime": str(int(began_s))}
+    header = {"UnixStartTime": str(int(began_s)), "Queue": "\n".join(f"{n} {name}" for n, name in enumerate(qos))}
+    rows["user"] = 1  # who submitted all of them
+    rows["queue"] = queues
     eligible_s, start_s = np.array(dates).T
-    asks = SiteColumns(folder / "jobs.json", tuple(cells))
-    return SwfLog(folder.name, rows, header, columns=asks), eligible_s, start_s
+    asks = SiteColumns(path, tuple(cells))
+    return SwfLog(path.parent.name, rows, header, columns=asks), eligible_s, start_s
+
+
+def _whole(completions: Sequence[Completion]) -> list[Completion]:
+    """Return jobs in the order in which they ended; those that began anew with the dates at which they came first."""
+    found: dict[int, Completion] = {}
+    for one in completions:
+        first = found.pop(one.job_id, one)
+        found[one.job_id] = replace(one, submit_s=first.submit_s, eligible_s=first.eligible_s)
+    return list(found.values())
 
 
 def _cell(
@@ -284,6 +337,7 @@ def _cell(
     """Return what a job asks of a site, by column of `site_rules.columns`."""
     found: dict[str, Any] = {
         "partitions": job.partition,
+        "account": job.account,
         "exclusive": 1 if job.exclusive else None,
         "nice": job.nice,
         "begin_s": None if job.begin_s is None else repr(submit_s + job.begin_s),
@@ -298,7 +352,7 @@ def _cell(
 
 def _lasting(conf: str) -> str:
     """Return a ``slurm.conf`` without the host and the ports, which are other ones in each run."""
-    own = ("SlurmctldHost=", "SlurmctldPort=", "SlurmUser=", "SlurmdUser=")
+    own = ("SlurmctldHost=", "SlurmctldPort=", "SlurmUser=", "SlurmdUser=", "AccountingStoragePort=")
     lines = [line for line in conf.splitlines() if not line.startswith(own)]
     words = [[word for word in line.split() if not word.startswith(("Port=", "NodeHostname="))] for line in lines]
     return "\n".join(map(" ".join, words))

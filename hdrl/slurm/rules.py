@@ -18,15 +18,16 @@ from hdrl.settings.batch.site_rules.model import (
     SiteRules,
     undemanding_jobs,
 )
+from hdrl.slurm.conf import clock_text
 
-_PASSED_ON = ("partitions", "nice", "user")
+_PASSED_ON = ("partitions", "nice", "user", "account", "qos")
 """Columns of `SITE_JOB_DTYPE` that sbatch gets, or that nothing here goes by."""
 
 _IN_MINUTES = ("bf_window_s",)
 
 
 def check_rules(rules: SiteRules | None, asked: SiteJobs | None) -> None:
-    """Refuse what a Slurm without a database, or on nodes that are put together, cannot follow.
+    """Refuse what a Slurm on nodes that are put together cannot follow, and what is not passed on to it.
 
     Raises
     ------
@@ -44,20 +45,18 @@ def check_rules(rules: SiteRules | None, asked: SiteJobs | None) -> None:
         found += ["dependencies"] if len(asked.dependencies) else []
     if found:
         raise SimulationError(
-            f"simulator 'slurm' takes no {found[0]}; of the rules of a site it has partitions and nice"
+            f"simulator 'slurm' takes no {found[0]}; of the rules of a site it has partitions, nice, accounts and QOS"
         )
 
 
 def _of_machine(rules: SiteRules) -> Iterator[str]:
-    for what in ("reservations", "outages", "qos", "accounts"):
+    for what in ("reservations", "outages"):
         if len(getattr(rules, what)):
             yield what
-    if rules.weights.fairshare or rules.weights.qos:
-        yield "weights of fair share or QOS"
     partitions = rules.partitions
     if np.any(partitions["min_nodes"] > 1) or np.any(partitions["max_nodes"] != UNLIMITED):
         yield "limits of nodes per job"
-    if np.any(partitions["is_exclusive"] != 0) or rules.preemption.by != PreemptBy.NOTHING:
+    if np.any(partitions["is_exclusive"] != 0) or rules.preemption.by == PreemptBy.PARTITION:
         yield "partitions with whole nodes or preemption"
 
 
@@ -73,6 +72,7 @@ def scheduling_of(rules: SiteRules) -> list[str]:
         amount = value / 60 if one.name in _IN_MINUTES else value
         words.append(key if isinstance(value, bool) else f"{key}={math.ceil(amount)}")
     lines = [f"SchedulerParameters={','.join(words)}"] if words else []
+    lines += preemption_lines(rules)
     weights = rules.weights
     if weights.is_basic:
         return [*lines, "PriorityType=priority/basic"]
@@ -80,14 +80,33 @@ def scheduling_of(rules: SiteRules) -> list[str]:
 
 
 def _weight_lines(weights: PriorityWeights) -> list[str]:
+    flags, shares = ["SMALL_RELATIVE_TO_TIME"] if weights.is_relative_to_time else [], []
+    if weights.fairshare:
+        flags += [] if weights.is_fair_tree else ["NO_FAIR_TREE"]
+        shares.append(f"PriorityWeightFairshare={weights.fairshare}")
+        shares.append(f"PriorityDecayHalfLife={clock_text(weights.half_life_s)}")
     return [
         f"PriorityWeightAge={weights.age}",
         f"PriorityMaxAge={math.ceil(weights.max_age_s / 60)}",
         f"PriorityCalcPeriod={math.ceil(weights.calc_period_s / 60)}",
         f"PriorityWeightJobSize={weights.job_size}",
         f"PriorityFavorSmall={'YES' if weights.favor_small else 'NO'}",
-        *(["PriorityFlags=SMALL_RELATIVE_TO_TIME"] if weights.is_relative_to_time else []),
+        *([f"PriorityFlags={','.join(flags)}"] if flags else []),
         f"PriorityWeightPartition={weights.partition}",
+        *shares,
+        *([f"PriorityWeightQOS={weights.qos}"] if weights.qos else []),
+    ]
+
+
+def preemption_lines(rules: SiteRules) -> list[str]:
+    """Return the lines about preemption by QOS."""
+    found = rules.preemption
+    if found.by != PreemptBy.QOS:
+        return []
+    return [
+        *("PreemptType=preempt/qos", "PreemptMode=REQUEUE"),
+        *([f"PreemptExemptTime={clock_text(found.exempt_s)}"] if found.exempt_s > 0 else []),
+        *(["PreemptParameters=youngest_first"] if found.is_youngest_first else []),
     ]
 
 

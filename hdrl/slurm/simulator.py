@@ -27,10 +27,14 @@ from hdrl.settings.batch.simulation.trace import (
     Trace,
 )
 from hdrl.settings.batch.simulators import SlurmSettings
+from hdrl.settings.batch.site_rules.model import PreemptBy
+from hdrl.settings.batch.site_rules.simulator import plain_jobs
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.run_times import run_times_at
+from hdrl.slurm.accounting import accounting_of, needs_accounting
 from hdrl.slurm.cluster import Cluster, Deployed, Outcome, Submission
 from hdrl.slurm.conf import ONE_PARTITION, scheduling_lines, without_paths
+from hdrl.slurm.jobcomp import BEGINS_ANEW
 from hdrl.slurm.machine import machine_of
 from hdrl.slurm.rules import check_rules, partition_lines, partitions_of, scheduling_of
 
@@ -90,6 +94,13 @@ class SlurmSimulator:
         self._order = workload.submission_order()
         self._machine = machine_of(platform, workload, max_nodes=settings.daemons)
         rules = platform.site
+        self._accounting = None
+        if rules is not None and needs_accounting(rules):
+            if deployed is not None:
+                raise SimulationError(
+                    "simulator 'slurm' deploys no policy where a site has fair share, accounts or QOS"
+                )
+            self._accounting = accounting_of(rules, plain_jobs(workload) if workload.site is None else workload.site)
         self._scheduling = [] if rules is None else scheduling_of(rules)
         if settings.conf is not None:
             self._scheduling = scheduling_lines(settings.conf)
@@ -117,8 +128,17 @@ class SlurmSimulator:
         """
         settings, n_jobs = self._settings, self.workload.n_jobs
         self._check_time()
-        lines = {"scheduling": self._scheduling, "partitions": self._partitions}
-        with Cluster(self._machine, settings, **lines, kills=self._kills, deployed=self._deployed) as cluster:
+        rules = self.platform.site
+        with Cluster(
+            self._machine,
+            settings,
+            scheduling=self._scheduling,
+            partitions=self._partitions,
+            kills=self._kills,
+            requeues=rules is not None and rules.preemption.by == PreemptBy.QOS,
+            deployed=self._deployed,
+            accounting=self._accounting,
+        ) as cluster:
             outcome = cluster.run(self._submissions, _watching(n_jobs, progress))
             overhead_s = self._overhead_s(outcome)
             mean_s = statistics.fmean(overhead_s) if overhead_s else 0.0
@@ -202,6 +222,9 @@ class SlurmSimulator:
         if rules is not None and site is not None:
             asked = site.jobs[self._order]
             wanted = [(partitions_of(rules, int(one["partitions"])), int(one["nice"])) for one in asked]
+        of_user = [("" if self._deployed is None else account_of(int(job["user"])), "") for job in jobs]
+        if self._accounting is not None:
+            of_user = [self._accounting.submitted_by[job] for job in self._order.tolist()]
         return [
             Submission(
                 at_s=float(job["submit_s"]),
@@ -212,10 +235,11 @@ class SlurmSimulator:
                 memory_mib=math.ceil(job["memory_mib"]) if self._machine.counts_memory else None,
                 partitions=partitions,
                 nice=nice,
-                account="" if self._deployed is None else account_of(int(job["user"])),
+                account=account,
+                qos=qos,
             )
-            for job, times_s, code, (partitions, nice) in zip(
-                jobs, run_s[self._order], codes[self._order], wanted, strict=True
+            for job, times_s, code, (partitions, nice), (account, qos) in zip(
+                jobs, run_s[self._order], codes[self._order], wanted, of_user, strict=True
             )
         ]
 
@@ -246,6 +270,8 @@ class SlurmSimulator:
             {"at": job.at_s, "cores": job.cores, "run_s": job.run_s[-1], "limit_min": job.limit_min, "id": job_id}
             | ({"partition": ",".join(job.partitions)} if job.partitions else {})
             | ({"nice": job.nice} if job.nice else {})
+            | ({"account": job.account} if job.account and self._accounting is not None else {})
+            | ({"qos": job.qos} if job.qos else {})
             for job, job_id in zip(self._submissions, outcome.job_ids, strict=True)
         ]
         recorded = {
@@ -268,6 +294,8 @@ class SlurmSimulator:
         number = {job_id: k for k, job_id in enumerate(outcome.job_ids)}
         order = []
         for one in outcome.completions:
+            if one.state == BEGINS_ANEW:
+                continue
             if one.job_id not in number:
                 raise SimulationError(f"Slurm ran a job {one.job_id} that hdrl did not submit: someone else used it")
             job = int(self._order[number[one.job_id]])

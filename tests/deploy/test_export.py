@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hdrl.deploy.folder import index_of, read_deployment, write_deployment
+from hdrl.deploy.folder import Ratio, index_of, read_deployment, write_deployment
 from hdrl.deploy.groups import read_groups
+from hdrl.deploy.guide import guide_text
 from hdrl.deploy.policy import deployed_policy
 from hdrl.deploy.promise import stand_in
 from hdrl.launcher.launch import launch
@@ -57,6 +58,7 @@ def test_an_administrator_finds_all_that_is_needed(sites: Path, tmp_path: Path):
     assert 0 < slowdown.low <= slowdown.value <= slowdown.high < 1
     assert (deployment.cores, deployment.cores_per_node) == (1024, 16)
     assert deployment.limits_s == {"": 7 * 86400.0, "main": 7 * 86400.0, "short": 3600.0}
+    assert "No table simulates the daemon" not in page  # its order changes by nothing that the daemon adds
     assert "come to 1,000 at most" in page
     assert "putting off its\n  start by 60 s at a time" in page
     assert "{" not in page
@@ -104,6 +106,11 @@ def test_an_index_needs_no_model_file_later(sites: Path, tmp_path: Path):
     again = read_deployment(tmp_path / "d").deployed()
     assert again.pair.rule.weights == pytest.approx(policy.pair.rule.weights, abs=1e-15)
     assert (again.form, again.predictor, again.has_gate) == ("guarded", "geo", True)
+    ratio = Ratio(metric="mean_wait_s", value=0.5, low=0.4, high=0.6)
+    promise = deployment.promise.model_copy(update={"ratios": [ratio]})
+    page = guide_text(deployment.model_copy(update={"promise": promise}), policy, 0.0, tmp_path, 100)
+    assert "which looks every 30 s and holds jobs by leases.\nThe second table leaves out the gate; the" in page
+    assert "No table simulates the daemon" not in guide_text(deployment, policy, 0.0, tmp_path, 100)
 
 
 def test_a_model_that_evolved_is_an_index(sites: Path, tmp_path: Path):

@@ -1,13 +1,16 @@
 """What a real Slurm on this host gets of a policy, and what simulation says of the same order under Slurm's rules."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hdrl.base.errors import OptionsError, ReadError
-from hdrl.batch import lublin_log, read_platform, simulate, workload_from_swf
+from hdrl.batch import Workload, lublin_log, read_platform, simulate, workload_from_swf
 from hdrl.deploy import proof
 from hdrl.deploy.factor import MIDDLE
 from hdrl.deploy.folder import read_deployment
@@ -111,3 +114,28 @@ def test_runs_can_be_written_and_read(tmp_path: Path) -> None:
         (tmp_path / "runs.csv").write_text(damaged)
         with pytest.raises(ReadError, match=r"runs\.csv"):
             proof.read_runs(tmp_path / "runs.csv")
+
+
+def test_what_lacks_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played = []
+
+    def simulated(platform: object, window: Workload, policy: str, **others: Any) -> Any:
+        played.append((policy, others["slurm"].lua))
+        starts = {"start_s": np.arange(float(window.n_jobs))}
+        return SimpleNamespace(records=starts, info={"slurm_overhead_s": 2.0})
+
+    monkeypatch.setattr(proof, "simulate", simulated)
+    path = tmp_path / "runs.csv"
+    for runs in (["sjf@geo"], ["sjf@geo", proof.WITHOUT_LUA]):
+        monkeypatch.setattr(sys, "argv", ["proof", str(path), "--windows", "1", "--runs", *runs])
+        proof.main()
+    assert played == [("slurm", True), ("sjf@geo", True), ("sjf@geo", False)]
+    assert proof.read_runs(path).keys() == {("slurm", 0), ("sjf@geo", 0), (proof.WITHOUT_LUA, 0)}
+    assert capsys.readouterr().out.splitlines()[0] == "slurm, window 1: 2.0 s a job to launch and to end it"
+    path.write_text("run\n")
+    with pytest.raises(SystemExit) as ended:
+        proof.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"{path}: is no table of run, window, job, start_s\n"

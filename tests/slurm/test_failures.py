@@ -3,7 +3,7 @@
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,6 @@ GOOD = {
 def _leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     temporary = Path(tempfile.mkdtemp(prefix="fails-"))
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    monkeypatch.setattr(cluster, "_MORE_PLACES", "")
     yield
     assert list(temporary.iterdir()) == []
     temporary.rmdir()
@@ -60,18 +59,21 @@ def command_lines() -> list[str]:
     return found
 
 
-def stand_ins(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: str | None) -> None:
+def stand_ins(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, names: Sequence[str] = COMMANDS, **changes: str | None
+) -> None:
     """Put commands on PATH that do as they should, apart from the changes; ``None``: there is none."""
     place = folder / "bin"
     place.mkdir()
-    for name in COMMANDS:
-        code = changes.get(name, GOOD[name])
+    for name in names:
+        code = changes[name] if name in changes else GOOD[name]
         if code is not None:
             path = place / name
             version = "print('slurm-wlm 22.05.8'); sys.exit(0)"
             path.write_text(f"#!{sys.executable}\nimport sys\nif sys.argv[1:] == ['-V']:\n    {version}\n{code}\n")
             path.chmod(0o755)
     monkeypatch.setenv("PATH", str(place))
+    monkeypatch.setattr(cluster, "_MORE_PLACES", "")
 
 
 def fails(*, timeout_s: float = 20.0) -> str:

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from hdrl.base.errors import ReadError, UnknownName
 from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.experiment.reproduce.reproduce import reproduce
-from hdrl.experiments.batch_slurm import PAIRS, WAIT, slurm_fidelity
+from hdrl.experiments.batch_slurm import FLOOR, PAIRS, WAIT, made_up_site, slurm_fidelity
 from hdrl.launcher.main import cli
 from hdrl.slurm.fidelity import fidelity, simulated_start_s
-from hdrl.slurm.recorded import read_run
+from hdrl.slurm.recorded import keep_run, read_run
 
 RECORDED = Path(__file__).parents[3] / "shared" / "slurm" / "runs"
 
@@ -189,13 +189,87 @@ def test_the_claimed_distances_of_a_run_that_is_solved_by_hand(tmp_path: Path) -
     # Slurm started the third job before the second one, which every policy starts first: at 600 and 1200 s.
     found = slurm_fidelity({"run": record(tmp_path / "run", 0, 900, 600)}, [])
     assert found["run, fcfs+easy", PAIRS].value == pytest.approx(100 / 3)
-    assert found["all runs, fcfs+easy", PAIRS] == found["run, fcfs+easy", PAIRS]
+    assert found["all sites, fcfs+easy", PAIRS] == found["run, fcfs+easy", PAIRS]
     assert found["run, fcfs+easy", WAIT].value == pytest.approx((590 + 1180) / (890 + 580))
     # Three jobs are drawn, by blocks of two: the second and the third make none, one or two of the three pairs.
     assert found["run, fcfs+easy", PAIRS].low == 0
     assert found["run, fcfs+easy", PAIRS].high == pytest.approx(100 * 2 / 3)
     less = found["run, slurm less fcfs+easy", PAIRS]
     assert (less.value, less.low, less.high) == (0, 0, 0)
+
+
+def test_runs_that_repeat_each_other_tell_how_far_slurm_is_from_itself(tmp_path: Path) -> None:
+    runs = {"1": record(tmp_path / "1", 0, 600, 1200), "2": record(tmp_path / "2", 0, 900, 600)}
+    other = record(tmp_path / "other", 0, 600, 1200, policy="sjf")
+    found = slurm_fidelity({**runs, "other": other}, [])
+    assert [found[f"{name}, Slurm itself", PAIRS].value for name in "12"] == pytest.approx([100 / 3] * 2)
+    assert found["1, Slurm itself", WAIT].value == pytest.approx((890 + 580) / (590 + 1180))
+    assert found["2, Slurm itself", WAIT].value == pytest.approx((590 + 1180) / (890 + 580))
+    assert found["1, slurm", PAIRS].null == found["2, slurm", PAIRS].null == pytest.approx(100 / 3)
+    assert found["other, slurm", PAIRS].null == FLOOR
+    assert ("other, Slurm itself", PAIRS) not in found
+    # `slurm` does what the first run and the other one did; sites count once.
+    assert found["2, slurm less Slurm itself", PAIRS].value == pytest.approx(0)
+    assert found["1, slurm less Slurm itself", PAIRS].value == pytest.approx(-100 / 3)
+    assert found["all sites, slurm", PAIRS].value == pytest.approx((100 / 3 / 2 + 0) / 2)
+
+
+def test_jobs_that_began_anew_and_what_the_database_knew(tmp_path: Path) -> None:
+    asks = ({"account": "biology", "qos": "low"}, {"account": "optics", "qos": "high"}, {"qos": "low"})
+    jobs = [
+        {"at": at, "cores": cores, "run_s": run_s, "limit_min": limit, "id": number} | ask
+        for number, ((at, cores, run_s, limit), ask) in enumerate(zip(JOBS, asks, strict=True), start=1)
+    ]
+    folder = record(tmp_path / "run", 700, 60, 1400, jobs=jobs)
+    (folder / "qos.txt").write_text("Name|Priority|Preempt|PreemptMode\nlow|0||\nhigh|9|low|requeue\n")
+    (folder / "accounts.txt").write_text(
+        "Account|ParentName|User|Share\nroot|||1\nbiology|root||3\nbiology||ann|1\noptics|root||1\noptics||ann|1\n"
+    )
+    text = (folder / "jobcomp.txt").read_text()
+    first = (
+        text.splitlines()[0].replace("COMPLETED", "PREEMPTED").replace(date(700), date(0)).replace(date(1300), date(60))
+    )
+    again = text.replace(f"SubmitTime={date(0)}", f"SubmitTime={date(60)} EligibleTime={date(181)}")
+    (folder / "jobcomp.txt").write_text(f"{first}\n{again}")
+    run = read_run(folder)
+    assert (run.start_s.tolist(), run.eligible_s.tolist()) == ([700, 60, 1400], [0, 10, 20])
+    site, rules = run.workload.site, run.platform.site
+    assert site is not None
+    assert rules is not None
+    assert [rules.qos_names[one] for one in site.jobs["qos"]] == ["low", "high", "low"]
+    assert site.jobs["account"].tolist() == [
+        rules.account_names.index("biology"),
+        rules.account_names.index("optics"),
+        -1,
+    ]
+    assert rules.accounts["shares"].tolist() == [1, 3, 1]
+    assert rules.qos["preempts"].tolist() == [0, 1]
+    jobs[0]["account"] = "biologie"
+    (folder / "jobs.json").write_text(json.dumps({"t0": 1767225600.0, "node_cores": [2], "jobs": jobs}))
+    with pytest.raises(ReadError, match=r"jobs\.0 names the account 'biologie'; did you mean 'biology'"):
+        read_run(folder)
+
+
+def test_runs_are_kept_compressed_to_the_same_bytes(tmp_path: Path) -> None:
+    folder = record(tmp_path / "run", 0, 600, 1200)
+    (tmp_path / "slurm").symlink_to(folder)
+    for name in "12":
+        keep_run(tmp_path, tmp_path / name)
+    first, second = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in "12")
+    assert first == second
+    assert first.keys() == {"jobs.json.gz", "jobcomp.txt.gz", "slurm.conf.gz"}
+    assert read_run(tmp_path / "1").is_repeated_by(read_run(folder))
+
+
+def test_the_claims_on_runs_that_come_with_hdrl(tmp_path: Path) -> None:
+    experiment = read_experiment("slurm-accounting")
+    assert reproduce(experiment, out=tmp_path / "out").is_same
+    for name in experiment.recipe.traces:
+        run, (_, made_up) = read_run(experiment.folder / name), made_up_site(name.partition("-")[0])
+        asked = [json.loads(one) for one in run.asked]
+        assert [one["at"] for one in asked] == made_up.jobs["submit_s"].tolist()
+        assert [one["cores"] for one in asked] == made_up.jobs["cores"].tolist()
+        assert [60 * one["limit_min"] for one in asked] == made_up.jobs["requested_time_s"].tolist()
 
 
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="needs the recorded runs in ../shared/slurm")

@@ -13,6 +13,8 @@ from hdrl.settings.batch.site_rules.model import (
     PARTITION_DTYPE,
     RESERVATION_DTYPE,
     UNLIMITED,
+    PreemptBy,
+    Preemption,
     PriorityWeights,
     SchedulerParameters,
     SiteJobs,
@@ -76,7 +78,7 @@ def test_scheduling() -> None:
     ("changes", "what"),
     [
         ({"reservations": np.zeros(1, RESERVATION_DTYPE), "reservation_nodes": np.zeros((1, 3), bool)}, "reservations"),
-        ({"weights": PriorityWeights(fairshare=1)}, "weights of fair share or QOS"),
+        ({"preemption": Preemption(by=PreemptBy.PARTITION)}, "partitions with whole nodes or preemption"),
     ],
 )
 def test_rules_that_are_refused(changes: dict[str, object], what: str) -> None:

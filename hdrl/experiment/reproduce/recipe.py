@@ -46,6 +46,7 @@ class TraceNeed(Block):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         default=None, description="SHA-256 of the file as it is, if only one version will do."
     )
+    comes_with: FileName | None = Field(default=None, description="The experiment in whose folder it is.")
     how: Text = Field(description="How to get it, a sentence.")
 
     @model_validator(mode="after")
@@ -163,9 +164,11 @@ class Experiment:
     def sha256(self) -> str:
         """Return the SHA-256 of all files of the experiment but the reference, names included."""
         digest = hashlib.sha256()
-        for path in sorted(self.folder.iterdir()):
-            if path.is_file() and path.name != REFERENCE:
-                digest.update(json.dumps([path.name, path.stat().st_size]).encode())
+        folders = [self.folder / name for name, need in self.recipe.traces.items() if need.is_folder]
+        for path in sorted([*self.folder.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]):
+            name = path.relative_to(self.folder).as_posix()
+            if path.is_file() and name != REFERENCE:
+                digest.update(json.dumps([name, path.stat().st_size]).encode())
                 digest.update(path.read_bytes())
         return digest.hexdigest()
 
@@ -212,16 +215,15 @@ def trace_folders(given: Sequence[str | Path] = ()) -> list[Path]:
 
 
 def missing_traces(experiment: Experiment, folders: Sequence[Path]) -> list[str]:
-    """Return the names of the traces that an experiment needs and that are in none of the folders, nor its own."""
-    folders = [*folders, experiment.folder]
-    return [name for name, need in experiment.recipe.traces.items() if _find(name, need, folders) is None]
+    """Return the names of the traces that an experiment needs and that are in none of the folders, nor shipped."""
+    return [name for name in experiment.recipe.traces if _find(experiment, name, folders) is None]
 
 
 def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Path]:
-    """Return the traces that an experiment needs, by file name; its own folder is looked in last."""
+    """Return the traces that an experiment needs, by file name; what is shipped is looked at last."""
     found = {}
     for name, need in experiment.recipe.traces.items():
-        path = _find(name, need, [*folders, experiment.folder])
+        path = _find(experiment, name, folders)
         if path is None:
             where, what = ", ".join(map(str, folders)), "folder" if need.is_folder else "trace"
             raise ReadError(
@@ -235,8 +237,10 @@ def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Pa
     return found
 
 
-def _find(name: str, need: TraceNeed, folders: Sequence[Path]) -> Path | None:
-    paths = (folder / name for folder in folders)
+def _find(experiment: Experiment, name: str, folders: Sequence[Path]) -> Path | None:
+    need = experiment.recipe.traces[name]
+    shipped = experiment.folder if need.comes_with is None else FOLDER / need.comes_with
+    paths = (folder / name for folder in (*folders, shipped))
     return next((path for path in paths if (path.is_dir() if need.is_folder else path.is_file())), None)
 
 

@@ -210,6 +210,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     for name, column in (("free", "cores"), ("free_mib", "memory_mib"), ("free_gpus", "gpus")):
         given[name] = rules.nodes[column].astype(np.float64 if column == "memory_mib" else np.int32)
         given[name.replace("free", "all") if name != "free" else "all_free"] = given[name].copy()
+    given["free_nodes"] = _as_bits(given["free"][None, :] > 0, n_nodes)[0]
     given["partitions"] = _partitions(rules)
     given["partition_nodes"] = _as_bits(rules.partition_nodes, n_nodes)
     given["reservation_nodes"] = _as_bits(rules.reservation_nodes.reshape(-1, n_nodes), n_nodes)
@@ -258,7 +259,9 @@ def _settings(inputs: _Inputs, key: int, backfilling: int) -> NDArray[np.void]:
     s["n_nodes"], s["n_partitions"] = len(rules.nodes), len(rules.partitions)
     s["n_words"], s["n_cores"] = max(1, -(-len(rules.nodes) // 64)), inputs.platform.n_cores
     s["most_cores"] = rules.nodes["cores"].max(initial=1)
+    s["fewest_cores"] = rules.nodes["cores"].min() if len(rules.nodes) else 0
     s["counts_memory"] = rules.counts_memory and bool(np.any(inputs.workload.jobs["memory_mib"] > 0))
+    s["counts_gpus"] = bool(np.any(inputs.asked.jobs["gpus"] > 0))
     names = arrays.SETTINGS_DTYPE.names or ()
     for one in (rules.scheduler, rules.weights):
         for name in one.__dataclass_fields__:

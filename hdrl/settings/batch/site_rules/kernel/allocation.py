@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdrl.compiled.bits import number, without_lowest
+from hdrl.compiled.bits import n_of, number, without_lowest
 from hdrl.compiled.jit import jit
 
 _ONE = np.uint64(1)
@@ -46,24 +46,24 @@ def n_cores_on(state, one, nodes):
 
 
 @jit
-def n_cores_of(state, usable, free):
+def n_free_cores_of(state, usable):
     """Return how many cores some nodes have free."""
     total = np.int64(0)
     for word in range(state.settings[0].n_words):
-        bits = usable[word]
+        bits = usable[word] & state.free_nodes[word]
         while bits != _NONE:
-            total += max(free[number(word, bits)], 0)
+            total += state.free[number(word, bits)]
             bits = without_lowest(bits)
     return total
 
 
 @jit
-def has_cores(state, usable, free, n_cores):
-    """Tell whether some nodes have so many cores free."""
+def has_cores(state, usable, having, free, n_cores):
+    """Tell whether some nodes have so many cores free; ``having`` are all nodes that have any."""
     for word in range(state.settings[0].n_words):
-        bits = usable[word]
+        bits = usable[word] & having[word]
         while bits != _NONE:
-            n_cores -= max(free[number(word, bits)], 0)
+            n_cores -= free[number(word, bits)]
             if n_cores <= 0:
                 return True
             bits = without_lowest(bits)
@@ -71,61 +71,70 @@ def has_cores(state, usable, free, n_cores):
 
 
 @jit
-def _offer(state, job, is_whole, usable, free, free_mib, free_gpus):
-    """Write how many cores each usable node can give to a job, and the sets of those that can give any."""
+def has_cores_when_empty(state, usable, n_cores):
+    """Tell whether some nodes have so many cores when nothing runs on them."""
+    n_nodes = np.int64(0)
+    for word in range(state.settings[0].n_words):
+        n_nodes += n_of(usable[word])
+    is_sure = n_nodes * state.settings[0].fewest_cores >= n_cores
+    return is_sure or has_cores(state, usable, usable, state.all_free, n_cores)
+
+
+@jit
+def _offer(state, job, is_whole, usable, having, free, free_mib, free_gpus):
+    """Write how many cores each usable node that has any can give to a job; return how many all of them can."""
     row = state.jobs[job]
     counts_memory = state.settings[0].counts_memory != 0 and row.memory_mib > 0
-    total, n_sets, before = np.int64(0), np.int64(0), np.int64(-2)
+    total = np.int64(0)
     for word in range(state.settings[0].n_words):
-        bits = usable[word]
+        bits = usable[word] & having[word]
         while bits != _NONE:
             node = number(word, bits)
             bits = without_lowest(bits)
-            n = max(free[node], np.int32(0))  # below 0 where jobs are suspended
-            if n > 0 and is_whole and n < state.nodes[node].cores:
+            n = free[node]
+            if is_whole and n < state.nodes[node].cores:
                 n = np.int32(0)
-            if n > 0 and row.gpus > 0 and free_gpus[node] < row.gpus:
+            if row.gpus > 0 and free_gpus[node] < row.gpus:
                 n = np.int32(0)
-            if n > 0 and counts_memory:
+            if counts_memory:
                 n = min(n, np.int32(free_mib[node] / row.memory_mib + 1e-9))
                 if is_whole and n < state.nodes[node].cores:
                     n = np.int32(0)
             state.offered[node] = n
-            if n > 0:
-                n_sets = _add_to_sets(state, n_sets, before, node)
-                before = np.int64(node)
-                total += n
-    return total, n_sets
+            total += n
+    return total
 
 
 @jit
-def _add_to_sets(state, n_sets, before, node):
-    """Add a node to the last set, or begin another one; return how many there are."""
-    weight = state.nodes[node].weight
-    if before == node - 1 and state.sets[n_sets - 1].weight == weight:
-        one = state.sets[n_sets - 1]
-        one.last = node
-        one.cores += state.offered[node]
-        one.n_nodes += 1
-        return n_sets
-    one = state.sets[n_sets]
-    one.first = one.last = node
-    one.cores, one.n_nodes, one.weight = state.offered[node], 1, weight
-    return n_sets + 1
+def _write_set(state, place, first, last, cores, weight):
+    one = state.sets[place]
+    one.first, one.last, one.cores, one.n_nodes, one.weight = first, last, cores, last - first + 1, weight
 
 
 @jit
-def _form_sets(state, usable, least):
-    """Form the sets of consecutive nodes that offer at least so many cores; return how many there are."""
-    n_sets, before = np.int64(0), np.int64(-2)
+def _form_sets(state, usable, having, least):
+    """Form the sets of consecutive nodes of one weight that offer at least so many cores; return how many there are."""
+    n_sets, first, before = np.int64(0), np.int64(0), np.int64(-2)
+    cores, weight = np.int64(0), np.int64(0)
     for word in range(state.settings[0].n_words):
-        bits = usable[word]
+        bits = usable[word] & having[word]
         while bits != _NONE:
             node = number(word, bits)
             bits = without_lowest(bits)
-            if state.offered[node] >= least:
-                n_sets = _add_to_sets(state, n_sets, before, node)
-                before = np.int64(node)
+            n = state.offered[node]
+            if n < least:
+                continue
+            own_weight = state.nodes[node].weight
+            if before == node - 1 and own_weight == weight:
+                cores += n
+            else:
+                if n_sets > 0:
+                    _write_set(state, n_sets - 1, first, before, cores, weight)
+                n_sets += 1
+                first, cores, weight = np.int64(node), np.int64(n), own_weight
+            before = np.int64(node)
+    if n_sets > 0:
+        _write_set(state, n_sets - 1, first, before, cores, weight)
     return n_sets
 
 
@@ -208,24 +217,26 @@ def is_whole(state, job, partition):
 
 
 @jit
-def choose_nodes(state, job, partition, usable, free, free_mib, free_gpus):
+def choose_nodes(state, job, partition, usable, having, free, free_mib, free_gpus):
     """Choose nodes for a job; they are the first `n_selected` rows of ``state.selected`` then.
 
     Parameters
     ----------
     usable
         The nodes that it may use, as bits.
+    having
+        All nodes that have free cores, as bits.
     """
     whole = is_whole(state, job, partition)
     row = state.jobs[job]
-    total, n_sets = _offer(state, job, whole, usable, free, free_mib, free_gpus)
-    if total < row.n_requested:
+    if _offer(state, job, whole, usable, having, free, free_mib, free_gpus) < row.n_requested:
         return False
     min_nodes = np.int64(max(row.nodes, state.partitions[partition].min_nodes, 1))
     max_nodes = np.int64(state.partitions[partition].max_nodes)
     if max_nodes < 0:
         max_nodes = state.settings[0].n_nodes
     least = np.int32(1)
+    n_sets = _form_sets(state, usable, having, least)
     while n_sets > 0:
         if _take(state, n_sets, row, whole, min_nodes, max_nodes, least):
             return True
@@ -237,40 +248,56 @@ def choose_nodes(state, job, partition, usable, free, free_mib, free_gpus):
             for node in range(state.sets[i].first, state.sets[i].last + 1):
                 smallest = min(smallest, state.offered[node])
         least = np.int32(smallest + 1)
-        n_sets = _form_sets(state, usable, least)
+        n_sets = _form_sets(state, usable, having, least)
     return False
 
 
 @jit
-def fits(state, job, partition, usable, free, free_mib, free_gpus):
-    """Tell whether `choose_nodes` finds nodes for a job; it need not look where the job asks for cores alone."""
+def choose_now(state, job, partition, usable):
+    """Choose nodes for a job of what is free now."""
+    return choose_nodes(state, job, partition, usable, state.free_nodes, state.free, state.free_mib, state.free_gpus)
+
+
+@jit
+def choose_later(state, job, partition, usable):
+    """Choose nodes for a job of what will be free later."""
+    return choose_nodes(
+        state, job, partition, usable, state.later_nodes, state.later, state.later_mib, state.later_gpus
+    )
+
+
+@jit
+def fits_now(state, job, partition, usable):
+    """Tell whether `choose_now` finds nodes for a job; it need not look where the job asks for cores alone."""
     row, limits = state.jobs[job], state.partitions[partition]
     asks_for_memory = state.settings[0].counts_memory != 0 and row.memory_mib > 0
     asks_for_nodes = row.nodes > 1 or limits.min_nodes > 1 or limits.max_nodes >= 0 or is_whole(state, job, partition)
     if asks_for_memory or asks_for_nodes or row.gpus > 0:
-        return choose_nodes(state, job, partition, usable, free, free_mib, free_gpus)
-    return has_cores(state, usable, free, row.n_requested)
+        return choose_now(state, job, partition, usable)
+    return has_cores(state, usable, state.free_nodes, state.free, row.n_requested)
 
 
 @jit
-def _next_weight(state, usable, before):
+def _next_weight(state, usable, having, before):
     """Return the lowest weight above another one of the usable nodes that have something for the job, else that one."""
     found = before
     for node in range(state.settings[0].n_nodes):
         weight = state.nodes[node].weight
-        if has_node(usable, node) and state.offered[node] > 0 and weight > before:
+        is_there = has_node(usable, node) and has_node(having, node) and state.offered[node] > 0
+        if is_there and weight > before:
             found = weight if found == before else min(found, weight)
     return found
 
 
 @jit
-def _take_in_order(state, usable, weight, is_idle, needed, is_whole, max_nodes):
+def _take_in_order(state, usable, having, weight, is_idle, needed, is_whole, max_nodes):
     """Take the nodes of a weight that are idle now, or those that are not; return what cores and nodes are missing."""
     s, (n_cores, n_nodes) = state.scalars[0], needed
     for node in range(state.settings[0].n_nodes):
         if s.n_selected == max_nodes or (n_nodes <= 0 and n_cores <= 0):
             break
-        is_there = has_node(usable, node) and state.offered[node] > 0 and state.nodes[node].weight == weight
+        is_there = has_node(usable, node) and has_node(having, node) and state.offered[node] > 0
+        is_there = is_there and state.nodes[node].weight == weight
         if not is_there or (state.free[node] == state.nodes[node].cores) != is_idle:
             continue
         taken = np.int64(state.offered[node])
@@ -284,23 +311,24 @@ def _take_in_order(state, usable, weight, is_idle, needed, is_whole, max_nodes):
 
 
 @jit
-def choose_busy_nodes(state, job, partition, usable, free, free_mib, free_gpus):
-    """Choose nodes as `choose_nodes` does, but of each weight those that are in use now first (bf_busy_nodes).
+def choose_busy_nodes(state, job, partition, usable):
+    """Choose nodes as `choose_later` does, but of each weight those that are in use now first (bf_busy_nodes).
 
     Nodes are taken in their order, without sets.
     """
     whole, row, max_nodes = is_whole(state, job, partition), state.jobs[job], state.partitions[partition].max_nodes
-    if _offer(state, job, whole, usable, free, free_mib, free_gpus)[0] < row.n_requested:
+    having = state.later_nodes
+    if _offer(state, job, whole, usable, having, state.later, state.later_mib, state.later_gpus) < row.n_requested:
         return False
     needed = np.int64(row.n_requested), np.int64(max(row.nodes, state.partitions[partition].min_nodes, 1))
     state.scalars[0].n_selected, before = 0, np.int64(-1)
-    weight = _next_weight(state, usable, before)
+    weight = _next_weight(state, usable, having, before)
     while weight > before:
         for is_idle in (False, True):
-            needed = _take_in_order(state, usable, weight, is_idle, needed, whole, max_nodes)
+            needed = _take_in_order(state, usable, having, weight, is_idle, needed, whole, max_nodes)
         if needed[0] <= 0 and needed[1] <= 0:
             return True
-        before, weight = weight, _next_weight(state, usable, weight)
+        before, weight = weight, _next_weight(state, usable, having, weight)
     return False
 
 
@@ -312,6 +340,10 @@ def hold_nodes(state, job, sign):
     for i in range(row.first_pair, row.first_pair + row.n_pairs):
         node, n = state.pairs[i].node, state.pairs[i].cores
         state.free[node] += sign * n
+        if state.free[node] > 0:
+            put_node(state.free_nodes, node)
+        else:
+            drop_node(state.free_nodes, node)
         state.free_gpus[node] += sign * row.gpus
         if counts_memory:
             state.free_mib[node] += sign * row.memory_mib * n
@@ -324,23 +356,36 @@ def hold_nodes(state, job, sign):
 @jit
 def copy_free(state):
     """Write what is free into what will be free later."""
+    for word in range(state.settings[0].n_words):
+        state.later_nodes[word] = state.free_nodes[word]
     for node in range(state.settings[0].n_nodes):
         state.later[node] = state.free[node]
-        state.later_gpus[node] = state.free_gpus[node]
+    if state.settings[0].counts_gpus != 0:
+        for node in range(state.settings[0].n_nodes):
+            state.later_gpus[node] = state.free_gpus[node]
     if state.settings[0].counts_memory != 0:
         for node in range(state.settings[0].n_nodes):
             state.later_mib[node] = state.free_mib[node]
 
 
 @jit
-def release_later(state, job):
-    """Give the nodes of a job back in what will be free later."""
-    row = state.jobs[job]
-    for i in range(row.first_pair, row.first_pair + row.n_pairs):
-        node, n = state.pairs[i].node, state.pairs[i].cores
-        state.later[node] += n
-        state.later_gpus[node] += row.gpus
-        state.later_mib[node] += row.memory_mib * n
+def release_cores_later(state, pair):
+    """Give cores that a job has on a node back in what will be free later."""
+    node = state.pairs[pair].node
+    state.later[node] += state.pairs[pair].cores
+    if state.later[node] > 0:  # below where jobs are suspended
+        put_node(state.later_nodes, node)
+
+
+@jit
+def release_later(state, job, pair):
+    """Give all that a job has on a node back in what will be free later."""
+    release_cores_later(state, pair)
+    node = state.pairs[pair].node
+    if state.settings[0].counts_gpus != 0:
+        state.later_gpus[node] += state.jobs[job].gpus
+    if state.settings[0].counts_memory != 0:
+        state.later_mib[node] += state.jobs[job].memory_mib * state.pairs[pair].cores
 
 
 @jit

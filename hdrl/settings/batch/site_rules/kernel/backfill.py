@@ -17,13 +17,14 @@ from hdrl.settings.batch.kernel import codes as kernel_codes
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import (
     choose_busy_nodes,
-    choose_nodes,
+    choose_later,
+    choose_now,
     copy_free,
-    fits,
-    has_cores,
+    fits_now,
+    has_cores_when_empty,
     has_node,
-    n_cores_of,
     n_cores_on,
+    n_free_cores_of,
     release_later,
 )
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
@@ -170,6 +171,17 @@ def _leave_out_planned(state, start_s, end_s, n_needed):
 
 
 @jit
+def _release_on_usable(state, one):
+    """Give back what a running job has on the usable nodes in what will be free later; return how many cores it is."""
+    n = np.int64(0)
+    for i in range(one.first_pair, one.first_pair + one.n_pairs):
+        if has_node(state.usable, state.pairs[i].node):
+            release_later(state, one.job, i)
+            n += state.pairs[i].cores
+    return n
+
+
+@jit
 def _expected_end_s(state, one):
     """Return when a running job ends at the latest."""
     now, settings = state.scalars[0].message_s, state.settings[0]
@@ -191,9 +203,8 @@ def _release_next(state, place, window_s):
     until_s, last, n_released = NEVER, np.int64(-1), np.int64(0)
     while place < n_running and state.running[place].limit_end_s <= until_s:
         one = state.running[place]
-        n = n_cores_on(state, one, state.usable) if one.is_taken == 0 else np.int64(0)
+        n = _release_on_usable(state, one) if one.is_taken == 0 else np.int64(0)
         if n > 0:
-            release_later(state, one.job)
             n_released += n
             if last < 0:
                 until_s = one.limit_end_s + window_s
@@ -206,8 +217,8 @@ def _release_next(state, place, window_s):
 def _choose_later(state, job, partition):
     """Choose usable nodes of what will be free later."""
     if state.settings[0].bf_busy_nodes != 0:
-        return choose_busy_nodes(state, job, partition, state.usable, state.later, state.later_mib, state.later_gpus)
-    return choose_nodes(state, job, partition, state.usable, state.later, state.later_mib, state.later_gpus)
+        return choose_busy_nodes(state, job, partition, state.usable)
+    return choose_later(state, job, partition, state.usable)
 
 
 @jit
@@ -237,10 +248,10 @@ def _earliest_s(state, entry, may_wait, preempts):
     s, usable = state.scalars[0], state.usable
     job, partition = state.entries[entry].job, state.entries[entry].partition
     n_needed = state.jobs[job].n_requested
-    if not has_cores(state, usable, state.all_free, n_needed):
+    if not has_cores_when_empty(state, usable, n_needed):
         return NEVER
-    n_free = n_cores_of(state, usable, state.free)
-    if n_free >= n_needed and choose_nodes(state, job, partition, usable, state.free, state.free_mib, state.free_gpus):
+    n_free = n_free_cores_of(state, usable)
+    if n_free >= n_needed and choose_now(state, job, partition, usable):
         return s.message_s
     if not may_wait:
         return NEVER
@@ -293,7 +304,7 @@ def _preempts(state, entry):
     """
     job, partition = state.entries[entry].job, state.entries[entry].partition
     _put_unplanned(state, entry)
-    if fits(state, job, partition, state.usable, state.free, state.free_mib, state.free_gpus):
+    if fits_now(state, job, partition, state.usable):
         return _NOT_PLANNED
     if not find_victims(state, entry, state.usable):
         return _NOT_PLANNED
@@ -373,7 +384,7 @@ def _may_start(state, entry):
     if not may_fit or not may_run(state, job):
         return False
     _put_unplanned(state, entry)
-    if fits(state, job, partition, state.usable, state.free, state.free_mib, state.free_gpus):
+    if fits_now(state, job, partition, state.usable):
         return True
     return preempts and find_victims(state, entry, state.usable)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from hdrl.compiled.jit import jit
-from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes
+from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes, choose_now
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
 from hdrl.settings.batch.site_rules.kernel.preemption import find_victims, take_nodes
 from hdrl.settings.batch.site_rules.kernel.running import NEVER, start_job
@@ -78,13 +78,13 @@ def _try_now(state, entry):
     job, partition = state.entries[entry].job, state.entries[entry].partition
     is_all, usable = _put_unblocked(state, job, partition), state.usable
     preempts = state.settings[0].preempt_by != 0  # then free cores count the suspended jobs as well
-    if (preempts or state.partitions[partition].free_cores >= state.jobs[job].n_requested) and choose_nodes(
-        state, job, partition, usable, state.free, state.free_mib, state.free_gpus
+    if (preempts or state.partitions[partition].free_cores >= state.jobs[job].n_requested) and choose_now(
+        state, job, partition, usable
     ):
         return _FITS
     if preempts and find_victims(state, entry, usable):
         return _FITS if take_nodes(state) else _WAITS
-    if is_all or choose_nodes(state, job, partition, usable, state.all_free, state.all_mib, state.all_gpus):
+    if is_all or choose_nodes(state, job, partition, usable, usable, state.all_free, state.all_mib, state.all_gpus):
         return _WAITS
     return _SHUT_OUT
 

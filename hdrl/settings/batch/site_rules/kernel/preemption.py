@@ -20,10 +20,11 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import (
-    choose_nodes,
+    choose_later,
     copy_free,
     free_cores,
     n_cores_on,
+    release_cores_later,
     release_later,
     take_cores,
 )
@@ -134,12 +135,12 @@ def _collect(state, entry, usable):
 @jit
 def remove_later(state, job):
     """Give back what preempting a job makes free, in what will be free later: suspended, it keeps memory and GPUs."""
-    if _mode_of(state, job) != codes.SUSPEND:
-        release_later(state, job)
-        return
-    row = state.jobs[job]
+    row, is_suspended = state.jobs[job], _mode_of(state, job) == codes.SUSPEND
     for i in range(row.first_pair, row.first_pair + row.n_pairs):
-        state.later[state.pairs[i].node] += state.pairs[i].cores
+        if is_suspended:
+            release_cores_later(state, i)
+        else:
+            release_later(state, job, i)
 
 
 @jit
@@ -149,7 +150,7 @@ def _remove_until_it_fits(state, entry, usable):
     copy_free(state)
     for i in range(s.n_candidates):
         remove_later(state, state.candidates[i])
-        if choose_nodes(state, job, partition, usable, state.later, state.later_mib, state.later_gpus):
+        if choose_later(state, job, partition, usable):
             return np.int64(i + 1)
     return np.int64(-1)
 

@@ -44,7 +44,8 @@ missed if a job is on its nodes when it begins."""
 SETTINGS_DTYPE = record_dtype(
     [
         *of(np.int64, "discipline", "key", "order_key", "n_nodes", "n_words", "n_partitions", "n_cores"),
-        *of(np.int64, "most_cores", "counts_memory", "default_queue_depth", "partition_job_depth", "bf_max_job_test"),
+        *of(np.int64, "most_cores", "fewest_cores", "counts_memory", "counts_gpus", "default_queue_depth"),
+        *of(np.int64, "partition_job_depth", "bf_max_job_test"),
         *of(np.int64, "bf_max_job_user", "bf_max_job_part", "bf_min_prio_reserve", "max_reserve_part"),
         *of(np.int64, "bf_busy_nodes", "preempt_by", "is_youngest_first", "is_fair_tree", "favor_small"),
         ("is_relative_to_time", np.int64),
@@ -54,9 +55,9 @@ SETTINGS_DTYPE = record_dtype(
         *of(np.float64, "partition", "qos"),
     ]
 )
-"""What does not change: discipline and priority, sizes (``most_cores`` of a node), `SchedulerParameters`,
-`PriorityWeights`. ``max_reserve_part`` is how many jobs of a partition are planned (0: all), ``order_key`` in which
-order EASY tries jobs that may overtake."""
+"""What does not change: discipline and priority, sizes (``most_cores`` and ``fewest_cores`` of a node),
+`SchedulerParameters`, `PriorityWeights`. ``max_reserve_part`` is how many jobs of a partition are planned (0: all),
+``order_key`` in which order EASY tries jobs that may overtake."""
 
 NODE_DTYPE = record_dtype(
     [
@@ -175,6 +176,8 @@ class SiteState(NamedTuple):
     later_mib: Annotated[Floats, own(np.float64, "n_nodes")]
     later_gpus: Annotated[Ints, own(np.int32, "n_nodes")]
     suspended_cores: Annotated[Ints, own(np.int32, "n_nodes")]  # of jobs, which keep them booked
+    free_nodes: Annotated[Bits, own(np.uint64, "n_words")]  # nodes with free cores, and those that will have some
+    later_nodes: Annotated[Bits, own(np.uint64, "n_words")]
     all_free: Annotated[Ints, shared(np.int32, "n_nodes")]
     all_mib: Annotated[Floats, shared(np.float64, "n_nodes")]
     all_gpus: Annotated[Ints, shared(np.int32, "n_nodes")]

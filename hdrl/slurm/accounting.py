@@ -1,0 +1,223 @@
+"""What a Slurm of ours needs to know of accounts and QOS: a database of its own, and what is put into it.
+
+MariaDB keeps the database in the folder of the run and listens on a socket there alone, so that the rights of the
+folder protect it. Its clock is that of the host: only Slurm's own dates are kept in it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hdrl.base.errors import SimulationError
+from hdrl.settings.batch.site_rules.model import UNLIMITED, PreemptBy, PreemptMode, SiteJobs, SiteRules
+from hdrl.slurm.conf import clock_text, message_timeout_s, user_name
+
+PACKAGES = ("slurmdbd", "mariadb-server-core")
+"""Debian's packages with what is needed."""
+
+COMMANDS = ("slurmdbd", "sacctmgr", "mariadb-install-db", "mariadbd")
+
+QOS, ACCOUNTS = "qos.txt", "accounts.txt"
+"""Files with what `sacctmgr` prints of them."""
+
+CLUSTER = "hdrl"
+
+SOCKET = "database.sock"
+SOCKET_VARIABLE = "MYSQL_UNIX_PORT"
+"""The environment variable by which clients of MariaDB find its socket."""
+
+SHOWN = {
+    QOS: ("show", "qos", "-P", "format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime"),
+    ACCOUNTS: ("show", "assoc", "-P", "format=Account,ParentName,User,Share"),
+}
+"""What is asked of `sacctmgr`, by the file that it goes to."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_LIMITS = ("group_cores", "group_jobs", "user_cores", "user_jobs")
+
+_SLURMDBD_CONF = """DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={port}
+AuthType=auth/none
+CommunicationParameters=NoAddrCache,NoCtldInAddrAny,NoInAddrAny
+SlurmUser={user}
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser={user}
+StorageLoc=slurm
+MessageTimeout={timeout}
+TCPTimeout={timeout}
+LogFile={folder}/log/slurmdbd.log
+PidFile={folder}/slurmdbd.pid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """What is put into the database.
+
+    Attributes
+    ----------
+    accounts
+        Name, parent and shares of each account, parents first; those by which jobs are submitted have one user each.
+    submitted_by
+        For each job, the account by which it is submitted, and its QOS; empty: none.
+    qos
+        For each QOS its name, and what is set, in the words of `sacctmgr`.
+    """
+
+    accounts: tuple[tuple[str, str, int], ...]
+    submitted_by: tuple[tuple[str, str], ...]
+    qos: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def commands(self, user: str) -> list[tuple[str, ...]]:
+        """Return the arguments of `sacctmgr` that put it into the database.
+
+        Parameters
+        ----------
+        user
+            Who submits all jobs.
+        """
+        found: list[tuple[str, ...]] = [("add", "cluster", CLUSTER)]
+        names = [name for name, _ in self.qos]
+        found += [("add", "qos", name) for name in names if name != "normal"]  # which Slurm has anyway
+        found += [("modify", "qos", name, "set", *words) for name, words in self.qos]
+        found += [
+            ("add", "account", name, f"parent={parent}", f"fairshare={shares}")
+            for name, parent, shares in self.accounts
+        ]
+        leaves = ",".join(sorted({account for account, _ in self.submitted_by}))
+        found.append(("add", "user", user, f"account={leaves}", *([f"qos={','.join(names)}"] if names else [])))
+        return [("-i", *one) for one in found]
+
+
+def needs_accounting(rules: SiteRules | None) -> bool:
+    """Return whether a site has rules that Slurm follows with a database only."""
+    if rules is None:
+        return False
+    has_weights = bool(rules.weights.fairshare or rules.weights.qos) and not rules.weights.is_basic
+    return has_weights or rules.preemption.by == PreemptBy.QOS or len(rules.qos) > 0 or len(rules.accounts) > 0
+
+
+def accounting_of(rules: SiteRules, asked: SiteJobs) -> Accounting:
+    """Return what a database must hold for the jobs of a site.
+
+    One user submits all jobs. So each user of an account is an account below it, which has that one user.
+
+    Raises
+    ------
+    SimulationError
+        If Slurm would do something else than what is asked; the message names it.
+    """
+    for problem in _refused(rules, asked):
+        raise SimulationError(f"simulator 'slurm' takes no {problem}")
+    parents = [
+        (name, rules.account_names[parent] if parent >= 0 else "root", int(shares))
+        for name, parent, shares in zip(
+            rules.account_names, rules.accounts["parent"], rules.accounts["shares"], strict=True
+        )
+    ]
+    accounts = [one for one in parents if one[1] == "root"]
+    while len(accounts) < len(parents):
+        known = {name for name, _, _ in accounts}
+        accounts += [one for one in parents if one[0] not in known and one[1] in known]
+    jobs = asked.jobs
+    pairs = zip(jobs["account"].tolist(), jobs["user"].tolist(), strict=True)
+    leaves = [_leaf(rules, account, user) for account, user in pairs]
+    accounts += [(name, parent, 1) for name, parent in sorted(set(leaves))]
+    of_jobs = [rules.qos_names[qos] if qos >= 0 else "" for qos in jobs["qos"].tolist()]
+    qos = tuple((name, _qos_words(rules, number)) for number, name in enumerate(rules.qos_names))
+    return Accounting(tuple(accounts), tuple((leaf, one) for (leaf, _), one in zip(leaves, of_jobs, strict=True)), qos)
+
+
+def _leaf(rules: SiteRules, account: int, user: int) -> tuple[str, str]:
+    """Return the account that stands for a user of an account, and that account."""
+    own = f"u{user}" if user >= 0 else "nobody"
+    return (f"{rules.account_names[account]}_{own}", rules.account_names[account]) if account >= 0 else (own, "root")
+
+
+def _refused(rules: SiteRules, asked: SiteJobs) -> list[str]:
+    """Return what Slurm would not follow as a simulation does."""
+    jobs, found = asked.jobs, []
+    for what, names in (("account", rules.account_names), ("QOS", rules.qos_names)):
+        found += [
+            f"{what} {name!r}, expected small letters, digits and _ (at most 40)"
+            for name in names
+            if not _NAME.fullmatch(name) or name == "root"
+        ]
+    for name in _LIMITS:
+        if np.any(rules.qos[name] != UNLIMITED) or np.any(rules.accounts[name] != UNLIMITED):
+            found.append("limits of QOS and accounts")
+    if np.any(rules.qos["user_submitted"] != UNLIMITED) or np.any(np.isfinite(rules.qos["max_time_s"])):
+        found.append("limits of QOS and accounts")
+    if (rules.weights.fairshare or len(rules.accounts)) and np.any(jobs["account"] < 0):
+        found.append("jobs without an account of the site, where it has fair share or accounts")
+    if len(rules.qos) and np.any(jobs["qos"] < 0):
+        found.append("jobs without a QOS of the site, where it has some")
+    taken = int(np.bitwise_or.reduce(rules.qos["preempts"])) if len(rules.qos) else 0
+    for number, name in enumerate(rules.qos_names):
+        mode = PreemptMode(int(rules.qos["preempt_mode"][number]))
+        if rules.preemption.by == PreemptBy.QOS and taken >> number & 1 and mode != PreemptMode.REQUEUE:
+            found.append(f"QOS {name!r} whose jobs are preempted by PreemptMode={mode.name}, expected REQUEUE")
+    if rules.preemption.restart_s or rules.preemption.is_within:
+        found.append("jobs that run longer after a restart, or PreemptMode=WITHIN")
+    return found
+
+
+def _qos_words(rules: SiteRules, number: int) -> tuple[str, ...]:
+    row = rules.qos[number]
+    taken = [name for other, name in enumerate(rules.qos_names) if int(row["preempts"]) >> other & 1]
+    return (
+        f"Priority={row['priority']}",
+        *([f"Preempt={','.join(taken)}"] if taken else []),
+        *([] if np.isnan(row["exempt_s"]) else [f"PreemptExemptTime={clock_text(row['exempt_s'])}"]),
+    )
+
+
+def conf_lines(port: int) -> list[str]:
+    """Return the lines of ``slurm.conf`` that make Slurm use the database."""
+    return [
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        "AccountingStorageHost=127.0.0.1",
+        f"AccountingStoragePort={port}",
+        "AccountingStorageEnforce=associations,limits,qos",
+    ]
+
+
+def plan_of(accounting: Accounting, folder: Path, port: int, speed: float) -> dict[str, Any]:
+    """Write what slurmdbd reads into a folder; return what `hdrl.slurm.driver` has to know."""
+    user = user_name()
+    (folder / "database").mkdir()
+    path = folder / "slurmdbd.conf"
+    path.touch(mode=0o600)  # Slurm takes no other one
+    path.write_text(_SLURMDBD_CONF.format(folder=folder, port=port, user=user, timeout=message_timeout_s(speed)))
+    return {
+        "made_by": ["--no-defaults", *_NEW, *_where(folder, user)],
+        "database": ["--no-defaults", *_SMALL, *_where(folder, user), f"--socket={folder / SOCKET}"],
+        "socket": str(folder / SOCKET),
+        "port": port,
+        "commands": accounting.commands(user),
+        "shown": SHOWN,
+    }
+
+
+def _where(folder: Path, user: str) -> list[str]:
+    place = folder / "database"
+    return [f"--user={user}", f"--datadir={place}", f"--tmpdir={place}", "--innodb-log-file-size=16M"]
+
+
+_NEW = ("--auth-root-authentication-method=normal", "--skip-test-db")
+_SMALL = (
+    "--skip-networking",
+    "--skip-grant-tables",  # no names and no passwords: the folder is nobody else's
+    "--skip-log-bin",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-buffer-pool-size=64M",
+    "--innodb-lock-wait-timeout=900",
+)
+"""Arguments of MariaDB: for a new database, and for one that is small and open to the owner of its folder alone."""
