@@ -505,12 +505,16 @@ def test_the_ladder_publishes_no_lucky_attempt():
     assert lucky > 80  # the best of them looks 5 % better nearly always
 
 
+def judged(*folders: Path):
+    return board._judged(board._read(folders)[0])
+
+
 def test_a_second_attempt_that_is_no_better_does_not_replace_the_first(made: Path, tmp_path: Path):
     better = tmp_path / "better"
     hdrl("run", "edf+fusion=rm+fusion", "--tasks", TASK, "-o", better, "-j", 1)
-    numbers = board._read([better])[0][0].objective[TASK]
+    numbers = judged(better)[0][0].objective[TASK]
     for order, said in (((made, better), "attempt 2 has replaced it"), ((better, made), "(the Ladder)")):
-        (player,), (behind,) = board._read(order)
+        (player,), (behind,) = judged(*order)
         assert player.name == "edf+fusion"
         assert player.objective[TASK].tolist() == numbers.tolist()
         assert said in behind.reason
