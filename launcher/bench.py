@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hdrl.base.errors import OptionsError
+from hdrl.base.errors import HdrlError, OptionsError
 from hdrl.launcher.trust import trust_option
 
 if TYPE_CHECKING:
@@ -141,19 +141,27 @@ def check(folders: tuple[Path, ...], windows: str, *, quiet: bool, trust: bool) 
     """Check RESULTs: hashes, what their entries know, and windows to the last digit.
 
     A Python file of a result runs in a process of its own, with bounds and without network, or with --trust in this
-    one. The exit code is 0 if all are true, 1 if one is not.
+    one. The exit code is 0 if all are true, 1 if one is not, 2 if one cannot be read.
     """
     from hdrl.bench.check import check_result
 
     if windows != "all" and not (windows.isascii() and windows.isdigit()):
         raise OptionsError(f"--windows {windows}: expected a number of windows, or all")
     n_windows = None if windows == "all" else int(windows)
-    is_true = True
+    code = 0
     for folder in folders:
-        found = check_result(
-            folder, n_windows=n_windows, trust=trust, message=lambda text: None if quiet else click.echo(text, err=True)
-        )
-        is_true = is_true and found.is_true
+        try:
+            found = check_result(
+                folder,
+                n_windows=n_windows,
+                trust=trust,
+                message=lambda text: None if quiet else click.echo(text, err=True),
+            )
+        except HdrlError as error:
+            click.echo(f"hdrl: error: {error}", err=True)
+            code = 2
+            continue
+        code = max(code, 0 if found.is_true else 1)
         for one in found.findings:
             click.echo(f"{folder}: {one.kind}: {one.where}: {one.text}")
         if not quiet:
@@ -161,8 +169,8 @@ def check(folders: tuple[Path, ...], windows: str, *, quiet: bool, trust: bool) 
                 click.echo(f"{folder}: note: {note}")
         answer = "true" if found.is_true else "not true"
         click.echo(f"{folder}: {found.name} is {answer}; {found.n_replayed} simulations repeated")
-    if not is_true:
-        raise click.exceptions.Exit(1)
+    if code:
+        raise click.exceptions.Exit(code)
 
 
 @bench.command()
@@ -173,12 +181,16 @@ def board(folders: tuple[Path, ...], out: Path, *, force: bool) -> None:
     """Write the board of RESULTs, and of the classic policies: static pages.
 
     Their files and what they know are checked, nothing is simulated again (hdrl bench check does). What is not true,
-    or was withdrawn, stays visible with the reason.
+    or was withdrawn, stays visible with the reason. The exit code is 1 if a folder holds no result that can be read.
     """
     from hdrl.bench.board import write_board
 
-    pages = write_board(folders, out, force=force)
+    pages, unread = write_board(folders, out, force=force)
+    for one in unread:
+        click.echo(f"{one.folder}: {one.reason}")
     click.echo(f"{out}: {len(pages)} pages; open {pages[0]}")
+    if unread:
+        raise click.exceptions.Exit(1)
 
 
 @bench.group("round")

@@ -82,6 +82,17 @@ def max_unpacked_bytes() -> int:
 _GZIP_BEGINS = b"\x1f\x8b"
 
 
+def is_plain_file(path: Path, max_bytes: int) -> bool:
+    """Return whether a path is a file, no link to one, that `read_text` makes at most so many bytes of."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > max_bytes:
+            return False
+        with path.open("rb") as file:
+            return file.read(2) != _GZIP_BEGINS
+    except (OSError, ValueError):  # ValueError: no path at all
+        return False
+
+
 class _Bounded(io.RawIOBase):
     """What is in a compressed file, or comes from a pipe or a device, up to a bound."""
 

@@ -52,11 +52,17 @@ def main(arguments: list[str]) -> int:
     ended, is_alone = threading.Event(), threading.Event()
     watch = threading.Thread(target=_end_with_starter, args=(child.pid, ended, is_alone), daemon=True)
     watch.start()
-    code = _code_of(child.pid)
+    status = _status_of(child.pid)
     ended.set()
     _kill_descendants()
     if is_alone.is_set():
         _remove([path.replace("{pid}", str(child.pid)) for path in remove])
+    return shell_code(status)
+
+
+def shell_code(status: int) -> int:
+    """Return the exit code of a process that has ended as shells give it, above `SIGNALLED` for a signal."""
+    code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else SIGNALLED - code
 
 
@@ -66,12 +72,12 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _code_of(pid: int) -> int:
-    """Wait for the command, and for the orphans that end meanwhile; return its exit code, negative for a signal."""
+def _status_of(pid: int) -> int:
+    """Wait for the command, and for the orphans that end meanwhile; return the status of the command."""
     while True:
         ended, status = os.waitpid(-1, 0)
         if ended == pid:
-            return os.waitstatus_to_exitcode(status)
+            return status
 
 
 def _end_with_starter(pid: int, ended: threading.Event, is_alone: threading.Event) -> None:

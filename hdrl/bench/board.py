@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base import elementary
-from hdrl.base.errors import HdrlError, OutputError
+from hdrl.base.errors import HdrlError, OutputError, readable
 from hdrl.base.files import atomic_write
 from hdrl.bench.check import Checked, check_result
 from hdrl.bench.difficulty import (
@@ -126,7 +126,7 @@ class Refused:
     reason
         Why.
     page
-        The page of the result.
+        The page of the result; empty if its card cannot be read.
     """
 
     folder: str
@@ -135,26 +135,34 @@ class Refused:
     page: str
 
 
-def write_board(folders: Sequence[str | Path], out: str | Path, *, force: bool = False) -> list[Path]:
-    """Write the pages of the board: one of all tasks, and one of each task.
+def write_board(
+    folders: Sequence[str | Path], out: str | Path, *, force: bool = False
+) -> tuple[list[Path], list[Refused]]:
+    """Write the pages of the board: one of all tasks, and one of each task and each result.
 
     Parameters
     ----------
     force
         Whether pages that are there already are replaced.
 
+    Returns
+    -------
+    tuple
+        The pages, that of all tasks first, and the folders that hold no result that can be read.
+
     Raises
     ------
     OutputError
         If a page exists already.
     HdrlError
-        If a folder holds no result, or a library is missing.
+        If a library is missing.
     """
     out = Path(out)
-    players, refused = _read(folders)
+    results, unread = _read(folders)
+    players, refused = _judged(results)
+    refused += unread
     of_rounds = {name for one in players for name in one.objective if AT in name}
     tasks = all_tasks() | {name: read_task(name) for name in sorted(of_rounds)}
-    results = {_result_page(place): folder for place, folder in enumerate(folders)}
     pages = {
         INDEX: out / INDEX,
         **{page: out / page for page in results},
@@ -164,15 +172,16 @@ def write_board(folders: Sequence[str | Path], out: str | Path, *, force: bool =
         for path in pages.values():
             if path.exists():
                 raise OutputError(f"{path}: exists already, expected a new folder (--force replaces it)")
-    players = [*_classic_players(tasks), *_shipped_players(tasks), *_baselines_of_rounds(folders, of_rounds), *players]
+    baselines = _baselines_of_rounds([results[one.page] for one in players], of_rounds)
+    players = [*_classic_players(tasks), *_shipped_players(tasks), *baselines, *players]
     texts = {INDEX: _index(tasks, players, refused)}
     texts |= {name: _page_of_task(named, players) for name, named in tasks.items()}
-    texts |= {page: _page_of_result(read_result(folder), tasks) for page, folder in results.items()}
+    texts |= {page: _page_of_result(result, tasks) for page, result in results.items()}
     out.mkdir(parents=True, exist_ok=True)
     for name, path in pages.items():
         with atomic_write(path) as file:
             file.write(texts[name])
-    return list(pages.values())
+    return list(pages.values()), unread
 
 
 def classic_rows(named: Named) -> list[BoardRow]:
@@ -200,13 +209,13 @@ def _shipped_players(tasks: Mapping[str, Named]) -> list[Player]:
     ]
 
 
-def _baselines_of_rounds(folders: Sequence[str | Path], tasks: Iterable[str]) -> list[Player]:
-    """Return the baselines of tasks of rounds, whose numbers stand in each result."""
+def _baselines_of_rounds(results: Sequence[Result], tasks: Iterable[str]) -> list[Player]:
+    """Return the baselines of tasks of rounds, whose numbers stand in each true result."""
     found = []
     for task in sorted(tasks):
-        folder = next(folder for folder in folders if task in read_result(folder).card.tasks)
+        result = next(one for one in results if task in one.card.tasks)
         rules = read_task(task).task
-        values = read_points(read_result(folder).points(task), [rules.objective, rules.tail])[rules.baseline]
+        values = read_points(result.points(task), [rules.objective, rules.tail])[rules.baseline]
         command = f"hdrl bench run {rules.baseline} --tasks {task} -o again"
         objective, tail = ({task: _rounded(values[name])} for name in (rules.objective, rules.tail))
         found.append(Player(rules.baseline, CLASSIC, "untrained", 0.0, command, objective, tail))
@@ -234,19 +243,30 @@ def _classic_players(tasks: Mapping[str, Named]) -> list[Player]:
     ]
 
 
-def _read(folders: Sequence[str | Path]) -> tuple[list[Player], list[Refused]]:
-    """Read results; those that are not true, or were withdrawn, are told apart."""
+def _read(folders: Sequence[str | Path]) -> tuple[dict[str, Result], list[Refused]]:
+    """Return the results by page, and the folders that hold none that can be read."""
+    results: dict[str, Result] = {}
+    unread: list[Refused] = []
+    for place, folder in enumerate(folders):
+        try:
+            results[f"result-{place + 1}.html"] = read_result(folder)
+        except HdrlError as error:
+            unread.append(Refused(str(folder), readable(Path(folder).name), f"unread: {error}", ""))
+    return results, unread
+
+
+def _judged(results: Mapping[str, Result]) -> tuple[list[Player], list[Refused]]:
+    """Check results; those that are not true, or were withdrawn, are told apart."""
     players: list[Player] = []
     refused: list[Refused] = []
     attempts: dict[tuple[str, Division, tuple[str, ...]], list[tuple[str, Player]]] = {}
-    for place, folder in enumerate(folders):
-        result = read_result(folder)
-        where, card, page = str(folder), result.card, _result_page(place)
+    for page, result in results.items():
+        where, card = str(result.folder), result.card
         if words := result.withdrawn():
             refused.append(Refused(where, card.name, f"withdrawn: {words.removesuffix('.')}", page))
             continue
         try:
-            checked = check_result(folder, n_windows=0)
+            checked = check_result(result.folder, n_windows=0)
             words = _uncommitted(result) if checked.is_true else _reason(checked)
             if words:
                 refused.append(Refused(where, card.name, words, page))
@@ -304,10 +324,6 @@ def _climbed(series: Sequence[tuple[str, Player]]) -> tuple[Player, list[Refused
             )
             refused.append(Refused(where, first.name, f"attempt {number + 1}: {words}", one.page))
     return dataclasses.replace(series[last][1], name=first.name), refused
-
-
-def _result_page(place: int) -> str:
-    return f"result-{place + 1}.html"
 
 
 def _reason(checked: Checked) -> str:

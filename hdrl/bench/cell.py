@@ -1,7 +1,7 @@
 """A process of its own for the file of a stranger: bounds on memory and time; no network, no writing where that works.
 
-It is started as ``python -m hdrl.bench.cell REQUEST ANSWER``, with two files. Network and files are taken away before
-anything that starts threads is loaded: a process with threads may not do it.
+It is started as ``python -m hdrl.bench.cell REQUEST`` and answers in the last line of its output. Network, files and
+sockets are taken away before anything of ours is loaded: a process with threads may not do it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import shutil
+import stat
 import struct
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hdrl.base.guard import SIGNALLED
+from hdrl.base import guard
 from hdrl.base.process import Process
 
 MEMORY_BYTES = 8 << 30
@@ -32,9 +33,16 @@ SECONDS = 600
 FILE_BYTES = 64 << 20
 """Size of each file that it may write, what it prints included."""
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({"rows": [], "known": [], "network": None, "writes": None})
+RIGHTS: Mapping[str, str] = MappingProxyType(
+    {"network": "its network", "writes": "the right to change files", "sockets": "the sight of sockets"}
+)
+"""What the process may have kept, as its answer says, and in words."""
 
-_NEW_USER, _NEW_PROCESSES, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+_NOTHING: Mapping[str, Any] = MappingProxyType({"rows": [], "known": [], **dict.fromkeys(RIGHTS)})
+
+_NEW_MOUNTS, _NEW_USER, _NEW_PROCESSES, _NEW_NETWORK = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+_BIND, _RECURSIVE, _PRIVATE = 1 << 12, 1 << 14, 1 << 18
+_SOCKET_FOLDERS = ("/run", "/tmp/.X11-unix")
 _NO_NEW_PRIVILEGES = 38
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _WRITES = sum(1 << right for right in (1, *range(4, 13)))
@@ -55,26 +63,25 @@ def ask_cell(request: dict[str, Any], *, seconds: int = SECONDS) -> dict[str, An
     Returns
     -------
     dict
-        ``rows``, ``known``, ``network`` and ``writes`` (whether the process had a network, and could write files) and
-        ``problem`` (empty if all went well).
+        ``rows``, ``known``, those of `RIGHTS` and ``problem`` (a sentence; empty if all went well).
     """
-    # Files, not pipes: their size is bounded, and what prints without end does not fill our memory.
-    with tempfile.TemporaryDirectory(prefix="hdrl-") as ours, tempfile.TemporaryDirectory(prefix="hdrl-") as folder:
-        asked, answer = Path(ours) / "request.json", Path(ours) / "answer.json"
-        asked.write_text(json.dumps({"seconds": seconds, **request}), encoding="utf-8")
-        with Process(
-            [sys.executable, "-P", "-m", "hdrl.bench.cell", str(asked), str(answer)],
-            folder=Path.cwd(),
-            log=Path(ours) / "log",
-            environment=_environment() | {"TMPDIR": folder, **_copied_code(Path(folder) / "compiled")},
-        ) as process:
-            if process.wait(2 * seconds) is None:
-                return {"problem": f"took longer than {2 * seconds} s", **_NOTHING}
-            with contextlib.suppress(OSError, ValueError, RecursionError):
-                found = json.loads(answer.read_text(encoding="utf-8"))
-                return found if _is_answer(found) else {"problem": "gave no answer", **_NOTHING}
-            why = f"{process.how_it_ended()}; {process.last_words()}"
-    return {"problem": f"{why}; it may take {seconds} s and {MEMORY_BYTES >> 30} GiB", **_NOTHING}
+    # A file, not a pipe: its size is bounded, and what prints without end does not fill our memory.
+    with tempfile.TemporaryDirectory(prefix="hdrl-") as top:
+        log, folder = Path(top) / "log", Path(top) / "files"
+        folder.mkdir()
+        command = [sys.executable, "-P", "-m", "hdrl.bench.cell", json.dumps({"seconds": seconds, **request})]
+        environment = _environment() | {"TMPDIR": str(folder), **_copied_code(folder / "compiled")}
+        with Process(command, folder=folder, log=log, environment=environment) as process:
+            code = process.wait(2 * seconds)
+        if code is None:
+            return {"problem": f"it took longer than {2 * seconds} s", **_NOTHING}
+        with log.open("rb") as file:
+            last = file.read(FILE_BYTES).decode(errors="replace").rpartition("\n")[2]
+        with contextlib.suppress(ValueError, RecursionError):
+            found = json.loads(last)
+            return found if _is_answer(found) else {"problem": "it gave no answer", **_NOTHING}
+        bounds = f"it may take {seconds} s and {MEMORY_BYTES >> 30} GiB"
+        return {"problem": f"{process.how_it_ended()} ({process.last_words()}); {bounds}", **_NOTHING}
 
 
 def _copied_code(folder: Path) -> dict[str, str]:
@@ -92,7 +99,7 @@ def _is_answer(found: Any) -> bool:
     kinds = {"candidate": str, "window": int, "seed": int, "metrics": dict, "problem": str}
     return (
         isinstance(found, dict)
-        and {"rows", "known", "network", "writes", "problem"} <= set(found)
+        and {"rows", "known", "problem", *RIGHTS} <= set(found)
         and isinstance(found["problem"], str)
         and isinstance(found["rows"], list)
         and isinstance(found["known"], list)
@@ -113,7 +120,7 @@ def _environment() -> dict[str, str]:
 
 
 def confine(seconds: int) -> bool:
-    """Bound this process, and take its network and the sight of other processes away; return whether it has one.
+    """Bound this process, and take its network and other processes away; return whether it has spaces of its own.
 
     Parameters
     ----------
@@ -127,15 +134,48 @@ def confine(seconds: int) -> bool:
     user, group = os.getuid(), os.getgid()
     try:
         lib = ctypes.CDLL(None, use_errno=True)
-        if lib.unshare(_NEW_USER | _NEW_NETWORK | _NEW_PROCESSES) != 0:
-            return True
+        if lib.unshare(_NEW_USER | _NEW_NETWORK | _NEW_PROCESSES | _NEW_MOUNTS) != 0:
+            return False
         # The same numbers inside, so that files still belong to whom they belong.
         Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
     except (OSError, AttributeError):
-        pass
-    return Path("/sys/class/net").is_dir() and _has_interface()
+        return False
+    return True
+
+
+def known_sockets() -> set[str]:
+    """Return the paths of sockets: of those in use, those that are mounted, and those in the usual folders."""
+    found = {str(path) for folder in _SOCKET_FOLDERS for path in Path(folder).rglob("*")}
+    for table, column in (("net/unix", 7), ("mountinfo", 4)):
+        with contextlib.suppress(OSError):
+            lines = Path("/proc/self", table).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+            found.update(cells[column] for line in lines if len(cells := line.split(maxsplit=7)) > column)
+    return {path for path in found if path.startswith("/") and _is_socket(path)}
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def hide(sockets: set[str]) -> bool:
+    """Take sockets, and in ``/proc`` other processes, from the sight of a process that has spaces of its own.
+
+    Returns
+    -------
+    bool
+        Whether it still sees a socket.
+    """
+    mount = ctypes.CDLL(None).mount
+    if mount(None, b"/", None, _RECURSIVE | _PRIVATE, None) == 0:
+        for path in sockets:
+            mount(os.devnull.encode(), os.fsencode(path), None, _BIND, None)
+        mount(b"proc", b"/proc", b"proc", 0, None)
+    return any(map(_is_socket, sockets))
 
 
 def _has_interface() -> bool:
@@ -174,25 +214,30 @@ def forbid_writing(folder: str) -> bool:
     return not is_restricted
 
 
-def main(request_file: str, answer_file: str) -> None:
-    """Answer a request that stands in a file in another one, which is opened before it can no longer be."""
-    request = json.loads(Path(request_file).read_text(encoding="utf-8"))
-    with Path(answer_file).open("w", encoding="utf-8") as answer_to:
-        has_network = confine(int(request["seconds"]))
-        # In the new space of process ids, the next process is the first: with it, all that it has started ends.
-        if child := os.fork():
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            os._exit(code if code >= 0 else SIGNALLED - code)
-        writes = forbid_writing(tempfile.gettempdir())
-        from hdrl.base.errors import HdrlError
-        from hdrl.bench.replay import answer
+def main() -> None:
+    """Answer the request on the command line."""
+    request = json.loads(sys.argv[1])
+    sockets = known_sockets()
+    has_spaces = confine(int(request["seconds"]))
+    rights = {"network": _has_interface()}
+    # In the new space of process ids, the next process is the first: with it, all that it has started ends.
+    if child := os.fork():
+        os._exit(guard.shell_code(os.waitpid(child, 0)[1]))
+    rights["sockets"] = hide(sockets) if has_spaces else bool(sockets)
+    rights["writes"] = forbid_writing(tempfile.gettempdir())
+    from hdrl.base.errors import HdrlError
+    from hdrl.bench.replay import answer
 
-        try:
-            found = answer(request)
-        except HdrlError as error:
-            found = {"problem": str(error), **_NOTHING}
-        json.dump(found | {"network": has_network, "writes": writes}, answer_to)
+    try:
+        found = answer(request)
+    except HdrlError as error:
+        found = {"problem": str(error), **_NOTHING}
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    with open(1, "w", encoding="utf-8", closefd=False) as output:
+        output.write("\n" + json.dumps(found | rights))
+    os._exit(0)  # so that nothing that a policy has left prints behind the answer
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from hdrl.base.csvfiles import read_records
 from hdrl.base.errors import HdrlError, OptionsError, ReadError, UnknownName, readable
-from hdrl.base.files import read_json
+from hdrl.base.files import is_plain_file, read_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.base.textnumbers import float_of
-from hdrl.bench.cell import ask_cell
+from hdrl.bench.cell import RIGHTS, ask_cell
 from hdrl.bench.divisions import forbidden, world_of
 from hdrl.bench.replay import known_of, replay
 from hdrl.bench.results import CARD_FILE, ENTRY_FOLDER, WITHDRAWN_FILE, Result, kind_of, read_result
@@ -32,6 +32,9 @@ WINDOWS = 3
 
 MAX_FILES, MAX_BYTES = 5_000, 512 << 20
 """How many files a result may hold, and their size: the whole benchmark with ten models takes a hundredth of it."""
+
+MAX_TABLE_BYTES = 16 << 20
+"""Size of each JSON file and table: what is read takes many times the memory."""
 
 MOST_TOLD = 5
 """Findings of one kind that are told; how many more there are is said."""
@@ -179,6 +182,9 @@ def _names_of_files(folder: Path) -> set[str] | Finding:
         if not stat.S_ISREG(status.st_mode):
             what = "a link" if stat.S_ISLNK(status.st_mode) else "no file"
             return Finding("hash", name, f"is {what}, expected files only")
+        if path.suffix in (".json", ".csv") and not is_plain_file(path, MAX_TABLE_BYTES):
+            most = f"{MAX_TABLE_BYTES >> 20} MiB"
+            return Finding("hash", name, f"is compressed or too large, expected at most {most} as they are")
         found.add(name)
         n_bytes += status.st_size
         if len(found) > MAX_FILES or n_bytes > MAX_BYTES:
@@ -244,7 +250,7 @@ class _Task:
             self.n_replayed += 1
             yield from self._compared(row, rows)
         if found["problem"]:
-            yield Finding("unchecked", name, f"its simulations could not be repeated: the process {found['problem']}")
+            yield Finding("unchecked", name, f"its simulations could not be repeated: {found['problem']}")
 
     def _wrong_sweep(self) -> str:
         """Say in what the comparison is not that of the task; empty if it is."""
@@ -326,7 +332,7 @@ class _Task:
             return replay(self._result, self._named, windows, runs_python=True)
         where = str(self._result.folder.absolute())
         found = ask_cell({"folder": where, "task": self._named.name, "windows": list(windows)})
-        for right, words in (("network", "its network"), ("writes", "the right to change files")):
+        for right, words in RIGHTS.items():
             if found[right]:
                 self.notes.append(f"this system lets no process give up {words}: {self._entry.files[0]} ran with it")
         # What does not depend on the stranger is not taken from its process.

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hdrl.base.errors import ReadError, readable
-from hdrl.base.files import read_json, read_text
+from hdrl.base.files import is_plain_file, read_json, read_text
 from hdrl.base.pyfiles import CPP_SUFFIX, SUFFIX
 from hdrl.bench.tasks import Named
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES, Candidate
@@ -93,7 +93,12 @@ class Result:
     def withdrawn(self) -> str:
         """Return why it was withdrawn; empty if it was not."""
         path = self.folder / WITHDRAWN_FILE
-        return readable(" ".join(read_text(path).split())) or "withdrawn" if _is_small_file(path) else ""
+        if not is_plain_file(path, MAX_TEXT_BYTES):
+            return ""
+        try:
+            return readable(" ".join(read_text(path).split())) or "withdrawn"
+        except ReadError as error:
+            return str(error)
 
     def entry_sha256(self) -> str:
         """Return the hash of what decides: the policy, or the files of ``entry/``, whatever it is judged on."""
@@ -112,11 +117,6 @@ def candidate_text(card: Card, folder: Path) -> str:
         return f"{card.name}={place / card.files[0]}{card.policy}"
     one = card.files[0] if len(card.files) == 1 else f"*{Path(card.files[0]).suffix}"
     return f"{card.name}={place / one}"
-
-
-def _is_small_file(path: Path) -> bool:
-    """Return whether a path is a file, no link to one, that may be read as a whole."""
-    return path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_TEXT_BYTES
 
 
 def kind_of(candidate: Candidate) -> str:
@@ -140,8 +140,11 @@ def read_result(folder: str | Path) -> Result:
     """
     folder = Path(folder)
     path = folder / CARD_FILE
-    if not _is_small_file(path):
-        raise ReadError(folder, f"holds no finished result: no file {CARD_FILE} (hdrl bench run makes one)")
+    if not is_plain_file(path, MAX_TEXT_BYTES):
+        most = f"{MAX_TEXT_BYTES >> 20} MiB"
+        raise ReadError(
+            folder, f"holds no finished result: no file {CARD_FILE} of at most {most} (hdrl bench run makes one)"
+        )
     card = validated(Card, read_json(path), str(path))
     n_files = {"policy": 0, "python": 1, "program": 1}.get(card.kind)
     if n_files != len(card.files) if n_files is not None else not card.files:

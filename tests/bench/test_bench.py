@@ -4,7 +4,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -23,7 +22,6 @@ from hdrl.base.errors import OptionsError, ReadError, UnknownName
 from hdrl.base.hashing import sha256_of_file
 from hdrl.bench import board
 from hdrl.bench import check as checking
-from hdrl.bench.cell import ask_cell
 from hdrl.bench.check import check_result
 from hdrl.bench.difficulty import classic_names, measure, read_classics, read_facts, read_shipped, write_measured
 from hdrl.bench.divisions import Known, forbidden, strictest
@@ -308,29 +306,6 @@ def test_a_python_file_that_changes_its_mind_is_found(tmp_path: Path):
     assert "replay: batch-gaia" in hdrl("check", folder, code=1)
 
 
-@pytest.mark.parametrize(
-    ("deed", "words"),
-    [
-        ("while True: pass", "it may take 3 s and 8 GiB|took longer than 6 s"),
-        ("import time; time.sleep(60)", "took longer than 6 s"),
-        ("import os; os._exit(3)", r"os\._exit\(3\)"),
-        ("import ctypes; ctypes.string_at(0)", "was ended by SIGSEGV; its log is empty; it may take 3 s and 8 GiB"),
-    ],
-)
-def test_a_process_that_gives_no_answer_is_ended_with_all_that_it_started(tmp_path: Path, deed: str, words: str):
-    file = python_entry(tmp_path)
-    folder = tmp_path / "result"
-    hdrl("run", f"{file}+easy", "--tasks", "batch-gaia", "-o", folder, "-j", 1)
-    seconds = f"97{os.getpid()}"
-    # A process that has left the session, too.
-    start = f"import subprocess; subprocess.Popen(['sleep', '{seconds}'], start_new_session=True)"
-    edit(folder / "entry" / "mine.py", "import os", f"{start}\n{deed}\nimport os")
-    found = ask_cell({"folder": str(folder), "task": "batch-gaia", "windows": [0]}, seconds=3)
-    assert re.search(words, found["problem"])
-    assert found["rows"] == []
-    assert not running("sleep", seconds)
-
-
 def test_mistakes_are_one_line(tmp_path: Path):
     for arguments, words in (
         (["show", "batch-lublim-95"], "batch-lublin-95"),
@@ -519,12 +494,16 @@ def test_the_ladder_publishes_no_lucky_attempt():
     assert lucky > 80  # the best of them looks 5 % better nearly always
 
 
+def judged(*folders: Path):
+    return board._judged(board._read(folders)[0])
+
+
 def test_a_second_attempt_that_is_no_better_does_not_replace_the_first(made: Path, tmp_path: Path):
     better = tmp_path / "better"
     hdrl("run", "edf+fusion=rm+fusion", "--tasks", TASK, "-o", better, "-j", 1)
-    numbers = board._read([better])[0][0].objective[TASK]
+    numbers = judged(better)[0][0].objective[TASK]
     for order, said in (((made, better), "attempt 2 has replaced it"), ((better, made), "(the Ladder)")):
-        (player,), (behind,) = board._read(order)
+        (player,), (behind,) = judged(*order)
         assert player.name == "edf+fusion"
         assert player.objective[TASK].tolist() == numbers.tolist()
         assert said in behind.reason

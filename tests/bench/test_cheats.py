@@ -157,7 +157,7 @@ def test_links_are_not_read_before_they_are_checked(result: Path, tmp_path: Path
 
 def test_failing_where_others_are_better_does_not_pay(made: Path) -> None:
     named = read_task(TASK)
-    (player,) = board._read([made])[0]
+    ((player,), _) = board._judged(board._read([made])[0])
     players = board._classic_players({TASK: named})
     failed = np.where(player.objective[TASK] > np.median(player.objective[TASK]), np.nan, player.objective[TASK])
     cheat = board.Player("cheat", "python", "untrained", 0.0, "", {TASK: failed}, player.tail)
