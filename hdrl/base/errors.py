@@ -149,7 +149,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
     close = nearest(str(name), names)
     if close is not None:
         return f"did you mean {quoted(close)}?"
-    few = ", ".join(readable(one) for one in names[:12])
+    few = ", ".join(readable(one) for one in names[:12]) or "none"
     return f"known: {few}{', ...' if len(names) > 12 else ''}"
 
 

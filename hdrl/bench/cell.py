@@ -43,7 +43,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({"rows": [], "known": [], **dict.
 _NEW_MOUNTS, _NEW_USER, _NEW_PROCESSES, _NEW_NETWORK = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 _BIND, _RECURSIVE, _PRIVATE = 1 << 12, 1 << 14, 1 << 18
 _SOCKET_FOLDERS = ("/run", "/tmp/.X11-unix")
-_NO_NEW_PRIVILEGES = 38
+_NO_NEW_PRIVILEGES, _CAPABILITIES_VERSION = 38, 0x20080522
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _WRITES = sum(1 << right for right in (1, *range(4, 13)))
 _WRITES_OF_VERSION = {2: 1 << 13, 3: 1 << 14}
@@ -133,7 +133,8 @@ def confine(seconds: int) -> bool:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     user, group = os.getuid(), os.getgid()
     try:
-        lib = ctypes.CDLL(None, use_errno=True)
+        lib = ctypes.CDLL(None)
+        lib.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         if lib.unshare(_NEW_USER | _NEW_NETWORK | _NEW_PROCESSES | _NEW_MOUNTS) != 0:
             return False
         # The same numbers inside, so that files still belong to whom they belong.
@@ -170,11 +171,13 @@ def hide(sockets: set[str]) -> bool:
     bool
         Whether it still sees a socket.
     """
-    mount = ctypes.CDLL(None).mount
+    lib = ctypes.CDLL(None)
+    mount = lib.mount
     if mount(None, b"/", None, _RECURSIVE | _PRIVATE, None) == 0:
         for path in sockets:
             mount(os.devnull.encode(), os.fsencode(path), None, _BIND, None)
         mount(b"proc", b"/proc", b"proc", 0, None)
+    lib.capset(struct.pack("=Ii", _CAPABILITIES_VERSION, 0), bytes(24))  # so that it takes nothing of this back
     return any(map(_is_socket, sockets))
 
 
@@ -208,7 +211,6 @@ def forbid_writing(folder: str) -> bool:
         allowed = rights if path == folder else 1 << 1
         call(_ADD_RULE, rules, 1, ctypes.c_char_p(struct.pack("=Qi", allowed, place)), 0)
         os.close(place)
-    ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     is_restricted = call(_RESTRICT_SELF, rules, 0) == 0
     os.close(rules)
     return not is_restricted

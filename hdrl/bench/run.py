@@ -156,16 +156,18 @@ def _candidate(entry: Entry, setting: str) -> Candidate:
 
 def _division(entry: Entry, fitting: Sequence[tuple[Named, Candidate]], tell: CompareProgress) -> Division:
     """Return the division, after a check that it lets the entry in on all tasks."""
-    loosest = 0
+    loosest, because = 0, ""
     for named, candidate in fitting:
         known = knowledge(world_of(named, named.sweep([entry.text])), runs_python=True)
         least = strictest(known)
         words = forbidden(known, entry.division or least)
         if words:
             raise OptionsError(f"{candidate.name} on task {named.name}: {words}")
-        loosest = max(loosest, DIVISIONS.index(least))
+        if DIVISIONS.index(least) > loosest:
+            loosest = DIVISIONS.index(least)
+            because = f", because of task {named.name}: it {forbidden(known, DIVISIONS[0])}"
     division = entry.division or DIVISIONS[loosest]
-    tell.message(f"division: {division}")
+    tell.message(f"division: {division}" + ("" if entry.division else because))
     return division
 
 

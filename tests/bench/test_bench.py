@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -200,7 +201,9 @@ def test_a_clairvoyant_policy_enters_one_division_only(tmp_path: Path):
     assert "sees how long jobs take, which division untrained forbids" in output
     assert not (tmp_path / "no").exists()
     folder = tmp_path / "oracle"
-    assert "division clairvoyant" in hdrl("run", "oracle", "--tasks", task, "-o", folder, "-j", 1)
+    output = hdrl("run", "oracle", "--tasks", task, "-o", folder, "-j", 1)
+    assert f"division: clairvoyant, because of task {task}: it sees how long jobs take" in output
+    assert "oracle: 1 task, division clairvoyant" in output
     assert "is true" in hdrl("check", folder)
     edit(folder / "card.json", '"division": "clairvoyant"', '"division": "untrained"')
     write_manifest(folder)
@@ -416,7 +419,9 @@ def rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 PUBLIC = "5117330b3b2c1a2776d70d7b577871127f3f7544"
 
 
-def test_a_round_from_its_secret_to_the_board(made: Path, rounds: Path, tmp_path: Path):
+def test_a_round_from_its_secret_to_the_board(
+    made: Path, rounds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     path, secret = rounds / "first.json", rounds / "first.secret"
     assert secret.stat().st_mode & 0o077 == 0
     assert secret.read_text().strip() not in path.read_text()
@@ -436,6 +441,8 @@ def test_a_round_from_its_secret_to_the_board(made: Path, rounds: Path, tmp_path
     assert "edf+fusion" in page
     assert "llf" not in page
     assert "was not committed before round first was revealed" in (tmp_path / "site" / "index.html").read_text()
+    monkeypatch.delenv("HDRL_ROUNDS")
+    assert "no round (in the folders of HDRL_ROUNDS) 'first'; known: none" in hdrl("check", judged, code=1)
 
 
 def test_seeds_follow_from_the_secret_and_the_public_value_alone():
@@ -559,7 +566,13 @@ def test_the_workflow_checks_what_a_pull_request_changes(made: Path, tmp_path: P
 
 def test_shipped_policies_stand_on_the_board_as_they_are_measured(tmp_path: Path):
     kept = read_shipped()
-    assert {one.policy for one in kept} == {"es-generalist", "es-unguarded", "evolved+fusion", "ppo"}
+    named = {"es-generalist", "es-unguarded", "evolved+fusion"}
+    trained = {"ppo", "hdeeprm-reinforce", "hdeeprm-actor-critic", "drl-gpu-sac", "advisor-seed"}
+    assert {one.policy for one in kept if not one.how} == named
+    assert {one.policy for one in kept if one.how} == trained
+    for one in kept:
+        assert one.division == "untrained" or one.policy in named
+        assert all((ROOT / path).is_file() for path in re.findall(r"examples/\S+", one.how))
     assert all(one.sha256 == read_task(one.task).task.sha256() for one in kept)
     hdrl("run", "evolved+fusion", "--tasks", TASK, "--core-minutes", 8, "-o", tmp_path / "result", "-j", 1)
     assert "1 pairs" in hdrl("keep", tmp_path / "result", "-o", tmp_path / "kept")

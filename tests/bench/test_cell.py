@@ -132,6 +132,9 @@ for address in {addresses!r}:
     except OSError:
         continue
     raise ValueError(f"reached {{address}}")
+status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
+if int(status["CapEff"], 16) or int(status["CapPrm"], 16):
+    raise ValueError(f"can do {{status['CapEff']}}")
 others = [name for name in os.listdir("/proc") if name.isdecimal() and int(name) > 100]
 if others:
     raise ValueError(f"sees {{others}}")

@@ -168,7 +168,7 @@ def test_failing_where_others_are_better_does_not_pay(made: Path) -> None:
 
 def test_answers_that_a_strangers_code_wrote_are_looked_at() -> None:
     row = {"candidate": "mine", "window": 0, "seed": 0, "metrics": {}, "problem": ""}
-    good = {"rows": [row], "known": [["truth", "sees"]], "network": False, "writes": False, "problem": ""}
+    good = {"rows": [row], "known": [["truth", "sees"]], "problem": "", **dict.fromkeys(cell.RIGHTS, False)}
     assert cell._is_answer(good)
     assert cell._is_answer(
         good | {"rows": [row | {"metrics": {"mean_wait_s": None, "max_wait_s": "inf", "p99_wait_s": 1.0}}]}
