@@ -25,7 +25,7 @@ from hdrl.experiments.adaptation_unseen import (
     models_by_method,
 )
 from hdrl.experiments.findings import Finding, Place, Playable
-from hdrl.settings.adaptation.index import BY_HAND, features, sequence_of, start_weights, weights_of
+from hdrl.settings.adaptation.index import BY_HAND, IndexedTables, features, sequence_of, start_weights, weights_of
 from hdrl.settings.adaptation.inputs import family_of
 from hdrl.settings.adaptation.table import Table
 
@@ -38,7 +38,7 @@ CELLS = {"one cell": 0, "two cells": 1, "four cells": 2}
 """Partitions by how often they are split."""
 
 Rule = Callable[[Floats], int]
-"""From what is known of a table to a sequence."""
+"""From the features of a table to a sequence."""
 
 
 @PROTOCOLS.register("adaptation-index")
@@ -56,18 +56,36 @@ def adaptation_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> 
     tables = family_tables()
     families = sorted({family_of(table.name) for table in tables})
     (of,) = models_by_method(models, families).values()
-    weights = {
-        family: weights_of(np.mean([one.agent_state["weights"] for one in some], axis=0)) for family, some in of.items()
-    }
+    each = {family: weights_of([one.agent_state["weights"] for one in some]) for family, some in of.items()}
+    weights = {family: some.mean(axis=0) for family, some in each.items()}
     rivals: dict[str, Choice] = {
         MEAN_WEIGHTS: lambda table, _: always(table, sequence_of(table, weights[family_of(table.name)])),
         BY_HAND: lambda table, _: always(table, sequence_of(table, start_weights())),
         **_bounds(tables),
     }
-    return judge_unseen(models, rivals, (BEST_FIXED, MEAN_WEIGHTS))
+    return judge_unseen(models, rivals, (BEST_FIXED,)) | _on_own_tables(tables, each)
 
 
-def known(table: Table) -> Floats:
+def _on_own_tables(tables: Sequence[Table], weights: Mapping[str, Floats]) -> dict[Place, Finding]:
+    """Return the regrets on the tables of the trainings: of each index, and of the best fixed sequence."""
+    index, fixed = [], []
+    for family, candidates in weights.items():
+        own = [table for table in tables if family_of(table.name) != family]
+        chosen = IndexedTables(own).sequences(candidates)
+        index.append(
+            np.mean([table.best - table.expected[one] for table, one in zip(own, chosen.T, strict=True)], axis=0)
+        )
+        best = int(np.argmax(np.mean([table.expected_validation for table in own], axis=0)))
+        fixed.append(np.mean([table.best - table.expected[best] for table in own]))
+    by_seed = np.mean(index, axis=0)
+    column = "regret on own tables"
+    return {
+        ("index", column): Finding(float(by_seed.mean()), trainings=tuple(by_seed.tolist())),
+        (BEST_FIXED, column): Finding(float(np.mean(fixed))),
+    }
+
+
+def table_features(table: Table) -> Floats:
     """Return what an index sees of all blocks of a table before the first decision."""
     return features(table.model, float(table.time_left_s[0]) / table.budget_s, 0.0).ravel()
 
@@ -78,24 +96,24 @@ def best_rule(seen: Floats, worth: Floats, n_splits: int) -> Rule:
     Parameters
     ----------
     seen
-        What is known of each table, shape ``(n_tables, n_facts)``.
+        The features of each table, shape ``(n_tables, n_features)``.
     worth
         What each sequence is worth, shape ``(n_tables, n_sequences)``.
     n_splits
-        How often cells are split by one fact and a threshold, midway between values that tables have; of partitions
+        How often cells are split by one feature and a threshold, midway between values that tables have; of partitions
         that are worth the same, the first counts.
     """
-    return _grown(seen, worth, n_splits)[1]
+    return _best_tree(seen, worth, n_splits)[1]
 
 
-def _grown(seen: Floats, worth: Floats, n_splits: int) -> tuple[float, Rule]:
+def _best_tree(seen: Floats, worth: Floats, n_splits: int) -> tuple[float, Rule]:
     sums = worth.sum(axis=0)
     sequence = int(np.argmax(sums))
     best: tuple[float, Rule] = float(sums[sequence]), lambda _: sequence
     if n_splits == 0:
         return best
     tried = set()
-    for fact, column in enumerate(seen.T):
+    for feature, column in enumerate(seen.T):
         values = np.unique(column)
         for threshold in ((values[1:] + values[:-1]) / 2.0).tolist():
             is_above = column > threshold
@@ -103,19 +121,19 @@ def _grown(seen: Floats, worth: Floats, n_splits: int) -> tuple[float, Rule]:
             if cells.tobytes() in tried:
                 continue
             tried.add(cells.tobytes())
-            below, above = (_grown(seen[one], worth[one], n_splits - 1) for one in (~is_above, is_above))
+            below, above = (_best_tree(seen[one], worth[one], n_splits - 1) for one in (~is_above, is_above))
             if below[0] + above[0] > best[0] + 1e-12:
-                best = below[0] + above[0], partial(_split, fact, threshold, below[1], above[1])
+                best = below[0] + above[0], partial(_split, feature, threshold, below[1], above[1])
     return best
 
 
-def _split(fact: int, threshold: float, below: Rule, above: Rule, seen: Floats) -> int:
-    return (above if seen[fact] > threshold else below)(seen)
+def _split(feature: int, threshold: float, below: Rule, above: Rule, seen: Floats) -> int:
+    return (above if seen[feature] > threshold else below)(seen)
 
 
 def _bounds(tables: Sequence[Table]) -> dict[str, Choice]:
     """Return the sequences of the best partitions, by what they are chosen."""
-    seen = np.array([known(table) for table in tables])
+    seen = np.array([table_features(table) for table in tables])
     expected = np.array([table.expected for table in tables])
     test = np.array([table.test for table in tables])
     others = [np.delete(test, draw, axis=2).mean(axis=2) for draw in range(test.shape[2])]
@@ -144,12 +162,12 @@ def _bounds(tables: Sequence[Table]) -> dict[str, Choice]:
 
 def _by_rule(rule_of: Callable[[Table], Rule], table: Table, seed: int) -> Floats:
     del seed
-    return always(table, rule_of(table)(known(table)))
+    return always(table, rule_of(table)(table_features(table)))
 
 
 def _by_rules(rules: Sequence[Rule], table: Table, seed: int) -> float:
     del seed
-    return _of_others(table, [rule(known(table)) for rule in rules])
+    return _of_others(table, [rule(table_features(table)) for rule in rules])
 
 
 def _of_others(table: Table, sequences: Sequence[int]) -> float:

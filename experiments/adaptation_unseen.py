@@ -53,12 +53,13 @@ class _Judged:
     regret: Regrets
     rank: Regrets
 
+
 Choice = Callable[[Table, int], NDArray[np.float64] | float]
 """From a table and the number of a seed to how often each sequence is chosen, as shares; or to an accuracy."""
 
 
 def judge_unseen(
-    models: Sequence[Playable], rivals: Mapping[str, Choice] | None = None, held: Sequence[str] = ()
+    models: Sequence[Playable], rivals: Mapping[str, Choice] | None = None, compared: Sequence[str] = ()
 ) -> dict[Place, Finding]:
     """Judge advisors that were trained without a family by its tables.
 
@@ -73,8 +74,8 @@ def judge_unseen(
         families, the same number of models for each of them.
     rivals
         Further opponents by name.
-    held
-        Opponents that are held against the rivals as methods are.
+    compared
+        Opponents whose difference to each rival is a result, too.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def judge_unseen(
         for n_jobs, one in _bandit(tables, name, n_seeds).items():
             judged[f"{name}, {n_jobs} jobs"] = one
     pairs = [(method, name) for method in methods for name in judged if name != method]
-    pairs += [(name, rival) for name in held for rival in rivals or {} if rival != name]
+    pairs += [(name, rival) for name in compared for rival in rivals or {} if rival != name]
     return _numbers(tables, judged, pairs)
 
 

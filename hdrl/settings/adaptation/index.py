@@ -91,7 +91,9 @@ def features(model: Model, time_left: float, decided: float) -> Floats:
         _, inserted, _ = split_block(model.blocks[at])
         place = block / (n_blocks - 1) if n_blocks > 1 else 1.0
         growth = (n_now + _n_weights(inserted)) / n_now
-        width, ratio, size, classes = elementary.log(np.array([inserted[0].sizes[1], growth, n_now, n_classes])).tolist()
+        width, ratio, size, classes = elementary.log(
+            np.array([inserted[0].sizes[1], growth, n_now, n_classes])
+        ).tolist()
         values = {
             "deepens": 1.0,
             "place": place,

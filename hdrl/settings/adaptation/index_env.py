@@ -86,16 +86,17 @@ class AdaptationIndexVectorEnv(IndexVectorEnv):
         check_loads(self.loads, self.machine)
         self.n_windows = checked_count("n_windows", n_windows)
         sizes, names = [one.n_items for one in self.loads], [one.name for one in self.loads]
-        self.plan: EpisodePlan = plan_episodes(sizes, n_jobs=n_jobs, start="random", part=part, names=names)
+        how = "consecutive" if n_jobs == "all" else "random"
+        self.plan: EpisodePlan = plan_episodes(sizes, n_jobs=n_jobs, start=how, part=part, names=names)
         tables = [table for one in self.loads for table in one.tables]
         self._indexed = IndexedTables(tables)
         self._worth = worth_of(tables, mean=outcome == "mean")
         self._offsets = np.cumsum([0] + [len(one.tables) for one in self.loads])
 
     def draw(self, draw: tuple[int, int]) -> list[Window]:
-        """Return the windows of an episode: those of loads in turn."""
+        """Return the windows of an episode, each of any load; whole loads in turn."""
         seed, number = draw
-        bits = stream(seed, f"windows of jobs, {number}").integers(2**63, size=self.n_windows)
+        bits = stream(seed, f"windows of jobs, {number}").integers(2**64, size=self.n_windows, dtype=np.uint64)
         return [self.plan.window(place, one) for place, one in enumerate(bits.tolist())]
 
     def judge(self, offsets: Floats, draw: tuple[int, int]) -> tuple[Floats, Mapping[str, Floats]]:
