@@ -68,7 +68,8 @@ def adaptation_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> 
 
 def _on_own_tables(tables: Sequence[Table], weights: Mapping[str, Floats]) -> dict[Place, Finding]:
     """Return the regrets on the tables of the trainings: of each index, and of the best fixed sequence."""
-    index, fixed = [], []
+    index: list[Floats] = []
+    fixed: list[float] = []
     for family, candidates in weights.items():
         own = [table for table in tables if family_of(table.name) != family]
         chosen = IndexedTables(own).sequences(candidates)
@@ -76,7 +77,7 @@ def _on_own_tables(tables: Sequence[Table], weights: Mapping[str, Floats]) -> di
             np.mean([table.best - table.expected[one] for table, one in zip(own, chosen.T, strict=True)], axis=0)
         )
         best = int(np.argmax(np.mean([table.expected_validation for table in own], axis=0)))
-        fixed.append(np.mean([table.best - table.expected[best] for table in own]))
+        fixed.append(float(np.mean([table.best - table.expected[best] for table in own])))
     by_seed = np.mean(index, axis=0)
     column = "regret on own tables"
     return {
@@ -112,7 +113,7 @@ def _best_tree(seen: Floats, worth: Floats, n_splits: int) -> tuple[float, Rule]
     best: tuple[float, Rule] = float(sums[sequence]), lambda _: sequence
     if n_splits == 0:
         return best
-    tried = set()
+    tried: set[bytes] = set()
     for feature, column in enumerate(seen.T):
         values = np.unique(column)
         for threshold in ((values[1:] + values[:-1]) / 2.0).tolist():
@@ -146,23 +147,22 @@ def _bounds(tables: Sequence[Table]) -> dict[str, Choice]:
     for name, n_splits in CELLS.items():
         rule = best_rule(seen, expected, n_splits)
         rules = [best_rule(seen, worth, n_splits) for worth in others]
-        learned = {}
+        learned: dict[str, Rule] = {}
         for family in {family_of(table.name) for table in tables}:
             rest = [place for place, table in enumerate(tables) if family_of(table.name) != family]
             worth = np.array([tables[place].expected_validation for place in rest])
             learned[family] = best_rule(seen[rest], worth, n_splits)
-        found[f"{name}, in hindsight"] = partial(_by_rule, lambda _, rule=rule: rule)
+        found[f"{name}, in hindsight"] = partial(_by_rule, dict.fromkeys(learned, rule))
         found[f"{name}, by other trainings"] = partial(_by_rules, rules)
         if n_splits:  # without a split that is the best fixed sequence
-            found[f"{name}, by other families"] = partial(
-                _by_rule, lambda table, learned=learned: learned[family_of(table.name)]
-            )
+            found[f"{name}, by other families"] = partial(_by_rule, learned)
     return found
 
 
-def _by_rule(rule_of: Callable[[Table], Rule], table: Table, seed: int) -> Floats:
+def _by_rule(rules: Mapping[str, Rule], table: Table, seed: int) -> Floats:
+    """Return the choice of the rule for the family of a table."""
     del seed
-    return always(table, rule_of(table)(table_features(table)))
+    return always(table, rules[family_of(table.name)](table_features(table)))
 
 
 def _by_rules(rules: Sequence[Rule], table: Table, seed: int) -> float:
