@@ -21,6 +21,7 @@ HOMES = {
         "adaptation-transfer",
         "adaptation-unseen",
     ),
+    "hdrl.experiments.adaptation_index": ("adaptation-index",),
     "hdrl.experiments.batch": (
         "rlscheduler-lublin1",
         "rlscheduler-corrected",

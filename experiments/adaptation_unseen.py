@@ -54,7 +54,13 @@ class _Judged:
     rank: Regrets
 
 
-def judge_unseen(models: Sequence[Playable]) -> dict[Place, Finding]:
+Choice = Callable[[Table, int], NDArray[np.float64] | float]
+"""From a table and the number of a seed to how often each sequence is chosen, as shares; or to an accuracy."""
+
+
+def judge_unseen(
+    models: Sequence[Playable], rivals: Mapping[str, Choice] | None = None, compared: Sequence[str] = ()
+) -> dict[Place, Finding]:
     """Judge advisors that were trained without a family by its tables.
 
     Regret is that to the sequence which is best in the mean of a table's trainings, in shares of right answers; rank is
@@ -66,6 +72,10 @@ def judge_unseen(models: Sequence[Playable]) -> dict[Place, Finding]:
     models
         Models of rows that are named by method and family, as ``advisor-without-digits``: for each method all
         families, the same number of models for each of them.
+    rivals
+        Further opponents by name.
+    compared
+        Opponents whose difference to each rival is a result, too.
 
     Returns
     -------
@@ -78,18 +88,27 @@ def judge_unseen(models: Sequence[Playable]) -> dict[Place, Finding]:
     OptionsError
         If rows are missing, or named otherwise.
     """
-    tables = find_tables(f"{FAMILIES}/*", Path(FAMILIES) / "*", FAMILIES)
-    methods = _by_method(models, sorted({family_of(table.name) for table in tables}))
+    tables = family_tables()
+    methods = models_by_method(models, sorted({family_of(table.name) for table in tables}))
     n_seeds = len(next(iter(next(iter(methods.values())).values())))
     judged = {name: _judged(tables, partial(_chosen, of), n_seeds) for name, of in methods.items()}
-    judged |= {name: _judged(tables, choose, 1) for name, choose in _fixed(tables).items()}
+    others = {**_fixed(tables), **(rivals or {})}
+    judged |= {name: _judged(tables, choose, 1) for name, choose in others.items()}
     for name in BANDITS:
         for n_jobs, one in _bandit(tables, name, n_seeds).items():
             judged[f"{name}, {n_jobs} jobs"] = one
-    return _numbers(tables, judged, list(methods))
+    pairs = [(method, name) for method in methods for name in judged if name != method]
+    pairs += [(name, rival) for name in compared for rival in rivals or {} if rival != name]
+    return _numbers(tables, judged, pairs)
 
 
-def _by_method(models: Sequence[Playable], families: Sequence[str]) -> dict[str, dict[str, list[Playable]]]:
+def family_tables() -> list[Table]:
+    """Return the tables of all families."""
+    return find_tables(f"{FAMILIES}/*", Path(FAMILIES) / "*", FAMILIES)
+
+
+def models_by_method(models: Sequence[Playable], families: Sequence[str]) -> dict[str, dict[str, list[Playable]]]:
+    """Return models by the method and the left-out family that the names of their rows say; refuse other names."""
     found: dict[str, dict[str, list[Playable]]] = {}
     for model in models:
         method, _, family = model.row.partition(WITHOUT)
@@ -101,10 +120,6 @@ def _by_method(models: Sequence[Playable], families: Sequence[str]) -> dict[str,
         if missing:
             raise OptionsError(f"{method} has no row {method}{WITHOUT}{missing[0]}, expected one for each family")
     return found
-
-
-Choice = Callable[[Table, int], NDArray[np.float64] | float]
-"""From a table and the number of a seed to how often each sequence is chosen, as shares; or to an accuracy."""
 
 
 def _judged(tables: Sequence[Table], choose: Choice, n_seeds: int) -> _Judged:
@@ -125,10 +140,11 @@ def _chosen(models: Mapping[str, Sequence[Playable]], table: Table, seed: int) -
     """Return what a model does that was trained without the family of a table."""
     model = models[family_of(table.name)][seed]
     trace = model.play(read_device(table.device), jobs_of(table.name, [table], 1))
-    return _always(table, int(trace.outcomes["sequence"][0]))
+    return always(table, int(trace.outcomes["sequence"][0]))
 
 
-def _always(table: Table, sequence: int) -> NDArray[np.float64]:
+def always(table: Table, sequence: int) -> NDArray[np.float64]:
+    """Return the choice of one sequence."""
     shares = np.zeros(table.n_sequences)
     shares[sequence] = 1.0
     return shares
@@ -140,11 +156,11 @@ def _fixed(tables: Sequence[Table]) -> dict[str, Choice]:
         known = [table.expected_validation for table in tables if family_of(table.name) != family]
         best[family] = int(np.argmax(np.mean(known, axis=0)))
     return {
-        "never": lambda table, _: _always(table, table.never),
+        "never": lambda table, _: always(table, table.never),
         LINEAR_DECAY: lambda table, _: float(table.others[LINEAR_DECAY][1].mean()),
-        "always-last": lambda table, _: _always(table, table.sequence([table.n_actions - 2] * table.n_steps)),
+        "always-last": lambda table, _: always(table, table.sequence([table.n_actions - 2] * table.n_steps)),
         "random": lambda table, _: np.full(table.n_sequences, 1.0 / table.n_sequences),
-        BEST_FIXED: lambda table, _: _always(table, best[family_of(table.name)]),
+        BEST_FIXED: lambda table, _: always(table, best[family_of(table.name)]),
     }
 
 
@@ -169,7 +185,9 @@ def _bandit(tables: Sequence[Table], name: str, n_seeds: int) -> dict[int, _Judg
     return {n_jobs: _judged(tables, partial(so_far, n_jobs), n_seeds) for n_jobs in N_JOBS}
 
 
-def _numbers(tables: Sequence[Table], judged: Mapping[str, _Judged], methods: Sequence[str]) -> dict[Place, Finding]:
+def _numbers(
+    tables: Sequence[Table], judged: Mapping[str, _Judged], pairs: Sequence[tuple[str, str]]
+) -> dict[Place, Finding]:
     networks = _groups(tables)
     bootstrap = Bootstrap(np.zeros(len(networks)))
     families = dict.fromkeys(family_of(table.name) for table in tables)
@@ -185,11 +203,9 @@ def _numbers(tables: Sequence[Table], judged: Mapping[str, _Judged], methods: Se
             of_family = [place for place, table in enumerate(tables) if family_of(table.name) == family]
             values = one.regret[of_family]
             found[f"{name} on {family}", "regret"] = Finding(float(values.mean()), trainings=_each(values))
-    for method in methods:
-        for name, one in judged.items():
-            if name != method:
-                difference = measure(judged[method].regret - one.regret, null=0.0)
-                found[f"{method} less {name}", "regret"] = difference
+    for method, name in pairs:
+        difference = judged[method].regret - judged[name].regret
+        found[f"{method} less {name}", "regret"] = measure(difference, null=0.0)
     return found
 
 

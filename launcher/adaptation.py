@@ -148,7 +148,7 @@ def check() -> None:
 @plan_options
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many jobs.")
 def run(advisor: str, seeds: int, **plan: Any) -> None:
-    """Run live jobs as ADVISOR says: a model file, or fixed-010 and its like."""
+    """Run live jobs as ADVISOR says: a model file, last-while-half, or fixed-010 and its like."""
     from hdrl.settings.adaptation.live.env import LiveAdaptationEnv
 
     env = LiveAdaptationEnv(_plan(plan))
@@ -178,16 +178,27 @@ def _advisor(text: str, env: Any) -> Any:
         if len(digits) != _N_DECISIONS:
             raise OptionsError(f"{text} has {len(digits)} actions, expected {_N_DECISIONS}")
         return lambda _, number: int(digits[number])
+    from hdrl.settings.adaptation import index
+
+    if text == index.BY_HAND:
+        return lambda *_: env.index_action(index.start_weights())
     if not text.endswith(".pt"):
-        raise OptionsError(f"advisor is {text!r}, expected a model file .pt, or fixed-010 and its like")
+        raise OptionsError(
+            f"advisor is {text!r}, expected a model file .pt, {index.BY_HAND}, or fixed-010 and its like"
+        )
     import torch
 
     from hdrl.agents import load_agent
+    from hdrl.envs.index import index_spaces
     from hdrl.learn.spaces import check_same_spaces
 
     agent = load_agent(text)
     spaces = env.observation_space, env.action_space
+    if agent.takes_box:
+        spaces = index_spaces(len(index.NAMES), index.LARGEST_WEIGHT)
     check_same_spaces((agent.observation_space, agent.action_space), spaces, text)
+    if agent.takes_box:
+        return lambda *_: env.index_action(index.weights_of(agent.weights))
 
     def decide(observation: Any, number: int) -> int:
         del number

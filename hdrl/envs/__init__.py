@@ -30,6 +30,7 @@ ENVIRONMENTS = {
     "hdrl/GpuCluster-v0": "hdrl.settings.gpu.envs.env:GpuCluster",
     "hdrl/GpuIndex-v0": "hdrl.settings.gpu.envs.index:GpuIndex",
     "hdrl/Adaptation-v0": "hdrl.settings.adaptation.env:Adaptation",
+    "hdrl/AdaptationIndex-v0": "hdrl.settings.adaptation.index_env:AdaptationIndex",
 }
 """Ids of the registered environments, and where their classes are: the names end in ``Env`` and ``VectorEnv``."""
 

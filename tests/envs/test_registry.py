@@ -78,7 +78,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
 """Small arguments of each registered environment: several episodes must fit into 120 steps."""
 
 
-ELSEWHERE = {"hdrl/GpuIndex-v0", "hdrl/JobIndex-v0", "hdrl/PipelinesIndex-v0"}
+ELSEWHERE = {"hdrl/AdaptationIndex-v0", "hdrl/GpuIndex-v0", "hdrl/JobIndex-v0", "hdrl/PipelinesIndex-v0"}
 """Environments of another kind, whose actions are numbers: they have tests of their own."""
 
 

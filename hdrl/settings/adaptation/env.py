@@ -106,8 +106,8 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
             if given not in known:
                 raise UnknownName(what, given, known)
         self.loads = loads_of(load)
-        self.machine = _device(machine, self.loads[0])
-        _check(self.loads, self.machine)
+        self.machine = device_of(machine, self.loads[0])
+        check_loads(self.loads, self.machine)
         self.reward, self.outcome = reward, outcome
         first = self.loads[0]
         self.n_steps = first.n_steps
@@ -122,7 +122,7 @@ class AdaptationVectorEnv(Windowed, NativeVectorEnv):
         self._plan_windows(self.loads, n_jobs, start, part)
         tables = [table for one in self.loads for table in one.tables]
         self._seen = np.stack([_seen(table, max_layers) for table in tables])
-        self._worth = _worth(tables, mean=outcome == "mean")
+        self._worth = worth_of(tables, mean=outcome == "mean")
         self._offsets = np.cumsum([0] + [len(one.tables) for one in self.loads])
         width = min(self.plan.max_jobs, max(one.n_items for one in self.loads))
         self._table = np.zeros((self.num_envs, width), dtype=np.int64)
@@ -228,13 +228,15 @@ def _jobs(text: str | Path | None) -> Jobs:
     return jobs_of(Path(name).stem, tables, JOBS_WITHOUT_LOAD)
 
 
-def _device(machine: Device | str | None, load: Jobs) -> Device:
+def device_of(machine: Device | str | None, load: Jobs) -> Device:
+    """Return the device that jobs run on: by default that of their first table."""
     if machine is None:
         return read_device(load.tables[0].device)
     return read_device(machine, "machine") if isinstance(machine, str) else machine
 
 
-def _check(loads: Sequence[Jobs], device: Device) -> None:
+def check_loads(loads: Sequence[Jobs], device: Device) -> None:
+    """Refuse loads of other devices, or that differ in their actions or decisions."""
     first = loads[0]
     for load in loads:
         check_device(load, device)
@@ -255,7 +257,7 @@ def _seen(table: Table, max_layers: int) -> NDArray[np.float32]:
     return found
 
 
-def _worth(tables: Sequence[Table], *, mean: bool) -> FloatArray:
+def worth_of(tables: Sequence[Table], *, mean: bool) -> FloatArray:
     """Return validation accuracies by table, sequence and draw; for means, all draws are the mean."""
     width = max(table.n_draws for table in tables)
     found = np.zeros((len(tables), tables[0].n_sequences, width))

@@ -1,11 +1,14 @@
-"""The environment of adaptation, as trainings and model files ask for it."""
+"""The environments of adaptation, as trainings and model files ask for them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hdrl.setting import EnvironmentSpec
+import numpy as np
+from numpy.typing import NDArray
+
+from hdrl.setting import EnvironmentSpec, Index, Indexed
 from hdrl.settings.adaptation.load import Jobs
 from hdrl.settings.adaptation.machine import Device
 from hdrl.settings.adaptation.options import AdaptationOptions, AdaptationSweep
@@ -33,3 +36,49 @@ class AdaptationSpec(EnvironmentSpec[AdaptationOptions, AdaptationSweep, Device,
         from hdrl.settings.adaptation.env import AdaptationEnv
 
         return AdaptationEnv(machine=machine, load=load, n_jobs="all", **{**arguments, "outcome": "drawn"})
+
+
+class AdaptationIndexSpec(EnvironmentSpec[AdaptationOptions, AdaptationSweep, Device, Jobs], Indexed[Device, Jobs]):
+    """Weights of an index over blocks, judged by windows of jobs, see `hdrl.setting.EnvironmentSpec`."""
+
+    id = "hdrl/AdaptationIndex-v0"
+
+    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the validation accuracy, of which more is better."""
+        del arguments
+        return "mean_validation_accuracy", 1
+
+    def player(
+        self,
+        machine: Device,
+        load: Jobs,
+        arguments: Mapping[str, Any],
+        options: AdaptationOptions | AdaptationSweep | None = None,
+    ) -> Any:
+        """Return an environment in which weights decide about all jobs, each being one training."""
+        del arguments, options
+        from hdrl.settings.adaptation.index_env import AdaptationIndexPlayer
+
+        return AdaptationIndexPlayer(machine=machine, load=load)
+
+    def index(self, arguments: Mapping[str, Any]) -> Index:
+        """Return what is weighed, and where evolution begins."""
+        del arguments
+        from hdrl.settings.adaptation.index import NAMES, SIGMA, start_weights
+
+        return Index(tuple(NAMES), start_weights(), SIGMA)
+
+    def run_index(
+        self,
+        machine: Device,
+        loads: Sequence[Jobs],
+        weights: NDArray[np.float64],
+        arguments: Mapping[str, Any],
+        *,
+        n_threads: int = 1,
+    ) -> NDArray[np.float64]:
+        """Run whole loads under candidates; more threads than one bring nothing."""
+        del machine, arguments, n_threads
+        from hdrl.settings.adaptation.index import run_index
+
+        return run_index(loads, weights)

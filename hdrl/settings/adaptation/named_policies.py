@@ -49,7 +49,8 @@ class AdaptationPolicies(PolicyBook):
         """Return the policies that a word stands for.
 
         ``heuristics``: what tries nothing out beyond its own jobs, the bandits among it: the opponents that a learned
-        policy has to beat. ``searches``: what trains copies. ``bandits``: what learns from job to job.
+        policy has to beat; without the index by hand, so that records of the standing benchmark stay what they are.
+        ``searches``: what trains copies. ``bandits``: what learns from job to job.
         """
         plain = [name for name in FIXED if name not in ("oracle", LINEAR_DECAY)]
         return {

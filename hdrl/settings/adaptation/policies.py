@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
+from hdrl.settings.adaptation.index import BY_HAND, sequence_of, start_weights
 from hdrl.settings.adaptation.simulation import Advisor, Job, decide_step_by_step
 from hdrl.settings.adaptation.table import Table
 
@@ -213,7 +214,7 @@ SEARCHES: Mapping[str, Callable[[Job], int]] = MappingProxyType(
 )
 """Policies that train copies of the job, which takes time of the device."""
 
-NAMES = (*FIXED, "random", *SEARCHES, *BANDITS)
+NAMES = (*FIXED, BY_HAND, "random", *SEARCHES, *BANDITS)
 
 _FIXED_NAME = re.compile(r"fixed-([0-9]+)")
 
@@ -232,6 +233,18 @@ def read_policy(text: str) -> str:
     return name
 
 
+def index_advisor(weights: NDArray[np.float64]) -> Advisor:
+    """Return what decides by an index with some weights."""
+    by_kind: dict[int, int] = {}
+
+    def choose(job: Job) -> int:
+        if job.kind not in by_kind:
+            by_kind[job.kind] = sequence_of(job.table, weights)
+        return by_kind[job.kind]
+
+    return Chooses(choose)
+
+
 def make_advisor(policy: str, random: np.random.Generator) -> Advisor:
     """Return what decides by a policy."""
     fixed = _FIXED_NAME.fullmatch(policy)
@@ -239,6 +252,8 @@ def make_advisor(policy: str, random: np.random.Generator) -> Advisor:
         return Chooses(_fixed(fixed.group(1)))
     if policy in BANDITS:
         return Bandit(BANDITS[policy], random)
+    if policy == BY_HAND:
+        return index_advisor(start_weights())
     if policy == "random":
         return Chooses(lambda job: int(random.integers(job.table.n_sequences)))
     return Chooses(FIXED[policy] if policy in FIXED else SEARCHES[policy])

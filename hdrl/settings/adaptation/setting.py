@@ -12,7 +12,7 @@ import numpy as np
 from hdrl.base.seeding import stream
 from hdrl.metrics import UNRUN, with_roles
 from hdrl.setting import Cautions, Inputs, LoadGenerator, Measures, Policy, Progress, Setting, Simulator, View
-from hdrl.settings.adaptation.environments import AdaptationSpec
+from hdrl.settings.adaptation.environments import AdaptationIndexSpec, AdaptationSpec
 from hdrl.settings.adaptation.figures import FIGURES
 from hdrl.settings.adaptation.files import FILES, read_run
 from hdrl.settings.adaptation.inputs import find_tables, load_of
@@ -166,6 +166,6 @@ SETTING = Setting(
         compute_metrics,
     ),
     view=AdaptationView(files=FILES, figures=FIGURES),
-    environments=MappingProxyType({"adaptation": AdaptationSpec()}),
+    environments=MappingProxyType({"adaptation": AdaptationSpec(), "adaptation_index": AdaptationIndexSpec()}),
 )
 """DNN jobs that adapt."""

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hdrl.base.errors import DecisionError, OptionsError
+from hdrl.settings.adaptation.index import best_actions, features
 from hdrl.settings.adaptation.live.clocks import find_clock
 from hdrl.settings.adaptation.live.data import read_data
 from hdrl.settings.adaptation.live.job import JobRules, LiveJob
@@ -88,6 +89,14 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         validation = job.validation()
         results = {"r": validation, "l": self._n_done, "objective": validation, "test_accuracy": job.test()}
         return self._seen(job), validation, True, False, {**self._mask(), "results": results}
+
+    def index_action(self, weights: NDArray[np.float64]) -> int:
+        """Return the action of an index (`hdrl.settings.adaptation.index`) for the job that is under way."""
+        job, plan = self._job, self.plan
+        if job is None:
+            raise DecisionError("no job is under way, expected a reset")
+        seen = features(job.network.model, job.left_s / plan.budget_s, self._n_done / plan.n_steps)
+        return int(best_actions(seen, weights[np.newaxis])[0])
 
     def _mask(self) -> dict[str, Any]:
         return {"action_mask": np.ones(int(self.action_space.n), dtype=np.int8)}  # type: ignore[attr-defined]
