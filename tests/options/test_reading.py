@@ -16,6 +16,7 @@ from hdrl.settings.batch.workload import shipped_workloads
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.json"))
+OF_BATCH = [path for path in EXAMPLES if json.loads(path.read_text()).get("setting", "batch") == "batch"]
 LEAST = {"platform_file_path": "gaia", "workload_file_path": "w.swf"}
 
 VERSION_0_1_0 = {
@@ -79,7 +80,7 @@ def test_defaults_are_filled_in():
     assert options.workload.run_time == "trace"
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", OF_BATCH, ids=lambda path: path.name)
 def test_examples_are_good(path: Path):
     options = read_options(path)
     assert options.agent_type == "LEARNING" or options.policy()
