@@ -190,14 +190,15 @@ def _advisor(text: str, env: Any) -> Any:
 
     from hdrl.agents import load_agent
     from hdrl.envs.index import index_spaces
+    from hdrl.learn.evolution import EvolutionAgent
     from hdrl.learn.spaces import check_same_spaces
 
     agent = load_agent(text)
     spaces = env.observation_space, env.action_space
-    if agent.takes_box:
+    if isinstance(agent, EvolutionAgent):
         spaces = index_spaces(len(index.NAMES), index.LARGEST_WEIGHT)
     check_same_spaces((agent.observation_space, agent.action_space), spaces, text)
-    if agent.takes_box:
+    if isinstance(agent, EvolutionAgent):
         return lambda *_: env.index_action(index.weights_of(agent.weights))
 
     def decide(observation: Any, number: int) -> int:

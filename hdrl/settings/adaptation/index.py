@@ -135,7 +135,8 @@ def best_actions(seen: Floats, weights: Floats) -> Ints:
     index = np.zeros((len(weights), *seen.shape[:-1]))
     for number, column in enumerate(weights.T):  # one after the other: the same sums on every processor
         index += column.reshape(-1, *(1,) * (seen.ndim - 1)) * seen[..., number]
-    return np.where(index.max(axis=-1) >= 0.0, index.argmax(axis=-1), seen.shape[-2])
+    found: Ints = np.where(index.max(axis=-1) >= 0.0, index.argmax(axis=-1), seen.shape[-2])
+    return found
 
 
 class IndexedTables:
