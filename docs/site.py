@@ -1,22 +1,31 @@
 """What the documentation site shows from outside this folder: the README as its first page, and files that pages link.
 
 MkDocs reads this (``hooks`` in mkdocs.yml). In a checkout all links lead to files; on the site, links out of this
-folder lead to copies under ``source/``, and each module of the reference has a page of its own.
+folder lead to copies under ``source/``, each module of the reference has a page of its own, and on a phone the cells of
+tables that hold sentences stand below each other (``assets/tables.css``).
 """
 
 from __future__ import annotations
 
+import html
+import itertools
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mkdocs.structure.files import File, Files
+if TYPE_CHECKING:
+    from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).parents[1]
 _OUTSIDE = re.compile(r"\]\(\.\./([^)#]+)(#[^)]*)?\)")
 _OF_README = re.compile(r"\]\((?!https?:|#|source/)([^)#]+)(#[^)]*)?\)")
 _MODULE = re.compile(r"^::: (hdrl[\w.]*)\n((?: +.*\n)*)\n?", re.MULTILINE)
 """A module of the reference, and the options of its page."""
+
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+_TAG = re.compile(r"<[^>]+>")
+_SENTENCE = 60
+"""Characters of a cell from which its table is one of sentences."""
 
 
 def on_config(config: Any) -> Any:
@@ -32,6 +41,8 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the README, and whatever a page links outside this folder."""
+    from mkdocs.structure.files import File
+
     linked = set()
     for page in list(files.documentation_pages()):
         linked.update(match[1] for match in _OUTSIDE.finditer(Path(page.abs_src_path).read_text(encoding="utf-8")))
@@ -58,6 +69,22 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.src_uri == "reference.md":
         markdown = _MODULE.sub(lambda match: f"- [{match[1]}](reference/{match[1]}.md)\n", markdown)
     return _OUTSIDE.sub(lambda match: f"]({_copied(match[1])})", markdown)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Mark tables of sentences, and name the column of each of their cells."""
+    return _TABLE.sub(lambda match: _labelled(match[0]), content)
+
+
+def _labelled(table: str) -> str:
+    heads = [html.escape(html.unescape(_TAG.sub("", head))) for head in re.findall(r"<th.*?</th>", table, re.DOTALL)]
+    cells = re.findall(r"<td.*?</td>", table, re.DOTALL)
+    if max((len(_TAG.sub("", cell)) for cell in cells), default=0) < _SENTENCE:
+        return table
+    places = itertools.count()
+    return re.sub("<td", lambda _: f'<td data-label="{heads[next(places) % len(heads)]}"', table).replace(
+        "<table>", "<table data-sentences>", 1
+    )
 
 
 def _copied(name: str) -> str:
