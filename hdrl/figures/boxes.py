@@ -9,7 +9,7 @@ import numpy as np
 
 from hdrl.figures.figure import Drawn
 from hdrl.figures.steps import FloatArray
-from hdrl.figures.style import Axes, Figure, canvas, colour, legend, plain_numbers, run_label
+from hdrl.figures.style import INK, Axes, Figure, canvas, colour, legend, plain_numbers, run_label
 
 
 def boxes(
@@ -64,10 +64,10 @@ def _boxes(ax: Axes, values: list[FloatArray], at: list[float], width: float, fa
         patch_artist=True,
         manage_ticks=False,
         boxprops={"facecolor": face, "alpha": 0.55, "edgecolor": face},
-        medianprops={"color": "black", "linewidth": 1.4},
+        medianprops={"color": INK, "linewidth": 1.4},
         whiskerprops={"color": face},
         capprops={"color": face},
-        meanprops={"marker": "x", "markeredgecolor": "black", "markersize": 5},
+        meanprops={"marker": "x", "markeredgecolor": INK, "markersize": 5},
     )
     return drawn["boxes"][0] if drawn["boxes"] else None
 

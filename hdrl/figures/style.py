@@ -36,7 +36,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5
 """Okabe and Ito's colours for all kinds of colour vision; their yellow, too bright for lines on white, is left out."""
 
 LINE_STYLES = ("-", "--", ":", "-.")
-INK, FAINT, GRID = "#222222", "#6b6b6b", "#dddddd"
+INK, FAINT, GRID, ALARM = "#222222", "#6b6b6b", "#dddddd", "#b00020"
 FORMATS = ("png", "svg", "pdf")
 DPI = 150
 WIDTH_IN, HEIGHT_IN = 10.0, 4.6

@@ -10,7 +10,7 @@ import numpy as np
 
 from hdrl.base.errors import HdrlError
 from hdrl.figures.figure import Figure, OnPage, Run
-from hdrl.figures.style import FACTS, FAINT, GRID, INK, NAMES, PALETTE, default_look, require_matplotlib
+from hdrl.figures.style import ALARM, FACTS, FAINT, GRID, INK, NAMES, PALETTE, default_look, require_matplotlib
 from hdrl.figures.style import Figure as Drawing
 from hdrl.report.page.parts import Chart, Picture
 
@@ -23,6 +23,7 @@ COLOURS = {
     "text": (INK, "#e7e9ec"),
     "faint": (FAINT, "#a3acb8"),
     "line": (GRID, "#343a43"),
+    "alarm": (ALARM, "#ff7a85"),
     **{f"run-{place}": pair for place, pair in enumerate(zip(PALETTE, _ON_DARK, strict=True))},
 }
 """Colours of pictures by name, on light and on dark screens; the first is that of the figures."""

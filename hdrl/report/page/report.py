@@ -77,8 +77,8 @@ def build_report(folders: Sequence[str | Path], *, metric: str | None = None, qu
 
 def report_of_runs(runs: Sequence[Run], metric: str, setting: Setting, question: str | None = None) -> str:
     """Return the HTML of a report about runs that were read."""
-    schedules, packed = _schedules(runs)
     charts = _charts(runs, setting)
+    schedules, packed = _schedules(runs, charts)
     panels = [
         Panel(SUMMARY, [headline_table(runs, metric, setting), *charts.pop(SUMMARY, ())]),
         Panel("All metrics", [metrics_table(runs, setting)], "metrics"),
@@ -96,12 +96,12 @@ def _report_of_comparison(compared: Compared, runs: Sequence[Run], question: str
     summary, others = comparison.tables_of_comparison(compared)
     verdicts = compared.result.verdicts if compared.metric == compared.result.metric else ()
     files, origin = comparison.origin_of_comparison(compared)
-    schedules, packed = _schedules(runs)
+    charts = _charts(runs, setting)
+    schedules, packed = _schedules(runs, charts)
     examples: list[Panel] = []
     again: list[Part] = [files, origin]
     if runs:
         tables = [headline_table(runs, compared.metric, setting), metrics_table(runs, setting)]
-        charts = _charts(runs, setting)
         examples = [Panel("Runs", [*tables, *charts.pop(SUMMARY, ())]), *schedules]
         examples += [Panel(title, parts) for title, parts in charts.items()]
         again += [*origin_tables(runs), *options_files(runs)]
@@ -121,10 +121,11 @@ def _asked(findings: Findings, question: str | None) -> Findings:
     return findings if question is None else replace(findings, question=question)
 
 
-def _schedules(runs: Sequence[Run]) -> tuple[list[Panel], Packed]:
-    """Return the tab of the schedules, if a run has one, and what the browser draws them of."""
+def _schedules(runs: Sequence[Run], charts: dict[str, list[Part]]) -> tuple[list[Panel], Packed]:
+    """Return the tab of the schedules, if there are any, and what the browser draws; take its figures out of charts."""
     found = [(place, run.name, one) for place, run in enumerate(runs) if (one := run.schedule()) is not None]
-    return [Panel("Schedule", [part_of(found)])] if found else [], Packed(found)
+    parts: list[Part] = [*([part_of(found)] if found else []), *charts.pop("Schedule", ())]
+    return [Panel("Schedule", parts)] if parts else [], Packed(found)
 
 
 def _charts(runs: Sequence[Run], setting: Setting) -> dict[str, list[Part]]:

@@ -13,7 +13,7 @@ from hdrl.base.errors import OptionsError
 from hdrl.figures.figure import SUMMARY, Figure, OnPage, by_name
 from hdrl.figures.over_time import over_time
 from hdrl.figures.steps import Steps
-from hdrl.figures.style import WIDTH_IN, canvas, colour, legend, run_label
+from hdrl.figures.style import FAINT, GRID, WIDTH_IN, canvas, colour, legend, run_label
 from hdrl.figures.tables import TABLE_FIGURES
 from hdrl.settings.adaptation.files import SEQUENCES_FILE, AdaptationRun, Sequences
 from hdrl.settings.adaptation.metrics import regret_so_far
@@ -99,8 +99,8 @@ def sequences(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence
 
 def _draw_sequences(ax: Any, found: Sequences) -> None:
     x = np.arange(1, len(found.test) + 1)
-    ax.fill_between(x, found.test - found.test_std, found.test + found.test_std, color="0.9", linewidth=0, zorder=0)
-    ax.plot(x, found.test, ".", color="0.6", markersize=3, zorder=1)
+    ax.fill_between(x, found.test - found.test_std, found.test + found.test_std, color=GRID, linewidth=0, zorder=0)
+    ax.plot(x, found.test, ".", color=FAINT, markersize=3, zorder=1)
 
 
 def _mark_choices(ax: Any, name: str, found: Sequences, runs: Sequence[AdaptationRun], places: Sequence[int]) -> None:

@@ -16,6 +16,7 @@ from hdrl.base.textnumbers import float_of
 from hdrl.figures.boxes import boxes
 from hdrl.figures.distribution import distribution
 from hdrl.figures.figure import SUMMARY, Figure, OnPage, Run, by_name
+from hdrl.figures.numbers import time_unit
 from hdrl.figures.over_time import over_time
 from hdrl.figures.rectangles import draw_rectangles
 from hdrl.figures.steps import Steps
@@ -123,6 +124,7 @@ def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence
     """Draw completion times over arrival dates: a point for each finished job, and a line of binned means."""
     figure, (part,) = canvas(ax)
     unit_s = time_axis(part, runs)
+    jct_unit_s, jct_unit = time_unit(max((one.max() for run in runs if len(one := _jct_s(run))), default=0.0))
     for place, run in zip(places or range(len(runs)), runs, strict=True):
         jct_s, release_s = _jct_s(run), run.tasks["release_s"][is_finished(run.tasks["state"])]
         if not len(jct_s):
@@ -133,10 +135,10 @@ def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence
         holds = counts > 0
         middles_s = (edges_s[:-1] + edges_s[1:]) / 2
         style: dict[str, Any] = {"color": colour(place)}
-        part.plot(release_s / unit_s, jct_s, ".", markersize=3, alpha=0.35, rasterized=True, **style)
+        part.plot(release_s / unit_s, jct_s / jct_unit_s, ".", markersize=3, alpha=0.35, rasterized=True, **style)
         part.plot(
             middles_s[holds] / unit_s,
-            sums[holds] / counts[holds],
+            sums[holds] / counts[holds] / jct_unit_s,
             linestyle=line_style(place),
             label=run_label(run, runs),
             **style,
@@ -144,7 +146,7 @@ def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence
     part.set_ylim(bottom=0)
     plain_numbers(part.yaxis)
     part.set_xlabel(part.get_xlabel().replace("time", "arrival"))
-    part.set_ylabel("job completion time (s)")
+    part.set_ylabel(f"job completion time ({jct_unit})")
     entitle(part, "Completion times by arrival; lines: means of stretches", runs)
     legend(part, len(runs), of_runs=True)
     return figure

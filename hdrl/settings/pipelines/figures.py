@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from hdrl.figures.figure import SUMMARY, Figure, OnPage, by_name
-from hdrl.figures.style import PALETTE, Axes, canvas
+from hdrl.figures.style import ALARM, FAINT, PALETTE, Axes, canvas, legend
 from hdrl.figures.style import Figure as Canvas
 from hdrl.settings.pipelines.metrics import wilson
 from hdrl.settings.pipelines.runs import PipelineRun, run_of_trace
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
-
-MISSED = "#b00020"
 
 WIDTH_IN = 11.0
 
@@ -53,7 +51,8 @@ def _draw_gantt(ax: Any, run: PipelineRun, *, labels: bool) -> None:
         own = run.run_unit == unit
         spans = np.column_stack([run.run_start_us[own], run.run_end_us[own] - run.run_start_us[own]]) / 1e6
         colours = [PALETTE[number % len(PALETTE)] for number in owners[own].tolist()]
-        ax.broken_barh(spans.tolist(), (unit - 0.4, 0.8), facecolors=colours, edgecolors="white", linewidth=0.5)
+        edge = 0.5 if len(spans) <= MAX_LABELS else 0.0  # many edges would hide the colours
+        ax.broken_barh(spans.tolist(), (unit - 0.4, 0.8), facecolors=colours, edgecolors="white", linewidth=edge)
     if labels:
         _label(ax, run, last_s - first_s)
     for number in range(len(run.pipelines)):
@@ -81,11 +80,11 @@ def _mark(ax: Any, run: PipelineRun, number: int, row: int) -> None:
     colour, missed = PALETTE[number % len(PALETTE)], run.is_missed[own]
     releases = run.release_us[own] / 1e6
     ax.plot(releases, np.full(len(releases), row + 0.15), "^", color=colour, markersize=5)
-    for is_missed, shade in ((False, colour), (True, MISSED)):
+    for is_missed, shade in ((False, colour), (True, ALARM)):
         dates = run.deadline_us[own][missed == is_missed] / 1e6
         ax.plot(dates, np.full(len(dates), row - 0.15), "v", color=shade, markersize=5)
     ends = run.end_us[own][missed] / 1e6
-    ax.plot(ends, np.full(len(ends), row), "x", color=MISSED, markersize=5)
+    ax.plot(ends, np.full(len(ends), row), "x", color=ALARM, markersize=5)
 
 
 def misses(runs: Runs, ax: Axes | None = None, *, places: Sequence[int] = ()) -> Canvas:
@@ -100,10 +99,10 @@ def misses(runs: Runs, ax: Axes | None = None, *, places: Sequence[int] = ()) ->
         x = np.arange(len(counts)) + (place - (len(shown) - 1) / 2) * width
         colour = PALETTE[(places[place] if places else place) % len(PALETTE)]
         only.bar(x, shares, width, color=colour, label=run.name)
-        only.errorbar(x, shares, (shares - low, high - shares), fmt="none", ecolor="#404040", elinewidth=0.8)
+        only.errorbar(x, shares, (shares - low, high - shares), fmt="none", ecolor=FAINT, elinewidth=0.8)
     only.set_xticks(range(len(shown[0].pipelines)), list(shown[0].pipelines))
     only.set_ylabel("share of deadlines missed")
-    only.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
+    legend(only, len(shown), of_runs=True)
     return figure
 
 

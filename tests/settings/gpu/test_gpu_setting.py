@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hdrl.base.errors import ReadError
+from hdrl.figures.numbers import time_unit
 from hdrl.launcher.launch import launch
 from hdrl.launcher.main import cli
 from hdrl.setting import SETTINGS
@@ -106,8 +107,12 @@ def test_pictures_show_the_times_of_the_job_log(tmp_path: Path) -> None:
     labels = [text.get_text().split("\n") for text in part.get_xticklabels()]
     priorities = Counter(float(row["priority"]) for row in rows)
     assert [(float(one), words) for one, words in labels] == [(k, f"{n} jobs") for k, n in sorted(priorities.items())]
-    points, means = draw("jct_by_arrival", [tmp_path / "r"]).axes[0].lines
-    assert sorted(points.get_ydata()) == pytest.approx(sorted(float(row["jct"]) for row in rows))
+    (part,) = draw("jct_by_arrival", [tmp_path / "r"]).axes
+    points, means = part.lines
+    jct_s = sorted(float(row["jct"]) for row in rows)
+    seconds, unit = time_unit(jct_s[-1])
+    assert part.get_ylabel() == f"job completion time ({unit})"
+    assert sorted(points.get_ydata() * seconds) == pytest.approx(jct_s)
     assert 1 < len(means.get_ydata()) <= 20
 
 
