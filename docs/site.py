@@ -11,9 +11,10 @@ import html
 import itertools
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mkdocs.structure.files import File, Files
+if TYPE_CHECKING:
+    from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).parents[1]
 _OUTSIDE = re.compile(r"\]\(\.\./([^)#]+)(#[^)]*)?\)")
@@ -40,6 +41,8 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the README, and whatever a page links outside this folder."""
+    from mkdocs.structure.files import File
+
     linked = set()
     for page in list(files.documentation_pages()):
         linked.update(match[1] for match in _OUTSIDE.finditer(Path(page.abs_src_path).read_text(encoding="utf-8")))

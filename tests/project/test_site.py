@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,14 @@ def test_the_notebook_prints_what_it_shows(monkeypatch: pytest.MonkeyPatch):
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
         assert printed.getvalue() == "".join(text for one in cell["outputs"] for text in one["text"])
+
+
+def test_cells_of_sentences_name_their_columns():
+    hook = runpy.run_path(str(ROOT / "docs" / "site.py"))["on_page_content"]
+    row = "<tr><td>a</td><td>{}</td></tr>"
+    table = "<table><thead><tr><th>key</th><th>what &amp; <code>why</code></th></tr></thead><tbody>{}</tbody></table>"
+    short = table.format(row.format("b"))
+    assert hook(short) == short
+    marked = hook(short + table.format(row.format("<b>word</b> " * 20) * 2))
+    assert marked.startswith(short + "<table data-sentences>")
+    assert re.findall(r'<td data-label="(.*?)">', marked) == ["key", "what &amp; why"] * 2

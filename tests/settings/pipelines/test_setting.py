@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -373,6 +374,25 @@ def test_it_runs_from_an_options_file_to_a_folder(tmp_path: Path):
     done = CliRunner().invoke(cli, ["compare", str(tmp_path / "sweep.json"), "--out", str(tmp_path / "out"), "-j", "1"])
     assert done.exit_code == 0, done.output
     assert "generated@0.9" in (tmp_path / "out" / "results.csv").read_text()
+
+
+def test_a_report_shows_deadlines_beside_the_schedule(tmp_path: Path):
+    pytest.importorskip("jinja2", reason="reports need the extra report")
+    pytest.importorskip("matplotlib", reason="reports need the extra report")
+    from hdrl.experiment import run_experiment
+    from hdrl.experiment.run.inputs import read_options
+    from hdrl.report.page import write_report
+
+    wanted = {"setting": "pipelines", "platform": "1cpu+1gpu", "workload": "generated", "load": {"horizon_ms": 2000}}
+    (tmp_path / "options.json").write_text(json.dumps({**wanted, "agent": {"policy": "edf+fusion"}}))
+    run_experiment(read_options(tmp_path / "options.json"), out=tmp_path / "out")
+    page = write_report([tmp_path / "out"], tmp_path / "report.html").read_text(encoding="utf-8")
+    tabs = re.findall(r'role="tab" id="tab-(\w+)"', page)
+    assert "schedule" in tabs
+    assert len(set(tabs)) == len(tabs)
+    panel = page.partition('id="panel-schedule"')[2].partition("</section>")[0]
+    assert "Which kernel ran when" in panel
+    assert "Units and deadlines" in panel
 
 
 @pytest.mark.parametrize("arguments", [{"max_ready": 4}, {"compatibility": "rlschedsim", "errors": []}])
