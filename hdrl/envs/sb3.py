@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base.errors import MissingExtra, OptionsError, suggest
+from hdrl.envs.index import IndexVectorEnv
 from hdrl.envs.masks import nearest_legal
 from hdrl.envs.native import NativeVectorEnv
 
@@ -33,7 +34,7 @@ class NativeVecEnv(VecEnv):
     - ``illegal``: ``"error"``: an illegal action is an error. ``"nearest"``: the nearest legal one is taken.
     """
 
-    def __init__(self, env: NativeVectorEnv, illegal: str) -> None:
+    def __init__(self, env: NativeVectorEnv | IndexVectorEnv, illegal: str) -> None:
         self.env = env
         self._illegal = illegal
         self._actions = np.zeros(env.num_envs, dtype=np.int64)
@@ -44,7 +45,8 @@ class NativeVecEnv(VecEnv):
         options = _options_of_batch(self._options)
         seeds = None if all(one is None for one in self._seeds) else self._seeds
         observations, info = self.env.reset(seed=seeds, options=options)
-        self.reset_infos = [{"action_mask": mask} for mask in info["action_mask"]]
+        if "action_mask" in info:
+            self.reset_infos = [{"action_mask": mask} for mask in info["action_mask"]]
         self._reset_seeds()
         self._reset_options()
         return observations
@@ -114,7 +116,7 @@ def _options_of_batch(options: Sequence[dict[str, Any] | None]) -> dict[str, Any
     return {name: np.array([one[name] for one in given]) for name in given[0]} or None
 
 
-def as_vec_env(env: NativeVectorEnv, *, illegal: str = "error") -> NativeVecEnv:
+def as_vec_env(env: NativeVectorEnv | IndexVectorEnv, *, illegal: str = "error") -> NativeVecEnv:
     """Return a batch as a VecEnv of Stable-Baselines3.
 
     Parameters
@@ -132,7 +134,7 @@ def as_vec_env(env: NativeVectorEnv, *, illegal: str = "error") -> NativeVecEnv:
     """
     if env.autoreset_mode is not AutoresetMode.SAME_STEP:
         raise OptionsError(f"autoreset_mode is {env.autoreset_mode.value!r}, Stable-Baselines3 needs 'SameStep'")
-    if not env.copy:
+    if isinstance(env, NativeVectorEnv) and not env.copy:
         raise OptionsError("copy is False, Stable-Baselines3 needs True: it keeps the observations that it is given")
     if illegal not in ILLEGAL:
         raise OptionsError(f"illegal is {illegal!r}; {suggest(str(illegal), ILLEGAL)}")

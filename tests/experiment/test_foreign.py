@@ -324,6 +324,66 @@ def test_the_options_of_a_recipe_describe_its_environment(name: str) -> None:
     assert said | {"features": tuple(said["features"])} == example
 
 
+# ------------------------------------------------------------------ weights of an index
+
+JOB_INDEX = ROOT / "examples" / "job_index.json"
+
+
+@pytest.fixture(scope="module")
+def small_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    log = tmp_path_factory.mktemp("log") / "jobs.swf.gz"
+    words = ["workload", "generate", "lublin", "-p", "homogeneous:256", "-n", "3000", "--load", "0.8", "-o", str(log)]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    return log
+
+
+def imported_weights(source: Path, log: Path) -> Any:
+    out = source.with_suffix(".hdrl")
+    result = run(source, JOB_INDEX, "-o", out, "--set", f"workload_file_path={log}")
+    assert "24 weights" in result.output, result.stderr
+    assert load_checkpoint(out).environment["id"] == "hdrl/JobIndex-v0"
+    return load_agent(out).weights
+
+
+@pytest.mark.parametrize("name", ["sb3", "cleanrl"])
+def test_a_recipe_moves_the_weights_of_an_index(
+    tmp_path: Path, small_log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    sb3 = pytest.importorskip("stable_baselines3", reason="needs the extra sb3") if name == "sb3" else None
+    out = tmp_path / ("mine.zip" if sb3 else "mine.pt")
+    sizes = ("--steps", "--n-envs") if sb3 else ("--total-timesteps", "--num-envs")
+    words = ["--workload", str(small_log), sizes[0], "44", sizes[1], "4", "--out", str(out)]
+    recipe = ROOT / "examples" / f"{name}_job_index.py"
+    monkeypatch.setattr("sys.argv", [str(recipe), *words])
+    runpy.run_path(str(recipe), run_name="__main__")
+    printed = [line.split(",") for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in printed] == ["steps", "0", "40", "44"]
+    weights = imported_weights(out, small_log)
+    if sb3:
+        learned = sb3.PPO.load(out, device="cpu").predict(np.zeros(1, dtype=np.float32), deterministic=True)[0]
+    else:
+        learned = torch.load(out)["actor_mean.bias"].numpy()
+    assert weights == pytest.approx(learned)
+    curve = [float(line[2]) for line in printed[1:]]
+    assert (abs(weights).max() > 0) == (max(curve) > curve[0]), "the best by validation is kept"
+
+
+def test_a_network_before_an_index_says_what_it_says_of_nothing(tmp_path: Path, small_log: Path) -> None:
+    actor = layers(1, 5, 24)
+    torch.save(named(actor_mean=actor, critic=layers(1, 5, 1)), tmp_path / "mine.pt")
+    expected = actor(torch.zeros(1)).detach().numpy()
+    assert imported_weights(tmp_path / "mine.pt", small_log) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["sb3", "cleanrl"])
+def test_the_options_of_an_index_describe_its_environment(name: str) -> None:
+    pytest.importorskip("sb3_contrib" if name == "sb3" else "torch", reason="needs the extra sb3")
+    example = runpy.run_path(str(ROOT / "examples" / f"{name}_job_index.py"), run_name="example")["ARGUMENTS"]
+    options = json.loads(JOB_INDEX.read_text(encoding="utf-8"))
+    said = {"platform": options["platform_file_path"], "n_jobs": options["learning"]["episodes"]["n_jobs"]}
+    assert said | {"autoreset_mode": "SameStep"} == example
+
+
 def test_what_was_not_imported_is_told_how(tmp_path: Path, options: Path) -> None:
     torch.save(named(actor=layers(N_NUMBERS, 9, N_ROWS)), tmp_path / "cleanrl.pt")
     torch.save(layers(3, 2), tmp_path / "whole.pt")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from hdrl.agents import make_agent
@@ -51,6 +52,7 @@ class Layout:
     activation: str = "tanh"  # what follows all hidden layers unless something else is chosen
 
 
+_SPREAD = ("log_std", "actor_logstd")
 _CLIPS = ("log_std_clip_param_const",)
 LAYOUTS = (
     Layout(
@@ -58,7 +60,9 @@ LAYOUTS = (
         "ppo",
         ("mlp_extractor.policy_net", "action_net"),
         ("mlp_extractor.value_net", "value_net"),
+        ignored=_SPREAD,
     ),
+    Layout("PPO of Stable-Baselines3 without layers", "ppo", ("action_net",), ("value_net",), (), _SPREAD),
     Layout("DQN of Stable-Baselines3", "dqn", ("q_net.q_net",), ignored=("q_net_target.",), activation="relu"),
     Layout(
         "PPO of RLlib",
@@ -78,6 +82,7 @@ LAYOUTS = (
         head="pi.net.mlp",
     ),
     Layout("PPO of CleanRL", "ppo", ("actor",), ("critic",)),
+    Layout("PPO of CleanRL", "ppo", ("actor_mean",), ("critic",), (), _SPREAD),
     Layout("DQN of CleanRL", "dqn", ("network",), activation="relu"),
 )
 """All layouts that are known."""
@@ -231,6 +236,17 @@ class _Networks:
         whole = self.trunk + self.actor
         return [int(whole[0][0].shape[1]), *_widths(whole)]
 
+    def answer(self, activation: str) -> NDArray[np.float64]:
+        """Return what the actor says where nothing is seen."""
+        import torch
+
+        after = {"relu": torch.relu, "tanh": torch.tanh, "leaky_relu": torch.nn.functional.leaky_relu}[activation]
+        *hidden, (weight, bias) = self.trunk + self.actor
+        values = torch.zeros(self.sizes[0])
+        for one in hidden:
+            values = after(one[0].float() @ values + one[1].float())
+        return np.asarray(weight.float() @ values + bias.float(), dtype=np.float64)
+
     def settings(self) -> dict[str, Any]:
         """Return the settings of an agent with such networks, over whole observations."""
         own = _widths(self.actor)[:-1]
@@ -301,13 +317,14 @@ def _agent(
     normalizer: Mapping[str, NDArray[np.float64]] | None,
 ) -> tuple[str, Agent, str]:
     """Return an algorithm, its agent, which acts in a world as the networks say, and the widths of its layers."""
-    from hdrl.learn.spaces import n_actions_of, observation_shape_of
+    from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
 
     envs = world.batch("train", 1)
     spaces = envs.single_observation_space, envs.single_action_space
     envs.close()
-    shape, n_actions = observation_shape_of(spaces[0]), n_actions_of(spaces[1])
-    n_per_row = n_per_row_of(spaces[1])
+    is_index = isinstance(spaces[1], Box)
+    shape, n_actions = observation_shape_of(spaces[0]), (n_numbers_of if is_index else n_actions_of)(spaces[1])
+    n_per_row = 0 if is_index else n_per_row_of(spaces[1])
     found, expected = (networks.sizes[0], networks.sizes[-1]), (math.prod(shape), n_actions)
     # One row is a whole observation, too.
     is_table = len(shape) == 2 and shape[0] > 1 and n_actions == shape[0] * n_per_row
@@ -318,6 +335,10 @@ def _agent(
             f"{where}: takes {found[0]} numbers and chooses among {found[1]} actions, but {world.spec.id} gives"
             f" {expected[0]} and has {expected[1]}{rows}: other options than those of its training?"
         )
+    if is_index:
+        agent = make_agent("cma_es", *spaces)
+        agent.load_weights({"weights": networks.answer(activation)})
+        return "cma_es", agent, f"{n_actions} weights"
     settings, state = networks.settings(), networks.state()
     sizes = "-".join(map(str, networks.sizes))
     algorithm = layout.algorithm
