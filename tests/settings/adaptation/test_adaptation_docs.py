@@ -58,7 +58,7 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     commands = console_blocks()[0]
     assert len(commands) == 8
     for name, *words in commands:
-        short = [word.replace("nb_jobs=200", "nb_jobs=40").replace("100:2", "20:2") for word in words]
+        short = [word.replace("nb_jobs=200", "nb_jobs=40").replace("20:10", "20:2") for word in words]
         short += ["-j", "1"] if "compare" in short else []  # a process takes longer to begin than all of it
         result = CliRunner().invoke(launch if name == "hdrl-launch" else cli, short)
         assert result.exit_code == 0, result.output
