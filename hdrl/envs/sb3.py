@@ -55,7 +55,7 @@ class NativeVecEnv(VecEnv):
         """Take the actions of the next step."""
         self._actions = np.asarray(actions)
         if self._illegal == "nearest":
-            self._actions = nearest_legal(self._actions, self.env.action_masks())
+            self._actions = nearest_legal(self._actions, self._masks())
 
     def step_wait(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], list[dict[str, Any]]]:
         """Carry out the actions; return observations, rewards, which episodes have ended, and an info for each row."""
@@ -74,6 +74,11 @@ class NativeVecEnv(VecEnv):
     def close(self) -> None:
         """End the threads of the batch."""
         self.env.close()
+
+    def _masks(self) -> NDArray[np.bool_]:
+        if isinstance(self.env, IndexVectorEnv):
+            raise OptionsError("an action is weights, which have no masks; use an algorithm without, such as PPO")
+        return self.env.action_masks()
 
     def _rows(self, indices: int | Iterable[int] | None) -> list[int]:
         return [int(index) for index in self._get_indices(indices)]
@@ -97,7 +102,7 @@ class NativeVecEnv(VecEnv):
         """Call a method of each row: ``"action_masks"``, or one of the batch whose first argument is the row."""
         rows = self._rows(indices)
         if method_name == "action_masks":
-            masks = self.env.action_masks()
+            masks = self._masks()
             return [masks[row] for row in rows]
         method = getattr(self.env, method_name)
         return [method(row, *method_args, **method_kwargs) for row in rows]

@@ -141,6 +141,25 @@ def test_a_vec_env_needs_the_mode_of_stable_baselines3() -> None:
         vec_env(illegal="nearst")
 
 
+def test_weights_of_an_index_have_no_masks() -> None:
+    pytest.importorskip("stable_baselines3", reason="the extra sb3 is not installed")
+    from hdrl.envs.sb3 import as_vec_env
+
+    small = {"workload": "lublin_gaia_1000", "platform": "homogeneous:2280", "n_jobs": 20, "n_windows": 2}
+    batch = gymnasium.make_vec(
+        "hdrl/JobIndex-v0", num_envs=2, autoreset_mode="SameStep", reference="fcfs+easy", **small
+    )
+    env = as_vec_env(batch)
+    env.seed(3)
+    env.reset()
+    _, rewards, ended, infos = env.step(np.zeros((2, 24)))
+    assert ended.all()
+    assert [info["episode"]["r"] for info in infos] == pytest.approx(rewards)
+    assert rewards[0] == rewards[1], "all rows are judged by the same windows"
+    with pytest.raises(OptionsError, match="have no masks"):
+        env.env_method("action_masks")
+
+
 def test_a_vec_env_does_not_hand_out_buffers_that_change() -> None:
     pytest.importorskip("stable_baselines3", reason="the extra sb3 is not installed")
     from hdrl.envs.sb3 import as_vec_env
