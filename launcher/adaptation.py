@@ -194,12 +194,11 @@ def _advisor(text: str, env: Any) -> Any:
     from hdrl.learn.spaces import check_same_spaces
 
     agent = load_agent(text)
-    spaces = env.observation_space, env.action_space
+    own = agent.observation_space, agent.action_space
     if isinstance(agent, EvolutionAgent):
-        spaces = index_spaces(len(index.NAMES), index.LARGEST_WEIGHT)
-    check_same_spaces((agent.observation_space, agent.action_space), spaces, text)
-    if isinstance(agent, EvolutionAgent):
+        check_same_spaces(own, index_spaces(len(index.NAMES), index.LARGEST_WEIGHT), text)
         return lambda *_: env.index_action(index.weights_of(agent.weights))
+    check_same_spaces(own, (env.observation_space, env.action_space), text)
 
     def decide(observation: Any, number: int) -> int:
         del number

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from hdrl.base.errors import ReadError
 from hdrl.base.files import read_json, write_json
 from hdrl.deploy.files import DEPLOYMENT, Users
 from hdrl.deploy.policy import DeployedPolicy, check_deployable
 from hdrl.options.block import Block
-from hdrl.options.problems import problem_of
+from hdrl.options.reading import checked
 from hdrl.settings.batch.policies.indexed import LARGEST_WEIGHT, IndexKind, first_weights
 from hdrl.settings.batch.policies.pairs import read_pair
 
@@ -142,12 +142,9 @@ def read_deployment(folder: Path) -> Deployment:
         If it is no deployment.
     """
     path = folder / DEPLOYMENT
-    data = read_json(path)
+    found = checked(Deployment, read_json(path), path)
     try:
-        found = Deployment.model_validate(data)
         found.deployed()
-    except ValidationError as error:
-        raise ReadError(path, str(problem_of(Deployment, error, "the file"))) from None
     except ValueError as error:
         raise ReadError(path, str(error)) from None
     return found

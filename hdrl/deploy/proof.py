@@ -243,9 +243,10 @@ def recorded(path: Path, *, n_windows: int, runs: Collection[str], speed: float)
         What was recorded, and how much longer the host made jobs.
     """
     starts = read_runs(path) if path.exists() else {}
+    asked = {run: policy for run, policy in _PLAYED.items() if run in {SLURM, *runs}}
     for number, window in enumerate(windows()[:n_windows]):
-        for run, policy in _PLAYED.items():
-            if (run, number) not in starts and (run == SLURM or run in runs):
+        for run, policy in asked.items():
+            if (run, number) not in starts:
                 settings = SlurmSettings(lua=run != WITHOUT_LUA, speed=speed)
                 trace = simulate(machine(), window, policy, simulator="slurm", slurm=settings, energy=False)
                 starts[run, number] = trace.records["start_s"]

@@ -19,6 +19,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from hdrl.base.errors import DecisionError, OptionsError, SimulationError
+from hdrl.envs.episodes import Start
 from hdrl.envs.hooks import Info
 from hdrl.envs.requests import check_render_mode, check_reset_options, checked_count, read_autoreset_mode
 from hdrl.envs.seeds import fresh_seed
@@ -39,7 +40,9 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
 
     A setting derives its own and says how loads judge weights.
 
-    ``autoreset_mode``: ``NEXT_STEP`` or ``SAME_STEP``.
+    - ``n_windows``: how many windows of loads an episode draws.
+    - ``start``: ``"random"`` alone.
+    - ``autoreset_mode``: ``NEXT_STEP`` or ``SAME_STEP``.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -52,10 +55,15 @@ class IndexVectorEnv(VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]], abc.AB
         n_weights: int,
         largest: float,
         *,
+        n_windows: int,
+        start: Start = "random",
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: None = None,
     ) -> None:
         check_render_mode(render_mode)
+        if start not in ("random", None):
+            raise OptionsError(f"start is {start!r}, expected 'random': each episode has other windows")
+        self.n_windows = checked_count("n_windows", n_windows)
         self.num_envs = checked_count("num_envs", num_envs)
         self.autoreset_mode = read_autoreset_mode(autoreset_mode)
         if self.autoreset_mode is AutoresetMode.DISABLED:

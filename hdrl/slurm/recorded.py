@@ -16,11 +16,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from hdrl.base.errors import ReadError, quoted, suggest
 from hdrl.base.files import read_json, read_text
-from hdrl.options.problems import problem_of
+from hdrl.options.reading import checked
 from hdrl.settings.batch.platform.conversion import build_platform
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.site_rules.columns import SiteColumns
@@ -167,10 +167,7 @@ def read_run(folder: Path) -> RecordedRun:
     """
     folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
     path = _file(folder, "jobs.json")
-    try:
-        found = _Run.model_validate(read_json(path))
-    except ValidationError as error:
-        raise ReadError(path, str(problem_of(_Run, error))) from None
+    found = checked(_Run, read_json(path), path)
     events = _events(_file(folder, "events.json"), len(found.jobs))
     began_s = found.t0 - found.t0 % _DAY_S
     conf = _conf(folder)
@@ -214,10 +211,7 @@ def _conf(folder: Path) -> SiteConf:
 def _events(path: Path, n_jobs: int) -> list[_Event]:
     if not path.is_file():
         return []
-    try:
-        events = _Events.model_validate(read_json(path)).root
-    except ValidationError as error:
-        raise ReadError(path, str(problem_of(_Events, error))) from None
+    events = checked(_Events, read_json(path), path).root
     for number, one in enumerate(events):
         if one.kind == "reservation" and one.duration_min is None:
             raise ReadError(path, f"[{number}] has no duration_min, expected the minutes of the reservation")

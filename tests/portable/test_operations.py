@@ -42,7 +42,8 @@ DRAWS = "rand randint randperm"
 KNOWN = {*MOVES.split(), *EXACT.split(), *CHOICES.split(), *DRAWS.split()}
 
 CODE = """
-import collections, json, sys
+import collections, json, sys, tempfile
+from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import trainings, torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -64,9 +65,9 @@ class Recorder(TorchDispatchMode):
             seen[name] += 1
         return function(*arguments, **named)
 
-with Recorder(), trainings._quietly():
+with Recorder(), trainings._quietly(), tempfile.TemporaryDirectory() as folder:
     for name in sys.argv[2:]:
-        trainings.train(name)
+        trainings.train(name, Path(folder))
 print(json.dumps(seen))
 """
 

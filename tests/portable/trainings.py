@@ -83,33 +83,27 @@ _DISSERTATION = {
         "episodes": {"n_jobs": 24},
     },
 }
-_INDEX = {
-    "seed": 1,
-    "platform_file_path": "homogeneous:2280",
-    "workload_file_path": "lublin_gaia_1000",
-    "learning": {
+
+
+def _index(options: dict[str, Any], environment: str, n_jobs: int, n_windows: int) -> dict[str, Any]:
+    """Return options with a search for weights of an index."""
+    learning = {
         **_LEARNING,
         "n_envs": 6,
-        "environment": "job_index",
-        "arguments": {"n_windows": 2},
-        "episodes": {"n_jobs": 48},
+        "environment": environment,
+        "arguments": {"n_windows": n_windows},
+        "episodes": {"n_jobs": n_jobs},
         "iterations": 3,
         "settings": {},
-    },
-}
-_SETS = {
-    **_PIPELINES,
-    "load": {"horizon_ms": 500, "sets": 6, "utilizations": [0.8, 0.9], "model": {"shape": "mixed"}},
-    "learning": {
-        **_LEARNING,
-        "n_envs": 6,
-        "environment": "pipelines_index",
-        "arguments": {"n_windows": 4},
-        "episodes": {"n_jobs": 8},
-        "iterations": 3,
-        "settings": {},
-    },
-}
+    }
+    return {**options, "learning": learning}
+
+
+_JOB_INDEX = _index(_PICK, "job_index", 48, 2)
+_GPU_INDEX = _index(_GPU, "gpu_index", 8, 4)
+_SETS = {"horizon_ms": 500, "sets": 6, "utilizations": [0.8, 0.9], "model": {"shape": "mixed"}}
+_PIPELINES_INDEX = _index({**_PIPELINES, "load": _SETS}, "pipelines_index", 8, 4)
+_ADAPTATION_INDEX = _index({**_ADAPTATION, "nb_jobs": 40}, "adaptation_index", 8, 4)
 _REPLAY = {
     **dict.fromkeys(("n_steps", "n_epochs", "minibatch_size")),
     **{"warm_up": 32, "batch_size": 16, "updates_per_iteration": 6, "steps_per_update": 2},
@@ -148,9 +142,11 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "ppo-dissertation-attention": _with(_DISSERTATION, "ppo", network="dissertation_attention"),
     "reinforce-sequence": _with(_ADAPTATION, "reinforce", **_EPISODES, network="sequence", has_baseline=True),
     "advisor-sequence": _with(_ADAPTATION, "advisor", **_EPISODES),
-    "cma_es-job-index": _with(_INDEX, "cma_es"),
-    "cma_es-pipelines-index": _with(_SETS, "cma_es"),
-    "openai_es-job-index": _with(_INDEX, "openai_es"),
+    "cma_es-job-index": _with(_JOB_INDEX, "cma_es"),
+    "cma_es-gpu-index": _with(_GPU_INDEX, "cma_es"),
+    "cma_es-pipelines-index": _with(_PIPELINES_INDEX, "cma_es"),
+    "cma_es-adaptation-index": _with(_ADAPTATION_INDEX, "cma_es"),
+    "openai_es-job-index": _with(_JOB_INDEX, "openai_es"),
     "ppo-gpu": _with(_GPU, "ppo"),
     "ppo-pipelines": _with(_PIPELINES, "ppo"),
 }
@@ -181,15 +177,14 @@ def weights_hash(model: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def train(name: str) -> Path:
-    """Train, and return where the model is."""
+def train(name: str, folder: Path) -> Path:
+    """Train in a folder, and return where the model is."""
     from hdrl.experiment import run_experiment
     from hdrl.experiment.run.inputs import read_options
 
-    folder = Path(tempfile.mkdtemp(prefix="hdrl-portable-"))
     (folder / "options.json").write_text(json.dumps(TRAININGS[name]))
-    run_experiment(read_options(folder / "options.json"), out=folder / "out")
-    return folder / "out" / "model.pt"
+    run_experiment(read_options(folder / "options.json"), out=folder / name)
+    return folder / name / "model.pt"
 
 
 @contextlib.contextmanager
@@ -201,8 +196,8 @@ def _quietly() -> Iterator[None]:
 
 def hashes(names: list[str]) -> dict[str, str]:
     """Train each, and return the hashes of their weights."""
-    with _quietly():
-        return {name: weights_hash(train(name)) for name in names}
+    with _quietly(), tempfile.TemporaryDirectory(prefix="hdrl-portable-") as folder:
+        return {name: weights_hash(train(name, Path(folder))) for name in names}
 
 
 def main() -> None:

@@ -38,15 +38,10 @@ class AdaptationSpec(EnvironmentSpec[AdaptationOptions, AdaptationSweep, Device,
         return AdaptationEnv(machine=machine, load=load, n_jobs="all", **{**arguments, "outcome": "drawn"})
 
 
-class AdaptationIndexSpec(EnvironmentSpec[AdaptationOptions, AdaptationSweep, Device, Jobs], Indexed[Device, Jobs]):
+class AdaptationIndexSpec(AdaptationSpec, Indexed[Device, Jobs]):
     """Weights of an index over blocks, judged by windows of jobs, see `hdrl.setting.EnvironmentSpec`."""
 
     id = "hdrl/AdaptationIndex-v0"
-
-    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the validation accuracy, of which more is better."""
-        del arguments
-        return "mean_validation_accuracy", 1
 
     def player(
         self,

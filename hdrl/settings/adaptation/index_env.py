@@ -9,11 +9,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from hdrl.base.errors import OptionsError
 from hdrl.base.seeding import stream
 from hdrl.envs.episodes import EpisodePlan, Part, Start, Window, plan_episodes
 from hdrl.envs.index import Floats, IndexEnv, IndexPlayer, IndexVectorEnv
-from hdrl.envs.requests import check_choice, checked_count
+from hdrl.envs.requests import check_choice
 from hdrl.settings.adaptation.env import OUTCOMES, Loads, check_loads, device_of, loads_of, worth_of
 from hdrl.settings.adaptation.index import LARGEST_WEIGHT, NAMES, IndexedTables, start_weights, weights_of
 from hdrl.settings.adaptation.load import Jobs
@@ -77,14 +76,19 @@ class AdaptationIndexVectorEnv(IndexVectorEnv):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: None = None,
     ) -> None:
-        if start not in ("random", None):
-            raise OptionsError(f"start is {start!r}, expected 'random': each episode has other windows")
         check_choice("outcome", outcome, OUTCOMES)
-        super().__init__(num_envs, len(NAMES), LARGEST_WEIGHT, autoreset_mode=autoreset_mode, render_mode=render_mode)
+        super().__init__(
+            num_envs,
+            len(NAMES),
+            LARGEST_WEIGHT,
+            n_windows=n_windows,
+            start=start,
+            autoreset_mode=autoreset_mode,
+            render_mode=render_mode,
+        )
         self.loads = loads_of(load)
         self.machine = device_of(machine, self.loads[0])
         check_loads(self.loads, self.machine)
-        self.n_windows = checked_count("n_windows", n_windows)
         sizes, names = [one.n_items for one in self.loads], [one.name for one in self.loads]
         how = "consecutive" if n_jobs == "all" else "random"
         self.plan: EpisodePlan = plan_episodes(sizes, n_jobs=n_jobs, start=how, part=part, names=names)

@@ -107,17 +107,20 @@ class JobIndexVectorEnv(IndexVectorEnv):
         n_threads: int | None = None,
         render_mode: None = None,
     ) -> None:
-        if start not in ("random", None):
-            raise OptionsError(f"start is {start!r}, expected 'random': each episode has other windows")
         if not isinstance(n_jobs, (int, str)):
             raise OptionsError(f"n_jobs is {n_jobs!r}, expected one number: candidates are judged on equal windows")
         if not tail >= 0:
             raise OptionsError(f"tail is {tail}, expected a number, at least 0")
         self.kind = IndexKind(form, gate, predictor, backfilling, core_selection)
         super().__init__(
-            num_envs, self.kind.n_weights, LARGEST_WEIGHT, autoreset_mode=autoreset_mode, render_mode=render_mode
+            num_envs,
+            self.kind.n_weights,
+            LARGEST_WEIGHT,
+            n_windows=n_windows,
+            start=start,
+            autoreset_mode=autoreset_mode,
+            render_mode=render_mode,
         )
-        self.n_windows = checked_count("n_windows", n_windows)
         self._n_threads = usable_cores() if n_threads is None else checked_count("n_threads", n_threads)
         self._tail = float(tail)
         given = [pool_inputs(workload, platform, n_procs, needs_identical=False)]

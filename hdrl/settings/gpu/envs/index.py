@@ -96,15 +96,20 @@ class GpuIndexVectorEnv(IndexVectorEnv):
         n_threads: int | None = None,
         render_mode: None = None,
     ) -> None:
-        if start not in ("random", None):
-            raise OptionsError(f"start is {start!r}, expected 'random': each episode has other windows")
         check_choice("objective", objective, OBJECTIVES)
-        super().__init__(num_envs, len(NAMES), LARGEST_WEIGHT, autoreset_mode=autoreset_mode, render_mode=render_mode)
+        super().__init__(
+            num_envs,
+            len(NAMES),
+            LARGEST_WEIGHT,
+            n_windows=n_windows,
+            start=start,
+            autoreset_mode=autoreset_mode,
+            render_mode=render_mode,
+        )
         self.machine = read_cluster(machine) if isinstance(machine, str) else machine
         self.reference, self.objective = policy_without_shares(reference), objective
         named = {"restart_s": restart_s, "checkpoint_s": checkpoint_s, "tie": tie}
         self.rules = taken(NamedRules(), {**named, "node_order": node_order, "levels": levels}).rules()
-        self.n_windows = checked_count("n_windows", n_windows)
         self._n_threads = usable_cores() if n_threads is None else checked_count("n_threads", n_threads)
         self.loads = [
             [one.scaled(self.machine, each) for each in offered] or [one] for one in loads_of(load, self.machine)

@@ -84,17 +84,22 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
         n_threads: int | None = None,
         render_mode: None = None,
     ) -> None:
-        if start not in ("random", None):
-            raise OptionsError(f"start is {start!r}, expected 'random': each episode has other windows")
         check_choice("objective", objective, [name for name in OBJECTIVES if name not in _SIGNED])
         self.reference = read_policy(reference)
         if self.reference == STATIC:
             raise OptionsError(f"reference is {reference!r}, which follows a plan of each set; expected another policy")
-        super().__init__(num_envs, len(NAMES), LARGEST_WEIGHT, autoreset_mode=autoreset_mode, render_mode=render_mode)
+        super().__init__(
+            num_envs,
+            len(NAMES),
+            LARGEST_WEIGHT,
+            n_windows=n_windows,
+            start=start,
+            autoreset_mode=autoreset_mode,
+            render_mode=render_mode,
+        )
         self.machine = read_machine(machine) if isinstance(machine, str) else machine
         self.indexed = IndexedLoads(self.machine, read_loads(load, self.machine))
         self.objective = objective
-        self.n_windows = checked_count("n_windows", n_windows)
         self._n_threads = usable_cores() if n_threads is None else checked_count("n_threads", n_threads)
         length = 0 if n_jobs == "all" else checked_count("n_jobs", n_jobs)
         self._sets = [

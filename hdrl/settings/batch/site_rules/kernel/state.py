@@ -213,7 +213,6 @@ class SiteState(NamedTuple):
     # Scratch: nodes that may be used, what they have, the sets of them, what is chosen
     usable: Annotated[Bits, own(np.uint64, "n_words")]
     tried: Annotated[Bits, own(np.uint64, "n_words")]
-    following: Annotated[Bits, own(np.uint64, "n_words")]
     blocked: Annotated[Bits, own(np.uint64, "n_words")]
     offered: Annotated[Ints, own(np.int32, "n_nodes")]
     sets: Annotated[Rows, own(SET_DTYPE, "n_nodes")]
