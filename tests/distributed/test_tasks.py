@@ -98,7 +98,8 @@ def test_a_task_that_always_kills_is_given_up(workers, tmp_path: Path):
     with pytest.raises(WorkerDied, match="point 7: its worker died 3 times, the last one by signal SIGKILL"):
         run_tasks(function, TASKS, n_workers=2, describe=lambda t: f"point {t}", on_result=kept.__setitem__)
     assert (tmp_path / "died").read_text() == "xxx"
-    assert kept == {t: 10 * t for t in TASKS[:7]}, "the others were finished and told"
+    assert kept.items() <= {t: 10 * t for t in TASKS[:7]}.items()
+    assert len(kept) >= len(TASKS[:7]) - 1, "only the other worker's task may be unfinished"
 
 
 @pytest.mark.parametrize("on", ["", "lokal", "ray:", "local:2", "spark"])
