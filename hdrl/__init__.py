@@ -13,6 +13,7 @@ costs nothing.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.gymnasium_ids import register_with_gymnasium
@@ -63,6 +64,10 @@ def __dir__() -> list[str]:
     """Return the public names."""
     return __all__
 
+
+if not (Path(__file__).parent / "agents").is_dir():
+    # Python that starts in a checkout imports hdrl from there, where its agents and commands lie beside it.
+    __path__.append(str(Path(__file__).parents[1]))
 
 register_with_gymnasium()
 know_former_names()
