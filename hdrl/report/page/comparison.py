@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable
 
-from hdrl.experiment.compare.summary import SummaryRow
+from hdrl.experiment.compare.summary import SummaryRow, baseline_row
 from hdrl.experiment.compare.verdict import differs, headline, logs_words
 from hdrl.figures.numbers import MISSING, Form, listed, metric_form, metric_words, number_words
 from hdrl.figures.style import default_look
@@ -47,7 +47,8 @@ def findings_of_comparison(compared: Compared) -> Findings:
         question = f"Does any of {len(rows)} candidates beat {result.baseline} in {label}?"
     answer = result.verdict
     if metric != result.metric:
-        answer = headline(rows, result.baseline, compared.infos[metric], learned, criteria=result.criteria)
+        base = baseline_row(result.rows, metric)
+        answer = headline(rows, result.baseline, compared.infos[metric], learned, criteria=result.criteria, base=base)
     share = f"{100 * compared.confidence:.10g}%"
     certainty = (
         f"Ratios are geometric means over windows with {share} intervals of a bootstrap; p-values are Wilcoxon's, "
