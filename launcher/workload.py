@@ -152,7 +152,6 @@ def stat(
     if overrides:
         raise OptionsError("--set has no effect on batch jobs here; name another --setting")
     from hdrl.settings.batch.workload import (
-        file_format,
         find_workload,
         read_swf,
         read_workload,
@@ -163,11 +162,7 @@ def stat(
     if (field is None) != (statistic is None):
         raise OptionsError(f"a statistic is needed after {field}: one of {', '.join(STATISTICS)}")
     machine = _platform(platform)
-    try:
-        form = file_format(find_workload(file))
-    except ReadError as error:
-        raise OptionsError(f"{error}; with --setting gpu or another one it is a load of that setting") from None
-    if machine is None and form == "swf":
+    if machine is None and _form(file) == "swf":
         # What is shown without a platform does not depend on its speed.
         log = read_swf(find_workload(file))
         jobs = workload_from_swf(log, 1.0, n_jobs=n_jobs)
@@ -182,6 +177,15 @@ def stat(
         click.echo(json.dumps({"name": jobs.name, **asdict(numbers), "left_out": jobs.n_dropped}, indent=2))
     else:
         _print_table(jobs, numbers, machine)
+
+
+def _form(file: str) -> str:
+    from hdrl.settings.batch.workload import file_format, find_workload
+
+    try:
+        return file_format(find_workload(file))
+    except ReadError as error:
+        raise OptionsError(f"{error}; with --setting gpu or another one it is a load of that setting") from None
 
 
 def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[str]) -> None:

@@ -289,8 +289,8 @@ def _verdict(rows: Sequence[Mapping[str, Any]], question: WhatIf) -> str:
         nearest = min(rows, key=lambda row: ends(row)[0])
         return (
             f"No machine has {target} under any of these policies. The nearest has {ends(nearest)[0] / 3600:.1f} h: "
-            f"{nearest['nodes']:,} nodes ({nearest['size']}) under {nearest['policy']}. Ask for larger machines (--nodes "
-            "+50%,+100%) or another target (--target-wait)."
+            f"{nearest['nodes']:,} nodes ({nearest['size']}) under {nearest['policy']}. Ask for larger machines "
+            "(--nodes +50%,+100%) or another target (--target-wait)."
         )
     hedge = "" if sure else " on the mean, but not with its whole interval"
     return (

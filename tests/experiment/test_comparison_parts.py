@@ -866,6 +866,7 @@ def test_policies_stand_beside_themselves_with_true_run_times(tmp_path: Path) ->
     assert means["sjf+easy, true run times"] == by_name[2].mean
     # The winner is found among those that were asked about.
     assert bounded.verdict.startswith("sjf+easy ")
+    assert "clairvoyant" not in {caution.kind for caution in bounded.cautions}, "hdrl added them to be that"
     *_, said = bounded.verdicts
     of_twin, of_policy = (
         next(row.ratio for row in ours if row.candidate == name) for name in ("sjf+easy, true run times", "sjf+easy")

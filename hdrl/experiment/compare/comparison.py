@@ -418,7 +418,7 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         cases=cases,
         loads=np.array([_load_of(results, number) for number in look.cases]),
         candidates=_with_trainings(candidates, measured.trainings),
-        clairvoyant=see_too_much(deciders, candidates, plan.setting),
+        clairvoyant=see_too_much(deciders, [one for one in candidates if one.name not in bounds], plan.setting),
         hidden=plan.setting.policies.hidden,
         exact=plan.exact_estimates(),
         of_windows=[
