@@ -13,9 +13,9 @@ costs nothing.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hdrl.base.checkout import know_checkout
 from hdrl.base.gymnasium_ids import register_with_gymnasium
 from hdrl.base.lazy import load_name
 from hdrl.base.moved import MOVED, know_former_names, load
@@ -65,9 +65,6 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not (Path(__file__).parent / "agents").is_dir():
-    # Python that starts in a checkout imports hdrl from there, where its agents and commands lie beside it.
-    __path__.append(str(Path(__file__).parents[1]))
-
 register_with_gymnasium()
+know_checkout()
 know_former_names()
