@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hdrl.base.checkout import know_checkout
 from hdrl.base.gymnasium_ids import register_with_gymnasium
 from hdrl.base.lazy import load_name
 from hdrl.base.moved import MOVED, know_former_names, load
@@ -65,4 +66,5 @@ def __dir__() -> list[str]:
 
 
 register_with_gymnasium()
+know_checkout()
 know_former_names()

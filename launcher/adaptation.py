@@ -85,7 +85,7 @@ def table(out: Path, seeds: int, scenario: str, n_workers: int | None, on: str, 
 
     run_tasks(partial(measure_part, what), left, on=on, n_workers=n_workers, on_result=keep)
     write_json(out, table_json(what, parts, scenario), indent=None)
-    click.echo(f"{out}: {seeds} trainings of each sequence")
+    click.echo(f"{out}: {seeds} training{'' if seeds == 1 else 's'} of each sequence")
 
 
 def _plan(options: dict[str, Any]) -> Any:

@@ -24,6 +24,9 @@ _REFRESHED_EVERY_S = 0.1
 USUAL_WIDTH = 160
 """How wide tables are where there is no terminal, unless their numbers need more."""
 
+LEAST_NAME = 20
+"""How wide a column of names is at least, unless all its names are shorter."""
+
 _WIDEST = 100_000
 
 
@@ -77,7 +80,12 @@ def _parts(table: Table, console: Console) -> Iterator[Table]:
 
 
 def _least_width(table: Table, console: Console) -> int:
-    return Measurement.get(console, console.options.update(width=_WIDEST, max_width=_WIDEST), table).minimum
+    """Return how wide a table is whose numbers stay whole, with their heads, and whose names fold."""
+    choices = console.options.update(width=_WIDEST, max_width=_WIDEST)
+    widths = [
+        (one.no_wrap, Measurement.get(console, choices, _of_columns(table, [one])).maximum) for one in table.columns
+    ]
+    return sum(width if is_whole else min(width, LEAST_NAME) for is_whole, width in widths)
 
 
 def _of_columns(table: Table, columns: Sequence[Column]) -> Table:

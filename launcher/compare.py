@@ -57,7 +57,9 @@ WIDTH = 140
 @click.option("--metrics", metavar="NAME,...", help="Metrics to summarise; the first one decides.")
 @click.option("--bound", is_flag=True, help="Beside each policy, itself with true run times: what is left to win.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Any other key of a sweep file.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>."
+)
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
 @click.option("--on", default="local", show_default=True, metavar="PLACE", help="local, ray, or ray:<address>.")
 @click.option(

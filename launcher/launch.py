@@ -47,7 +47,9 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
 @click.option("--simulator", metavar="NAME", help="Simulator, instead of the one in the options.")
 @click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of what the options name.")
 @click.option("--seed", type=click.IntRange(0), help="Seed, instead of the one in the options.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>."
+)
 @click.option("--on", default="local", metavar="PLACE", help="Where workers live: local, ray, or ray:<address>.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option; VALUE is JSON or text.")
 @click.option("--quiet", is_flag=True, help="Only print the folder of the results.")

@@ -46,7 +46,9 @@ def show(name: str, compatibility: str | None, contention: str | None) -> None:
 
 @platform.command()
 @click.argument("name", metavar="PLATFORM", shell_complete=files_or("platforms"))
-@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The XML file to write.")
+@click.option(
+    "-o", "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The XML file to write."
+)
 @_compatibility
 @_contention
 @click.option("--boot-s", type=float, metavar="SECONDS", help="Nodes can be switched off: how long one boots.")

@@ -31,7 +31,9 @@ MOST_COLUMNS = 7
 @click.option("--null", "is_null", is_flag=True, help="Run nothing: which effects would be found without any?")
 @click.option("--all", "is_all", is_flag=True, help="With --null: all experiments that come with hdrl.")
 @click.option("--record", "is_recording", is_flag=True, help="Write reference.csv of an experiment of yours anew.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<NAME>.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<NAME>."
+)
 @click.option(
     "--traces",
     multiple=True,

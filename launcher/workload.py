@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hdrl.base.errors import OptionsError
+from hdrl.base.errors import OptionsError, ReadError
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.fetch import fetch
 
@@ -143,14 +143,15 @@ def stat(
     With --setting, FILE is whatever hdrl compare takes as a workload of that setting.
     """
     if setting not in (None, "batch"):
-        if field is not None or n_jobs is not None or platform is None or as_json:
-            raise OptionsError(f"--setting {setting} needs --platform, and takes neither FIELD nor --jobs nor --json")
+        if platform is None:
+            raise OptionsError(f"--setting {setting} needs --platform: its offered load depends on the machine")
+        if field is not None or n_jobs is not None or as_json:
+            raise OptionsError(f"--setting {setting} takes neither FIELD nor --jobs nor --json")
         _describe_load(file, setting, platform, overrides)
         return
     if overrides:
         raise OptionsError("--set has no effect on batch jobs here; name another --setting")
     from hdrl.settings.batch.workload import (
-        file_format,
         find_workload,
         read_swf,
         read_workload,
@@ -161,7 +162,7 @@ def stat(
     if (field is None) != (statistic is None):
         raise OptionsError(f"a statistic is needed after {field}: one of {', '.join(STATISTICS)}")
     machine = _platform(platform)
-    if machine is None and file_format(find_workload(file)) == "swf":
+    if machine is None and _form(file) == "swf":
         # What is shown without a platform does not depend on its speed.
         log = read_swf(find_workload(file))
         jobs = workload_from_swf(log, 1.0, n_jobs=n_jobs)
@@ -176,6 +177,15 @@ def stat(
         click.echo(json.dumps({"name": jobs.name, **asdict(numbers), "left_out": jobs.n_dropped}, indent=2))
     else:
         _print_table(jobs, numbers, machine)
+
+
+def _form(file: str) -> str:
+    from hdrl.settings.batch.workload import file_format, find_workload
+
+    try:
+        return file_format(find_workload(file))
+    except ReadError as error:
+        raise OptionsError(f"{error}; with --setting gpu or another one it is a load of that setting") from None
 
 
 def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[str]) -> None:

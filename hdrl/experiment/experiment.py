@@ -222,13 +222,18 @@ def _train(plan: RunPlan, clock: Clock, progress: Progress, **choices: Any) -> t
     return [SingleRun(out, plan.asked.seed, plan.agent.name, n_jobs, dropped, metrics, train_s)], trained
 
 
+def _count(n: Any, things: str) -> str:
+    """Return how many there are; names of machines' facts are plural."""
+    return f"{n:,} {things.removesuffix('s') if n == 1 else things}"
+
+
 def _announce(plan: RunPlan, doing: str, progress: Progress) -> None:
     """Say what is going to be simulated, how much work that is, and whether it is less than the options ask for."""
     machine, load = plan.machine, plan.load
     missed = plan.asked.unmet(load.n_items)
     if missed is not None:
         progress.message(missed)
-    size = ", ".join(f"{value:,} {key.removeprefix('n_')}" for key, value in machine.facts().items() if key != "name")
+    size = ", ".join(_count(value, key.removeprefix("n_")) for key, value in machine.facts().items() if key != "name")
     offered = plan.setting.inputs.offered_load(machine, load)
     load_words = f", offered load {offered:.3g}" if offered is not None and math.isfinite(offered) else ""
     progress.message(

@@ -30,6 +30,8 @@ class MetricInfo:
         Whether it is shown only where it is neither zero nor missing: what went wrong, what few loads have.
     counts_unrun
         Whether it counts items that were not brought to an end, so that means leave them out.
+    varies_little
+        Whether windows differ far less in it than in times that a schedule decides, as accuracies do.
     compared, shown, headline
         Its place, from 1, among the metrics that comparisons summarise by default (the first decides), that are shown
         after a run, and that stand in the first table of a report; 0 where it is none of them.
@@ -42,6 +44,7 @@ class MetricInfo:
     is_of_whole_run: bool = False
     hides_zero: bool = False
     counts_unrun: bool = False
+    varies_little: bool = False
     compared: int = 0
     shown: int = 0
     headline: int = 0

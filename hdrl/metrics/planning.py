@@ -20,13 +20,14 @@ LEVEL = 0.05
 """What p must stay below, unless a comparison asks for another confidence."""
 
 
-def cautious_log_sd(sd: float, n_windows: int) -> float:
+def cautious_log_sd(sd: float, n_windows: int, *, varies_little: bool = False) -> float:
     """Return the standard deviation to plan with: the seen one, but not less than experience teaches.
 
-    ``sd`` may be NaN; fewer than 20 windows say little about it.
+    ``sd`` may be NaN; fewer than 20 windows say little about it. Experience is with schedules: a metric that varies
+    little has the seen one.
     """
     least = LEAST_LOG_SD if n_windows >= 20 else CAUTIOUS_LOG_SD
-    return least if math.isnan(sd) else max(sd, least)
+    return least if math.isnan(sd) else sd if varies_little else max(sd, least)
 
 
 def windows_needed(ratio: float, sd: float, level: float = LEVEL) -> float:

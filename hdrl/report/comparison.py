@@ -91,9 +91,12 @@ class Compared:
         """Return whether a candidate is better than the baseline; ``None`` if that was not shown.
 
         It was shown if the interval of the ratio excludes 1, the adjusted p-value is below 5 %, and both speak for the
-        same side.
+        same side. Without a ratio the means and most windows take the place of the interval.
         """
-        return is_better(row, self.infos[row.metric])
+        return is_better(row, self.infos[row.metric], self._baseline(row))
+
+    def _baseline(self, row: SummaryRow) -> SummaryRow | None:
+        return next((one for one in self.rows(row.metric, row.workload) if one.is_baseline), None)
 
     def is_learned(self, candidate: str) -> bool:
         """Return whether a candidate is a model that was trained."""

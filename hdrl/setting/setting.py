@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, ClassVar, Generic
 
 from hdrl.base.errors import UnknownName
 from hdrl.metrics.catalogue import MetricInfo, in_role
@@ -149,6 +149,9 @@ Policy = object
 
 class PolicyBook(ABC):
     """The policies of a setting by name."""
+
+    hidden: ClassVar[str] = "true run times"
+    """What no scheduler sees, and some policies do."""
 
     @property
     @abstractmethod

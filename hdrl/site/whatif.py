@@ -286,7 +286,12 @@ def _verdict(rows: Sequence[Mapping[str, Any]], question: WhatIf) -> str:
     likely = [row for row in rows if ends(row)[0] < question.target_s]
     best = min(sure or likely, key=lambda row: (costs[id(row)], ends(row)[0]), default=None)
     if best is None:
-        return f"No machine has {target} under any of these policies."
+        nearest = min(rows, key=lambda row: ends(row)[0])
+        return (
+            f"No machine has {target} under any of these policies. The nearest has {ends(nearest)[0] / 3600:.1f} h: "
+            f"{nearest['nodes']:,} nodes ({nearest['size']}) under {nearest['policy']}. Ask for larger machines "
+            "(--nodes +50%,+100%) or another target (--target-wait)."
+        )
     hedge = "" if sure else " on the mean, but not with its whole interval"
     return (
         f"The cheapest machine with {target}{hedge} has {best['nodes']:,} nodes ({best['size']}) under "

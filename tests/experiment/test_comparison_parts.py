@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from hdrl.experiment.compare.cautions import cautions, powerless
 from hdrl.experiment.compare.comparison import read_comparison, run_comparison
 from hdrl.experiment.compare.points import Point, batches
 from hdrl.experiment.compare.selection import choose_baseline, training_shares
-from hdrl.experiment.compare.summary import Measured, deciding_rows, summarise
+from hdrl.experiment.compare.summary import Measured, baseline_row, deciding_rows, summarise
 from hdrl.experiment.compare.verdict import headline, is_better, verdict
 from hdrl.experiment.plan import read_loads
 from hdrl.experiment.run.inputs import make_sweep, read_sweep, write_sweep
@@ -492,6 +493,33 @@ def test_a_verdict():
     )
 
 
+def beside_the_baseline(numbers: Measured) -> str:
+    rows = rows_of(numbers)
+    (row,) = deciding_rows(rows, "mean_bounded_slowdown")
+    return verdict(row, "base", METRICS[row.metric], base=baseline_row(rows, row.metric))
+
+
+def test_a_verdict_without_a_ratio_is_about_the_means():
+    some = BASE * np.resize([0.0, 0.5, 0.4], len(BASE))
+    better = beside_the_baseline(measured(base=BASE, mine=some))
+    assert re.fullmatch(
+        r"mine has the mean bounded slowdown [\d.]+ \[[\d., ]+\], base has [\d.]+ \[[\d., ]+\] over 8 windows "
+        r"\(p = 0\.0078\): better; there is no ratio, because some windows have 0\.",
+        better,
+    )
+    worse = beside_the_baseline(measured(base=some, mine=BASE))
+    assert ": worse; there is no ratio" in worse
+    few = np.array([0.0, *BASE[1:3] * 0.1, *BASE[3:] * 1.001])
+    assert ": no difference shown; there is no ratio" in beside_the_baseline(measured(base=BASE, mine=few))
+    failed = beside_the_baseline(measured(base=BASE, mine=BASE * 0.5, failed=["mine"]))
+    assert "mine cannot be compared with base" in failed
+
+
+def test_jobs_that_both_left_unrun_stand_side_by_side():
+    both = beside_the_baseline(measured(base=BASE, mine=BASE * 0.5 * WAVE, unrun={"mine": 7, "base": 90}))
+    assert both.endswith(": better; it left 7 of 800 jobs unrun, base 90.")
+
+
 def test_a_mean_that_a_few_windows_make_against_most_is_no_verdict():
     ratios = np.concatenate([np.linspace(1.01, 1.011, 85), np.full(15, 0.5)])
     numbers = measured(base=np.full(100, 20.0), mine=20 * ratios)
@@ -675,6 +703,17 @@ def test_too_few_windows_are_warned_of():
     assert "few-windows" not in warned(measured(base=BASE, mine=BASE * 0.5 * WAVE)), "large enough"
 
 
+def test_windows_of_accuracies_count_by_what_is_seen():
+    small = np.exp(0.001 * np.arange(8))
+    numbers = measured(base=BASE, mine=BASE * 0.95 * small)
+    info = dataclasses.replace(METRICS["mean_bounded_slowdown"], varies_little=True)
+    numbers = dataclasses.replace(numbers, metrics={**METRICS, "mean_bounded_slowdown": info})
+    assert "few-windows" not in warned(numbers)
+    (row,) = deciding_rows(rows_of(measured(base=BASE, mine=BASE * WAVE)), "mean_bounded_slowdown")
+    (open_,) = re.findall(r"changes of about (\d+)%", verdict(row, "base", info))
+    assert int(open_) < 15
+
+
 def test_windows_that_cannot_show_anything_are_warned_of():
     five, six = (measured(base=BASE[:n], mine=BASE[:n] / 9) for n in (5, 6))
     assert "powerless" not in warned(six)
@@ -827,6 +866,7 @@ def test_policies_stand_beside_themselves_with_true_run_times(tmp_path: Path) ->
     assert means["sjf+easy, true run times"] == by_name[2].mean
     # The winner is found among those that were asked about.
     assert bounded.verdict.startswith("sjf+easy ")
+    assert "clairvoyant" not in {caution.kind for caution in bounded.cautions}, "hdrl added them to be that"
     *_, said = bounded.verdicts
     of_twin, of_policy = (
         next(row.ratio for row in ours if row.candidate == name) for name in ("sjf+easy, true run times", "sjf+easy")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import TextColumn
 from rich.table import Table
 
-from hdrl.launcher.bars import StageBar, print_table
+from hdrl.launcher.bars import StageBar, new_table, print_table
 
 
 def test_it_never_stands_at_none_of_how_many() -> None:
@@ -73,6 +73,21 @@ def test_no_number_is_cut_where_there_is_no_terminal(
     (numbers,) = [line for line in lines if "37,688" in line]
     assert all(f"{column}37,688,123.5" in numbers for column in range(9))
     assert "\N{HORIZONTAL ELLIPSIS}" not in "".join(lines)
+
+
+@pytest.mark.parametrize("variables", [{}, {"COLUMNS": "80", "FORCE_COLOR": "1"}])
+def test_long_heads_leave_room_for_names(
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    heads = [f"mean completion time, relative to policy {number}" for number in range(6)]
+    table = new_table([""], heads)
+    table.add_row("srsf", *["0.9571"] * len(heads))
+    print_table(table)
+    text = capsys.readouterr().out
+    assert "srsf" in text
+    assert all(head in text for head in heads)
 
 
 def test_a_narrow_terminal_shows_columns_one_table_after_the_other(

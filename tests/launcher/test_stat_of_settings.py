@@ -35,7 +35,8 @@ def test_a_trace_without_gpus_says_that_cores_stand_for_them(tmp_path: Path) -> 
 def test_every_setting_describes_its_loads(setting: str, machine: str, load: str) -> None:
     code, told = stat(load, "--setting", setting, "-p", machine)
     assert code == 0, told
-    assert f"offered load on {machine}: " in told
+    comes_one_by_one = setting == "adaptation"
+    assert (f"offered load on {machine}: " in told) is not comes_one_by_one
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,8 @@ def test_every_setting_describes_its_loads(setting: str, machine: str, load: str
     [
         (["x", "--setting", "gpu"], "--setting gpu needs --platform"),
         (["x", "req_time", "p95", "--setting", "gpu", "-p", "sia"], "takes neither FIELD nor --jobs"),
+        (["x.csv", "--setting", "gpu"], "--setting gpu needs --platform: its offered load"),
+        (["x.csv"], "expected a name that ends in one of .swf, .swf.gz, .json, .json.gz; with --setting gpu"),
         (["lublin_gaia_1000", "--set", "a=1"], "--set has no effect on batch jobs here"),
     ],
 )

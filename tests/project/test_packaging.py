@@ -53,6 +53,17 @@ def test_every_extra_that_is_named_exists(config: configparser.ConfigParser):
     assert named <= set(config["options.extras_require"])
 
 
+def test_python_that_starts_in_a_checkout_finds_all_of_it():
+    """The folder of the checkout comes first there, and what is installed is not looked at."""
+    program = (
+        "import sys; sys.meta_path = [one for one in sys.meta_path if 'Editable' not in str(one)]; sys.path[0] = '';"
+        "import hdrl.agents, hdrl.experiments, hdrl.launcher.main as main; print(main.__file__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()) == ROOT / "launcher" / "main.py"
+
+
 def test_the_version_is_said_once(config: configparser.ConfigParser):
     assert config["metadata"]["version"] == "attr: hdrl.version.VERSION"
     assert f"## {hdrl.__version__}" in (ROOT / "CHANGELOG.md").read_text()

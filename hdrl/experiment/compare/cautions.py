@@ -16,6 +16,7 @@ from hdrl.experiment.compare.verdict import differs
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.planning import LEVEL, cautious_log_sd, fewest_windows, windows_needed
 from hdrl.metrics.words import metric_words, number_words
+from hdrl.setting import PolicyBook
 
 FEW_TRAININGS = 10
 """Trainings below which the variation between them is hardly known."""
@@ -50,6 +51,7 @@ def cautions(
     loads: NDArray[np.float64],
     candidates: Sequence[Candidate],
     clairvoyant: Sequence[str] = (),
+    hidden: str = PolicyBook.hidden,
     exact: Sequence[str] = (),
     of_windows: Sequence[tuple[str, str]] = (),
     training: Sequence[Case] = (),
@@ -59,10 +61,10 @@ def cautions(
 ) -> list[Caution]:
     """Return everything that a reader must be warned of.
 
-    ``clairvoyant`` names the candidates that see true run times, ``exact`` the workloads whose requested times are the
-    run times, ``classic`` the classic policies (a learned one must beat the best of them), ``extra_opponents`` those
-    that are no candidates. ``training`` are the windows that chose the baseline. ``of_windows`` and ``of_setting`` are
-    kinds and sentences that models, the setting and its environments add.
+    ``clairvoyant`` names the candidates that see what is ``hidden``, ``exact`` the workloads whose requested times are
+    the run times, ``classic`` the classic policies (a learned one must beat the best of them), ``extra_opponents``
+    those that are no candidates. ``training`` are the windows that chose the baseline. ``of_windows`` and
+    ``of_setting`` are kinds and sentences that models, the setting and its environments add.
     """
     deciding = deciding_rows(rows, metric)
     judged = [row for row in deciding if row.candidate not in extra_opponents]
@@ -70,12 +72,12 @@ def cautions(
         *_unrun(measured),
         *_overlap(cases),
         *(Caution(kind, text) for kind, text in of_windows),
-        *_clairvoyant(measured, clairvoyant),
+        *_clairvoyant(measured, clairvoyant, hidden),
         *_exact(exact),
         *_overload(cases, loads),
         *_idle(measured),
         *powerless(len(cases), len(deciding), deciding[0].level if deciding else LEVEL),
-        *_few_windows(deciding),
+        *_few_windows(deciding, measured.metrics[metric]),
         *_few_trainings(candidates),
         *_weak_baseline(measured, judged, classic),
         *_chosen_on_test(cases, training),
@@ -112,12 +114,12 @@ def _overlap(cases: Sequence[Case]) -> Iterator[Caution]:
         )
 
 
-def _clairvoyant(measured: Measured, clairvoyant: Sequence[str]) -> Iterator[Caution]:
+def _clairvoyant(measured: Measured, clairvoyant: Sequence[str], hidden: str) -> Iterator[Caution]:
     if clairvoyant and len(clairvoyant) < len(measured.candidates):
         verb = "sees" if len(clairvoyant) == 1 else "see"
         yield Caution(
             "clairvoyant",
-            f"{_listed(clairvoyant)} {verb} true run times, which no real scheduler has, and the others do not",
+            f"{_listed(clairvoyant)} {verb} {hidden}, which no real scheduler has, and the others do not",
         )
 
 
@@ -170,11 +172,12 @@ def powerless(n_windows: int, n_rivals: int, level: float = LEVEL) -> Iterator[C
         )
 
 
-def _few_windows(deciding: Sequence[SummaryRow]) -> Iterator[Caution]:
+def _few_windows(deciding: Sequence[SummaryRow], info: MetricInfo) -> Iterator[Caution]:
     for row in deciding:
         if not differs(row):
             continue
-        needed = windows_needed(row.ratio, cautious_log_sd(row.log_sd, row.n_windows), row.level)
+        sd = cautious_log_sd(row.log_sd, row.n_windows, varies_little=info.varies_little)
+        needed = windows_needed(row.ratio, sd, row.level)
         if row.n_windows < needed:
             about = f"about {math.ceil(needed):,}" if needed < MANY else f"more than {MANY:,}"
             yield Caution(

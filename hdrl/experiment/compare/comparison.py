@@ -47,6 +47,7 @@ from hdrl.experiment.compare.summary import (
     Measured,
     SummaryRow,
     alike_neighbours,
+    baseline_row,
     deciding_rows,
     summarise,
     tails_of,
@@ -417,7 +418,8 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         cases=cases,
         loads=np.array([_load_of(results, number) for number in look.cases]),
         candidates=_with_trainings(candidates, measured.trainings),
-        clairvoyant=see_too_much(deciders, candidates, plan.setting),
+        clairvoyant=see_too_much(deciders, [one for one in candidates if one.name not in bounds], plan.setting),
+        hidden=plan.setting.policies.hidden,
         exact=plan.exact_estimates(),
         of_windows=[
             *cautions_of_windows(deciders, plan.judging(cases)),
@@ -435,8 +437,9 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
     if any(row.n_weeks for row in deciding):
         found = [caution for caution in found if caution.kind not in ("powerless", "few-windows")]
     learned = {one.name for one in candidates if one.is_model}
+    base = baseline_row(rows, metric)
     words = headline(
-        judged, baseline, info, learned, n_tests=len(deciding), tails=tails, criteria=plan.criteria
+        judged, baseline, info, learned, n_tests=len(deciding), tails=tails, criteria=plan.criteria, base=base
     ) + _look_words(plan, look)
     comparison = Comparison(
         folder=plan.out,
@@ -482,9 +485,10 @@ def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Seq
     for metric in plan.metrics:
         deciding = deciding_rows(rows, metric)
         beside = tails if metric == plan.metrics[0] else ()
+        base = baseline_row(rows, metric)
         for row in deciding:
             info = plan.setting.measures.metrics[metric]
-            yield verdict(row, baseline, info, n_tests=len(deciding), tails=beside, criteria=plan.criteria)
+            yield verdict(row, baseline, info, n_tests=len(deciding), tails=beside, criteria=plan.criteria, base=base)
 
 
 def _look_words(plan: _Plan, look: Look) -> str:
@@ -512,8 +516,10 @@ def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look)
     tails = [Tail(row, infos[one]) for one in plan.tails for row in deciding_rows(all_rows, one)]
     deciding = deciding_rows(all_rows, metric)
     ours = [row for row in deciding if row.candidate in plan.knowing[group]]
+    base = baseline_row(all_rows, metric)
     words = (
-        verdict(row, name, infos[metric], n_tests=len(deciding), tails=tails, criteria=plan.criteria) for row in ours
+        verdict(row, name, infos[metric], n_tests=len(deciding), tails=tails, criteria=plan.criteria, base=base)
+        for row in ours
     )
     return Rival(name, group, tuple(ours), tuple(words))
 

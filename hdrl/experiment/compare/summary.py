@@ -313,6 +313,11 @@ def deciding_rows(rows: Sequence[SummaryRow], metric: str) -> list[SummaryRow]:
     return [row for row in rows if row.workload == ALL and row.metric == metric and not row.is_baseline]
 
 
+def baseline_row(rows: Sequence[SummaryRow], metric: str) -> SummaryRow | None:
+    """Return the baseline's row over all workloads of a metric, if there is one."""
+    return next((row for row in rows if row.workload == ALL and row.metric == metric and row.is_baseline), None)
+
+
 WAITS = ("p99_wait_s", "max_wait_s")
 
 

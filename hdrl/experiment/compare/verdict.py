@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from hdrl.experiment.compare.summary import SummaryRow
+from hdrl.figures.numbers import Form, metric_form
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.metrics.planning import cautious_log_sd, fewest_windows, smallest_visible_change
 from hdrl.metrics.words import interval_words, metric_words, number_words
@@ -51,14 +52,19 @@ def differs(row: SummaryRow) -> bool:
     return is_apart and row.p_holm < row.level and not row.is_contested
 
 
-def is_better(row: SummaryRow, info: MetricInfo) -> bool | None:
+def is_better(row: SummaryRow, info: MetricInfo, base: SummaryRow | None = None) -> bool | None:
     """Return whether a candidate is better than the baseline.
 
-    ``None`` if no difference was shown, or if neither side of the metric is better.
+    ``None`` if no difference was shown, or if neither side of the metric is better. Where numbers of 0 leave no ratio,
+    the baseline's row decides: the means, p and most windows must agree.
     """
-    if info.lower_is_better is None or not differs(row):
+    if info.lower_is_better is None:
         return None
-    return (row.ratio < 1) == info.lower_is_better
+    if math.isnan(row.ratio) and base is not None and row.p_holm < row.level:
+        is_less, wins = row.mean < base.mean, row.improvement - 0.5
+        better = is_less == info.lower_is_better
+        return better if row.mean != base.mean and wins != 0 and (wins > 0) == better else None
+    return (row.ratio < 1) == info.lower_is_better if differs(row) else None
 
 
 def is_equal(row: SummaryRow, criteria: Criteria = CRITERIA) -> bool:
@@ -84,13 +90,15 @@ def verdict(
     tails: Sequence[Tail] = (),
     criteria: Criteria = CRITERIA,
     over: str = "",
+    base: SummaryRow | None = None,
 ) -> str:
     """Say in a sentence what a comparison shows of a candidate.
 
     The row is over all workloads, of the metric that decides, and the best of ``among`` candidates of a ``kind``
     (``"learned "``; empty: all). ``n_tests`` candidates were tested against the baseline, by default ``among``. Tails
     of other candidates are ignored. ``over`` says what the numbers come from, if not from windows: ``"14 pairs of
-    blocks"``.
+    blocks"``. ``base`` is the baseline's row: its mean stands beside a candidate's without a ratio, and the jobs that
+    it left unrun beside theirs.
     """
     words = metric_words(row.metric)
     subject = row.candidate if among <= 1 else f"the {_first(info)} of {among} {kind}candidates, {row.candidate},"
@@ -102,19 +110,27 @@ def verdict(
     elif row.n_seeds > 1:
         windows += f" and {row.n_seeds} seeds"
     windows = over or windows
+    unrun = _unrun_words(row, base)
+    own = [tail for tail in tails if tail.row.candidate == row.candidate and tail.row.metric != row.metric]
     if math.isnan(row.ratio):
-        is_unrun = math.isnan(row.mean) or row.n_unfinished > 0
-        why = _unrun_words(row) if is_unrun else ": ratios need numbers above 0 on both sides, see the means"
-        return f"{subject} cannot be compared with {baseline} by its {words} over {windows}{why}."
+        if math.isnan(row.mean) or base is None or math.isnan(base.mean) or math.isnan(row.p_holm):
+            why = unrun or ": ratios need numbers above 0 on both sides, see the means"
+            return f"{subject} cannot be compared with {baseline} by its {words} over {windows}{why}."
+        form = metric_form(row.metric, info, [row.mean, base.mean])
+        means = f"has the {words} {_mean_words(row, form)}, {baseline} has {_mean_words(base, form)}"
+        better = is_better(row, info, base)
+        conclusion = "no difference shown" if better is None else "better" if better else "worse"
+        conclusion = _with_tail(conclusion, own, criteria, better=better)
+        why = "; there is no ratio, because some windows have 0"
+        return f"{subject} {means} over {windows} (p {_p_words(row.p_holm)}): {conclusion}{why}{unrun}."
     if row.decides_as_baseline:
-        return f"{subject} decides as {baseline} does: all metrics are equal in {windows}{_unrun_words(row)}."
+        return f"{subject} decides as {baseline} does: all metrics are equal in {windows}{unrun}."
     start = f"{subject} has {_ratio_words(row, words, baseline)} over {windows}"
     if math.isnan(row.ratio_low):
-        return f"{start}: one window shows nothing beyond itself{_unrun_words(row)}."
+        return f"{start}: one window shows nothing beyond itself{unrun}."
     conclusion = _conclusion(row, info, n_tests or among, criteria, of_windows=not over)
-    own = [tail for tail in tails if tail.row.candidate == row.candidate and tail.row.metric != row.metric]
     conclusion = _with_tail(conclusion, own, criteria, better=is_better(row, info))
-    return f"{start} (p {_p_words(row.p_holm)}): {conclusion}{_unrun_words(row)}."
+    return f"{start} (p {_p_words(row.p_holm)}): {conclusion}{unrun}."
 
 
 def ratio_words(row: SummaryRow) -> str:
@@ -142,6 +158,7 @@ def headline(
     n_tests: int | None = None,
     tails: Sequence[Tail] = (),
     criteria: Criteria = CRITERIA,
+    base: SummaryRow | None = None,
 ) -> str:
     """Say in one or two sentences what a comparison shows: of what was learned, if anything was.
 
@@ -151,7 +168,9 @@ def headline(
     The rows are over all workloads, of the metric that decides, without the baseline's. ``n_tests`` candidates were
     tested, by default as many as there are rows.
     """
-    say = partial(verdict, baseline=baseline, info=info, n_tests=n_tests or len(rows), tails=tails, criteria=criteria)
+    say = partial(
+        verdict, baseline=baseline, info=info, n_tests=n_tests or len(rows), tails=tails, criteria=criteria, base=base
+    )
     best = _best_row(rows, info)
     ours = _best_row(models := [row for row in rows if row.candidate in learned], info)
     if ours is None or best is None or len(models) == len(rows):
@@ -218,7 +237,8 @@ def _conclusion(row: SummaryRow, info: MetricInfo, n_tests: int, criteria: Crite
         return "no difference shown"
     if row.n_windows < fewest_windows(n_tests, row.level):
         return f"no difference shown ({row.n_windows} windows are too few to detect any)"
-    change = smallest_visible_change(row.n_windows, cautious_log_sd(row.log_sd, row.n_windows), n_tests, row.level)
+    sd = cautious_log_sd(row.log_sd, row.n_windows, varies_little=info.varies_little)
+    change = smallest_visible_change(row.n_windows, sd, n_tests, row.level)
     return f"no difference shown ({row.n_windows} windows can detect changes of about {change:.0%} or more)"
 
 
@@ -260,8 +280,19 @@ def tail_words(metric: str) -> str:
     return "longest wait" if metric == "max_wait_s" else metric_words(metric)
 
 
-def _unrun_words(row: SummaryRow) -> str:
-    return f"; but it left {row.n_unfinished:,} of {row.n_jobs:,} jobs unrun" if row.n_unfinished else ""
+def _unrun_words(row: SummaryRow, base: SummaryRow | None) -> str:
+    if not row.n_unfinished:
+        return ""
+    ours = f"it left {row.n_unfinished:,} of {row.n_jobs:,} jobs unrun"
+    if base is not None and base.n_unfinished:
+        return f"; {ours}, {base.candidate} {base.n_unfinished:,}"
+    return f"; but {ours}"
+
+
+def _mean_words(row: SummaryRow, form: Form) -> str:
+    low, high = form.number(row.mean_low), form.number(row.mean_high)
+    interval = "" if math.isnan(row.mean_low) else f" [{low}, {high}]"
+    return f"{form.number(row.mean)}{interval}{f' {form.unit}' if form.unit else ''}"
 
 
 def _p_words(p: float) -> str:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable
 
-from hdrl.experiment.compare.summary import SummaryRow
+from hdrl.experiment.compare.summary import SummaryRow, baseline_row
 from hdrl.experiment.compare.verdict import differs, headline, logs_words
 from hdrl.figures.numbers import MISSING, Form, listed, metric_form, metric_words, number_words
 from hdrl.figures.style import default_look
@@ -47,7 +47,8 @@ def findings_of_comparison(compared: Compared) -> Findings:
         question = f"Does any of {len(rows)} candidates beat {result.baseline} in {label}?"
     answer = result.verdict
     if metric != result.metric:
-        answer = headline(rows, result.baseline, compared.infos[metric], learned, criteria=result.criteria)
+        base = baseline_row(result.rows, metric)
+        answer = headline(rows, result.baseline, compared.infos[metric], learned, criteria=result.criteria, base=base)
     share = f"{100 * compared.confidence:.10g}%"
     certainty = (
         f"Ratios are geometric means over windows with {share} intervals of a bootstrap; p-values are Wilcoxon's, "
@@ -178,7 +179,7 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> Table:
                 row.candidate,
                 [
                     *(_ratio_cells(compared, row, scale) if has_ratios else []),
-                    *_cells(row, form),
+                    *_cells(row, form, _mark(compared, row) if math.isnan(row.ratio) else ""),
                     *([_unrun(row)] if has_unrun else []),
                 ],
                 badge="baseline"
@@ -194,8 +195,7 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> Table:
 
 
 def _ratio_cells(compared: Compared, row: SummaryRow, scale: Scale) -> list[Cell]:
-    better = compared.is_better(row)
-    mark = "" if better is None or row.is_baseline else "good" if better else "bad"
+    mark = "" if math.isnan(row.ratio) else _mark(compared, row)
     ratio = "baseline" if row.is_baseline else _number(row.ratio)
     is_learned = compared.is_learned(row.candidate)
     picture = interval(scale, row.ratio, row.ratio_low, row.ratio_high, mark=mark, is_learned=is_learned)
@@ -205,12 +205,17 @@ def _ratio_cells(compared: Compared, row: SummaryRow, scale: Scale) -> list[Cell
     return [Cell(ratio, of_ratio, mark), Cell(drawing=picture)]
 
 
-def _cells(row: SummaryRow, form: Form) -> list[Cell]:
+def _mark(compared: Compared, row: SummaryRow) -> str:
+    better = compared.is_better(row)
+    return "" if better is None or row.is_baseline else "good" if better else "bad"
+
+
+def _cells(row: SummaryRow, form: Form, mark: str) -> list[Cell]:
     p = "" if row.is_baseline or math.isnan(row.p_holm) else f"{row.p_holm:.2g}"
     of_mean = "" if math.isnan(row.mean_low) else f"[{form.number(row.mean_low)}, {form.number(row.mean_high)}]"
     return [
         Cell(p),
-        Cell(form.number(row.mean), of_mean),
+        Cell(form.number(row.mean), of_mean, mark),
         Cell(form.number(row.p99)),
         Cell(form.number(row.worst)),
     ]
@@ -224,6 +229,11 @@ def _number(value: float) -> str:
     return number_words(value) if math.isfinite(value) else MISSING
 
 
+_FIRST_WORDS = "the", "requested", "one", "no", "windows", "neighbouring"
+"""Words that begin a caution and are no name, so that a sentence may begin with a capital."""
+
+
 def _sentence(text: str) -> str:
-    text = "The" + text[3:] if text.startswith("the ") else text
+    if text.split(maxsplit=1)[:1] and text.split(maxsplit=1)[0] in _FIRST_WORDS:
+        text = text[0].upper() + text[1:]
     return text if text.endswith((".", "!", "?")) else text + "."

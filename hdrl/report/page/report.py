@@ -12,7 +12,7 @@ from hdrl.experiment.compare.held_out import PROTOCOLS
 from hdrl.experiment.compare.held_out import RESULT_FILE as HELD_OUT_FILE
 from hdrl.figures.figure import SUMMARY, Run
 from hdrl.report.comparison import Compared, is_comparison, read_compared
-from hdrl.report.drawing import figures_of
+from hdrl.report.drawing import LEARNING, figures_of
 from hdrl.report.page import comparison
 from hdrl.report.page.charts import chart_of
 from hdrl.report.page.findings import Findings, findings_of_runs
@@ -129,11 +129,14 @@ def _schedules(runs: Sequence[Run], charts: dict[str, list[Part]]) -> tuple[list
 def _charts(runs: Sequence[Run], setting: Setting) -> dict[str, list[Part]]:
     """Return the figures that can be drawn of the runs, by the title of their tab."""
     tabs: dict[str, list[Part]] = {}
-    for figure in figures_of(setting).values():
+    # What was learned comes first in the summary, and its own tab comes last.
+    for figure in sorted(figures_of(setting).values(), key=lambda one: one.reads != "trainings"):
         for on_page in figure.on_page:
             drawn = chart_of(figure, on_page, list(enumerate(runs)))
             if drawn is not None:
                 tabs.setdefault(on_page.tab, []).append(drawn)
+    if LEARNING in tabs:
+        tabs[LEARNING] = tabs.pop(LEARNING)
     return tabs
 
 

@@ -39,6 +39,7 @@ class Own:
 class AdaptationPolicies(PolicyBook):
     """The policies."""
 
+    hidden = "the accuracies of all sequences"
     default_baseline = "never"
 
     def names(self) -> Sequence[str]:

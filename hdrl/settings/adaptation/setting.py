@@ -66,8 +66,10 @@ class AdaptationInputs(
         return load
 
     def offered_load(self, machine: Device, load: Jobs) -> float | None:
-        """Return the budgets that arrive per time."""
+        """Return the budgets that arrive per time; ``None`` where each job comes when the one before has ended."""
         del machine
+        if np.allclose(np.diff(load.release_s), load.budgets_s[:-1]):
+            return None
         span_s = float(load.release_s[-1] - load.release_s[0])
         return float(load.budgets_s[:-1].sum()) / span_s if span_s else None
 

@@ -86,7 +86,12 @@ _FIGURES = (
         max_runs=6,
         choices={"by": GROUPINGS, "of": tuple(JOB_VALUES), "workload": ()},
         on_page=tuple(
-            OnPage(SUMMARY, f"Waiting time by {by} (boxes: half of the jobs; whiskers: 5 % and 95 %)", None, choices)
+            OnPage(
+                SUMMARY,
+                f"Waiting time by {by} (boxes: half of the jobs; whiskers: 5 % and 95 %; crosses: means)",
+                None,
+                choices,
+            )
             for by in ("size", "user")
             for choices in [{"by": by, "of": "wait_s"}]
         ),

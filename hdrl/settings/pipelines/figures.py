@@ -19,6 +19,12 @@ WIDTH_IN = 11.0
 MAX_LABELS = 200
 """How many runs are labelled at most."""
 
+MOST_PIPELINES = 24
+"""How many pipelines have a row or a bar of their own at most."""
+
+MOST_UPRIGHT = 9
+"""How many names stand beside each other without being turned."""
+
 Runs = PipelineTrace | PipelineRun | Sequence[PipelineTrace | PipelineRun]
 
 
@@ -26,7 +32,8 @@ def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, places: Se
     """Draw what ran on which unit, and below it releases and deadlines of every pipeline; a part for each run.
 
     A colour stands for a pipeline, a number in a bar for the kernels that it ran. Triangles up are releases, triangles
-    down deadlines, red where they were missed; the end of an instance that was missed is a red cross.
+    down deadlines, red where they were missed; the end of an instance that was missed is a red cross. Of many
+    pipelines, those that miss most deadlines have rows.
 
     Parameters
     ----------
@@ -35,7 +42,7 @@ def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, places: Se
     """
     del places
     shown = _runs(runs)
-    heights = [1.2 + 0.4 * (len(run.units) + len(run.pipelines)) for run in shown]
+    heights = [1.2 + 0.4 * (len(run.units) + len(_most_missed([run]))) for run in shown]
     figure, axes = canvas(ax, len(shown), size_in=(WIDTH_IN, sum(heights)))
     for part, run in zip(axes, shown, strict=True):
         _draw_gantt(part, run, labels=labels)
@@ -55,10 +62,12 @@ def _draw_gantt(ax: Any, run: PipelineRun, *, labels: bool) -> None:
         ax.broken_barh(spans.tolist(), (unit - 0.4, 0.8), facecolors=colours, edgecolors="white", linewidth=edge)
     if labels:
         _label(ax, run, last_s - first_s)
-    for number in range(len(run.pipelines)):
-        _mark(ax, run, number, n_units + number)
-    ax.set_yticks(range(n_units + len(run.pipelines)), [*run.units, *run.pipelines])
-    ax.set_ylim(n_units + len(run.pipelines) - 0.4, -0.6)
+    numbers = _most_missed([run])
+    for row, number in enumerate(numbers, n_units):
+        _mark(ax, run, number, row)
+    names = [*run.units, *(run.pipelines[number] for number in numbers)]
+    ax.set_yticks(range(len(names)), names, fontsize=8 if len(names) > MOST_UPRIGHT else None)
+    ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_xlabel("time (s)")
     title = f"{run.name}: {int(run.is_missed.sum())} of {len(run.is_missed)} deadlines missed"
     ax.set_title(title, loc="left", fontsize=10)
@@ -88,26 +97,42 @@ def _mark(ax: Any, run: PipelineRun, number: int, row: int) -> None:
 
 
 def misses(runs: Runs, ax: Axes | None = None, *, places: Sequence[int] = ()) -> Canvas:
-    """Draw the share of deadlines that each pipeline misses in each run, with its 95 % interval."""
+    """Draw the share of deadlines that each pipeline misses in each run, with its 95 % interval.
+
+    Of many pipelines, those that miss most have bars, and the others have one together.
+    """
     shown = _runs(runs)
+    numbers = _most_missed(shown)
+    names = [shown[0].pipelines[number] for number in numbers]
+    n_others = len(shown[0].pipelines) - len(numbers)
+    if n_others:
+        names.append(f"{n_others:,} others")
     figure, (only,) = canvas(ax, size_in=(WIDTH_IN, 3.6))
     width = 0.8 / len(shown)
     for place, run in enumerate(shown):
-        counts = [(int(run.is_missed[own].sum()), int(own.sum())) for own in _by_pipeline(run)]
+        parts = [run.pipeline == number for number in numbers]
+        if n_others:
+            parts.append(~np.isin(run.pipeline, numbers))
+        counts = [(int(run.is_missed[own].sum()), int(own.sum())) for own in parts]
         shares = np.array([n_missed / max(n, 1) for n_missed, n in counts])
         low, high = np.array([wilson(*one) if one[1] else (0.0, 0.0) for one in counts]).T
         x = np.arange(len(counts)) + (place - (len(shown) - 1) / 2) * width
         colour = PALETTE[(places[place] if places else place) % len(PALETTE)]
         only.bar(x, shares, width, color=colour, label=run.name)
         only.errorbar(x, shares, (shares - low, high - shares), fmt="none", ecolor=FAINT, elinewidth=0.8)
-    only.set_xticks(range(len(shown[0].pipelines)), list(shown[0].pipelines))
+    only.set_xticks(range(len(names)), names, rotation=0 if len(names) <= MOST_UPRIGHT else 90)
     only.set_ylabel("share of deadlines missed")
     legend(only, len(shown), of_runs=True)
     return figure
 
 
-def _by_pipeline(run: PipelineRun) -> list[Any]:
-    return [run.pipeline == number for number in range(len(run.pipelines))]
+def _most_missed(runs: Sequence[PipelineRun]) -> list[int]:
+    """Return all pipelines of the runs, or those that miss most deadlines where there are too many, in their order."""
+    n = len(runs[0].pipelines)
+    missed = sum(np.bincount(run.pipeline[run.is_missed], minlength=n) for run in runs)
+    released = sum(np.bincount(run.pipeline, minlength=n) for run in runs)
+    first = np.lexsort((np.arange(n), -np.asarray(released), -np.asarray(missed)))
+    return sorted(first[:MOST_PIPELINES].tolist())
 
 
 def _runs(runs: Runs) -> list[PipelineRun]:

@@ -63,7 +63,7 @@ def test_a_table_of_an_own_network_is_measured_by_times_of_a_machine_and_read(
     Path("times.json").write_text(json.dumps(times))
     words = ["--model", "own.py", *PLAN, "--clock", "table:times.json"]
     done = adaptation("table", "made.json", *words)
-    assert (done.exit_code, "made.json: 1 trainings" in done.output) == (0, True), done.output
+    assert (done.exit_code, "made.json: 1 training of each" in done.output) == (0, True), done.output
     table = read_table(Path("made.json"))
     assert (table.device, table.n_sequences, table.model.name) == ("mine", 27, "own")
     assert describe_blocks(table.model) == describe_blocks(read_own_model(Path("own.py"), (1, 10), 5))

@@ -110,6 +110,9 @@ def test_it_runs_compares_and_reports(folder: Path, tmp_path: Path) -> None:
     regrets = {row["candidate"]: row["mean"] for row in summary["rows"] if row["metric"] == "mean_regret"}
     assert regrets["oracle"] == 0.0 < regrets["mine.py"] < regrets["never"]
     assert {"few-draws", "clairvoyant"} <= {one["kind"] for one in summary["warnings"]}
+    said = {one["kind"]: one["text"] for one in summary["warnings"]}
+    assert "oracle sees the accuracies of all sequences, which" in said["clairvoyant"]
+    assert "overload" not in said, "jobs that come one after the other wait for nothing"
 
 
 @pytest.mark.parametrize(

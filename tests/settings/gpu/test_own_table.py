@@ -30,6 +30,12 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize(("name", "known_as"), [("jobs", "jobs"), ("jobs.csv", "jobs"), ("my.jobs.csv", "my.jobs")])
+def test_a_load_has_the_name_of_its_file(tmp_path: Path, name: str, known_as: str) -> None:
+    (tmp_path / name).write_text(TABLE)
+    assert read_trace(tmp_path / name, columns=COLUMNS).name == known_as
+
+
 def test_a_table_of_ones_own_becomes_jobs(table: Path) -> None:
     load = read_trace(table, columns=COLUMNS)
     assert load.origin["format"] == "table"

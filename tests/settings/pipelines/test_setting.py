@@ -395,6 +395,26 @@ def test_a_report_shows_deadlines_beside_the_schedule(tmp_path: Path):
     assert "Units and deadlines" in panel
 
 
+def test_many_pipelines_share_a_picture(tmp_path: Path):
+    pytest.importorskip("matplotlib", reason="reports need the extra report")
+    from hdrl.experiment import run_experiment
+    from hdrl.experiment.run.inputs import read_options
+    from hdrl.report.drawing import draw
+
+    load = {"sets": 10, "utilizations": [0.9], "horizon_ms": 1000}
+    wanted = {"setting": "pipelines", "platform": "1cpu+1gpu", "workload": "generated", "load": load}
+    (tmp_path / "options.json").write_text(json.dumps({**wanted, "agent": {"policy": "edf"}}))
+    run_experiment(read_options(tmp_path / "options.json"), out=tmp_path / "out")
+    (axes,) = draw("misses", [tmp_path / "out"]).axes
+    names = [one.get_text() for one in axes.get_xticklabels()]
+    assert len(names) == 25
+    assert names[-1] == "16 others"
+    heights = [one.get_height() for one in axes.patches]
+    assert max(heights[:-1]) >= heights[-1]
+    (axes,) = draw("gantt", [tmp_path / "out"]).axes
+    assert [one.get_text() for one in axes.get_yticklabels()] == ["cpu0", "gpu0", *names[:-1]]
+
+
 @pytest.mark.parametrize("arguments", [{"max_ready": 4}, {"compatibility": "rlschedsim", "errors": []}])
 def test_an_agent_learns_from_an_options_file(tmp_path: Path, arguments: dict[str, object]):
     pytest.importorskip("torch", reason="the extra learn is not installed")
@@ -416,6 +436,20 @@ def test_an_agent_learns_from_an_options_file(tmp_path: Path, arguments: dict[st
     result = run_experiment(read_options(tmp_path / "options.json"), out=tmp_path / "out")
     assert (tmp_path / "out" / "model.pt").is_file()
     assert 0.0 <= result.metrics["miss_ratio"] <= 1.0
+
+
+def test_the_report_of_a_training_shows_first_what_was_learned(tmp_path: Path):
+    pytest.importorskip("torch", reason="the extra learn is not installed")
+    pytest.importorskip("jinja2", reason="reports need the extra report")
+    pytest.importorskip("matplotlib", reason="reports need the extra report")
+    from hdrl.report.page import write_report
+
+    test_an_agent_learns_from_an_options_file(tmp_path, {"max_ready": 4})
+    page = write_report([tmp_path / "out"], tmp_path / "report.html").read_text(encoding="utf-8")
+    summary = page.partition('id="panel-summary"')[2].partition("</section>")[0]
+    assert 0 < summary.index("Return of the episodes") < summary.index("Deadlines missed by pipeline")
+    tabs = re.findall(r'role="tab" id="tab-(\w+)"', page)
+    assert tabs.index("learning") > tabs.index("schedule")
 
 
 @pytest.mark.skipif(not ADAS.is_dir(), reason="rlschedsim's files are not at hand")

@@ -196,7 +196,7 @@ def load_of(
                 job[name] = numbers[name].setdefault(row[key], len(numbers[name]))
     if source.dropped:
         source.faults.insert(0, f"left out: {describe_dropped(source.dropped)}")
-    name = source.path.name.removesuffix(".gz").rpartition(".")[0]
+    name = Path(source.path.name.removesuffix(".gz")).stem
     return GpuLoad(
         name,
         jobs,

@@ -1,0 +1,31 @@
+"""Where Python starts in the folder of a checkout: its agents, commands and experiments lie beside `hdrl` there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+BESIDE = ("hdrl.agents", "hdrl.experiments", "hdrl.launcher")
+"""Packages of their own folders in a checkout; an installation has them in `hdrl`."""
+
+
+class _Beside:
+    """Find what lies beside `hdrl` in the checkout from which it is imported."""
+
+    @classmethod
+    def find_spec(
+        cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path
+        if fullname not in BESIDE:
+            return None
+        return PathFinder.find_spec(fullname, [str(Path(__file__).parents[2])], target)
+
+
+def know_checkout() -> None:
+    """Find packages beside `hdrl` where it has none of its own; nothing happens in an installation."""
+    if not (Path(__file__).parents[1] / "agents").is_dir() and _Beside not in sys.meta_path:
+        sys.meta_path.append(_Beside)
