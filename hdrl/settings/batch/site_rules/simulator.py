@@ -63,8 +63,8 @@ _DISCIPLINES = {
 
 _CORE_KEYS = (kernel_codes.CORE_HIGH_GFLOPS, kernel_codes.CORE_FIRST)
 _KNOWN = (
-    "'site' simulates 'slurm', 'multifactor', the priorities of the literature, and indices with a gate, by requests or "
-    "predictions, but no core selections, nodes that are switched off, or reservations by predictions; expected for "
+    "'site' simulates 'slurm', 'multifactor', the priorities of the literature, and indices with a gate, by requests "
+    "or predictions, but no core selections, nodes that are switched off, or reservations by predictions; expected for "
     "instance 'sjf+easy', 'sjf+easy@geo' or 'es-generalist'"
 )
 
@@ -450,6 +450,11 @@ def _arrays_of_jobs(rows: NDArray[np.void], asked: NDArray[np.void]) -> NDArray[
     return found
 
 
+def plays(rule: Rule) -> bool:
+    """Tell whether this simulator knows what a policy adds to its job key and its backfilling."""
+    return not rule.predicts_ends and rule.node_rule == kernel_codes.NODES_LEFT_ALONE
+
+
 class SiteSimulator:
     """One simulation on a machine with the rules of a site.
 
@@ -469,7 +474,7 @@ class SiteSimulator:
     """
 
     def __init__(self, platform: Platform, workload: Workload, rule: Rule = NO_RULE) -> None:
-        if rule.predicts_ends or rule.node_rule != kernel_codes.NODES_LEFT_ALONE:
+        if not plays(rule):
             raise SimulationError(_KNOWN)
         self._rule = rule
         workload.check_simulated()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hdrl.batch import Platform, Workload, simulate
+from hdrl.setting import SETTINGS
 from hdrl.settings.batch.kernel import codes, keys
 from hdrl.settings.batch.kernel.beginning import Rule
 from hdrl.settings.batch.policies import read_pair
@@ -112,3 +113,12 @@ def test_predictions_are_those_of_machines_without_rules(policy: str):
     found = simulate(platform, jobs, policy, energy=False).records["start_s"]
     assert np.mean(np.abs(found - expected) < 0.01) > 0.99
     assert np.mean(np.abs(found - simulate(platform, jobs, "fcfs", energy=False).records["start_s"]) < 0.01) < 0.5
+
+
+def test_models_of_an_index_obey_the_rules_and_those_of_networks_are_refused():
+    site = machine(Nodes("n[1-4]", 4, 1))
+    environments = SETTINGS["batch"].environments
+    assert environments["job_index"].unplayable({}, site) is None
+    for name in ("job_pick", "policy_pair"):
+        assert "do not obey the rules of a site" in str(environments[name].unplayable({}, site))
+        assert environments[name].unplayable({}, replace(site, site=None)) is None
