@@ -141,9 +141,12 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         del arguments
         return {}
 
-    def unplayable(self, arguments: Arguments) -> str | None:
-        """Return why no model of such an environment can be played by `player`; ``None`` if it can."""
-        del arguments
+    def unplayable(self, arguments: Arguments, machine: MachineT | None = None) -> str | None:
+        """Return why `player` can play no model of such an environment, on any machine or on this one.
+
+        ``None`` if it can.
+        """
+        del arguments, machine
         return None
 
     def knows_too_much(self, arguments: Arguments) -> bool:

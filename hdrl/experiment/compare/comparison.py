@@ -261,6 +261,9 @@ def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str
     training = train_cases(whole, workloads, shares, setting=setting) if shares is not None else []
     check_number(whole, len(cases) + len(training), [*candidates, *opponents])
     deciders = deciders_of_files([*candidates, *opponents], setting)
+    for one in itertools.chain.from_iterable(deciders.values()):
+        if isinstance(one, ModelDecider):
+            one.model.check_can_play(machine)
     asks = shares is not None or chosen is not None
     knowing = rival_groups(deciders, candidates, setting) if asks else {}
     rivals = {group: tuple(read_candidates(sweep, policies, [(chosen or {}).get(group, group)])) for group in knowing}

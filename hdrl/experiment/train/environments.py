@@ -59,9 +59,9 @@ class Environment:
         """Make an environment in which a model decides about a whole load, under the physics of all candidates."""
         return self.spec.player(machine, load, self.arguments, options)
 
-    def check_can_play(self, where: str) -> None:
-        """Refuse an environment of which no model can be played by `player`."""
-        why = self.spec.unplayable(self.arguments)
+    def check_can_play(self, where: str, machine: Machine | None = None) -> None:
+        """Refuse an environment of which no model can be played by `player`, on any machine or on this one."""
+        why = self.spec.unplayable(self.arguments, machine)
         if why is not None:
             raise OptionsError(f"{where}: {why}")
 

@@ -116,9 +116,9 @@ class Model:
         """Whether its observations show what no real scheduler sees."""
         return self._spec.spec.knows_too_much(self._spec.arguments)
 
-    def check_can_play(self) -> None:
+    def check_can_play(self, machine: Machine | None = None) -> None:
         """Refuse a model that cannot be played in the world of the policies that hdrl simulates."""
-        self._spec.check_can_play(str(self.path))
+        self._spec.check_can_play(str(self.path), machine)
 
     def warm_up(self, message: Message) -> None:
         """Compile what plays the model, if that is compiled code."""
@@ -149,7 +149,7 @@ class Model:
                 self._spec.check_exact(machine, load, str(self.path))
                 env = self._spec.single(machine, load)
             else:
-                self.check_can_play()
+                self.check_can_play(machine)
                 env = self._spec.player(machine, load, options)
         try:
             agent, where = self._made(env, seed), str(self.path)

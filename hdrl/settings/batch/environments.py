@@ -44,6 +44,16 @@ class _BatchEnvironment(EnvironmentSpec[Options, BatchSweep, Platform, Workload]
         """Return the arguments that say what is simulated: all jobs, unless a window is asked for."""
         return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
 
+    def unplayable(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:
+        """Return that the rules of a site are not obeyed, if the machine has some."""
+        del arguments
+        if machine is None or machine.site is None:
+            return None
+        return (
+            f"models of {self.id} do not obey the rules of a site, which {machine.name} has; --set site_rules=false "
+            "leaves them out"
+        )
+
     def marks(self, machine: Platform, load: Workload) -> NDArray[np.int64]:
         """Return the cores and the seconds of each job."""
         import numpy as np
@@ -219,7 +229,7 @@ class JobPickSpec(_OfMoreLogs):
             cautions.append(("scales", text))
         return cautions
 
-    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
+    def unplayable(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:
         """Return why no model of it can be played on the kernel; ``None`` if it can."""
         from hdrl.settings.batch.envs.job_pick_player import check_can_play
 
@@ -227,7 +237,7 @@ class JobPickSpec(_OfMoreLogs):
             check_can_play(arguments.get("compatibility"))
         except OptionsError as error:
             return str(error)
-        return None
+        return super().unplayable(arguments, machine)
 
     def player(
         self,
@@ -258,6 +268,11 @@ class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
     def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective; less of each is better."""
         return str(arguments.get("objective", "mean_bounded_slowdown")), -1
+
+    def unplayable(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:
+        """Return ``None``: an index obeys the rules of sites, too."""
+        del arguments, machine
+        return None
 
     def player(
         self,

@@ -61,19 +61,15 @@ def _candidates(sweep: BatchSweep) -> list[str]:
     return [text.rpartition("=")[2] for text in (*sweep.candidates, sweep.baseline)]
 
 
-def _is_file(name: str) -> bool:
-    return is_policy_file(name) or name.endswith((CPP_SUFFIX, ".pt", ".safetensors"))
-
-
 def _check_played_by_site(sweep: BatchSweep, platform: Platform) -> None:
     """Refuse candidates that the simulator of sites does not play, before anything is simulated."""
     for name in _candidates(sweep):
-        if _is_file(name) or _follows_a_rule(name):
+        if is_policy_file(name) or name.endswith(CPP_SUFFIX) or _is_not_played_by_site(name):
             why = "another candidate needs it" if platform.site is None else f"{platform.name!r} has rules of a site"
             raise OptionsError(
                 f"{sweep.where}: simulator 'site' does not play {name!r} ({why}): it plays 'slurm', 'multifactor' and "
-                "priorities such as 'sjf+easy', without predictions, gates and indices; --set site_rules=false plays "
-                "policies of all kinds without the rules"
+                "policies such as 'sjf+easy', 'sjf+easy@geo' and 'es-generalist'; --set site_rules=false plays all "
+                "kinds of policies without the rules"
             )
 
 
@@ -86,7 +82,7 @@ def _check_played_by_slurm(sweep: BatchSweep) -> None:
         If there is one.
     """
     for name in _candidates(sweep):
-        if _is_file(name):
+        if is_policy_file(name) or name.endswith((CPP_SUFFIX, ".pt", ".safetensors")):
             raise OptionsError(
                 f"{sweep.where}: simulator 'slurm' does not play {name!r}: it plays 'slurm', and named policies that "
                 "order jobs, for instance 'sjf@geo' or 'es-generalist'"
@@ -95,15 +91,15 @@ def _check_played_by_slurm(sweep: BatchSweep) -> None:
             SIMULATORS["slurm"].deployed(name)
 
 
-def _follows_a_rule(name: str) -> bool:
-    """Tell whether a policy uses predictions, a gate or an index."""
-    from hdrl.settings.batch.kernel.beginning import NO_RULE
+def _is_not_played_by_site(name: str) -> bool:
+    """Tell whether a policy needs what the simulator of sites does not know; of models, their environments say so."""
     from hdrl.settings.batch.policies.pairs import read_pair
+    from hdrl.settings.batch.site_rules.simulator import plays
 
     try:
-        return read_pair(name).rule != NO_RULE
+        return not plays(read_pair(name).rule)
     except HdrlError:  # a group, or no policy: others say so
-        return "@" in name or "~" in name
+        return False
 
 
 def _with_plain_rules(platform: Platform) -> Platform:

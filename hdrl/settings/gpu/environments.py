@@ -51,8 +51,9 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         """Return the objective, of which less is better."""
         return str(arguments.get("objective", "mean_jct_s")), -1
 
-    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
+    def unplayable(self, arguments: Mapping[str, Any], machine: Cluster | None = None) -> str | None:
         """Return why its models are not played beside policies: the original's world is another one."""
+        del machine
         if self.is_compatible(arguments):
             return "compatibility 'drl-gpu' starts at most one job in a second, so that its world is not the policies'"
         return None

@@ -71,8 +71,9 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         """Return the objective, of which less is better, whatever is rewarded on the way."""
         return str(arguments.get("objective", "miss_ratio")), -1
 
-    def unplayable(self, arguments: Mapping[str, Any]) -> str | None:
+    def unplayable(self, arguments: Mapping[str, Any], machine: Units | None = None) -> str | None:
         """Return why its models are not played beside policies: rlschedsim notices releases too late."""
+        del machine
         errors = arguments.get("errors")
         if arguments.get("compatibility") is not None and (errors is None or LATE in errors):
             return (

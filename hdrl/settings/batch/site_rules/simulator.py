@@ -16,7 +16,9 @@ from hdrl.compiled.cache import compile_once
 from hdrl.compiled.fields import grown, new_arrays
 from hdrl.compiled.lend import Lent
 from hdrl.settings.batch.kernel import codes as kernel_codes
-from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
+from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule, arrays_of
+from hdrl.settings.batch.kernel.groups import N_LEVELS, N_NEURONS
+from hdrl.settings.batch.kernel.keys import N_FEATURES
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import (
     ENERGY_DTYPE,
@@ -61,12 +63,13 @@ _DISCIPLINES = {
 
 _CORE_KEYS = (kernel_codes.CORE_HIGH_GFLOPS, kernel_codes.CORE_FIRST)
 _KNOWN = (
-    "'site' simulates 'slurm', 'multifactor' and the priorities of the literature, without predictions, gates, indices "
-    "or core selections; expected for instance 'sjf+easy'"
+    "'site' simulates 'slurm', 'multifactor', the priorities of the literature, and indices with a gate, by requests "
+    "or predictions, but no core selections, nodes that are switched off, or reservations by predictions; expected for "
+    "instance 'sjf+easy', 'sjf+easy@geo' or 'es-generalist'"
 )
 
-_KEYS = frozenset({*range(kernel_codes.JOB_FIRST, kernel_codes.JOB_GIVEN), codes.MULTIFACTOR})
-"""The job keys that this simulator has: no random ones, and no indices."""
+_KEYS = frozenset({*range(kernel_codes.JOB_FIRST, kernel_codes.JOB_GIVEN), kernel_codes.JOB_INDEX, codes.MULTIFACTOR})
+"""The job keys that this simulator has: no random ones."""
 
 
 def plain_rules(platform: Platform) -> SiteRules:
@@ -195,7 +198,7 @@ def _check(inputs: _Inputs) -> None:
         raise SimulationError("'site' does not simulate heterogeneous jobs yet")
 
 
-def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
+def new_site_state(inputs: _Inputs, key: int, backfilling: int, rule: Rule) -> SiteState:
     """Return the arrays of a simulation that is about to begin."""
     rules, asked, jobs = inputs.rules, inputs.asked, inputs.workload.jobs
     n_nodes, n_jobs = len(rules.nodes), len(jobs)
@@ -222,6 +225,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     given["core_owner"] = np.full(inputs.platform.n_cores, -1, np.int32)
     given |= _limits(rules)
     given |= _jobs(inputs, settings[0])
+    given |= arrays_of(rule, inputs.platform, inputs.workload)
     sizes = {"one": 1, "n_nodes": n_nodes, "n_words": given["open_nodes"].shape[0], "n_jobs": n_jobs}
     sizes |= {"n_cores": inputs.platform.n_cores, "n_partitions": len(rules.partitions), "n_dropped": n_jobs + 1}
     for size, name in (("n_features", "feature_nodes"), ("n_entries", "entries"), ("n_arrays", "arrays")):
@@ -229,6 +233,9 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     for name in ("reservations", "outages", "dependencies", "qos", "accounts", "qos_users", "account_users"):
         sizes[f"n_{name}"] = len(given[name])
     sizes["n_ordered"], sizes["n_levels"] = len(rules.accounts), given["paths"].shape[1]
+    sizes |= {"n_predicted": len(given["predictions"]), "n_group_levels": N_LEVELS, "n_groups": len(given["sums"])}
+    sizes |= {"n_weights": len(given["weights"]), "n_network": len(given["network"])}
+    sizes |= {"n_neurons": N_NEURONS if len(given["network"]) else 0, "n_described": N_FEATURES}
     n_planned = sizes["n_entries"]
     if settings[0]["discipline"] == codes.SLURM and settings[0]["bf_max_job_test"] > 0:
         n_planned = min(n_planned, int(settings[0]["bf_max_job_test"]))
@@ -243,6 +250,8 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     sizes["n_pair_log"] = sizes["n_core_log"] = 2 * n_jobs + margin
     sizes["n_log"] = 2 * n_jobs + 2 * margin
     scalars = np.zeros(1, arrays.SCALARS_DTYPE)
+    scalars["predictor"], scalars["index_form"] = rule.predictor, rule.index_form
+    scalars["has_gate"] = rule.has_gate
     scalars["first_submit_s"] = first_s = float(jobs["submit_s"].min()) if n_jobs else 0.0
     scalars["decayed_s"] = math.floor(first_s / rules.weights.calc_period_s) * rules.weights.calc_period_s
     return new_arrays(SiteState, sizes, given | {"scalars": scalars})
@@ -286,7 +295,7 @@ def _partitions(rules: SiteRules) -> NDArray[np.void]:
         rows[name] = rules.partitions[name]
     largest = rules.partitions["job_factor"].max(initial=0)
     rows["factor"] = rules.partitions["job_factor"] / largest if largest > 0 else 0.0
-    rows["free_cores"] = rules.partition_nodes @ rules.nodes["cores"].astype(np.int64)
+    rows["n_cores"] = rows["free_cores"] = rules.partition_nodes @ rules.nodes["cores"].astype(np.int64)
     return rows
 
 
@@ -441,6 +450,11 @@ def _arrays_of_jobs(rows: NDArray[np.void], asked: NDArray[np.void]) -> NDArray[
     return found
 
 
+def plays(rule: Rule) -> bool:
+    """Tell whether this simulator knows what a policy adds to its job key and its backfilling."""
+    return not rule.predicts_ends and rule.node_rule == kernel_codes.NODES_LEFT_ALONE
+
+
 class SiteSimulator:
     """One simulation on a machine with the rules of a site.
 
@@ -448,16 +462,21 @@ class SiteSimulator:
     ----------
     platform
         The machine; without rules of a site it has one partition of all nodes.
+    rule
+        What a policy adds to its job key and its backfilling.
 
     Raises
     ------
     SimulationError
-        If the site has something that this simulator does not know; the message names it.
+        If the site or the policy has something that this simulator does not know; the message names it.
     WorkloadError
         If a job fits into none of its partitions.
     """
 
-    def __init__(self, platform: Platform, workload: Workload) -> None:
+    def __init__(self, platform: Platform, workload: Workload, rule: Rule = NO_RULE) -> None:
+        if not plays(rule):
+            raise SimulationError(_KNOWN)
+        self._rule = rule
         workload.check_simulated()
         self.workload = workload
         self._inputs = _inputs(platform, workload)
@@ -490,9 +509,11 @@ class SiteSimulator:
         SimulationError
             If the simulator does not know the priority, or if jobs wait and nothing will ever happen again.
         """
-        if job_key not in _KEYS or backfilling not in _DISCIPLINES or core_key not in _CORE_KEYS:
+        is_known = job_key in _KEYS and backfilling in _DISCIPLINES and core_key in _CORE_KEYS
+        is_index = job_key == kernel_codes.JOB_INDEX
+        if not is_known or (is_index and (not self._rule.weights or backfilling not in kernel_codes.EASY)):
             raise SimulationError(_KNOWN)
-        state = new_site_state(self._inputs, job_key, backfilling)
+        state = new_site_state(self._inputs, job_key, backfilling, self._rule)
         margin = int(state.settings["n_cores"][0]) + 64 + len(state.dependencies)
         status = codes.PAUSED
         while status != codes.ENDED:
@@ -597,14 +618,12 @@ def site_simulator(
     Raises
     ------
     SimulationError
-        If it is to behave like another system, or if a policy has predictions, an index or a gate.
+        If it is to behave like another system, or if a policy needs something that it does not know.
     """
     del others
-    if rule != NO_RULE:
-        raise SimulationError(_KNOWN)
     if compatibility is not None:
         raise SimulationError(f"'site' has no compatibility mode {compatibility!r}")
-    return SiteSimulator(platform, workload)
+    return SiteSimulator(platform, workload, rule)
 
 
 def warm_up(message: Callable[[str], None] | None = None) -> None:

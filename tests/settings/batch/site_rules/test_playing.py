@@ -105,10 +105,17 @@ def test_comparisons_play_all_in_one_world(site: Path):
     assert '"site-rules"' in (site / "c" / "summary.json").read_text()
 
 
+def test_predictions_and_indices_are_compared_under_the_rules(site: Path):
+    common = ("compare", "es-generalist", "sjf+easy@geo", "-w", site / "jobs.swf", "--windows", "3:1", "-j", 1)
+    judged = call(*common, "-p", site / "platform.json", "--baseline", "slurm", "--out", site / "e")
+    assert judged.exit_code == 0, judged.stderr
+    assert '"site-rules"' not in (site / "e" / "summary.json").read_text()
+
+
 def test_candidates_that_sites_do_not_play_are_refused_at_once(site: Path):
     common = ("compare", "slurm", "-w", site / "jobs.swf", "--windows", "3:1", "-j", 1, "--out", site / "d")
     for machine, why in ((site / "platform.json", "'platform' has rules of a site"), ("homogeneous:40", "needs it")):
-        for name in ("es-generalist", "sjf+easy@geo", "heuristics@geo"):
+        for name in ("sjf+easy@geo/all", "sjf+easy~off600", "fcfs+easy@last2/all"):
             refused = call(*common, name, "-p", machine)
             assert (refused.exit_code, (site / "d").exists()) == (2, False)
             assert f"does not play '{name}' (" in refused.stderr

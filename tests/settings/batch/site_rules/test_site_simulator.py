@@ -346,7 +346,7 @@ def test_what_is_not_simulated_is_refused_by_name():
         starts(machine(), workload({"cores": 3}), "slurm")
 
 
-@pytest.mark.parametrize("policy", ["fcfs+easy@geo", "es-generalist", "shortest-random"])
+@pytest.mark.parametrize("policy", ["fcfs+easy@geo/all", "sjf+easy~off600", "shortest-random"])
 def test_policies_that_it_does_not_know_are_refused(policy: str):
     with pytest.raises(SimulationError, match="expected for instance 'sjf\\+easy'"):
         simulate(machine(), workload({}), policy, energy=False)

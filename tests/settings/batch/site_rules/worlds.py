@@ -24,7 +24,10 @@ def machine(*nodes: Nodes, partitions: dict[str, Partition] | None = None, **rul
 
 
 def workload(*jobs: dict[str, Any], after: tuple[tuple[int, int, int, float], ...] = ()) -> Workload:
-    """Return jobs: ``at`` date of submission, ``cores``, ``run`` time, ``limit``, and columns of `SITE_JOB_DTYPE`."""
+    """Return jobs: ``at`` date of submission, ``cores``, ``run`` time, ``limit``, and columns of `SITE_JOB_DTYPE`.
+
+    A ``user`` is that of the log, too.
+    """
     rows, steps = np.zeros(len(jobs), JOB_DTYPE), np.zeros(len(jobs), STEP_DTYPE)
     asked = undemanding_jobs(len(jobs))
     rows["profile"] = np.arange(len(jobs))
@@ -32,6 +35,7 @@ def workload(*jobs: dict[str, Any], after: tuple[tuple[int, int, int, float], ..
         rows[name] = UNKNOWN
     for number, job in enumerate(jobs):
         given = dict(job)
+        rows[number]["user"] = given.get("user", UNKNOWN)
         rows[number]["submit_s"], rows[number]["cores"] = given.pop("at", 0.0), given.pop("cores", 1)
         steps[number]["amount"] = run_s = given.pop("run", 60.0)
         limit_s = given.pop("limit", run_s)
@@ -46,8 +50,9 @@ def workload(*jobs: dict[str, Any], after: tuple[tuple[int, int, int, float], ..
 
 def play(platform: Platform, jobs: Workload, policy: str) -> SiteSimulator:
     """Return a simulation that is over."""
-    simulator = SiteSimulator(platform, jobs)
-    simulator.run_pair(*read_pair(policy).numbers)
+    pair = read_pair(policy)
+    simulator = SiteSimulator(platform, jobs, pair.rule)
+    simulator.run_pair(*pair.numbers)
     return simulator
 
 

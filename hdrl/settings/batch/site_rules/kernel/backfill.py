@@ -14,6 +14,7 @@ import numpy as np
 from hdrl.compiled.bits import n_of
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes as kernel_codes
+from hdrl.settings.batch.kernel.waiting import order_length_s
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import (
     choose_busy_nodes,
@@ -29,6 +30,7 @@ from hdrl.settings.batch.site_rules.kernel.allocation import (
 )
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
+from hdrl.settings.batch.site_rules.kernel.predictions import is_held
 from hdrl.settings.batch.site_rules.kernel.preemption import find_victims, may_preempt, remove_later, take_nodes
 from hdrl.settings.batch.site_rules.kernel.priority import comes_before
 from hdrl.settings.batch.site_rules.kernel.running import NEVER, start_job
@@ -381,7 +383,7 @@ def _may_start(state, entry):
     job, partition = state.entries[entry].job, state.entries[entry].partition
     preempts = state.settings[0].preempt_by != 0
     may_fit = preempts or state.partitions[partition].free_cores >= state.jobs[job].n_requested
-    if not may_fit or not may_run(state, job):
+    if not may_fit or not may_run(state, job) or is_held(state, entry):
         return False
     _put_unplanned(state, entry)
     if fits_now(state, job, partition, state.usable):
@@ -393,11 +395,14 @@ def _may_start(state, entry):
 def _overtakes_before(state, one, other):
     """Tell whether EASY tries an entry before another one."""
     key = state.settings[0].order_key
-    a, b = state.jobs[state.entries[one].job], state.jobs[state.entries[other].job]
     if key == kernel_codes.EASY_PRIORITY:
         return comes_before(state, one, other)
-    if key == kernel_codes.EASY_SJBF and a.requested_time_s != b.requested_time_s:
-        return a.requested_time_s < b.requested_time_s
+    job, other_job = state.entries[one].job, state.entries[other].job
+    if key == kernel_codes.EASY_SJBF:
+        length_s, other_s = order_length_s(state, job), order_length_s(state, other_job)
+        if length_s != other_s:
+            return length_s < other_s
+    a, b = state.jobs[job], state.jobs[other_job]
     return a.rank < b.rank or (a.rank == b.rank and one < other)
 
 
@@ -413,7 +418,7 @@ def _arrange(state):
     for i in range(s.n_queue):
         entry = state.queue[i]
         one = state.partitions[state.entries[entry].partition]
-        if one.n_tested == 0 and may_run(state, state.entries[entry].job):
+        if one.n_tested == 0 and may_run(state, state.entries[entry].job) and not is_held(state, entry):
             one.n_tested += 1
             for k in range(n_first + n_others, n_first, -1):
                 ordered[k] = ordered[k - 1]
@@ -481,7 +486,9 @@ def run_cycle(state):
         entry = state.ordered[place]
         job, partition = state.entries[entry].job, state.entries[entry].partition
         place += 1
-        if state.jobs[job].is_queued == 0 or not may_run(state, job) or _is_tested_enough(state, job, partition):
+        if state.jobs[job].is_queued == 0 or not may_run(state, job) or is_held(state, entry):
+            continue
+        if _is_tested_enough(state, job, partition):
             continue
         n_tested += 1
         if _plan(state, entry, _may_reserve(state, entry)) == _PLANNED:

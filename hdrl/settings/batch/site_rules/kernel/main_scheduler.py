@@ -10,6 +10,7 @@ import numpy as np
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.site_rules.kernel.allocation import choose_nodes, choose_now
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
+from hdrl.settings.batch.site_rules.kernel.predictions import is_held
 from hdrl.settings.batch.site_rules.kernel.preemption import find_victims, take_nodes
 from hdrl.settings.batch.site_rules.kernel.running import NEVER, start_job
 
@@ -112,7 +113,7 @@ def run_main(state, depth):
         entry = state.queue[place]
         place += 1
         job, one = state.entries[entry].job, state.partitions[state.entries[entry].partition]
-        if one.is_failed != 0 or not may_run(state, job):
+        if one.is_failed != 0 or not may_run(state, job) or is_held(state, entry):
             continue
         if depth > 0 and n_tested == depth:
             return True

@@ -7,9 +7,12 @@ import math
 import numpy as np
 
 from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.keys import changes_with_time, job_key
+from hdrl.settings.batch.kernel.waiting import order_length_s
 from hdrl.settings.batch.site_rules.codes import MULTIFACTOR
 from hdrl.settings.batch.site_rules.kernel.fairshare import compute_factors
+from hdrl.settings.batch.site_rules.kernel.predictions import note_queued, note_room_for, weigh_queue
 
 _MINUTE_S = 60.0
 
@@ -57,7 +60,7 @@ def priority_of(state, entry):
     if state.settings[0].key == MULTIFACTOR:
         return multifactor(state, entry)
     job = state.entries[entry].job
-    return -job_key(state, job, state.settings[0].key, state.jobs[job].requested_time_s)
+    return -job_key(state, job, state.settings[0].key, order_length_s(state, job))
 
 
 @jit
@@ -77,6 +80,7 @@ def comes_before(state, one, other):
 def enqueue(state, job):
     """Put a job into the queue, once for each of its partitions."""
     s, row = state.scalars[0], state.jobs[job]
+    note_queued(state, job)
     for entry in range(row.first_entry, row.first_entry + row.n_entries):
         state.entries[entry].priority = priority_of(state, entry)
         low, high = np.int64(0), s.n_queue
@@ -90,6 +94,7 @@ def enqueue(state, job):
             state.queue[i] = state.queue[i - 1]
         state.queue[low] = entry
         s.n_queue += 1
+    note_room_for(state, job)
 
 
 @jit
@@ -131,8 +136,11 @@ def refresh(state):
         s.priority_date = n_periods * settings.calc_period_s
         if settings.fairshare > 0:
             compute_factors(state)
-    elif not changes_with_time(settings.key):
+    elif s.predictor == codes.PREDICT_NOTHING and not changes_with_time(settings.key):
         return
-    for i in range(s.n_queue):
-        state.entries[state.queue[i]].priority = priority_of(state, state.queue[i])
+    if settings.key == codes.JOB_INDEX:
+        weigh_queue(state)
+    else:
+        for i in range(s.n_queue):
+            state.entries[state.queue[i]].priority = priority_of(state, state.queue[i])
     sort_entries(state, state.queue, s.n_queue)

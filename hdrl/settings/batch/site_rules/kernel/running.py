@@ -6,6 +6,7 @@ import numpy as np
 
 from hdrl.compiled.heap import add_date
 from hdrl.compiled.jit import jit
+from hdrl.settings.batch.kernel.history import note_start
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import (
     free_cores,
@@ -16,6 +17,7 @@ from hdrl.settings.batch.site_rules.kernel.allocation import (
 )
 from hdrl.settings.batch.site_rules.kernel.fairshare import charge_at_end
 from hdrl.settings.batch.site_rules.kernel.limits import count_leaving, count_running, may_submit
+from hdrl.settings.batch.site_rules.kernel.predictions import note_cancelled, note_ended
 from hdrl.settings.batch.site_rules.kernel.priority import dequeue, enqueue
 
 NEVER = np.inf
@@ -195,6 +197,7 @@ def cancel_job(state, job):
         was_queued = row.is_queued != 0
         if was_queued:
             dequeue(state, job, 0)
+        note_cancelled(state, job, was_queued)
         _drop(state, job)
         count_leaving(state, job)
         if was_queued:
@@ -241,6 +244,7 @@ def start_job(state, entry, place):
     s, settings, job = state.scalars[0], state.settings[0], state.entries[entry].job
     row = state.jobs[job]
     n_before = dequeue(state, job, place)
+    note_start(state, job)
     note_allocation(state, job)
     hold_nodes(state, job, -1)
     row.state, row.entry, row.start_s = codes.RUNNING, entry, s.message_s
@@ -331,6 +335,7 @@ def end_job(state, job, job_state):
     """End a running job."""
     s, row = state.scalars[0], state.jobs[job]
     _release(state, job)
+    note_ended(state, job)
     count_leaving(state, job)
     row.state, row.ended_s = job_state, s.message_s
     if s.message_s < row.due_s:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.fields import log, new_arrays, own, shared
 from hdrl.compiled.records import of, record_dtype
+from hdrl.settings.batch.kernel.groups import SUMS_DTYPE
+from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
 from hdrl.settings.batch.site_rules import model
 from hdrl.settings.batch.site_rules.codes import NOTHING
 
@@ -29,6 +31,7 @@ SCALARS_DTYPE = record_dtype(
         *of(np.int64, "n_running", "n_arriving", "n_suspended", "n_candidates", "n_pairs", "n_allocated"),
         *of(np.int64, "n_machine_log", "n_completed", "n_selected", "n_segments", "n_busy_cores", "n_computing"),
         *of(np.int64, "n_passes", "n_cycles", "segment", "n_requeued", "n_preempted", "n_missed_reservations"),
+        *of(np.int64, "predictor", "index_form", "has_gate"),
     ]
 )
 """What there is one of. ``message_s`` is the date now; it and the next are named as job keys read them.
@@ -74,10 +77,11 @@ PARTITION_DTYPE = record_dtype(
         *of(np.int32, "tier", "min_nodes", "max_nodes", "n_tested", "n_reserved"),
         *of(np.float64, "factor", "max_time_s", "grace_s"),
         *of(np.int8, "is_exclusive", "preempt_mode", "is_failed"),
-        ("free_cores", np.int64),
+        *of(np.int64, "n_cores", "free_cores"),
     ]
 )
-"""A partition: ``factor`` is PriorityJobFactor as a share of the largest; ``free_cores`` of all its nodes."""
+"""A partition: ``factor`` is PriorityJobFactor as a share of the largest; ``n_cores`` and ``free_cores`` of all its
+nodes."""
 
 JOB_DTYPE = record_dtype(
     [
@@ -221,6 +225,14 @@ class SiteState(NamedTuple):
     segment_nodes: Annotated[Bits, own(np.uint64, "n_segments", "n_words")]
     dropped: Annotated[Ints, own(np.int32, "n_dropped")]  # jobs whose dependents are to be looked at
     user_tests: Annotated[Ints, own(np.int32, "n_users")]
+    # Of policies with predictions, an index or a gate: see `batch.kernel.history` and `batch.kernel.keys`
+    job_groups: Annotated[Ints, shared(np.int32, "n_predicted", "n_group_levels")]
+    sums: Annotated[Rows, own(SUMS_DTYPE, "n_groups")]
+    predictions: Annotated[Rows, own(PREDICTION_DTYPE, "n_predicted")]
+    weights: Annotated[Floats, shared(np.float64, "n_weights")]
+    network: Annotated[Floats, shared(np.float64, "n_network")]
+    neurons: Annotated[Floats, own(np.float64, "n_neurons")]
+    described: Annotated[Floats, own(np.float64, "n_described")]
     # What happened
     pairs: Annotated[Rows, log(PAIR_DTYPE, "n_pair_log", counted_by="n_pairs")]
     allocated: Annotated[Ints, log(np.int32, "n_core_log", counted_by="n_allocated")]
@@ -235,6 +247,7 @@ def smallest_state() -> SiteState:
         *(f"n_{name}" for name in ("nodes", "words", "cores", "partitions", "features", "users", "segments")),
     ]
     names += ["n_dropped", "n_levels", "n_pair_log", "n_core_log", "n_log", "n_dates"]
+    names += ["n_predicted", "n_group_levels", "n_groups", "n_weights", "n_network", "n_neurons", "n_described"]
     sizes = dict.fromkeys(names, 1)
     none = ("reservations", "outages", "jobs", "entries", "dependencies", "arrays", "qos", "accounts", "ordered")
     sizes |= dict.fromkeys([f"n_{name}" for name in (*none, "qos_users", "account_users")], 0)
