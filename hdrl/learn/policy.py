@@ -22,10 +22,6 @@ CHUNK = 2048
 """Observations that are computed at once where there is no need to compute all of them: small enough for caches."""
 
 
-Apart = tuple[Callable[[], Tensor], Callable[[], Tensor]]
-"""What computes logits and what computes values of some observations."""
-
-
 class ActorCriticAgent(Agent):
     """An agent that draws its actions from the softmax of its actor's logits.
 
@@ -92,7 +88,6 @@ def send_back(
     index: Tensor,
     actor_loss: Callable[[Tensor], Tensor | None] | None,
     critic_loss: Callable[[Tensor], Tensor],
-    apart: Callable[[], Apart] | None = None,
 ) -> bool:
     """Compute the gradients of two losses and return whether they are of use.
 
@@ -107,11 +102,9 @@ def send_back(
     actor_loss
         From their logits to the loss of the actor, or to ``None``: the gradients are of no use. ``None``: only the
         critic learns.
-    apart
-        Returns `ActorCritic.apart` of these observations, if it has been computed already.
     """
     if network.is_parted or actor_loss is None:
-        logits_of, values_of = network.apart(*seen, index) if apart is None else apart()
+        logits_of, values_of = network.apart(*seen, index)
 
         def of_critic() -> None:
             critic_loss(values_of()).backward()  # type: ignore[no-untyped-call]

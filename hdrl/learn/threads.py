@@ -91,24 +91,6 @@ def at_once(one: Callable[[], T], other: Callable[[], U]) -> tuple[T, U]:
     return done, (other() if task.cancel() else task.result())
 
 
-def begin(work: Callable[[], T]) -> Callable[[], T]:
-    """Begin in another thread, if one is free, what is needed later.
-
-    Return a function that waits for its result, or computes it now if no thread was free.
-    """
-    helpers = _helpers.get()
-    if helpers is None:
-        return work
-    n_threads = torch.get_num_threads()
-
-    def do() -> T:
-        with torch_threads(n_threads):
-            return work()
-
-    task = helpers.pool.submit(do)
-    return lambda: work() if task.cancel() else task.result()
-
-
 def _taken_from(left: deque[int]) -> Iterator[int]:
     with contextlib.suppress(IndexError):
         while True:
