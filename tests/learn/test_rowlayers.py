@@ -16,7 +16,7 @@ from hdrl.compiled.ways import JIT_DISABLED  # noqa: E402
 from hdrl.learn.networks.layers import Layers, mlp  # noqa: E402
 from hdrl.learn.networks.rows import Rows, rows_at, rows_of  # noqa: E402
 from hdrl.learn.portable import layers as portable_layers  # noqa: E402
-from hdrl.learn.threads import at_once, begin, helped_by, share  # noqa: E402
+from hdrl.learn.threads import at_once, helped_by, share  # noqa: E402
 
 FILL = -7.0
 
@@ -145,27 +145,6 @@ def test_two_things_are_done_at_once_and_errors_come_out() -> None:
         for pair in ((fail, int), (int, fail), (fail, fail)):
             with pytest.raises(ValueError, match="on purpose"):
                 at_once(*pair)
-
-
-def test_what_is_needed_later_is_begun_by_who_helps() -> None:
-    done_by, may_end = [], threading.Event()
-
-    def work() -> int:
-        done_by.append(threading.current_thread())
-        return torch.get_num_threads()
-
-    assert begin(work)() == torch.get_num_threads()
-    assert done_by == [threading.main_thread()]
-    with helped_by(1):
-        later = begin(work)
-        while len(done_by) < 2:
-            pass
-        assert later() == torch.get_num_threads()
-        assert done_by[1] is not threading.main_thread()
-        begin(lambda: may_end.wait(20.0))  # who helps is busy: who asks does it
-        assert begin(work)() == torch.get_num_threads()
-        assert done_by[2] is threading.main_thread()
-        may_end.set()
 
 
 def test_parts_are_shared_and_errors_come_out() -> None:
