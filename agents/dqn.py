@@ -218,7 +218,7 @@ class DQN(Agent):
         """Compute the gradient on a batch of transitions."""
         judged = self._judged(batch)
         loss = portable.mean(batch.weights * judged.losses)
-        self.optimizers["adam"].zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         yield Descent(self.optimizers["adam"], self.config.max_grad_norm)
         batch.errors = judged.errors

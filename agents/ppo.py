@@ -24,7 +24,7 @@ from pydantic import Field
 from torch import Tensor
 
 from hdrl.learn import portable
-from hdrl.learn.advantages import explained_variance, gae, standardise
+from hdrl.learn.advantages import explained_variance, standardise
 from hdrl.learn.agent import Descent
 from hdrl.learn.config import ValueConfig
 from hdrl.learn.memory import Memory
@@ -181,15 +181,7 @@ class PPO(ActorCriticAgent):
         """Return steps with their advantages and returns."""
         observations, masks, actions = steps.flat()
         values = self.values(observations, masks).view(steps.rewards.shape)
-        advantages = gae(
-            steps.rewards,
-            values,
-            steps.next_values(values, self.values),
-            steps.terminated,
-            steps.truncated,
-            self.config.gamma,
-            self.config.gae_lambda,
-        )
+        advantages = steps.advantages(values, self.values, self.config.gamma, self.config.gae_lambda)
         returns = advantages + values
         advantages = standardise(advantages, steps.valid)
         sample = Sample(actions, steps.stored["log_prob"].flatten(), advantages.flatten(), returns.flatten())
@@ -233,7 +225,7 @@ class PPO(ActorCriticAgent):
             of_critic["value_loss"] = loss.detach()
             return 2.0 * self.config.value_coef * loss
 
-        self.optimizers["adam"].zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad()
         of_logits = None if actor_loss is None else lambda logits: actor_loss(logits, sample, of_actor)
         goes_on = send_back(self.network, (batch.observations, batch.masks), index, of_logits, value_loss)
         return of_actor | of_critic if goes_on else of_actor

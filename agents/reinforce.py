@@ -88,7 +88,7 @@ class Reinforce(ActorCriticAgent):
             returns = standardise(returns, batch.valid)
         index = batch.valid.flatten().nonzero().squeeze(-1)
         targets = returns.flatten()
-        self.optimizers["adam"].zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad()
         sums: dict[str, float] = {}
         for part in torch.split(index, CHUNK):
             share = len(part) / len(index)

@@ -24,10 +24,10 @@ from torch import Tensor, nn
 from hdrl.base.rowspace import n_per_row_of
 from hdrl.learn import portable
 from hdrl.learn.config import ReplayConfig
-from hdrl.learn.masking import entropy_of, log_prob_of, probabilities_of
+from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
 from hdrl.learn.networks import ActorCritic, build_network
-from hdrl.learn.policy import ActorCriticAgent, step_clipped
+from hdrl.learn.policy import ActorCriticAgent, step_down
 from hdrl.learn.replay import Replay, Transitions
 from hdrl.options.numbers import Few, LearningRate, Positive, PositiveShare, Share
 
@@ -135,7 +135,7 @@ class SAC(ActorCriticAgent):
 
     def _expected(self, log_probs: Tensor, worth: Tensor) -> Tensor:
         """Return the mean worth of actions, and of the entropy of their choice, shape ``(n,)``."""
-        return portable.sum(probabilities_of(log_probs) * (worth - self.alpha * log_probs), -1)
+        return portable.sum(portable.exp(log_probs) * (worth - self.alpha * log_probs), -1)
 
     def _largest_entropies(self, batch: Transitions) -> Tensor:
         if batch.masks is None:
@@ -143,10 +143,7 @@ class SAC(ActorCriticAgent):
         return portable.log(batch.masks.sum(-1).float())
 
     def _descend(self, name: str, loss: Tensor) -> None:
-        optimizer = self.optimizers[name]
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        step_clipped(optimizer, self.config.max_grad_norm)
+        step_down(self.optimizers[name], loss, self.config.max_grad_norm)
 
     @staticmethod
     def _smaller(critics: list[ActorCritic], observations: Tensor, mask: Tensor | None) -> Tensor:

@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hdrl.learn.agent import Agent
+from hdrl.learn.agent import Agent, notify_listener
 from hdrl.learn.checks import checked_choice
 from hdrl.learn.interaction import Episode, Interaction
-from hdrl.learn.listener import notify_listener
 from hdrl.learn.memory import Outcome
 from hdrl.learn.spaces import check_same_spaces
 

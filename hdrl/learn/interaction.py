@@ -19,7 +19,7 @@ from torch import Tensor
 
 from hdrl.base.errors import LearningError
 from hdrl.learn.memory import Finals, Outcome
-from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
+from hdrl.learn.spaces import action_size_of, observation_shape_of
 
 Episode = dict[str, Any]
 """An episode that has ended.
@@ -62,8 +62,7 @@ class Interaction:
         self.is_same_step = AutoresetMode(mode) is AutoresetMode.SAME_STEP
         self.n_envs = envs.num_envs
         self.observation_shape = observation_shape_of(envs.single_observation_space)
-        space = envs.single_action_space
-        self.n_actions = n_numbers_of(space) if isinstance(space, gym.spaces.Box) else n_actions_of(space)
+        self.n_actions = action_size_of(envs.single_action_space)
         self.observations = torch.zeros((self.n_envs, *self.observation_shape))
         self.mask: Tensor | None = None
         self.episodes: list[Episode] = []

@@ -138,6 +138,13 @@ def adam(network: ActorCritic, lr: float, value_lr: float | None) -> torch.optim
     return portable.Adam(groups)
 
 
+def step_down(optimizer: torch.optim.Optimizer, loss: Tensor, max_norm: float | None = None) -> None:
+    """Make a step of an optimiser that makes a loss smaller; see `step_clipped`."""
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    step_clipped(optimizer, max_norm)
+
+
 def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> None:
     """Make a step of an optimiser with the gradients at hand, scaled down where their norm is too large."""
     if max_norm is not None:

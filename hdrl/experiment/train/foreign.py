@@ -317,13 +317,13 @@ def _agent(
     normalizer: Mapping[str, NDArray[np.float64]] | None,
 ) -> tuple[str, Agent, str]:
     """Return an algorithm, its agent, which acts in a world as the networks say, and the widths of its layers."""
-    from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
+    from hdrl.learn.spaces import action_size_of, observation_shape_of
 
     envs = world.batch("train", 1)
     spaces = envs.single_observation_space, envs.single_action_space
     envs.close()
     is_index = isinstance(spaces[1], Box)
-    shape, n_actions = observation_shape_of(spaces[0]), (n_numbers_of if is_index else n_actions_of)(spaces[1])
+    shape, n_actions = observation_shape_of(spaces[0]), action_size_of(spaces[1])
     n_per_row = 0 if is_index else n_per_row_of(spaces[1])
     found, expected = (networks.sizes[0], networks.sizes[-1]), (math.prod(shape), n_actions)
     # One row is a whole observation, too.

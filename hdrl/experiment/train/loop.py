@@ -190,9 +190,9 @@ class Training:
                 return []
 
     def _validate(self) -> dict[str, float]:
+        from hdrl.learn.agent import silence_listener
         from hdrl.learn.checks import check_weights
         from hdrl.learn.evaluate import evaluate
-        from hdrl.learn.listener import silence_listener
 
         check_weights(self.trainer.agent)
         if self.validation_envs is None:
