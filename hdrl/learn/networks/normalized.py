@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from hdrl.learn.networks.base import ActorCritic
-from hdrl.learn.networks.kernel import KernelActorCritic
-from hdrl.learn.networks.mlp import MlpActorCritic
 
 
 class NormalizedActorCritic(ActorCritic):
@@ -20,7 +18,7 @@ class NormalizedActorCritic(ActorCritic):
 
     is_portable = True
 
-    def __init__(self, network: MlpActorCritic | KernelActorCritic, observation_shape: tuple[int, ...]) -> None:
+    def __init__(self, network: ActorCritic, observation_shape: tuple[int, ...]) -> None:
         super().__init__()
         self.network = network
         self.has_critic, self.n_atoms, self.is_parted = network.has_critic, network.n_atoms, network.is_parted
