@@ -116,6 +116,7 @@ class Advisor(ActorCriticAgent):
 
     Config = AdvisorConfig
     is_portable = True
+    has_critic = False
     config: AdvisorConfig
 
     def __init__(
@@ -125,15 +126,16 @@ class Advisor(ActorCriticAgent):
         config: AdvisorConfig | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        settings = AdvisorConfig() if config is None else config
-        super().__init__(observation_space, action_space, settings, generator, has_critic=False)
-        self.optimizer = adam(self.network, self.config.lr, None)
-        self.optimizers["adam"] = self.optimizer
+        super().__init__(observation_space, action_space, config, generator)
         self.running = _Running(self.config.temperature)
         self.modules["running"] = self.running
         self._step = 0
         if "parent_weights" in self.config.errors:
             self.modules["parent"] = copy.deepcopy(self.network)
+
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """Return Adam."""
+        return {"adam": adam(self.network, self.config.lr, None)}
 
     def memory(self, n_envs: int) -> Memory:
         """Return a memory of whole episodes; raise LearningError for fewer environments than sequences of actions."""
@@ -174,10 +176,10 @@ class Advisor(ActorCriticAgent):
         if self.n_updates == 0 and "parent" in self.modules:
             self.modules["parent"].load_state_dict(self.network.state_dict())
         loss, logged = self._exact(batch) if self.config.gradient == "exact" else self._sampled(batch)
-        step_down(self.optimizer, loss, self.config.max_grad_norm)
+        step_down(self.optimizers["adam"], loss, self.config.max_grad_norm)
         self.n_updates += 1
         if self.n_updates % 500 == 0:
-            for group in self.optimizer.param_groups:
+            for group in self.optimizers["adam"].param_groups:
                 group["lr"] *= self.config.lr_decay
         self.running.temperature = (self.running.temperature * self.config.temperature_decay).clamp(min=1.0)
         return {"policy_loss": float(loss.detach()), **logged}

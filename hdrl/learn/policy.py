@@ -37,20 +37,15 @@ class ActorCriticAgent(Agent):
         action_space: gym.Space[Any],
         config: NetworkConfig | None = None,
         generator: torch.Generator | None = None,
-        *,
-        has_critic: bool = True,
     ) -> None:
         super().__init__(observation_space, action_space, config, generator)
-        settings: Any = self.config
-        self.network: ActorCritic = build_network(
-            settings,
-            self.observation_shape,
-            self.n_actions,
-            self.generator,
-            has_critic=has_critic,
-            n_per_row=n_per_row_of(action_space),
-        )
+        self.network: ActorCritic = network_of(self, has_critic=self.has_critic)
         self.modules["network"] = self.network
+
+    @property
+    def has_critic(self) -> bool:
+        """Whether its network has a critic."""
+        return True
 
     def act(self, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
         """Draw actions, or take the most probable ones; what is stored is their log-probability while exploring."""
@@ -80,6 +75,14 @@ class ActorCriticAgent(Agent):
                 for i in range(0, n, CHUNK)
             ]
             return torch.cat(parts) if len(parts) != 1 else parts[0]
+
+
+def network_of(agent: Agent, *, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
+    """Return a new network for an agent, as its settings say; see `build_network`."""
+    settings: Any = agent.config
+    sizes = agent.observation_shape, agent.n_actions, agent.generator
+    n_per_row = n_per_row_of(agent.action_space)
+    return build_network(settings, *sizes, has_critic=has_critic, n_atoms=n_atoms, n_per_row=n_per_row)
 
 
 def send_back(
