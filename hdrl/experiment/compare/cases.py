@@ -96,14 +96,18 @@ def check_number(sweep: Sweep, n_cases: int, candidates: Sequence[Candidate]) ->
         )
 
 
+def share_jobs(one: Case, other: Case) -> bool:
+    """Return whether two cases hold a job that counts in both."""
+    if one.source < 0 or other.source < 0:
+        return one.source == other.source and (one.load, one.seed) == (other.load, other.seed)
+    ours, theirs = ((case.first_job, case.first_job + case.n_jobs) for case in (one, other))
+    return one.source == other.source and overlap(ours, theirs)
+
+
 def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
     """Return the pairs of neighbouring windows of a workload that share jobs that count."""
-    found = []
     ordered = sorted((case for case in cases if case.source >= 0), key=lambda case: (case.source, case.first_job))
-    for before, after in itertools.pairwise(ordered):
-        if before.source == after.source and overlap(_counting(before), _counting(after)):
-            found.append((before, after))
-    return found
+    return [pair for pair in itertools.pairwise(ordered) if share_jobs(*pair)]
 
 
 def cautions_of_size(sweep: Sweep, workloads: Sequence[Load]) -> list[tuple[str, str]]:
@@ -114,11 +118,6 @@ def cautions_of_size(sweep: Sweep, workloads: Sequence[Load]) -> list[tuple[str,
         for one in workloads
         if asked is not None and one.n_items < asked
     ]
-
-
-def _counting(case: Case) -> Places:
-    """Return the range of the jobs that count."""
-    return case.first_job, case.first_job + case.n_jobs
 
 
 def _cases(sweep: Sweep, workloads: Sequence[Load], shares: Shares, part: str, setting: Setting) -> list[Case]:

@@ -182,12 +182,11 @@ class _Plan(Plan[Sweep]):
 
     def judging(self, cases: Sequence[Case]) -> JudgingWindows:
         """Return cases as models may know them."""
-        runner = self.runner
 
         def generate(case: Case) -> Load:
-            return case.items(self.setting, runner.machine, runner.workloads, runner.sweep)
+            return case.items(self.setting, self.machine, self.loads, self.asked)
 
-        return JudgingWindows(tuple(cases), runner.workloads, runner.machine, generate)
+        return JudgingWindows(cases, self.loads, self.machine, generate)
 
     @property
     def tails(self) -> list[str]:
@@ -197,16 +196,6 @@ class _Plan(Plan[Sweep]):
         if tails is None:
             return tails_of(metric, self.setting.measures.metrics)
         return [one for one in tails if one != metric]
-
-    def exact_estimates(self) -> list[str]:
-        """Return the names of the loads whose requested times are the true times."""
-        inputs = self.setting.inputs
-        return inputs.exact_estimates(self.asked, self.runner.workloads) if isinstance(inputs, Cautions) else []
-
-    def cautions_of_setting(self) -> list[tuple[str, str]]:
-        """Return what readers must know of the inputs."""
-        inputs, runner = self.setting.inputs, self.runner
-        return inputs.cautions(self.asked, runner.machine, runner.workloads) if isinstance(inputs, Cautions) else []
 
     @property
     def criteria(self) -> Criteria:
@@ -367,17 +356,14 @@ class _Work:
             runner,
             pieces,
             on=self._on,
-            n_workers=self._workers(),
+            # A cluster that runs already decides itself how much it can do at a time.
+            n_workers=None if self._on.startswith("ray:") else self._n_workers,
             on_result=keep,
             describe=runner.describe,
             starting=self._tell.starting,
             meanwhile=meanwhile,
         )
         return {point: self._store.results[self._key(point)] for point in points}
-
-    def _workers(self) -> int | None:
-        # A cluster that runs already decides itself how much it can do at a time.
-        return None if self._on.startswith("ray:") else self._n_workers
 
     def _key(self, point: Point) -> str:
         return f"{point.case}/{self._plan.runner.candidates[point.candidate].name}/{point.seed}"
@@ -410,15 +396,21 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
     tails = [Tail(row, plan.setting.measures.metrics[name]) for name in plan.tails for row in deciding_rows(rows, name)]
     cases = [plan.runner.cases[number] for number in look.cases]
     deciders = {one.name: plan.deciders[one.name] for one in candidates if one.name in plan.deciders}
+    inputs, loads = plan.setting.inputs, {point.case: result.offered_load for point, result in results.items()}
+    exact: list[str] = []
+    of_inputs: list[tuple[str, str]] = []
+    if isinstance(inputs, Cautions):
+        exact = inputs.exact_estimates(sweep, plan.loads)
+        of_inputs = inputs.cautions(sweep, plan.machine, plan.loads)
     found = cautions(
         measured,
         rows,
         metric=metric,
         cases=cases,
-        loads=np.array([_load_of(results, number) for number in look.cases]),
+        loads=np.array([loads[number] for number in look.cases]),
         candidates=_with_trainings(candidates, measured.trainings),
         clairvoyant=see_too_much(deciders, candidates, plan.setting),
-        exact=plan.exact_estimates(),
+        exact=exact,
         of_windows=[
             *cautions_of_windows(deciders, plan.judging(cases)),
             *alike_neighbours(measured, metric),
@@ -427,7 +419,7 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         classic={name for names in plan.setting.policies.groups().values() for name in names},
         extra_opponents=extra_opponents,
         of_setting=[
-            *plan.cautions_of_setting(),
+            *of_inputs,
             *cautions_of_models(deciders),
             *cautions_of_size(sweep, plan.runner.workloads),
         ],
@@ -545,10 +537,6 @@ def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:
         n_windows=len(plan.training),
         n_jobs=sum(case.n_jobs for case in plan.training),
     )
-
-
-def _load_of(results: Mapping[Point, PointResult], case: int) -> float:
-    return next(result.offered_load for point, result in results.items() if point.case == case)
 
 
 def _measured(

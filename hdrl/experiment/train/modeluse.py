@@ -152,7 +152,7 @@ class Model:
                 self.check_can_play()
                 env = self._spec.player(machine, load, options)
         try:
-            agent, where = self._made(env, seed), str(self.path)
+            agent, where = self._of_spaces((env.observation_space, env.action_space), seed), str(self.path)
             switch = switch_of(specialists_of(self.agent_state, where), agent, env, load, self._spec, where)
             return played(agent, env, seed, self._choice.path, switch)
         finally:
@@ -161,9 +161,6 @@ class Model:
     def agent(self, envs: Any) -> Agent:
         """Return the agent, to decide in a batch of environments like that of its training."""
         return self._of_spaces((envs.single_observation_space, envs.single_action_space), 0)
-
-    def _made(self, env: Any, seed: int) -> Agent:
-        return self._of_spaces((env.observation_space, env.action_space), seed)
 
     def _of_spaces(self, found: tuple[Any, Any], seed: int) -> Agent:
         from hdrl.learn.spaces import check_same_spaces

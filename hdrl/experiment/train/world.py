@@ -13,7 +13,7 @@ from hdrl.base.windows import Places, range_of_shares
 from hdrl.experiment.plan import Plan, plan_of
 from hdrl.experiment.recognition import sketch_of
 from hdrl.experiment.run.inputs import parse_options
-from hdrl.experiment.train.environments import environment_of
+from hdrl.experiment.train.environments import environment_of, marks_of
 from hdrl.experiment.train.learning import environment_errors
 from hdrl.experiment.train.loop import EpisodeRow
 from hdrl.options.file import OptionsFile
@@ -143,7 +143,7 @@ class World:
 
     def _records(self, machine: Machine, load: Load, *parts: Places) -> list[dict[str, Any]]:
         """Return what a model file says of parts of one load, which is hashed and marked once for all of them."""
-        marks, sha256 = self.spec.marks(machine, load), load.sha256()
+        marks, sha256 = marks_of(self.spec.spec, machine, load), load.sha256()
         return [
             {
                 "workload": load.name,
