@@ -48,22 +48,14 @@ BATCH = 256
 class Adversary:
     """A discriminator that learns beside an agent.
 
-    Parameters
-    ----------
-    begins_after
-        Iterations of the training before its first.
+    Raise UnknownName if there is no such network, LearningError if the network cannot look at such observations.
+
+    ``begins_after``: iterations of the training before its first.
 
     Attributes
     ----------
     network
         Its logits are the log-odds of the actions.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such network.
-    LearningError
-        If the network cannot look at such observations.
     """
 
     def __init__(
@@ -96,12 +88,8 @@ class Adversary:
         x the log-odds: 1.39 where the network cannot distinguish them. ``expert_agreement`` is how often both choose
         the same, ``payment`` the mean reward added to a decision.
 
-        Parameters
-        ----------
-        steps
-            The batch; ``stored["expert"]`` holds the expert's actions, shape ``(n_steps, n_envs)``.
-        weight
-            What is paid for a unit of log-odds.
+        - ``steps``: the batch; ``stored["expert"]`` holds the expert's actions, shape ``(n_steps, n_envs)``.
+        - ``weight``: what is paid for a unit of log-odds.
         """
         observations, masks, actions = steps.flat()
         experts = steps.stored[EXPERT].flatten()

@@ -171,10 +171,7 @@ class Agent(abc.ABC):
     def learn(self, batch: Any) -> dict[str, float]:
         """Learn from a batch of the agent's `memory` and return what is worth logging, by name.
 
-        Parameters
-        ----------
-        batch
-            What the agent's memory makes: `hdrl.learn.rollout.Steps` or `hdrl.learn.replay.Transitions`.
+        ``batch``: what the agent's memory makes: `hdrl.learn.rollout.Steps` or `hdrl.learn.replay.Transitions`.
         """
 
     def imitate(self, batch: Any) -> dict[str, float]:

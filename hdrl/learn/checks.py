@@ -35,10 +35,7 @@ def place_of(agent: object, method: str) -> str:
 def check_calls(agent: object, calls: Calls) -> None:
     """Refuse an object whose methods cannot be called as they will be.
 
-    Raises
-    ------
-    AgentError
-        If a method takes other arguments.
+    Raise AgentError if a method takes other arguments.
     """
     for method, (n_places, names) in calls.items():
         try:

@@ -76,10 +76,7 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[]
 
     An environment that has a method ``play_actor`` plays what it can in compiled code.
 
-    Parameters
-    ----------
-    before
-        Called before each decision; ``None``: nothing is.
+    ``before``: called before each decision; ``None``: nothing is.
     """
     is_observed = agent.listener is not None or type(agent).saw is not Agent.saw
     if before is None and not is_observed and _is_played(agent, env, seed):

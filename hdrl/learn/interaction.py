@@ -82,10 +82,7 @@ class Interaction:
     def step(self, actions: Tensor) -> Outcome:
         """Carry out one action in each environment.
 
-        Parameters
-        ----------
-        actions
-            Shape ``(num_envs,)``, int64; of a Box, shape ``(num_envs, n_actions)``, floating point.
+        ``actions``: shape ``(num_envs,)``, int64; of a Box, shape ``(num_envs, n_actions)``, floating point.
         """
         observations, rewards, terminations, truncations, infos = self.envs.step(actions.numpy())
         valid = ~self._has_ended

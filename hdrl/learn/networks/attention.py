@@ -64,10 +64,7 @@ class AttentionActorCritic(ActorCritic):
     permuted: the logits are permuted alike. Where there are more actions than rows, the logits of the others come
     from the mean.
 
-    Parameters
-    ----------
-    sees_all_rows
-        Whether rows whose actions are illegal are attended to as well.
+    ``sees_all_rows``: whether rows whose actions are illegal are attended to as well.
     """
 
     is_portable = True

@@ -142,12 +142,8 @@ def mlp(
 ) -> Layers:
     """Return fully connected layers.
 
-    Parameters
-    ----------
-    sizes
-        Width of the input and of each layer; one number alone means no layer.
-    has_plain_init
-        Whether all layers begin with torch's own choice of weights instead of orthogonal ones.
+    - ``sizes``: width of the input and of each layer; one number alone means no layer.
+    - ``has_plain_init``: whether all layers begin with torch's own choice of weights instead of orthogonal ones.
     """
     layers: list[nn.Module] = []
     n_layers = len(sizes) - 1
