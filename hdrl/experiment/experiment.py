@@ -203,7 +203,7 @@ def _train(plan: RunPlan, clock: Clock, progress: Progress, **choices: Any) -> t
         if training.is_done:
             progress.message(
                 f"nothing is left to train: {training.reached.n_iterations:,} iterations are done, "
-                f"{training.plan.n_iterations:,} requested (--set learning.iterations=N requests more)"
+                f"{training.n_iterations:,} requested (--set learning.iterations=N requests more)"
             )
         else:
             _announce(plan, f"training {plan.agent.name} on", progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,7 +15,6 @@ from hdrl.experiment.recognition import sketch_of
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.train.environments import environment_of, marks_of
 from hdrl.experiment.train.learning import environment_errors
-from hdrl.experiment.train.loop import EpisodeRow
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine
 
@@ -157,7 +156,7 @@ class World:
             for first, last in parts
         ]
 
-    def score(self, episodes: list[EpisodeRow]) -> float:
+    def score(self, episodes: Sequence[Mapping[str, float]]) -> float:
         """Return how good a validation was, the more the better."""
         _, sign = self.spec.goal()
         return sum(sign * row["objective"] for row in episodes) / len(episodes)
