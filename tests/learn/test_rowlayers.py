@@ -151,19 +151,19 @@ def test_parts_are_shared_and_errors_come_out() -> None:
     done = np.zeros(100, dtype=np.int64)
 
     def work(parts) -> None:
-        for part in parts:
-            done[part] += 1
+        for first, last in parts:
+            done[first:last] += 1
 
     for n_helpers in (0, 1, 3):
         with helped_by(n_helpers):
-            share(100, work)
-            share(0, work)
+            share(100, 7, work)
+            share(0, 7, work)
     assert (done == 3).all()
 
     def fail(parts) -> None:
-        for part in parts:
-            if part == 60:
+        for first, _ in parts:
+            if first == 60:
                 raise ValueError("part 60")
 
     with helped_by(2), pytest.raises(ValueError, match="part 60"):
-        share(100, fail)
+        share(100, 1, fail)
