@@ -294,7 +294,7 @@ def play_order(
     return outcomes
 
 
-def put_window(world: kernel.World, row: int, window: Window, seed: int) -> None:
+def put_window(world: kernel.NodeWorld, row: int, window: Window, seed: int) -> None:
     """Write into an environment which jobs its episode consists of."""
     # A shorter episode must not leave places of jobs behind that the next one has not.
     world.seen[row] = kernel.NO_JOB

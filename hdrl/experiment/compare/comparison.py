@@ -140,7 +140,7 @@ def run_comparison(
     return dataclasses.replace(result, n_simulated=n_simulated)
 
 
-class Look(NamedTuple):
+class ComparisonLook(NamedTuple):
     """Some of the cases, after which the comparison may end."""
 
     cases: list[int]
@@ -165,18 +165,20 @@ class _Plan(Plan[Sweep]):
     metrics: tuple[str, ...]
 
     @property
-    def looks(self) -> list[Look]:
+    def looks(self) -> list[ComparisonLook]:
         """Which cases are looked at, one after the other, and the level of each test."""
         level, windows = round(1 - self.asked.confidence, 12), self.asked.windows
         everything = list(range(self.n_test))
         if windows is None or windows.up_to is None or windows.count is None:
-            return [Look(everything, 1, level)]
+            return [ComparisonLook(everything, 1, level)]
         sizes = look_sizes(windows.count, windows.up_to)
         levels = look_levels(sizes, level)
         # The windows of a look lie evenly among those of the next one.
         strides = [2 ** (len(sizes) - number) for number in range(1, len(sizes) + 1)]
         return [
-            Look([case for case in everything if self.runner.cases[case].window % stride == 0], number, round(each, 12))
+            ComparisonLook(
+                [case for case in everything if self.runner.cases[case].window % stride == 0], number, round(each, 12)
+            )
             for number, (stride, each) in enumerate(zip(strides, levels, strict=True), start=1)
         ]
 
@@ -461,7 +463,7 @@ def _with_trainings(candidates: Sequence[Candidate], trainings: Mapping[str, str
     ]
 
 
-def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: Look) -> list[SummaryRow]:
+def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: ComparisonLook) -> list[SummaryRow]:
     """Return the table at the level of a look."""
     sweep = plan.asked
     return summarise(
@@ -479,7 +481,7 @@ def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Seq
             yield verdict(row, baseline, info, n_tests=len(deciding), tails=beside, criteria=plan.criteria)
 
 
-def _look_words(plan: _Plan, look: Look) -> str:
+def _look_words(plan: _Plan, look: ComparisonLook) -> str:
     """Say how many times one has looked, if more than once is allowed."""
     n_looks, all_looks = len(plan.looks), round(1 - plan.asked.confidence, 12)
     if n_looks == 1:
@@ -496,7 +498,7 @@ def _add_opponent(candidates: list[Candidate], among: Sequence[Candidate], name:
         candidates.insert(0, next(one for one in among if one.name == name))
 
 
-def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look) -> Rival:
+def _against(plan: _Plan, measured: Measured, group: str, name: str, look: ComparisonLook) -> Rival:
     """Return how the candidates that know as much do against the best of the classic policies that do."""
     metric, infos = plan.metrics[0], plan.setting.measures.metrics
     against = dataclasses.replace(measured, baseline=name)
@@ -510,7 +512,7 @@ def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look)
     return Rival(name, group, tuple(ours), tuple(words))
 
 
-def _left_to_win(plan: _Plan, measured: Measured, look: Look) -> Iterator[str]:
+def _left_to_win(plan: _Plan, measured: Measured, look: ComparisonLook) -> Iterator[str]:
     """Say of each policy that stands beside itself with true run times how much they would win."""
     metric = plan.metrics[0]
     for name, twin in plan.bounds.items():

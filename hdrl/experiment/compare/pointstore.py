@@ -132,7 +132,7 @@ def _result_of(line: Mapping[str, Any], names: Sequence[str]) -> PointResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
+class UnfinishedComparison:
     """What there is of a comparison that is not finished."""
 
     points: Mapping[str, PointResult]  # the finished points by key, ``case/candidate/seed``
@@ -140,11 +140,11 @@ class Unfinished:
     is_worked_on: bool | None  # whether a process works on it; ``None``: not known
 
 
-def read_unfinished(folder: Path, metrics: Iterable[str]) -> Unfinished:
+def read_unfinished(folder: Path, metrics: Iterable[str]) -> UnfinishedComparison:
     """Return what a comparison has come to so far, while another process works on it."""
     path = folder / POINTS_FILE
     if not path.is_file():
-        return Unfinished({}, None, None)
+        return UnfinishedComparison({}, None, None)
     names = tuple(metrics)
     try:
         # The last line may be half written; the first one says what is compared.
@@ -153,7 +153,7 @@ def read_unfinished(folder: Path, metrics: Iterable[str]) -> Unfinished:
         scope = Scope(**first["scope"]) if "scope" in first else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReadError(path, f"holds no points of a comparison ({error})") from None
-    return Unfinished(points, scope, is_held(path))
+    return UnfinishedComparison(points, scope, is_held(path))
 
 
 def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class ChosenEnvironment:
     """An environment without the machine and the load that it simulates."""
 
     spec: EnvironmentSpec  # what kind it is
@@ -109,7 +109,7 @@ def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.
     return spec.marks(machine, load) if isinstance(spec, Fingerprints) else None
 
 
-def environment_of(options: OptionsFile, setting: Setting) -> Environment:
+def environment_of(options: OptionsFile, setting: Setting) -> ChosenEnvironment:
     """Return the environment that options of a setting ask for."""
     known = setting.environments
     if not known:
@@ -124,13 +124,13 @@ def environment_of(options: OptionsFile, setting: Setting) -> Environment:
             raise OptionsError(f"{options.where}: learning.arguments has no key {key!r}; {suggest(key, parameters)}")
     arguments = {**spec.arguments(options), **options.learning.arguments}
     arguments = _with_files_at(spec, arguments, options.file_or_name)
-    return Environment(spec, _with_objective_at(arguments, options.path_of))
+    return ChosenEnvironment(spec, _with_objective_at(arguments, options.path_of))
 
 
-def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Environment:
+def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> ChosenEnvironment:
     """Return the environment that a model file says it was trained in."""
     without = _with_objective_at(arguments, None)  # its file may be gone; playing has no rewards
-    return Environment(spec, spec.saved_arguments(without))
+    return ChosenEnvironment(spec, spec.saved_arguments(without))
 
 
 def _with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
@@ -182,7 +182,7 @@ CHANGES_NEITHER = ("objective", "reward", "reference", "n_threads", "more_logs")
 """Arguments that change neither actions nor observations: what is rewarded, and how fast it is."""
 
 
-def check_same_meaning(trained: Environment, now: Environment, path: Path) -> None:
+def check_same_meaning(trained: ChosenEnvironment, now: ChosenEnvironment, path: Path) -> None:
     """Refuse a model whose actions or observations mean something else here."""
     if trained.id != now.id:
         raise OptionsError(f"{path}: was trained in {trained.id}, not in {now.id}")
@@ -192,7 +192,7 @@ def check_same_meaning(trained: Environment, now: Environment, path: Path) -> No
             raise OptionsError(f"{path}: was trained with {key} = {before.get(key)!r}, not {after.get(key)!r}")
 
 
-def meaning_of(environment: Environment) -> dict[str, Any]:
+def meaning_of(environment: ChosenEnvironment) -> dict[str, Any]:
     """Return the arguments that actions and observations depend on, with the defaults filled in."""
     spec = environment.spec
     defaults = {

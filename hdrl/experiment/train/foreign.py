@@ -28,7 +28,7 @@ from hdrl.base.files import check_new, max_unpacked_bytes
 from hdrl.base.rowspace import n_per_row_of
 from hdrl.experiment.plan import plan_of
 from hdrl.experiment.train.learning import require_torch
-from hdrl.experiment.train.world import World
+from hdrl.experiment.train.world import TrainingWorld
 from hdrl.options.file import OptionsFile
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def import_model(
     layout = _layout_of(weights, source)
     networks = _networks(weights, layout, source)
     activation = activation or _saved_activation(settings, source) or _usual_activation(weights, layout, source)
-    world = World(plan_of(options))
+    world = TrainingWorld(plan_of(options))
     normalizer = None if statistics is None else _read_statistics(Path(statistics))
     algorithm, agent, shape = _agent(networks, layout, world, str(source), activation, normalizer)
     notes = {"trained_on": world.trained_on(), "imported_from": layout.name}
@@ -321,7 +321,7 @@ def _widths(layers: Sequence[tuple[Tensor, Tensor]]) -> list[int]:
 def _agent(
     networks: _Networks,
     layout: Layout,
-    world: World,
+    world: TrainingWorld,
     where: str,
     activation: str,
     normalizer: Mapping[str, NDArray[np.float64]] | None,

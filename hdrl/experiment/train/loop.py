@@ -15,7 +15,7 @@ from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.train.decisions import DecisionLog
 from hdrl.experiment.train.log import PROBABILITY, Events, TrainingLog
-from hdrl.experiment.train.world import World
+from hdrl.experiment.train.world import TrainingWorld
 
 if TYPE_CHECKING:
     import gymnasium
@@ -55,7 +55,7 @@ class LoggedTraining:
     def __init__(
         self,
         plan: RunPlan,
-        world: World,
+        world: TrainingWorld,
         trainer: Trainer | DistributedTrainer | ConfigurationTrainer,
         *,
         save_checkpoint: Callable[[Mapping[str, Any]], None],

@@ -51,7 +51,7 @@ from hdrl.experiment.train.resuming import (
     read_resumed,
     version_errors,
 )
-from hdrl.experiment.train.world import TrainingEnvs, World
+from hdrl.experiment.train.world import TrainingEnvs, TrainingWorld
 from hdrl.setting import Trace
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class TrainingRun:
         self._save_output = write_hdeeprm_model if hdeeprm_model else _copy_atomically
         self.folder = TrainingFolder(plan)
         progress = progress or Progress()
-        self.world = World(plan)
+        self.world = TrainingWorld(plan)
         require_torch()
         from hdrl.learn.device import name_of
         from hdrl.learn.portability import why_not_portable

@@ -22,7 +22,7 @@ Share = tuple[int, int]
 """Whose configurations: the number of a worker from 0, and how many there are."""
 
 
-class World:
+class TrainingWorld:
     """A machine, its load, and the environment in which an agent decides about it."""
 
     def __init__(self, plan: Plan[OptionsFile]) -> None:
@@ -168,8 +168,8 @@ class World:
 class TrainingEnvs:
     """Makes environments to learn in, here or in another process, which reads again what is simulated."""
 
-    def __init__(self, world: World) -> None:
-        self._world: World | None = world
+    def __init__(self, world: TrainingWorld) -> None:
+        self._world: TrainingWorld | None = world
         options = world.options
         self._given = (options.model_dump(mode="json"), options.where, options.folder)
 
@@ -177,7 +177,7 @@ class TrainingEnvs:
         """Make a number of environments."""
         if self._world is None:
             values, where, folder = self._given
-            self._world = World(plan_of(parse_options(values, where=where, folder=folder)))
+            self._world = TrainingWorld(plan_of(parse_options(values, where=where, folder=folder)))
         return self._world.batch("train", n_envs, share)
 
     def __getstate__(self) -> dict[str, Any]:
