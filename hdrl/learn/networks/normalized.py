@@ -17,6 +17,9 @@ class NormalizedActorCritic(ActorCritic):
     """
 
     is_portable = True
+    mean: Tensor
+    deviation: Tensor
+    bound: Tensor
 
     def __init__(self, network: ActorCritic, observation_shape: tuple[int, ...]) -> None:
         super().__init__()
@@ -29,8 +32,7 @@ class NormalizedActorCritic(ActorCritic):
 
     def normalized(self, observations: Tensor) -> Tensor:
         """Return what the network sees, float32."""
-        mean, deviation, bound = self.get_buffer("mean"), self.get_buffer("deviation"), self.get_buffer("bound")
-        return ((observations.double() - mean) / deviation).clamp(-bound, bound).float()
+        return ((observations.double() - self.mean) / self.deviation).clamp(-self.bound, self.bound).float()
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return a number for each action."""
