@@ -21,8 +21,6 @@ from hdrl.base.errors import OptionsError
 if TYPE_CHECKING:
     from hdrl.agents.ddpg import DDPG
 
-DEVICES = ("cpu", "cuda", "mps")
-
 SETTINGS: dict[str, Any] = {
     "hidden": (512, 256, 64, 32),
     "lr": 1e-3,
@@ -62,7 +60,6 @@ class DeviceSpeed:
     mean_per_s: float  # steps per second from the first to the last, evaluations left out
     steady_per_s: float  # median over the windows of the second half
     spread_per_s: float  # standard deviation over these windows
-    best_return: float | None  # best mean return of an evaluation; ``None`` without any
 
 
 def measure_device(
@@ -89,7 +86,6 @@ def measure_device(
     agent = DDPG(env.observation_space, env.action_space, DDPGConfig(**SETTINGS), seed=seed, device=device)
     judge = gymnasium.make(ENVIRONMENT)
     began_s, rates, spent_s, n_steps = clock(), [], 0.0, 0
-    best: float | None = None
     while n_steps < max_steps and clock() - began_s < 60.0 * MAX_MINUTES:
         from_s = clock()
         _episode(agent, env, seed + n_steps)
@@ -98,9 +94,8 @@ def measure_device(
         spent_s += clock() - from_s
         rates.append(EPISODE / max(clock() - from_s, 1e-9))
         if n_steps % EVALUATE_EVERY == 0:
-            mean = statistics.fmean(_return(agent, judge, seed + k) for k in range(N_EVALUATIONS))
-            best = mean if best is None else max(best, mean)
-            if mean >= STOP_RETURN:
+            returns = (_return(agent, judge, seed + k) for k in range(N_EVALUATIONS))
+            if statistics.fmean(returns) >= STOP_RETURN:
                 break
     steady = rates[len(rates) // 2 :]
     return DeviceSpeed(
@@ -110,7 +105,6 @@ def measure_device(
         n_steps / spent_s,
         statistics.median(steady),
         statistics.stdev(steady) if len(steady) > 1 else 0.0,
-        best,
     )
 
 

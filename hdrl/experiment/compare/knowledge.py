@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from hdrl.base.windows import overlap
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider, ModelDecider
@@ -188,4 +189,4 @@ def _names(cases: Sequence[Case]) -> str:
 
 
 def _overlaps(first_job: int, n_jobs: int, part: Mapping[str, Any]) -> bool:
-    return first_job <= int(part["last_job"]) and int(part["first_job"]) < first_job + n_jobs
+    return overlap((first_job, first_job + n_jobs), (int(part["first_job"]), int(part["last_job"]) + 1))
