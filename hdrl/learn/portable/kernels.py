@@ -117,17 +117,10 @@ def sum_axis(x, room, out):
 @jit
 def _largest(x, row):
     """Return the largest number of a row."""
-    n = x.shape[1]
-    a = b = c = d = e = f = g = h = _LOWEST
-    end = n // 8 * 8
-    for i in range(0, end, 8):
-        a, b = (x[row, i] if x[row, i] > a else a), (x[row, i + 1] if x[row, i + 1] > b else b)
-        c, d = (x[row, i + 2] if x[row, i + 2] > c else c), (x[row, i + 3] if x[row, i + 3] > d else d)
-        e, f = (x[row, i + 4] if x[row, i + 4] > e else e), (x[row, i + 5] if x[row, i + 5] > f else f)
-        g, h = (x[row, i + 6] if x[row, i + 6] > g else g), (x[row, i + 7] if x[row, i + 7] > h else h)
-    for i in range(end, n):
-        a = x[row, i] if x[row, i] > a else a
-    return max(a, b, c, d, e, f, g, h)
+    largest = _LOWEST
+    for i in range(x.shape[1]):
+        largest = x[row, i] if x[row, i] > largest else largest
+    return largest
 
 
 @_entry
