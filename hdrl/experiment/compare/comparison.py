@@ -8,7 +8,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +21,7 @@ from hdrl.base.files import write_json
 from hdrl.distributed import check_place, default_workers, run_tasks
 from hdrl.experiment.compare.candidates import Candidate, read_candidates, with_bounds
 from hdrl.experiment.compare.cases import Case, cautions_of_size, check_number, test_cases, train_cases
-from hdrl.experiment.compare.cautions import cautions, powerless
+from hdrl.experiment.compare.cautions import Caution, cautions, powerless
 from hdrl.experiment.compare.files import (
     FILES,
     SUMMARY_FILE,
@@ -181,14 +181,6 @@ class _Plan(Plan[Sweep]):
             )
             for number, (stride, each) in enumerate(zip(strides, levels, strict=True), start=1)
         ]
-
-    def judging(self, cases: Sequence[Case]) -> JudgingWindows:
-        """Return cases as models may know them."""
-
-        def generate(case: Case) -> Load:
-            return case.items(self.setting, self.machine, self.loads, self.asked)
-
-        return JudgingWindows(cases, self.loads, self.machine, generate)
 
     @property
     def tails(self) -> list[str]:
@@ -372,20 +364,13 @@ class _Work:
 
 
 def _finish(plan: _Plan, work: _Work) -> Comparison:
-    sweep = plan.asked
-    candidates, baseline, selection = list(plan.candidates), plan.baseline, None
-    rivals: dict[str, str] = {}
-    if plan.opponents:
-        selection = _select(plan, work, plan.opponents)
-        baseline = selection.chosen
-        _add_opponent(candidates, plan.opponents, baseline)
-    for group, those in plan.rivals.items():
-        rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
-        _add_opponent(candidates, those, rivals[group])
-    bounds = {one.name for one in plan.bounds.values()}
-    extra_opponents = (set(rivals.values()) - {one.name for one in plan.candidates}) | bounds
-    metric, info = plan.metrics[0], plan.setting.measures.metrics[plan.metrics[0]]
-    metrics = list(dict.fromkeys([*(sweep.metrics or plan.setting.measures.compared), *plan.tails]))
+    """Choose the opponents, simulate until enough is shown, and write what came of it."""
+    metric, infos = plan.metrics[0], plan.setting.measures.metrics
+    candidates, baseline, selection, rivals = _with_opponents(plan, work)
+    extra_opponents = {*rivals.values()} - {one.name for one in plan.candidates}
+    extra_opponents |= {one.name for one in plan.bounds.values()}
+    asked = plan.asked.metrics or plan.setting.measures.compared
+    metrics = list(dict.fromkeys([*asked, *plan.tails]))
     for look in plan.looks:
         # Not while a baseline is chosen: workers cannot be copies of a process with Polars' threads.
         results = work.results(candidates, look.cases, meanwhile=load_parquet)
@@ -395,15 +380,71 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         judged = [row for row in deciding if row.candidate not in extra_opponents]
         if all(differs(row) for row in judged):
             break
-    tails = [Tail(row, plan.setting.measures.metrics[name]) for name in plan.tails for row in deciding_rows(rows, name)]
+    tails = [Tail(row, infos[name]) for name in plan.tails for row in deciding_rows(rows, name)]
+    learned = {one.name for one in candidates if one.is_model}
+    words = headline(
+        judged, baseline, infos[metric], learned, n_tests=len(deciding), tails=tails, criteria=plan.criteria
+    )
+    comparison = Comparison(
+        folder=plan.out,
+        baseline=baseline,
+        metric=metric,
+        verdict=words + _look_words(plan, look),
+        verdicts=(*_verdicts(plan, rows, baseline, tails), *_left_to_win(plan, measured, look)),
+        cautions=_cautions(plan, measured, rows, candidates, results, look, extra_opponents),
+        rows=tuple(rows),
+        n_points=len(results),
+        n_simulated=0,
+        metrics=infos,
+        rivals=tuple(_against(plan, measured, group, name, look) for group, name in rivals.items()),
+        asked=plan.metrics,
+        tails=tuple(plan.tails),
+        added=tuple(name for name in metrics if name not in asked),
+        criteria=plan.criteria,
+        look=None if len(plan.looks) == 1 else LookTaken(look.number, len(plan.looks), look.level),
+    )
+    write_comparison(plan.runner, comparison, results, selection, plan.identity)
+    return comparison
+
+
+def _with_opponents(plan: _Plan, work: _Work) -> tuple[list[Candidate], str, Selection | None, dict[str, str]]:
+    """Return the candidates with all opponents, the baseline, how it was chosen, and the rivals by their groups."""
+    candidates, baseline, selection = list(plan.candidates), plan.baseline, None
+    rivals: dict[str, str] = {}
+    if plan.opponents:
+        selection = _select(plan, work, plan.opponents)
+        baseline = selection.chosen
+        _add_opponent(candidates, plan.opponents, baseline)
+    for group, those in plan.rivals.items():
+        rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
+        _add_opponent(candidates, those, rivals[group])
+    return candidates, baseline, selection, rivals
+
+
+def _cautions(
+    plan: _Plan,
+    measured: Measured,
+    rows: Sequence[SummaryRow],
+    candidates: Sequence[Candidate],
+    results: Mapping[Point, PointResult],
+    look: ComparisonLook,
+    extra_opponents: Collection[str],
+) -> tuple[Caution, ...]:
+    """Return what readers must be warned of."""
+    metric, inputs = plan.metrics[0], plan.setting.inputs
     cases = [plan.runner.cases[number] for number in look.cases]
+    loads = {point.case: result.offered_load for point, result in results.items()}
     deciders = {one.name: plan.deciders[one.name] for one in candidates if one.name in plan.deciders}
-    inputs, loads = plan.setting.inputs, {point.case: result.offered_load for point, result in results.items()}
     exact: list[str] = []
     of_inputs: list[tuple[str, str]] = []
     if isinstance(inputs, Cautions):
-        exact = inputs.exact_estimates(sweep, plan.loads)
-        of_inputs = inputs.cautions(sweep, plan.machine, plan.loads)
+        exact = inputs.exact_estimates(plan.asked, plan.loads)
+        of_inputs = inputs.cautions(plan.asked, plan.machine, plan.loads)
+
+    def generate(case: Case) -> Load:
+        return case.items(plan.setting, plan.machine, plan.loads, plan.asked)
+
+    judging = JudgingWindows(cases, plan.loads, plan.machine, generate)
     found = cautions(
         measured,
         rows,
@@ -413,45 +454,15 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         candidates=_with_trainings(candidates, measured.trainings),
         clairvoyant=see_too_much(deciders, candidates, plan.setting),
         exact=exact,
-        of_windows=[
-            *cautions_of_windows(deciders, plan.judging(cases)),
-            *alike_neighbours(measured, metric),
-        ],
+        of_windows=[*cautions_of_windows(deciders, judging), *alike_neighbours(measured, metric)],
         training=plan.training,
         classic={name for names in plan.setting.policies.groups().values() for name in names},
         extra_opponents=extra_opponents,
-        of_setting=[
-            *of_inputs,
-            *cautions_of_models(deciders),
-            *cautions_of_size(sweep, plan.runner.workloads),
-        ],
+        of_setting=[*of_inputs, *cautions_of_models(deciders), *cautions_of_size(plan.asked, plan.loads)],
     )
-    if any(row.n_weeks for row in deciding):
-        found = [caution for caution in found if caution.kind not in ("powerless", "few-windows")]
-    learned = {one.name for one in candidates if one.is_model}
-    words = headline(
-        judged, baseline, info, learned, n_tests=len(deciding), tails=tails, criteria=plan.criteria
-    ) + _look_words(plan, look)
-    comparison = Comparison(
-        folder=plan.out,
-        baseline=baseline,
-        metric=metric,
-        verdict=words,
-        verdicts=(*_verdicts(plan, rows, baseline, tails), *_left_to_win(plan, measured, look)),
-        cautions=tuple(found),
-        rows=tuple(rows),
-        n_points=len(results),
-        n_simulated=0,
-        metrics=plan.setting.measures.metrics,
-        rivals=tuple(_against(plan, measured, group, name, look) for group, name in rivals.items()),
-        asked=plan.metrics,
-        tails=tuple(plan.tails),
-        added=tuple(name for name in metrics if name not in (sweep.metrics or plan.setting.measures.compared)),
-        criteria=plan.criteria,
-        look=None if len(plan.looks) == 1 else LookTaken(look.number, len(plan.looks), look.level),
-    )
-    write_comparison(plan.runner, comparison, results, selection, plan.identity)
-    return comparison
+    if any(row.n_weeks for row in deciding_rows(rows, metric)):
+        return tuple(caution for caution in found if caution.kind not in ("powerless", "few-windows"))
+    return tuple(found)
 
 
 def _with_trainings(candidates: Sequence[Candidate], trainings: Mapping[str, str]) -> list[Candidate]:
