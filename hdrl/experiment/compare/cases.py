@@ -71,15 +71,10 @@ def train_cases(
 ) -> list[Case]:
     """Return the cases that a baseline may be chosen by: windows of other jobs, sequences of other seeds."""
     windows = sweep.windows
-    if windows is not None and (windows.starts is not None or windows.count is not None) and workloads:
-        # However many windows judge: for choosing, all that fit serve.
-        sequences = windows.count if sweep.loads else None
+    if windows is not None:  # however many windows of workloads judge: for choosing, all that fit serve
         windows = windows.model_copy(update={"starts": None, "count": None})
-        whole = _cases(sweep.model_copy(update={"windows": windows, "loads": []}), workloads, shares, TRAIN, setting)
-        if sequences is None and not sweep.loads:
-            return whole
-        return whole + _cases(sweep, [], shares, TRAIN, setting)
-    return _cases(sweep, workloads, shares, TRAIN, setting)
+    of_workloads = sweep.model_copy(update={"windows": windows, "loads": []})
+    return _cases(of_workloads, workloads, shares, TRAIN, setting) + _cases(sweep, [], shares, TRAIN, setting)
 
 
 MOST_POINTS = 5_000_000
