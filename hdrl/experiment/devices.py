@@ -60,6 +60,7 @@ class DeviceSpeed:
     mean_per_s: float  # steps per second from the first to the last, evaluations left out
     steady_per_s: float  # median over the windows of the second half
     spread_per_s: float  # standard deviation over these windows
+    best_return: float | None  # best mean return of an evaluation; ``None`` without any
 
 
 def measure_device(
@@ -86,6 +87,7 @@ def measure_device(
     agent = DDPG(env.observation_space, env.action_space, DDPGConfig(**SETTINGS), seed=seed, device=device)
     judge = gymnasium.make(ENVIRONMENT)
     began_s, rates, spent_s, n_steps = clock(), [], 0.0, 0
+    best: float | None = None
     while n_steps < max_steps and clock() - began_s < 60.0 * MAX_MINUTES:
         from_s = clock()
         _episode(agent, env, seed + n_steps)
@@ -94,8 +96,9 @@ def measure_device(
         spent_s += clock() - from_s
         rates.append(EPISODE / max(clock() - from_s, 1e-9))
         if n_steps % EVALUATE_EVERY == 0:
-            returns = (_return(agent, judge, seed + k) for k in range(N_EVALUATIONS))
-            if statistics.fmean(returns) >= STOP_RETURN:
+            mean = statistics.fmean(_return(agent, judge, seed + k) for k in range(N_EVALUATIONS))
+            best = mean if best is None else max(best, mean)
+            if mean >= STOP_RETURN:
                 break
     steady = rates[len(rates) // 2 :]
     return DeviceSpeed(
@@ -105,6 +108,7 @@ def measure_device(
         n_steps / spent_s,
         statistics.median(steady),
         statistics.stdev(steady) if len(steady) > 1 else 0.0,
+        best,
     )
 
 

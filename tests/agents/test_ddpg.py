@@ -64,6 +64,7 @@ def test_rates_are_taken_of_windows(monkeypatch: pytest.MonkeyPatch):
     speed = devices.measure_device("cpu", max_steps=1200, clock=lambda: now_s[0])
     assert (speed.n_steps, speed.mean_per_s, speed.steady_per_s) == (1200, 80.0, 100.0)
     assert speed.spread_per_s == pytest.approx(57.735, abs=1e-3)
+    assert speed.best_return is None, "nothing was evaluated"
     rows = devices.compared([speed])
     assert [row[2] for row in rows] == [296.0, 198.0, 100.0, 90.0, 58.0, 34.0]
 
