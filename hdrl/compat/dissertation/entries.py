@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
+from hdrl.compat.dissertation.jit import entry
 from hdrl.compat.dissertation.view import look, mark_legal, show
 from hdrl.compat.dissertation.world import (
     CORRECTED,
@@ -31,9 +31,8 @@ from hdrl.compat.dissertation.world import (
     skip,
     smallest_world,
 )
-from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.codes import CodeTable
-from hdrl.compiled.jit import entry_in, jit
+from hdrl.compiled.jit import jit
 from hdrl.compiled.serving import RESET, serving
 
 REQUESTS = CodeTable("request", range(4))
@@ -171,7 +170,7 @@ def _asked(batch: NodeWorld, request: int, numbers: Sequence[int]) -> list[tuple
 
 
 SERVED = serving(
-    entry_in(cache_folder("hdrl-dissertation", [Path(__file__).parent])),
+    entry,
     NodeWorld,
     smallest_world,
     serve_row=_serve_row,

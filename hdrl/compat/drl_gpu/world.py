@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compat.drl_gpu.jit import entry
 from hdrl.compiled import heap
-from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.fields import new_arrays, own, shared
 from hdrl.compiled.heap import SLOT_DTYPE
-from hdrl.compiled.jit import entry_in, jit
+from hdrl.compiled.jit import jit
 from hdrl.compiled.serving import RESET, serving
 
 Floats = NDArray[np.float64]
@@ -346,7 +345,7 @@ def _asked(batch: Seconds, request: int, numbers: Sequence[int]) -> list[tuple[C
 
 
 SERVED = serving(
-    entry_in(cache_folder("hdrl-drl-gpu", [Path(__file__).parent])),
+    entry,
     Seconds,
     smallest_seconds,
     serve_row=_serve_row,
