@@ -49,30 +49,16 @@ class Algorithm:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def agent_class(self) -> type[Agent]:
-        """Return the class; this imports torch.
-
-        Raises
-        ------
-        MissingExtra
-            If torch is not installed.
-        """
+        """Return the class; this imports torch; raise MissingExtra if torch is not installed."""
         found: type[Agent] = getattr(importlib.import_module(self.module), self.class_name)
         return found
 
     def config(self, settings: Mapping[str, Any] | None = None, where: str = "settings") -> Config:
         """Return the configuration: the defaults, then the preset's, then the given settings.
 
-        Parameters
-        ----------
-        where
-            Name of their source, for messages.
+        Raise OptionsError if a name or a value is wrong, MissingExtra if torch is not installed.
 
-        Raises
-        ------
-        OptionsError
-            If a name or a value is wrong.
-        MissingExtra
-            If torch is not installed.
+        ``where``: name of their source, for messages.
         """
         agent_class = self.agent_class()
         from hdrl.learn.config import check_used

@@ -18,7 +18,7 @@ import torch
 from pydantic import Field
 
 from hdrl.learn import portable
-from hdrl.learn.advantages import explained_variance, gae, standardise
+from hdrl.learn.advantages import explained_variance, standardise
 from hdrl.learn.agent import Descent
 from hdrl.learn.config import ValueConfig
 from hdrl.learn.memory import Memory
@@ -74,15 +74,7 @@ class A2C(ActorCriticAgent):
         observations, masks, actions = batch.flat()
         logits, flat_values = self.network.both(observations, masks)
         values = flat_values.detach().view(batch.rewards.shape)
-        advantages = gae(
-            batch.rewards,
-            values,
-            batch.next_values(values, self.values),
-            batch.terminated,
-            batch.truncated,
-            config.gamma,
-            config.gae_lambda,
-        )
+        advantages = batch.advantages(values, self.values, config.gamma, config.gae_lambda)
         valid = batch.valid.flatten()
         returns = (advantages + values).flatten()[valid]
         if config.is_standardised:
@@ -92,7 +84,7 @@ class A2C(ActorCriticAgent):
         value_loss = 0.5 * portable.mean((flat_values[valid] - returns).square())
         entropy = portable.mean(entropies[valid])
         loss = policy_loss + 2.0 * config.value_coef * value_loss - config.entropy_coef * entropy
-        self.optimizers["adam"].zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         yield Descent(self.optimizers["adam"], config.max_grad_norm)
         self.n_updates += 1

@@ -28,11 +28,12 @@ from torch import Tensor, nn
 
 from hdrl.base.errors import LearningError
 from hdrl.learn import portable
+from hdrl.learn.advantages import discounted_returns
 from hdrl.learn.agent import Acted
 from hdrl.learn.config import NetworkConfig
 from hdrl.learn.masking import sample
 from hdrl.learn.memory import Memory, Outcome
-from hdrl.learn.policy import ActorCriticAgent, adam, step_clipped
+from hdrl.learn.policy import ActorCriticAgent, adam, step_down
 from hdrl.learn.rollout import Episodes, Steps
 from hdrl.options.numbers import Coefficient, Few, LearningRate, Positive, PositiveShare
 
@@ -115,6 +116,7 @@ class Advisor(ActorCriticAgent):
 
     Config = AdvisorConfig
     is_portable = True
+    has_critic = False
     config: AdvisorConfig
 
     def __init__(
@@ -124,15 +126,16 @@ class Advisor(ActorCriticAgent):
         config: AdvisorConfig | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        settings = AdvisorConfig() if config is None else config
-        super().__init__(observation_space, action_space, settings, generator, has_critic=False)
-        self.optimizer = adam(self.network, self.config.lr, None)
-        self.optimizers["adam"] = self.optimizer
+        super().__init__(observation_space, action_space, config, generator)
         self.running = _Running(self.config.temperature)
         self.modules["running"] = self.running
         self._step = 0
         if "parent_weights" in self.config.errors:
             self.modules["parent"] = copy.deepcopy(self.network)
+
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """Return Adam."""
+        return {"adam": adam(self.network, self.config.lr, None)}
 
     def memory(self, n_envs: int) -> Memory:
         """Return a memory of whole episodes; raise LearningError for fewer environments than sequences of actions."""
@@ -173,12 +176,10 @@ class Advisor(ActorCriticAgent):
         if self.n_updates == 0 and "parent" in self.modules:
             self.modules["parent"].load_state_dict(self.network.state_dict())
         loss, logged = self._exact(batch) if self.config.gradient == "exact" else self._sampled(batch)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        step_clipped(self.optimizer, self.config.max_grad_norm)
+        step_down(self.optimizers["adam"], loss, self.config.max_grad_norm)
         self.n_updates += 1
         if self.n_updates % 500 == 0:
-            for group in self.optimizer.param_groups:
+            for group in self.optimizers["adam"].param_groups:
                 group["lr"] *= self.config.lr_decay
         self.running.temperature = (self.running.temperature * self.config.temperature_decay).clamp(min=1.0)
         return {"policy_loss": float(loss.detach()), **logged}
@@ -207,7 +208,7 @@ class Advisor(ActorCriticAgent):
 
     def _sampled(self, batch: Steps) -> tuple[Tensor, dict[str, float]]:
         """Return the loss of drawn episodes: every decision is as good as what its episode brought."""
-        returns = _returns(batch)
+        returns = discounted_returns(batch.rewards, batch.terminated, batch.truncated, 1.0)
         index = batch.valid.flatten().nonzero().squeeze(-1)
         worth = returns.flatten()[index]
         if self.config.has_baseline and self.config.baseline == "start":
@@ -265,16 +266,6 @@ class Advisor(ActorCriticAgent):
 def _moved(mean: Tensor, found: Tensor) -> Tensor:
     """Return a running mean after another number."""
     return mean + RATE * (found - mean)
-
-
-def _returns(batch: Steps) -> Tensor:
-    """Return for each step what its whole episode brings from then on, without discount."""
-    found = torch.zeros_like(batch.rewards)
-    ahead: Tensor = torch.zeros_like(batch.rewards[0])
-    for step in range(len(batch.rewards) - 1, -1, -1):
-        ahead = torch.where(batch.terminated[step] | batch.truncated[step], 0.0, ahead) + batch.rewards[step]
-        found[step] = ahead
-    return found
 
 
 def _beginnings(batch: Steps) -> Tensor:

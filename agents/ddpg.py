@@ -21,12 +21,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from hdrl.base.errors import LearningError
 from hdrl.learn import portable
 from hdrl.learn.config import Config, Widths
 from hdrl.learn.networks.layers import Tanh, mlp
+from hdrl.learn.policy import step_down
 from hdrl.options.numbers import Coefficient, Few, LearningRate, PositiveShare, Share
 
 Floats = NDArray[np.float32]
@@ -155,19 +156,13 @@ class DDPG:
             later = critic(torch.cat([after, actor(after)], dim=1))
             goal = reward + self.config.gamma * (1.0 - terminated) * later
         value_loss = portable.mean((self.critic(torch.cat([seen, action], dim=1)) - goal).square())
-        self._descend(1, value_loss)
+        step_down(self._optimizers[1], value_loss)
         policy_loss = -portable.mean(self.critic(torch.cat([seen, self.actor(seen)], dim=1)))
-        self._descend(0, policy_loss)
+        step_down(self._optimizers[0], policy_loss)
         for target, source in zip(self._targets, (self.actor, self.critic), strict=True):
             portable.move_towards(list(target.parameters()), list(source.parameters()), self.config.tau)
         self.n_updates += 1
         return {"value_loss": float(value_loss.detach()), "policy_loss": float(policy_loss.detach())}
-
-    def _descend(self, which: int, loss: Tensor) -> None:
-        optimizer = self._optimizers[which]
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
 
 
 def _network(widths: tuple[int, ...], generator: torch.Generator, *, ends_in_tanh: bool = False) -> nn.Module:

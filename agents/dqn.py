@@ -31,16 +31,15 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from torch import Tensor
 from torch.nn import functional
 
-from hdrl.base.rowspace import n_per_row_of
 from hdrl.learn import portable
 from hdrl.learn.agent import Acted, Agent, Descent
 from hdrl.learn.atoms import atoms_of, project
 from hdrl.learn.config import ReplayConfig
 from hdrl.learn.masking import ILLEGAL, log_prob_of, mask_logits, random_legal
 from hdrl.learn.memory import Memory
-from hdrl.learn.networks import ActorCritic, build_network
+from hdrl.learn.networks import ActorCritic
 from hdrl.learn.networks.noisy import make_noisy, noise_in
-from hdrl.learn.policy import descend
+from hdrl.learn.policy import descend, network_of
 from hdrl.learn.replay import Replay, Schedule, Transitions
 from hdrl.options.numbers import Count, LearningRate, Positive, PositiveShare, Share
 
@@ -218,7 +217,7 @@ class DQN(Agent):
         """Compute the gradient on a batch of transitions."""
         judged = self._judged(batch)
         loss = portable.mean(batch.weights * judged.losses)
-        self.optimizers["adam"].zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         yield Descent(self.optimizers["adam"], self.config.max_grad_norm)
         batch.errors = judged.errors
@@ -297,18 +296,9 @@ class DQN(Agent):
         self.n_explored = int(state.get("n_explored", 0))
 
     def _build(self) -> ActorCritic:
-        config = self.config
-        network = build_network(
-            config,
-            self.observation_shape,
-            self.n_actions,
-            self.generator,
-            has_critic=config.is_dueling,
-            n_atoms=config.n_atoms,
-            n_per_row=n_per_row_of(self.action_space),
-        )
-        if config.is_noisy:
-            make_noisy(network, config.noise)
+        network = network_of(self, has_critic=self.config.is_dueling, n_atoms=self.config.n_atoms)
+        if self.config.is_noisy:
+            make_noisy(network, self.config.noise)
         return network
 
     def _noise_in(self, network: ActorCritic) -> contextlib.AbstractContextManager[None]:

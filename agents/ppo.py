@@ -16,8 +16,7 @@ What differs from the paper, and why:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from functools import partial
+from collections.abc import Callable, Generator
 from typing import Annotated, ClassVar, NamedTuple
 
 import torch
@@ -25,14 +24,13 @@ from pydantic import Field
 from torch import Tensor
 
 from hdrl.learn import portable
-from hdrl.learn.advantages import explained_variance, gae, standardise
+from hdrl.learn.advantages import explained_variance, standardise
 from hdrl.learn.agent import Descent
 from hdrl.learn.config import ValueConfig
 from hdrl.learn.memory import Memory
-from hdrl.learn.policy import ActorCriticAgent, Apart, adam, descend, send_back, step_clipped
+from hdrl.learn.policy import ActorCriticAgent, adam, descend, send_back, step_clipped
 from hdrl.learn.rollout import Rollout, Steps
 from hdrl.learn.scaling import scale_of
-from hdrl.learn.threads import begin
 from hdrl.options.numbers import Coefficient, Count, LearningRate, Positive, Share
 
 KL_TOLERANCE = 1.5
@@ -99,26 +97,6 @@ class Batch(NamedTuple):
     valid: Tensor  # which of them are learned from, int64
 
 
-class Minibatch:
-    """Steps that are learned from together.
-
-    Parameters
-    ----------
-    index
-        Which of a batch they are, int64.
-    look
-        Returns what computes their logits and values apart; the weights do not matter to it.
-    """
-
-    def __init__(self, index: Tensor, look: Callable[[], Apart]) -> None:
-        self.index = index
-        self.apart = look
-
-    def look_ahead(self) -> None:
-        """Begin the work of `apart` in another thread, if one is free."""
-        self.apart = begin(self.apart)
-
-
 Logged = dict[str, Tensor]
 """What is worth logging, by name."""
 
@@ -150,14 +128,6 @@ class PPO(ActorCriticAgent):
         The loss is the mean of -log p(action), that of the critic is as in `learn`. ``agreement`` is how often the most
         probable action is the other's.
         """
-        steps, log = self._batch(batch), _Log()
-        for _ in range(self.config.n_epochs):
-            for minibatch in self._minibatches(steps):
-                self._clone(steps, minibatch, log)
-        return {name: value for name, value in log.means().items() if name != "n_epochs"}
-
-    def _clone(self, batch: Batch, minibatch: Minibatch, log: _Log) -> None:
-        """Make a step towards the actions of a minibatch."""
 
         def imitation_loss(logits: Tensor, sample: Sample, logged: Logged) -> Tensor:
             loss = -portable.mean(portable.choose(logits, sample.actions).log_probs)
@@ -165,24 +135,38 @@ class PPO(ActorCriticAgent):
             logged["agreement"] = portable.mean(logits.detach().argmax(-1) == sample.actions)
             return loss
 
-        logged = self._send_back(batch, minibatch, imitation_loss)
-        step_clipped(self.optimizers["adam"], self.config.max_grad_norm)
-        log.add(**{name: logged[name] for name in ("imitation_loss", "value_loss", "agreement")})
+        steps, log = self._batch(batch), _Log()
+        for _ in range(self.config.n_epochs):
+            for index in self._minibatches(steps):
+                logged = self._send_back(steps, index, imitation_loss)
+                step_clipped(self.optimizers["adam"], self.config.max_grad_norm)
+                log.add({name: logged[name] for name in ("imitation_loss", "value_loss", "agreement")})
+        return log.means()
 
     def gradients(self, batch: Steps) -> Generator[Descent, None, dict[str, float]]:
         """Compute a gradient on every minibatch of every epoch."""
         self._lower_rates()
         steps, log = self._batch(batch), _Log()
+        is_stopped, n_epochs = False, 0
         for _ in range(self.config.n_epochs):
-            if log.is_stopped and self.config.is_shared:
+            if is_stopped and self.config.is_shared:
                 break
-            minibatches = self._minibatches(steps)
-            for minibatch, following in zip(minibatches, [*minibatches[1:], None], strict=True):
-                yield from self._update(steps, minibatch, following, log)
-            log.n_epochs += not log.is_stopped
+            for index in self._minibatches(steps):
+                logged = self._send_back(steps, index, None if is_stopped else self._policy_loss)
+                log.add(logged)
+                if is_stopped or "policy_loss" in logged:
+                    yield Descent(self.optimizers["adam"], self.config.max_grad_norm)
+                else:
+                    is_stopped = True
+            n_epochs += not is_stopped
         self.n_updates += 1
         values, returns = steps.values[steps.valid], steps.sample.returns[steps.valid]
-        return {**log.means(), "explained_variance": explained_variance(values, returns), "reward_scale": batch.scale}
+        return {
+            **log.means(),
+            "n_epochs": float(n_epochs),
+            "explained_variance": explained_variance(values, returns),
+            "reward_scale": batch.scale,
+        }
 
     def _lower_rates(self) -> None:
         """Set the learning rates of this iteration, if they fall."""
@@ -197,39 +181,17 @@ class PPO(ActorCriticAgent):
         """Return steps with their advantages and returns."""
         observations, masks, actions = steps.flat()
         values = self.values(observations, masks).view(steps.rewards.shape)
-        advantages = gae(
-            steps.rewards,
-            values,
-            steps.next_values(values, self.values),
-            steps.terminated,
-            steps.truncated,
-            self.config.gamma,
-            self.config.gae_lambda,
-        )
+        advantages = steps.advantages(values, self.values, self.config.gamma, self.config.gae_lambda)
         returns = advantages + values
         advantages = standardise(advantages, steps.valid)
         sample = Sample(actions, steps.stored["log_prob"].flatten(), advantages.flatten(), returns.flatten())
         return Batch(observations, masks, sample, values.flatten(), steps.valid.flatten().nonzero().squeeze(-1))
 
-    def _minibatches(self, batch: Batch) -> list[Minibatch]:
-        """Return the minibatches of an epoch."""
+    def _minibatches(self, batch: Batch) -> tuple[Tensor, ...]:
+        """Return which steps each minibatch of an epoch holds, int64."""
         n, size = len(batch.valid), self.config.minibatch_size
         order = torch.randperm(n, generator=self.generator).to(self.device)
-        indices = torch.split(batch.valid[order], n if size is None else min(size, n))
-        return [
-            Minibatch(index, partial(self.network.apart, batch.observations, batch.masks, index)) for index in indices
-        ]
-
-    def _update(self, batch: Batch, minibatch: Minibatch, following: Minibatch | None, log: _Log) -> Iterator[Descent]:
-        """Compute the gradient on a minibatch, unless learning is to stop."""
-        logged = self._send_back(batch, minibatch, None if log.is_stopped else self._policy_loss)
-        log.add(**logged)
-        if not log.is_stopped and "policy_loss" not in logged:
-            log.is_stopped = True
-            return
-        if following is not None and self.network.is_parted:
-            following.look_ahead()  # while this thread makes the step of the optimiser
-        yield Descent(self.optimizers["adam"], self.config.max_grad_norm)
+        return torch.split(batch.valid[order], n if size is None else min(size, n))
 
     def _policy_loss(self, logits: Tensor, sample: Sample, logged: Logged) -> Tensor | None:
         """Return what the actor is to make small; ``None`` if learning is to stop."""
@@ -251,10 +213,10 @@ class PPO(ActorCriticAgent):
         return policy_loss - config.entropy_coef * entropy
 
     def _send_back(
-        self, batch: Batch, minibatch: Minibatch, actor_loss: Callable[[Tensor, Sample, Logged], Tensor | None] | None
+        self, batch: Batch, index: Tensor, actor_loss: Callable[[Tensor, Sample, Logged], Tensor | None] | None
     ) -> Logged:
         """Compute the gradients on a minibatch; return what is worth logging."""
-        sample = batch.sample.at(minibatch.index)
+        sample = batch.sample.at(index)
         of_actor: Logged = {}
         of_critic: Logged = {}
 
@@ -263,10 +225,9 @@ class PPO(ActorCriticAgent):
             of_critic["value_loss"] = loss.detach()
             return 2.0 * self.config.value_coef * loss
 
-        self.optimizers["adam"].zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad()
         of_logits = None if actor_loss is None else lambda logits: actor_loss(logits, sample, of_actor)
-        seen = batch.observations, batch.masks
-        goes_on = send_back(self.network, seen, minibatch.index, of_logits, value_loss, minibatch.apart)
+        goes_on = send_back(self.network, (batch.observations, batch.masks), index, of_logits, value_loss)
         return of_actor | of_critic if goes_on else of_actor
 
 
@@ -274,14 +235,11 @@ class _Log:
     """Means over minibatches, kept as tensors until the end so that nothing waits for them."""
 
     def __init__(self) -> None:
-        self.is_stopped = False
-        self.n_epochs = 0
         self._parts: dict[str, list[Tensor]] = {}
 
-    def add(self, **parts: Tensor) -> None:
+    def add(self, parts: Logged) -> None:
         for name, part in parts.items():
             self._parts.setdefault(name, []).append(part)
 
     def means(self) -> dict[str, float]:
-        means = {name: float(portable.mean(torch.stack(parts))) for name, parts in self._parts.items()}
-        return {**means, "n_epochs": float(self.n_epochs)}
+        return {name: float(portable.mean(torch.stack(parts))) for name, parts in self._parts.items()}

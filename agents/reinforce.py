@@ -15,9 +15,8 @@ What differs from the paper, and why:
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import gymnasium as gym
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -62,15 +61,10 @@ class Reinforce(ActorCriticAgent):
     is_portable = True
     config: ReinforceConfig
 
-    def __init__(
-        self,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
-        config: ReinforceConfig | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        settings = ReinforceConfig() if config is None else config
-        super().__init__(observation_space, action_space, settings, generator, has_critic=settings.has_baseline)
+    @property
+    def has_critic(self) -> bool:
+        """Whether there is a baseline."""
+        return self.config.has_baseline
 
     def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         """Return Adam."""
@@ -88,7 +82,7 @@ class Reinforce(ActorCriticAgent):
             returns = standardise(returns, batch.valid)
         index = batch.valid.flatten().nonzero().squeeze(-1)
         targets = returns.flatten()
-        self.optimizers["adam"].zero_grad(set_to_none=True)
+        self.optimizers["adam"].zero_grad()
         sums: dict[str, float] = {}
         for part in torch.split(index, CHUNK):
             share = len(part) / len(index)

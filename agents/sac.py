@@ -21,13 +21,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from hdrl.base.rowspace import n_per_row_of
 from hdrl.learn import portable
 from hdrl.learn.config import ReplayConfig
-from hdrl.learn.masking import entropy_of, log_prob_of, probabilities_of
+from hdrl.learn.masking import entropy_of, log_prob_of
 from hdrl.learn.memory import Memory
-from hdrl.learn.networks import ActorCritic, build_network
-from hdrl.learn.policy import ActorCriticAgent, step_clipped
+from hdrl.learn.networks import ActorCritic
+from hdrl.learn.policy import ActorCriticAgent, network_of, step_down
 from hdrl.learn.replay import Replay, Transitions
 from hdrl.options.numbers import Few, LearningRate, Positive, PositiveShare, Share
 
@@ -62,6 +61,7 @@ class SAC(ActorCriticAgent):
 
     Config = SACConfig
     is_portable = True
+    has_critic = False
     config: SACConfig
 
     def __init__(
@@ -71,12 +71,11 @@ class SAC(ActorCriticAgent):
         config: SACConfig | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(observation_space, action_space, config, generator, has_critic=False)
-        settings = self.config
-        self.critics = [self._build() for _ in range(2)]
-        self.targets = [self._build() for _ in range(2)]
+        super().__init__(observation_space, action_space, config, generator)
+        self.critics = [network_of(self, has_critic=False) for _ in range(2)]
+        self.targets = [network_of(self, has_critic=False) for _ in range(2)]
         self._move_targets(1.0)
-        self.log_alpha = nn.Parameter(torch.tensor(math.log(settings.alpha)))
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(self.config.alpha)))
         critics, targets = nn.ModuleList(self.critics), nn.ModuleList(self.targets).requires_grad_(requires_grad=False)
         temperature = nn.ParameterDict({"log_alpha": self.log_alpha})
         self.modules.update(critics=critics, targets=targets, temperature=temperature)
@@ -135,7 +134,7 @@ class SAC(ActorCriticAgent):
 
     def _expected(self, log_probs: Tensor, worth: Tensor) -> Tensor:
         """Return the mean worth of actions, and of the entropy of their choice, shape ``(n,)``."""
-        return portable.sum(probabilities_of(log_probs) * (worth - self.alpha * log_probs), -1)
+        return portable.sum(portable.exp(log_probs) * (worth - self.alpha * log_probs), -1)
 
     def _largest_entropies(self, batch: Transitions) -> Tensor:
         if batch.masks is None:
@@ -143,10 +142,7 @@ class SAC(ActorCriticAgent):
         return portable.log(batch.masks.sum(-1).float())
 
     def _descend(self, name: str, loss: Tensor) -> None:
-        optimizer = self.optimizers[name]
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        step_clipped(optimizer, self.config.max_grad_norm)
+        step_down(self.optimizers[name], loss, self.config.max_grad_norm)
 
     @staticmethod
     def _smaller(critics: list[ActorCritic], observations: Tensor, mask: Tensor | None) -> Tensor:
@@ -157,13 +153,3 @@ class SAC(ActorCriticAgent):
     def _move_targets(self, share: float) -> None:
         for target, critic in zip(self.targets, self.critics, strict=True):
             target.copy_from(critic, share)
-
-    def _build(self) -> ActorCritic:
-        return build_network(
-            self.config,
-            self.observation_shape,
-            self.n_actions,
-            self.generator,
-            has_critic=False,
-            n_per_row=n_per_row_of(self.action_space),
-        )

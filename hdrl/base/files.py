@@ -233,22 +233,30 @@ def _check_writable(path: str | Path, text: str, data: Any) -> None:
 
 
 @contextlib.contextmanager
+def output_errors(path: str | Path, what: str = "written") -> Iterator[None]:
+    """Say in one line that a file or folder cannot be written, or made, ..."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be {what} ({error.strerror or error})") from None
+
+
+@contextlib.contextmanager
 def atomic_write_bytes(path: str | Path) -> Iterator[IO[bytes]]:
     """Write a binary file so that it appears whole or not at all."""
     path = Path(path)
     temporary: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        temporary = Path(name)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.fchmod(handle, 0o666 & ~umask)
-        with os.fdopen(handle, "wb") as raw:
-            yield raw
-        temporary.replace(path)
-        temporary = None
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from None
+        with output_errors(path):
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            temporary = Path(name)
+            umask = os.umask(0)
+            os.umask(umask)
+            os.fchmod(handle, 0o666 & ~umask)
+            with os.fdopen(handle, "wb") as raw:
+                yield raw
+            temporary.replace(path)
+            temporary = None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from hdrl.base.pyfiles import CPP_SUFFIX, blamed
 from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.agentfile import AgentKind, load_agent
 from hdrl.experiment.train.modeluse import Model, play_options
-from hdrl.experiment.train.world import World
+from hdrl.experiment.train.world import TrainingWorld
 from hdrl.setting import EnvironmentSpec, Load, Machine, Policy, Progress, Setting
 
 
@@ -105,7 +105,7 @@ class AgentDecider:
     ) -> Any:
         """Simulate with the best actions."""
         del progress
-        world = World(replace(self.plan, machine=machine, loads=(load,)))
+        world = TrainingWorld(replace(self.plan, machine=machine, loads=(load,)))
         return play_options(world, self.plan.agent, seed=seed, folder=folder)
 
     def knows(self) -> Knowledge:

@@ -21,8 +21,6 @@ from hdrl.base.errors import OptionsError
 if TYPE_CHECKING:
     from hdrl.agents.ddpg import DDPG
 
-DEVICES = ("cpu", "cuda", "mps")
-
 SETTINGS: dict[str, Any] = {
     "hidden": (512, 256, 64, 32),
     "lr": 1e-3,

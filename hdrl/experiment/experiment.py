@@ -18,7 +18,7 @@ from hdrl.experiment.plan import RunPlan, plans_of
 from hdrl.experiment.run.agentfile import AgentKind
 from hdrl.experiment.run.folder import check_free, new_folder
 from hdrl.experiment.run.insights import insights, log_run
-from hdrl.experiment.run.progress import Clock, Progress
+from hdrl.experiment.run.progress import Progress, StageClock
 from hdrl.experiment.run.results import WALL_CLOCK_INFO, write_results
 from hdrl.experiment.train.decisions import DECISION_FILES
 from hdrl.experiment.train.run import Trained, TrainingRun
@@ -132,7 +132,7 @@ def run_experiment(
         _check_untrained(out, **choices)
     runs: list[SingleRun] = []
     trained = None
-    clock = Clock()
+    clock = StageClock()
     for plan in plans_of(options, out):
         if plan.trains:
             runs, trained = _train(plan, clock, progress, **choices)
@@ -141,7 +141,7 @@ def run_experiment(
         if options.runs > 1:
             progress.message(f"run {len(runs) + 1} of {options.runs}, seed {plan.asked.seed}")
         runs.append(_simulate(plan, clock, progress))
-        clock = Clock()
+        clock = StageClock()
     return RunResult(out, plan, tuple(runs), trained)
 
 
@@ -166,7 +166,7 @@ def check_experiment(options: OptionsFile) -> OptionsFile:
     return plan.asked
 
 
-def _simulate(plan: RunPlan, clock: Clock, progress: Progress) -> SingleRun:
+def _simulate(plan: RunPlan, clock: StageClock, progress: Progress) -> SingleRun:
     """Simulate once, and write the folder."""
     options, agent = plan.asked, plan.agent
     policy = agent.policy if isinstance(agent.policy, str) else agent.name
@@ -190,7 +190,7 @@ def _simulate(plan: RunPlan, clock: Clock, progress: Progress) -> SingleRun:
     return SingleRun(plan.out, options.seed, policy, trace.load.n_items, dropped, metrics, simulation_s)
 
 
-def _train(plan: RunPlan, clock: Clock, progress: Progress, **choices: Any) -> tuple[list[SingleRun], Trained]:
+def _train(plan: RunPlan, clock: StageClock, progress: Progress, **choices: Any) -> tuple[list[SingleRun], Trained]:
     """Train, simulate what came of it, and write the folder; ``choices`` are those of `TrainingRun`."""
     out = plan.out
     with insights(plan.asked.log_level, out):
@@ -203,7 +203,7 @@ def _train(plan: RunPlan, clock: Clock, progress: Progress, **choices: Any) -> t
         if training.is_done:
             progress.message(
                 f"nothing is left to train: {training.reached.n_iterations:,} iterations are done, "
-                f"{training.plan.n_iterations:,} requested (--set learning.iterations=N requests more)"
+                f"{training.n_iterations:,} requested (--set learning.iterations=N requests more)"
             )
         else:
             _announce(plan, f"training {plan.agent.name} on", progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from pathlib import Path
@@ -12,47 +13,39 @@ _PROBED_S = 0.2
 """How long a look at a lock (`is_held`) may take, which holds it for a moment: `lock` tries again after that."""
 
 
-def lock(descriptor: int) -> bool:
-    """Lock an open file or folder until it is closed; return whether no other process holds it.
+def try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool | None:
+    """Lock an open file or folder until it is closed.
 
-    Where there are no locks, none does.
+    Return ``False`` if another process holds it, ``None`` in a file system without locks.
     """
     try:
-        import fcntl
-    except ModuleNotFoundError:  # a system without such locks
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def lock(descriptor: int) -> bool:
+    """Lock an open file or folder until it is closed; return whether no other process holds it."""
+    if try_lock(descriptor) is not False:
         return True
-    for is_last in (False, True):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if is_last:
-                return False
-            time.sleep(_PROBED_S)
-        except OSError:  # a file system without locks
-            return True
-        else:
-            return True
-    return False
+    time.sleep(_PROBED_S)
+    return try_lock(descriptor) is not False
 
 
 def is_held(path: Path) -> bool | None:
     """Return whether some process holds the lock on a file or folder; ``None`` where that cannot be known."""
     try:
-        import fcntl
-
         descriptor = os.open(path, os.O_RDONLY)
-    except (ModuleNotFoundError, OSError):
+    except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return None
-    else:
-        return False
+        is_free = try_lock(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
+    return None if is_free is None else not is_free
 
 
 def held_by_another(folder: Path) -> OutputError:

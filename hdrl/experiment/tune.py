@@ -356,12 +356,8 @@ def _learning(reference: str) -> dict[str, Any]:
 def recommend(ranked: Sequence[str], tables: Mapping[str, Comparison]) -> str:
     """Return what won: the simplest policy, unless another is shown to be better, and no tail of it to be worse.
 
-    Parameters
-    ----------
-    ranked
-        Policies, the simplest first.
-    tables
-        For each but the last, the table whose ratios refer to it.
+    - ``ranked``: policies, the simplest first.
+    - ``tables``: for each but the last, the table whose ratios refer to it.
     """
     winner = ranked[0]
     for name in ranked[1:]:

@@ -49,20 +49,15 @@ def gae(
     return advantages
 
 
-def discounted_returns(
-    rewards: Tensor, terminated: Tensor, truncated: Tensor, gamma: float, next_values: Tensor | None = None
-) -> Tensor:
+def discounted_returns(rewards: Tensor, terminated: Tensor, truncated: Tensor, gamma: float) -> Tensor:
     """Return the discounted sums of rewards from each step to the end of its episode, shape ``(n_steps, n_envs)``.
 
-    ``G_t = r_t + gamma G_{t+1}``; after a step that cut an episode off, and after the last step, ``G`` is the value of
-    the next observation (``next_values``), or 0 without values.
+    ``G_t = r_t + gamma G_{t+1}``; after a step that ended an episode or cut it off, and after the last, ``G`` is 0.
     """
-    beyond = torch.zeros_like(rewards) if next_values is None else next_values
-    returns = torch.empty_like(rewards)
-    later = beyond[-1]
+    has_ended, returns = terminated | truncated, torch.empty_like(rewards)
+    later: Tensor = torch.zeros_like(rewards[0])
     for t in range(len(rewards) - 1, -1, -1):
-        later = torch.where(truncated[t], beyond[t], later)
-        later = rewards[t] + gamma * torch.where(terminated[t], torch.zeros_like(later), later)
+        later = rewards[t] + gamma * torch.where(has_ended[t], 0.0, later)
         returns[t] = later
     return returns
 

@@ -29,8 +29,9 @@ from hdrl.base.rowspace import n_per_row_of
 from hdrl.learn import portable
 from hdrl.learn.agent import Agent, fitting
 from hdrl.learn.config import NetworkConfig
+from hdrl.learn.masking import log_prob_of
 from hdrl.learn.networks import build_network
-from hdrl.learn.policy import CHUNK
+from hdrl.learn.policy import CHUNK, step_down
 from hdrl.learn.rollout import Steps
 from hdrl.options.learning import AdversaryOptions
 
@@ -47,22 +48,14 @@ BATCH = 256
 class Adversary:
     """A discriminator that learns beside an agent.
 
-    Parameters
-    ----------
-    begins_after
-        Iterations of the training before its first.
+    Raise UnknownName if there is no such network, LearningError if the network cannot look at such observations.
+
+    ``begins_after``: iterations of the training before its first.
 
     Attributes
     ----------
     network
         Its logits are the log-odds of the actions.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such network.
-    LearningError
-        If the network cannot look at such observations.
     """
 
     def __init__(
@@ -95,12 +88,8 @@ class Adversary:
         x the log-odds: 1.39 where the network cannot distinguish them. ``expert_agreement`` is how often both choose
         the same, ``payment`` the mean reward added to a decision.
 
-        Parameters
-        ----------
-        steps
-            The batch; ``stored["expert"]`` holds the expert's actions, shape ``(n_steps, n_envs)``.
-        weight
-            What is paid for a unit of log-odds.
+        - ``steps``: the batch; ``stored["expert"]`` holds the expert's actions, shape ``(n_steps, n_envs)``.
+        - ``weight``: what is paid for a unit of log-odds.
         """
         observations, masks, actions = steps.flat()
         experts = steps.stored[EXPERT].flatten()
@@ -114,8 +103,8 @@ class Adversary:
         paid = torch.zeros(len(actions))
         with torch.no_grad():
             for part in torch.split(index, CHUNK):
-                odds = self._odds(observations[part], None if masks is None else masks[part])
-                paid[part] = weight * _of(odds, actions[part]).clamp(-MOST, MOST)
+                odds = self.network.logits(observations[part], None if masks is None else masks[part])
+                paid[part] = weight * log_prob_of(odds, actions[part]).clamp(-MOST, MOST)
         steps.rewards = steps.rewards + paid.view_as(steps.rewards)
         return {
             "discriminator_loss": float(portable.mean(torch.stack(losses))),
@@ -124,15 +113,11 @@ class Adversary:
         }
 
     def _learn(self, observations: Tensor, mask: Tensor | None, actions: Tensor, experts: Tensor) -> Tensor:
-        odds = self._odds(observations, mask)
-        loss = portable.mean(portable.softplus(-_of(odds, experts)) + portable.softplus(_of(odds, actions)))
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
+        odds = self.network.logits(observations, mask)
+        of_expert, of_agent = log_prob_of(odds, experts), log_prob_of(odds, actions)
+        loss = portable.mean(portable.softplus(-of_expert) + portable.softplus(of_agent))
+        step_down(self.optimizer, loss)
         return loss.detach()
-
-    def _odds(self, observations: Tensor, mask: Tensor | None) -> Tensor:
-        return self.network.logits(observations, mask)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that it needs to continue."""
@@ -158,8 +143,3 @@ def _network_of(agent: Agent, name: str | None) -> NetworkConfig:
     if is_table:
         return NetworkConfig(network="attention")
     return NetworkConfig(network=str(getattr(agent.config, "network", "mlp")))
-
-
-def _of(numbers: Tensor, actions: Tensor) -> Tensor:
-    """Return the numbers of some actions, shape ``(n,)``."""
-    return numbers.gather(1, actions.unsqueeze(1)).squeeze(1)

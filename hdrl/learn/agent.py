@@ -171,10 +171,7 @@ class Agent(abc.ABC):
     def learn(self, batch: Any) -> dict[str, float]:
         """Learn from a batch of the agent's `memory` and return what is worth logging, by name.
 
-        Parameters
-        ----------
-        batch
-            What the agent's memory makes: `hdrl.learn.rollout.Steps` or `hdrl.learn.replay.Transitions`.
+        ``batch``: what the agent's memory makes: `hdrl.learn.rollout.Steps` or `hdrl.learn.replay.Transitions`.
         """
 
     def imitate(self, batch: Any) -> dict[str, float]:
@@ -263,8 +260,7 @@ class Agent(abc.ABC):
         Raise LearningError if it does not fit.
         """
         with fitting(type(self).__name__):
-            for name, module in self.modules.items():
-                module.load_state_dict(state["modules"][name])
+            self._load_modules(state)
             for name, optimizer in self.optimizers.items():
                 optimizer.load_state_dict(state["optimizers"][name])
             self.generator.set_state(cast("Tensor", state["generator"]))
@@ -276,10 +272,30 @@ class Agent(abc.ABC):
         Raise LearningError if they do not fit.
         """
         try:
-            for name, module in self.modules.items():
-                module.load_state_dict(state["modules"][name])
+            self._load_modules(state)
         except (KeyError, RuntimeError, TypeError) as error:
             raise LearningError(f"the saved weights do not fit {type(self).__name__}: {one_line(error)}") from None
+
+    def _load_modules(self, state: Mapping[str, Any]) -> None:
+        for name, module in self.modules.items():
+            module.load_state_dict(state["modules"][name])
+
+
+def notify_listener(agent: Agent, outcome: Outcome, observations: Tensor, mask: Tensor | None) -> None:
+    """Pass the outcome of the last choice to an agent and its listener, with the arguments of `Agent.saw`."""
+    agent.saw(outcome, observations, mask)
+    if agent.listener is not None:
+        agent.listener.happened(outcome)
+
+
+@contextlib.contextmanager
+def silence_listener(agent: Agent) -> Iterator[None]:
+    """Detach the listener of an agent for a while."""
+    listener, agent.listener = agent.listener, None
+    try:
+        yield
+    finally:
+        agent.listener = listener
 
 
 @contextlib.contextmanager

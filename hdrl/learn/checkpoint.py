@@ -206,15 +206,9 @@ def _read(path: Path) -> Any:
 def read_tensors(data: bytes, path: Path) -> Any:
     """Return what ``torch.save`` wrote; nothing in it is run.
 
-    Parameters
-    ----------
-    path
-        Where they come from, for messages.
+    Raise ReadError if they are damaged, or hold anything but tensors, numbers, texts, lists and dictionaries.
 
-    Raises
-    ------
-    ReadError
-        If they are damaged, or hold anything but tensors, numbers, texts, lists and dictionaries.
+    ``path``: where they come from, for messages.
     """
     if not zipfile.is_zipfile(io.BytesIO(data)):
         raise ReadError(path, "is no model file, or a truncated one")

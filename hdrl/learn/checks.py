@@ -27,18 +27,15 @@ _ATTRIBUTES = ("observation_space", "action_space", "n_actions", "config")
 def place_of(agent: object, method: str) -> str:
     """Return where a method of an object is defined and what it is called, for messages: ``mine.py:12: Mine.act``."""
     name = f"{type(agent).__name__}.{method}"
-    function = inspect.unwrap(getattr(type(agent), method, None) or _nothing)
-    code = getattr(function, "__code__", None)
-    return name if code is None or function is _nothing else f"{code.co_filename}:{code.co_firstlineno}: {name}"
+    function = getattr(type(agent), method, None)
+    code = None if function is None else getattr(inspect.unwrap(function), "__code__", None)
+    return name if code is None else f"{code.co_filename}:{code.co_firstlineno}: {name}"
 
 
 def check_calls(agent: object, calls: Calls) -> None:
     """Refuse an object whose methods cannot be called as they will be.
 
-    Raises
-    ------
-    AgentError
-        If a method takes other arguments.
+    Raise AgentError if a method takes other arguments.
     """
     for method, (n_places, names) in calls.items():
         try:
@@ -169,6 +166,3 @@ def _shown(value: object) -> str:
         return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {tuple(value.shape)}"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _nothing() -> None: ...

@@ -70,12 +70,8 @@ class NetworkConfig(Config):
     )
 
 
-_LAYERS = ("hidden", "heads", "activation")
-
 _FIXED = ("kernel", *(f"dissertation_{name}" for name in ("small", "deep", "large", "attention")))
-
-FIXED_LAYERS = dict.fromkeys(_FIXED, _LAYERS)
-"""Settings that networks have no use for, since their layers are those of a paper."""
+"""Networks whose layers are those of a paper."""
 
 
 def check_used(config: type[Config], settings: Mapping[str, Any], given: Iterable[str], where: str) -> None:
@@ -84,7 +80,7 @@ def check_used(config: type[Config], settings: Mapping[str, Any], given: Iterabl
     Examples are layers of networks that have their own, and parts of what is switched off.
     """
     network, named = settings.get("network"), set(given)
-    unused = [name for name in FIXED_LAYERS.get(str(network), ()) if name in named]
+    unused = [name for name in ("hidden", "heads", "activation") if network in _FIXED and name in named]
     for name, other in config.needs.items():
         value = settings.get(other, config.model_fields[other].get_default())
         if name in named and (value is False or (type(value) is int and value <= 1)):

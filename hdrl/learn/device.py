@@ -31,15 +31,9 @@ def available_devices() -> list[str]:
 def find_device(name: str, where: str = "device") -> torch.device:
     """Return a device by its name.
 
-    Parameters
-    ----------
-    name
-        One of `DEVICES`, or ``"auto"``: CUDA's if there is one, else Apple's, else the CPU.
+    Raise OptionsError if there is no such device here.
 
-    Raises
-    ------
-    OptionsError
-        If there is no such device here.
+    ``name``: one of `DEVICES`, or ``"auto"``: CUDA's if there is one, else Apple's, else the CPU.
     """
     found = available_devices()
     if name == "auto":

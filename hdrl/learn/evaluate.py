@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hdrl.learn.agent import Agent
+from hdrl.learn.agent import Agent, notify_listener
 from hdrl.learn.checks import checked_choice
 from hdrl.learn.interaction import Episode, Interaction
-from hdrl.learn.listener import notify_listener
 from hdrl.learn.memory import Outcome
 from hdrl.learn.spaces import check_same_spaces
 
@@ -77,10 +76,7 @@ def play(agent: Agent, env: gym.Env[Any, Any], *, seed: int, before: Callable[[]
 
     An environment that has a method ``play_actor`` plays what it can in compiled code.
 
-    Parameters
-    ----------
-    before
-        Called before each decision; ``None``: nothing is.
+    ``before``: called before each decision; ``None``: nothing is.
     """
     is_observed = agent.listener is not None or type(agent).saw is not Agent.saw
     if before is None and not is_observed and _is_played(agent, env, seed):

@@ -166,7 +166,8 @@ class EvolutionAgent(Agent):
         """Evolve again as the agent of the state did; averaged weights have evolved by nothing."""
         super().load_state_dict(state)
         with fitting(type(self).__name__):
-            weights, start, losses = (np.asarray(state[name], dtype=np.float64) for name in _ARRAYS)
+            names = ("weights", "start", "losses")
+            weights, start, losses = (np.asarray(state[name], dtype=np.float64) for name in names)
             self.seed = int(state["seed"])
         self._check(weights)
         self._check(start)
@@ -207,9 +208,6 @@ class EvolutionAgent(Agent):
                 f"the saved weights do not fit {type(self).__name__}: shape {weights.shape}, expected"
                 f" {self.n_actions} finite numbers"
             )
-
-
-_ARRAYS = ("weights", "start", "losses")
 
 
 def untrained_state(state: Mapping[str, Any]) -> dict[str, Any]:

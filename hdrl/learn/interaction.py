@@ -19,7 +19,7 @@ from torch import Tensor
 
 from hdrl.base.errors import LearningError
 from hdrl.learn.memory import Finals, Outcome
-from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
+from hdrl.learn.spaces import action_size_of, observation_shape_of
 
 Episode = dict[str, Any]
 """An episode that has ended.
@@ -62,8 +62,7 @@ class Interaction:
         self.is_same_step = AutoresetMode(mode) is AutoresetMode.SAME_STEP
         self.n_envs = envs.num_envs
         self.observation_shape = observation_shape_of(envs.single_observation_space)
-        space = envs.single_action_space
-        self.n_actions = n_numbers_of(space) if isinstance(space, gym.spaces.Box) else n_actions_of(space)
+        self.n_actions = action_size_of(envs.single_action_space)
         self.observations = torch.zeros((self.n_envs, *self.observation_shape))
         self.mask: Tensor | None = None
         self.episodes: list[Episode] = []
@@ -83,10 +82,7 @@ class Interaction:
     def step(self, actions: Tensor) -> Outcome:
         """Carry out one action in each environment.
 
-        Parameters
-        ----------
-        actions
-            Shape ``(num_envs,)``, int64; of a Box, shape ``(num_envs, n_actions)``, floating point.
+        ``actions``: shape ``(num_envs,)``, int64; of a Box, shape ``(num_envs, n_actions)``, floating point.
         """
         observations, rewards, terminations, truncations, infos = self.envs.step(actions.numpy())
         valid = ~self._has_ended

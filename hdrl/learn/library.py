@@ -64,10 +64,7 @@ def specialists_of(state: Mapping[str, Any], where: str) -> list[Specialist]:
 class WeightSwitch:
     """Gives an agent the weights of the nearest configuration whenever another one is in force.
 
-    Parameters
-    ----------
-    point
-        Says where the configuration that is in force lies.
+    ``point``: says where the configuration that is in force lies.
     """
 
     def __init__(

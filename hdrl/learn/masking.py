@@ -36,15 +36,10 @@ def random_legal(mask: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def log_prob_of(log_probs: Tensor, actions: Tensor) -> Tensor:
-    """Return the log-probability of each row's action, shape ``(n,)``."""
+    """Return the log-probability of each row's action, or another number of it, shape ``(n,)``."""
     return log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-
-
-def probabilities_of(log_probs: Tensor) -> Tensor:
-    """Return probabilities, of the same shape, from log-probabilities that sum to 1 in each row."""
-    return portable.exp(log_probs)
 
 
 def entropy_of(log_probs: Tensor) -> Tensor:
     """Return the entropy of each row in nats, shape ``(n,)``; at most the logarithm of the number of legal actions."""
-    return -portable.sum(probabilities_of(log_probs) * log_probs, -1)
+    return -portable.sum(portable.exp(log_probs) * log_probs, -1)

@@ -22,10 +22,6 @@ CHUNK = 2048
 """Observations that are computed at once where there is no need to compute all of them: small enough for caches."""
 
 
-Apart = tuple[Callable[[], Tensor], Callable[[], Tensor]]
-"""What computes logits and what computes values of some observations."""
-
-
 class ActorCriticAgent(Agent):
     """An agent that draws its actions from the softmax of its actor's logits.
 
@@ -41,20 +37,15 @@ class ActorCriticAgent(Agent):
         action_space: gym.Space[Any],
         config: NetworkConfig | None = None,
         generator: torch.Generator | None = None,
-        *,
-        has_critic: bool = True,
     ) -> None:
         super().__init__(observation_space, action_space, config, generator)
-        settings: Any = self.config
-        self.network: ActorCritic = build_network(
-            settings,
-            self.observation_shape,
-            self.n_actions,
-            self.generator,
-            has_critic=has_critic,
-            n_per_row=n_per_row_of(action_space),
-        )
+        self.network: ActorCritic = network_of(self, has_critic=self.has_critic)
         self.modules["network"] = self.network
+
+    @property
+    def has_critic(self) -> bool:
+        """Whether its network has a critic."""
+        return True
 
     def act(self, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
         """Draw actions, or take the most probable ones; what is stored is their log-probability while exploring."""
@@ -86,13 +77,20 @@ class ActorCriticAgent(Agent):
             return torch.cat(parts) if len(parts) != 1 else parts[0]
 
 
+def network_of(agent: Agent, *, has_critic: bool, n_atoms: int = 1) -> ActorCritic:
+    """Return a new network for an agent, as its settings say; see `build_network`."""
+    settings: Any = agent.config
+    sizes = agent.observation_shape, agent.n_actions, agent.generator
+    n_per_row = n_per_row_of(agent.action_space)
+    return build_network(settings, *sizes, has_critic=has_critic, n_atoms=n_atoms, n_per_row=n_per_row)
+
+
 def send_back(
     network: ActorCritic,
     seen: tuple[Tensor, Tensor | None],
     index: Tensor,
     actor_loss: Callable[[Tensor], Tensor | None] | None,
     critic_loss: Callable[[Tensor], Tensor],
-    apart: Callable[[], Apart] | None = None,
 ) -> bool:
     """Compute the gradients of two losses and return whether they are of use.
 
@@ -107,11 +105,9 @@ def send_back(
     actor_loss
         From their logits to the loss of the actor, or to ``None``: the gradients are of no use. ``None``: only the
         critic learns.
-    apart
-        Returns `ActorCritic.apart` of these observations, if it has been computed already.
     """
     if network.is_parted or actor_loss is None:
-        logits_of, values_of = network.apart(*seen, index) if apart is None else apart()
+        logits_of, values_of = network.apart(*seen, index)
 
         def of_critic() -> None:
             critic_loss(values_of()).backward()  # type: ignore[no-untyped-call]
@@ -143,6 +139,13 @@ def adam(network: ActorCritic, lr: float, value_lr: float | None) -> torch.optim
     if network.critic_parameters():
         groups.append({"params": network.critic_parameters(), "lr": lr if value_lr is None else value_lr})
     return portable.Adam(groups)
+
+
+def step_down(optimizer: torch.optim.Optimizer, loss: Tensor, max_norm: float | None = None) -> None:
+    """Make a step of an optimiser that makes a loss smaller; see `step_clipped`."""
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    step_clipped(optimizer, max_norm)
 
 
 def step_clipped(optimizer: torch.optim.Optimizer, max_norm: float | None) -> None:

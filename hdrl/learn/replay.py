@@ -308,7 +308,7 @@ class Replay(Memory):
         if len(state["priorities"]) != self.tree.size or len(state["heads"]) != self.n_envs:
             raise LearningError("the saved replay buffer is of another size")
         self._columns = {name: tensor.clone() for name, tensor in state["columns"].items()}
-        self.tree.set_all(np.asarray(state["priorities"]))
+        self.tree.set(np.arange(self.tree.size), np.asarray(state["priorities"]))
         self._heads = np.array(state["heads"], dtype=np.int64)
         self._largest = float(state["largest"])
         self._n_recorded, self._n_since, self._n_batches = (int(n) for n in state["counts"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from hdrl.learn.advantages import gae
 from hdrl.learn.memory import Finals, Memory, Outcome
 from hdrl.learn.scaling import RewardScale
 
@@ -68,6 +69,11 @@ class Steps:
             after[t, finals.rows] = value_function(finals.observations, finals.masks)
         return after
 
+    def advantages(self, values: Tensor, value_function: ValueFunction, gamma: float, lam: float) -> Tensor:
+        """Return `hdrl.learn.advantages.gae`; the other arguments are those of `next_values`."""
+        after = self.next_values(values, value_function)
+        return gae(self.rewards, values, after, self.terminated, self.truncated, gamma, lam)
+
     def flat(self) -> tuple[Tensor, Tensor | None, Tensor]:
         """Return observations, masks and actions with steps and environments in one axis."""
         masks = None if self.masks is None else self.masks.flatten(0, 1)
@@ -107,10 +113,8 @@ class Rollout(Memory):
 
     def record_outcome(self, outcome: Outcome) -> None:
         """Copy what it led to."""
-        self._put("rewards", outcome.rewards)
-        self._put("terminated", outcome.terminated)
-        self._put("truncated", outcome.truncated)
-        self._put("valid", outcome.valid)
+        for name in ("rewards", "terminated", "truncated", "valid"):
+            self._put(name, getattr(outcome, name))
         if outcome.finals is not None:
             self._finals.append((self._n, outcome.finals))
         self._n += 1
@@ -120,7 +124,10 @@ class Rollout(Memory):
         if not self._is_complete():
             return None
         columns = {name: tensor[: self._n] for name, tensor in self._columns.items()}
-        scale = self._scale_with(columns)
+        scale = 1.0
+        if self.scale is not None:
+            self.scale.see(columns["rewards"], columns["terminated"], columns["truncated"], columns["valid"])
+            scale = self.scale.value
         steps = Steps(
             observations=columns["observations"],
             masks=columns.get("masks"),
@@ -138,13 +145,6 @@ class Rollout(Memory):
         self._n = 0
         self._finals = []
         return steps
-
-    def _scale_with(self, columns: Mapping[str, Tensor]) -> float:
-        """Return what rewards are to be divided by, now that these have come."""
-        if self.scale is None:
-            return 1.0
-        self.scale.see(columns["rewards"], columns["terminated"], columns["truncated"], columns["valid"])
-        return self.scale.value
 
     def state_dict(self) -> dict[str, Any]:
         """Return the scale, if there is one."""
@@ -195,7 +195,7 @@ class Episodes(Rollout):
             self._left = torch.full(outcome.valid.shape, self.n_each, dtype=torch.int64)
         valid = outcome.valid & (self._left > 0)
         self._left = self._left - (valid & (outcome.terminated | outcome.truncated)).to(torch.int64)
-        super().record_outcome(Outcome(outcome.rewards, outcome.terminated, outcome.truncated, valid, outcome.finals))
+        super().record_outcome(replace(outcome, valid=valid))
 
     def _is_complete(self) -> bool:
         return self._left is not None and self._n > 0 and not bool((self._left > 0).any())

@@ -48,6 +48,11 @@ def n_numbers_of(space: gym.Space[Any]) -> int:
     return int(space.shape[0])
 
 
+def action_size_of(space: gym.Space[Any]) -> int:
+    """Return `n_numbers_of` a Box, and `n_actions_of` any other space."""
+    return n_numbers_of(space) if isinstance(space, spaces.Box) else n_actions_of(space)
+
+
 def space_as_json(space: gym.Space[Any]) -> dict[str, Any]:
     """Describe a Box or a Discrete by what JSON can hold; raise LearningError for other spaces.
 
@@ -58,8 +63,7 @@ def space_as_json(space: gym.Space[Any]) -> dict[str, Any]:
         plain = {"kind": "Discrete", "n": n_actions_of(space)}
         return plain if n_per_row == 1 else {**plain, "n_per_row": n_per_row}
     shape = observation_shape_of(space)
-    if not isinstance(space, spaces.Box):  # observation_shape_of has refused it
-        raise TypeError
+    assert isinstance(space, spaces.Box)  # noqa: S101 - all others are refused
     bounds = {name: _bound(array) for name, array in (("low", space.low), ("high", space.high))}
     return {"kind": "Box", "shape": list(shape), "dtype": str(space.dtype), **bounds}
 
@@ -95,16 +99,11 @@ def check_same_spaces(
         raise LearningError(
             f"{what}: made for observations {shown(expected[0])}, but the environment's are {shown(found[0])}"
         )
-    if _size_of_action(expected[1]) != _size_of_action(found[1]):
+    kinds = {isinstance(space, spaces.Box) for space in (expected[1], found[1])}
+    if len(kinds) > 1 or action_size_of(expected[1]) != action_size_of(found[1]):
         raise LearningError(
             f"{what}: made for actions {shown(expected[1])}, but the environment's are {shown(found[1])}"
         )
-
-
-def _size_of_action(space: gym.Space[Any]) -> tuple[str, int]:
-    if isinstance(space, spaces.Box):
-        return "Box", n_numbers_of(space)
-    return "Discrete", n_actions_of(space)
 
 
 def shown(space: gym.Space[Any]) -> str:

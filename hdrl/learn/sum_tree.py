@@ -40,13 +40,6 @@ class SumTree:
             nodes = nodes >> 1
             self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
 
-    def set_all(self, priorities: FloatArray) -> None:
-        """Set all priorities at once, shape ``(size,)``, not negative and finite."""
-        self._nodes[self._first_leaf : self._first_leaf + self.size] = priorities
-        for depth in range(self._depth - 1, -1, -1):
-            nodes = np.arange(1 << depth, 2 << depth)
-            self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
-
     def find(self, sums: FloatArray) -> IntArray:
         """Return the slots in which cumulated priorities reach given sums, each at least 0 and below `total`.
 

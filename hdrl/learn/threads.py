@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
 
@@ -55,10 +55,14 @@ def helped_by(n: int) -> Iterator[None]:
             _helpers.reset(token)
 
 
-def share(n_parts: int, work: Callable[[Iterator[int]], None]) -> None:
-    """Do work in parts; each thread calls ``work`` once, with the numbers of its parts, from 0 on."""
-    left, helpers = deque(range(n_parts)), _helpers.get()
-    n_tasks = 0 if helpers is None else min(helpers.n, n_parts - 1)
+Parts: TypeAlias = Iterator[tuple[int, int]]
+"""Where parts of some work begin, and where the next ones do."""
+
+
+def share(n: int, size: int, work: Callable[[Parts], None]) -> None:
+    """Do ``n`` pieces of work in parts of ``size``; each thread calls ``work`` once, with the parts that it takes."""
+    left, helpers = deque((first, min(first + size, n)) for first in range(0, n, size)), _helpers.get()
+    n_tasks = 0 if helpers is None else min(helpers.n, len(left) - 1)
     tasks = [helpers.pool.submit(work, _taken_from(left)) for _ in range(n_tasks)] if helpers is not None else []
     work(_taken_from(left))
     for one in tasks:
@@ -91,25 +95,7 @@ def at_once(one: Callable[[], T], other: Callable[[], U]) -> tuple[T, U]:
     return done, (other() if task.cancel() else task.result())
 
 
-def begin(work: Callable[[], T]) -> Callable[[], T]:
-    """Begin in another thread, if one is free, what is needed later.
-
-    Return a function that waits for its result, or computes it now if no thread was free.
-    """
-    helpers = _helpers.get()
-    if helpers is None:
-        return work
-    n_threads = torch.get_num_threads()
-
-    def do() -> T:
-        with torch_threads(n_threads):
-            return work()
-
-    task = helpers.pool.submit(do)
-    return lambda: work() if task.cancel() else task.result()
-
-
-def _taken_from(left: deque[int]) -> Iterator[int]:
+def _taken_from(left: deque[tuple[int, int]]) -> Parts:
     with contextlib.suppress(IndexError):
         while True:
             yield left.popleft()

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import LearningError
 from hdrl.learn.adversary import EXPERT, Adversary
-from hdrl.learn.agent import Acted, Agent
+from hdrl.learn.agent import Acted, Agent, notify_listener
 from hdrl.learn.checks import check_agent, checked_choice, checked_losses, checked_memory
 from hdrl.learn.interaction import Episode, Interaction
-from hdrl.learn.listener import notify_listener
 from hdrl.learn.spaces import check_same_spaces
 from hdrl.learn.threads import torch_threads
 

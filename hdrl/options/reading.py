@@ -37,8 +37,16 @@ def validated(model: type[M], data: object, where: str, changed: Iterable[str] =
     raise OptionsError(f"{where}: {problem}")
 
 
-def checked(model: type[M], data: object, path: str | Path, *, told: str = "{}", whole: str = "the file") -> M:
-    """Return what a file that hdrl or a user wrote holds as a model.
+def checked(
+    model: type[M],
+    data: object,
+    path: str | Path,
+    *,
+    told: str = "{}",
+    whole: str = "the file",
+    line: int | None = None,
+) -> M:
+    """Return what a file that hdrl or a user wrote, or a line of it, holds as a model.
 
     For messages, ``told`` takes the first mistake, and ``whole`` is what the data are called there.
 
@@ -50,7 +58,7 @@ def checked(model: type[M], data: object, path: str | Path, *, told: str = "{}",
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise ReadError(path, told.format(problem_of(model, error, whole))) from None
+        raise ReadError(path, told.format(problem_of(model, error, whole)), line=line) from None
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:

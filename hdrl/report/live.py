@@ -14,7 +14,7 @@ from hdrl.base.pyfiles import trust_words
 from hdrl.experiment.compare.held_out import PROTOCOLS
 from hdrl.experiment.compare.held_out import RESULT_FILE as HELD_OUT_FILE
 from hdrl.experiment.compare.points import PointResult
-from hdrl.experiment.compare.pointstore import Unfinished, read_unfinished
+from hdrl.experiment.compare.pointstore import UnfinishedComparison, read_unfinished
 from hdrl.experiment.locks import is_held
 from hdrl.experiment.run.inputs import SWEEP_FILE
 from hdrl.figures.figure import Run
@@ -171,7 +171,7 @@ def _page_of_comparison(folder: Path, name: str, again: str) -> str:
     return render(findings, [("folder", name)], [Panel("So far", tables)], {}, {})
 
 
-def _of(found: Unfinished) -> str:
+def _of(found: UnfinishedComparison) -> str:
     scope = found.scope
     if scope is None:
         return ""

@@ -17,7 +17,7 @@ from hdrl.agents import make_agent as make_built_in  # noqa: E402
 from hdrl.base.errors import HdrlError, LearningError, OptionsError, ReadError  # noqa: E402
 from hdrl.experiment import Model, evaluate_model, run_experiment  # noqa: E402
 from hdrl.experiment.run.inputs import parse_options  # noqa: E402
-from hdrl.experiment.train.environments import Environment, check_same_meaning  # noqa: E402
+from hdrl.experiment.train.environments import ChosenEnvironment, check_same_meaning  # noqa: E402
 from hdrl.learn.checkpoint import checkpoint_of, save_checkpoint  # noqa: E402
 from hdrl.settings.batch.environments import JobPickSpec  # noqa: E402
 from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv  # noqa: E402
@@ -99,7 +99,7 @@ def test_arguments_that_change_neither_actions_nor_observations_are_no_matter(tm
 
 def test_a_default_that_is_written_down_means_the_same():
     one, other, third = (
-        Environment(JobPickSpec(), arguments)
+        ChosenEnvironment(JobPickSpec(), arguments)
         for arguments in ({}, {"backfilling": "easy", "features": [], "n_threads": 2}, {"backfilling": "none"})
     )
     check_same_meaning(one, other, Path("model.pt"))

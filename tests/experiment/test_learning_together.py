@@ -15,7 +15,7 @@ from hdrl.experiment.plan import plan_of, plans_of
 from hdrl.experiment.run.inputs import read_options
 from hdrl.experiment.train.modeluse import Model
 from hdrl.experiment.train.run import TrainingRun
-from hdrl.experiment.train.world import TrainingEnvs, World
+from hdrl.experiment.train.world import TrainingEnvs, TrainingWorld
 from hdrl.learn.checkpoint import load_checkpoint, save_checkpoint
 from hdrl.learn.library import Specialist, specialists_of, with_specialists
 from hdrl.setting import find_setting
@@ -53,7 +53,7 @@ SETS = ('load={"sets": 2, "utilizations": [0.6, 0.8], "horizon_ms": 2000}', "lea
 
 def worlds_of(given, n: int) -> list:
     """Return the environments of n workers who have the configurations among themselves."""
-    make_envs = TrainingEnvs(World(plan_of(given)))
+    make_envs = TrainingEnvs(TrainingWorld(plan_of(given)))
     return [make_envs(1, share=(number, n)) for number in range(n)]
 
 
@@ -146,7 +146,7 @@ RELIANT = (*SETS, "learning.distributed.scheme=sync", "learning.distributed.reli
 def test_a_model_holds_an_agent_for_each_configuration_and_plays_it_where_it_is_in_force(tmp_path: Path) -> None:
     given = options(tmp_path, *RELIANT)
     run_experiment(given, out=tmp_path / "out")
-    whole = World(plan_of(given))
+    whole = TrainingWorld(plan_of(given))
     points = whole.points()
     checkpoint = load_checkpoint(tmp_path / "out" / "model.pt")
     specialists = specialists_of(checkpoint.agent, "model.pt")

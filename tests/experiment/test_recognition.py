@@ -13,7 +13,7 @@ from hdrl.experiment.recognition import DIGITS, KNOWN_SHARE, LENGTH, SIZE, is_sk
 from hdrl.experiment.recognition import known_share as share_of_runs
 from hdrl.experiment.run.inputs import make_sweep, parse_options
 from hdrl.experiment.train.resuming import check_same_training
-from hdrl.experiment.train.world import World
+from hdrl.experiment.train.world import TrainingWorld
 from hdrl.setting import Load, find_setting
 from hdrl.settings.batch.platform import read_platform
 from hdrl.settings.batch.workload import lublin_log, read_swf, write_swf
@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def world(folder: Path, **learning) -> World:
+def world(folder: Path, **learning) -> TrainingWorld:
     data = {
         "platform_file_path": f"homogeneous:{PROCS}",
         "workload_file_path": "first.swf",
@@ -94,7 +94,7 @@ def world(folder: Path, **learning) -> World:
             **learning,
         },
     }
-    return World(plan_of(parse_options(data, folder=folder)))
+    return TrainingWorld(plan_of(parse_options(data, folder=folder)))
 
 
 def windows(folder: Path, *logs: str, **changes) -> JudgingWindows:

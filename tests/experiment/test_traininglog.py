@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hdrl.base.errors import MissingExtra, ReadError
-from hdrl.experiment.train.log import Events, Table, TrainingLog
+from hdrl.experiment.train.log import Events, LogTable, TrainingLog
 
 
 def text(path: Path) -> str:
@@ -15,7 +15,7 @@ def text(path: Path) -> str:
 
 
 def test_a_table_grows_by_rows(tmp_path: Path):
-    table = Table(tmp_path / "t.csv")
+    table = LogTable(tmp_path / "t.csv")
     table.append([{"a": 1, "b": 0.1}])
     table.append([{"a": 2.0, "b": math.nan}, {"a": 1e300, "b": -2.5}])
     assert text(tmp_path / "t.csv") == "a,b\n1,0.1\n2,\n1e+300,-2.5\n"
@@ -25,7 +25,7 @@ def test_a_table_grows_by_rows(tmp_path: Path):
 
 def test_numbers_come_back_as_they_were(tmp_path: Path):
     values = [0.1 + 0.2, 1 / 3, -1e-300, 123456789.123456789, 2.0**60]
-    table = Table(tmp_path / "t.csv")
+    table = LogTable(tmp_path / "t.csv")
     table.append([{"a": value} for value in values])
     assert table.column("a") == values
 
@@ -36,37 +36,37 @@ def test_numbers_come_back_as_they_were(tmp_path: Path):
 def test_a_damaged_table_is_refused_before_a_training(tmp_path: Path, row: str, told: str):
     (tmp_path / "t.csv").write_text(f"a,b\n1,\n{row}\n")
     with pytest.raises(ReadError, match=told):
-        Table(tmp_path / "t.csv", n_rows=2)
+        LogTable(tmp_path / "t.csv", n_rows=2)
     assert text(tmp_path / "t.csv") == f"a,b\n1,\n{row}\n"
-    assert Table(tmp_path / "t.csv", n_rows=1).n_rows == 1
+    assert LogTable(tmp_path / "t.csv", n_rows=1).n_rows == 1
 
 
 def test_a_new_column_is_empty_in_older_rows(tmp_path: Path):
-    table = Table(tmp_path / "t.csv")
+    table = LogTable(tmp_path / "t.csv")
     table.append([{"a": 1}])
     table.append([{"a": 2, "late": 3}, {"late": 4}])
     assert text(tmp_path / "t.csv") == "a,late\n1,\n2,3\n,4\n"
 
 
 def test_a_table_that_goes_on_forgets_what_came_later(tmp_path: Path):
-    table = Table(tmp_path / "t.csv")
+    table = LogTable(tmp_path / "t.csv")
     table.append([{"a": value} for value in range(4)])
     with (tmp_path / "t.csv").open("a") as out:
         out.write("7,torn")
-    again = Table(tmp_path / "t.csv", n_rows=2)
+    again = LogTable(tmp_path / "t.csv", n_rows=2)
     again.append([{"a": 9}])
     assert text(tmp_path / "t.csv") == "a\n0\n1\n9\n"
 
 
 def test_a_table_that_lacks_rows_is_refused(tmp_path: Path):
-    Table(tmp_path / "t.csv").append([{"a": 1}])
+    LogTable(tmp_path / "t.csv").append([{"a": 1}])
     with pytest.raises(ReadError, match="has 1 rows, expected at least 5"):
-        Table(tmp_path / "t.csv", n_rows=5)
+        LogTable(tmp_path / "t.csv", n_rows=5)
 
 
 def test_a_new_table_does_not_go_on_with_an_old_file(tmp_path: Path):
-    Table(tmp_path / "t.csv").append([{"a": 1}])
-    Table(tmp_path / "t.csv").append([{"b": 2}])
+    LogTable(tmp_path / "t.csv").append([{"a": 1}])
+    LogTable(tmp_path / "t.csv").append([{"b": 2}])
     assert text(tmp_path / "t.csv") == "b\n2\n"
 
 

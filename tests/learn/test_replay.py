@@ -37,7 +37,7 @@ def test_the_sum_tree_adds_up_for_any_size_and_history(size: int) -> None:
     assert tree.priorities.tolist() == expected.tolist()
     assert tree.total == pytest.approx(expected.sum())
     other = SumTree(size)
-    other.set_all(expected)
+    other.set(np.arange(size), expected)
     assert other.find(np.array([0.3 * other.total])) == tree.find(np.array([0.3 * tree.total]))
 
 

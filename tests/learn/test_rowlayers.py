@@ -16,7 +16,7 @@ from hdrl.compiled.ways import JIT_DISABLED  # noqa: E402
 from hdrl.learn.networks.layers import Layers, mlp  # noqa: E402
 from hdrl.learn.networks.rows import Rows, rows_at, rows_of  # noqa: E402
 from hdrl.learn.portable import layers as portable_layers  # noqa: E402
-from hdrl.learn.threads import at_once, begin, helped_by, share  # noqa: E402
+from hdrl.learn.threads import at_once, helped_by, share  # noqa: E402
 
 FILL = -7.0
 
@@ -147,44 +147,23 @@ def test_two_things_are_done_at_once_and_errors_come_out() -> None:
                 at_once(*pair)
 
 
-def test_what_is_needed_later_is_begun_by_who_helps() -> None:
-    done_by, may_end = [], threading.Event()
-
-    def work() -> int:
-        done_by.append(threading.current_thread())
-        return torch.get_num_threads()
-
-    assert begin(work)() == torch.get_num_threads()
-    assert done_by == [threading.main_thread()]
-    with helped_by(1):
-        later = begin(work)
-        while len(done_by) < 2:
-            pass
-        assert later() == torch.get_num_threads()
-        assert done_by[1] is not threading.main_thread()
-        begin(lambda: may_end.wait(20.0))  # who helps is busy: who asks does it
-        assert begin(work)() == torch.get_num_threads()
-        assert done_by[2] is threading.main_thread()
-        may_end.set()
-
-
 def test_parts_are_shared_and_errors_come_out() -> None:
     done = np.zeros(100, dtype=np.int64)
 
     def work(parts) -> None:
-        for part in parts:
-            done[part] += 1
+        for first, last in parts:
+            done[first:last] += 1
 
     for n_helpers in (0, 1, 3):
         with helped_by(n_helpers):
-            share(100, work)
-            share(0, work)
+            share(100, 7, work)
+            share(0, 7, work)
     assert (done == 3).all()
 
     def fail(parts) -> None:
-        for part in parts:
-            if part == 60:
+        for first, _ in parts:
+            if first == 60:
                 raise ValueError("part 60")
 
     with helped_by(2), pytest.raises(ValueError, match="part 60"):
-        share(100, fail)
+        share(100, 1, fail)

@@ -24,7 +24,7 @@ from hdrl.compat.dissertation.world import (
     SCORES_OF_ROWS,
     SKIP_IS_PAID,
     SKIP_ROW_FIRST,
-    World,
+    NodeWorld,
     choose,
     clear,
     mean_score,
@@ -163,7 +163,7 @@ def _knows(batch, request, numbers):
     return request in REQUESTS and batch.settings[SCORE] in SCORES and batch.settings[REWARD] in REWARDS
 
 
-def _asked(batch: World, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
+def _asked(batch: NodeWorld, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
     """Return the tables and numbers that a request depends on."""
     settings = [(SCORES, int(batch.settings[SCORE])), (REWARDS, int(batch.settings[REWARD]))]
     return settings + ([(ORDERS, one) for one in numbers] if request in (GUIDE, PLAY) else [])
@@ -171,7 +171,7 @@ def _asked(batch: World, request: int, numbers: Sequence[int]) -> list[tuple[Cod
 
 SERVED = serving(
     entry,
-    World,
+    NodeWorld,
     smallest_world,
     serve_row=_serve_row,
     knows=_knows,

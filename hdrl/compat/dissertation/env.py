@@ -230,10 +230,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
 
         Of several orders, it is in each environment that which is best in the jobs of its episode.
 
-        Raises
-        ------
-        OptionsError
-            If there is none.
+        Raise OptionsError if there is none.
         """
         if not self._orders:
             raise OptionsError("guide is missing: expected an order whose choices the agent imitates")
@@ -256,10 +253,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
 
         Its cores are whole nodes.
 
-        Raises
-        ------
-        OptionsError
-            If none has ended (in this process: it is not part of `state_dict`), or no job was run in it.
+        Raise OptionsError if none has ended (in this process: it is not part of `state_dict`), or no job was run in it.
         """
         window, start_s, n_decisions = self._ended.last(row)
         was_run = start_s >= 0

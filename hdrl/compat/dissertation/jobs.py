@@ -74,6 +74,9 @@ def node_jobs(
     A job asks for the larger of the processors that it asked for and got. Requested times of -1 are run times, negative
     run times are 10 s, and jobs that took no time are left out. No job is killed.
 
+    Raise OptionsError if nothing says how many nodes there are, WorkloadError if no job is left, or one needs more
+    nodes than there are, ReadError if a file cannot be read.
+
     Parameters
     ----------
     workload
@@ -83,15 +86,6 @@ def node_jobs(
         The machine of a workload that has been read, or of a file that names none.
     n_procs, n_nodes
         Processors and nodes; ``None``: what the header of a log says (``MaxProcs``, ``MaxNodes``), or the platform has.
-
-    Raises
-    ------
-    OptionsError
-        If nothing says how many nodes there are.
-    WorkloadError
-        If no job is left, or one needs more nodes than there are.
-    ReadError
-        If a file cannot be read.
     """
     log, machine = _log_of(workload, platform)
     in_header = {name: number_in_header(log.header, name) for name in ("MaxNodes", "MaxProcs")}

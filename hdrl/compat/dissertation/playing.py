@@ -253,6 +253,8 @@ def play_baseline(
 ) -> list[DissertationOutcome]:
     """Run a baseline of the original on windows of a log.
 
+    Raise UnknownName if there is no such baseline.
+
     Parameters
     ----------
     windows
@@ -261,11 +263,6 @@ def play_baseline(
         Whether others may overtake a chosen job that does not fit.
     seed
         Seed of what is drawn: the last fifth of the rows where more than 128 jobs wait.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such baseline.
     """
     if baseline not in BASELINES:
         raise UnknownName("baseline of the dissertation", baseline, BASELINES)
@@ -297,7 +294,7 @@ def play_order(
     return outcomes
 
 
-def put_window(world: kernel.World, row: int, window: Window, seed: int) -> None:
+def put_window(world: kernel.NodeWorld, row: int, window: Window, seed: int) -> None:
     """Write into an environment which jobs its episode consists of."""
     # A shorter episode must not leave places of jobs behind that the next one has not.
     world.seen[row] = kernel.NO_JOB

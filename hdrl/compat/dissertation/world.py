@@ -59,7 +59,7 @@ EPISODIC, RUNNING, SIGMOID, CORRECTED = REWARDS = CodeTable("reward", range(4))
 NEXT_JOB, N_WAITING, N_RUNNING, N_STARTED, N_FREE, N_SEEN, IS_OVER, N_COUNTS = range(8)
 
 
-class World(NamedTuple):
+class NodeWorld(NamedTuple):
     """The arrays of a batch, or without the leading axis those of one environment."""
 
     # What is scored and paid, and how
@@ -99,7 +99,7 @@ class World(NamedTuple):
     observations: Annotated[NDArray[np.float32], own(np.float32, "n_values", is_output=True)]
 
 
-def new_world(given: Mapping[str, NDArray[Any]], n_envs: int, n_jobs: int, n_nodes: int) -> World:
+def new_world(given: Mapping[str, NDArray[Any]], n_envs: int, n_jobs: int, n_nodes: int) -> NodeWorld:
     """Return a world without episodes.
 
     ``given``: the arrays that all environments share, and where it is written what an agent sees, if there is one.
@@ -119,10 +119,10 @@ def new_world(given: Mapping[str, NDArray[Any]], n_envs: int, n_jobs: int, n_nod
         "n_lists": N_LISTS,
         "n_values": N_ROWS * N_COLUMNS + n_nodes,
     }
-    return new_arrays(World, sizes, given, n_envs)
+    return new_arrays(NodeWorld, sizes, given, n_envs)
 
 
-def smallest_world() -> World:
+def smallest_world() -> NodeWorld:
     """Return a world of one job on one node; its arrays are of the types of all worlds'."""
     return new_world({"submit_s": np.zeros(1)}, 1, 1, 1)
 

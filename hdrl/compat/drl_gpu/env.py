@@ -157,13 +157,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         kernel.SERVED.ask(self._lent, kernel.SKIP, np.arange(self.num_envs) == row)
 
     def trace(self) -> TaskTrace:
-        """Return what has happened in the episode of the first row.
-
-        Raises
-        ------
-        OptionsError
-            If it has had no episode.
-        """
+        """Return what has happened in the episode of the first row; raise OptionsError if it has had no episode."""
         window = self.window(0)
         load = self.loads[window.workload].window(window.start, window.n_jobs)
         return trace_of_seconds(self.machine, load, self._state, int(self._lengths[0]))

@@ -84,10 +84,7 @@ def read_errors(errors: Iterable[str] | None) -> frozenset[str]:
 def read_cut_trace(path: Path, *, errors: Iterable[str] | None = None) -> GpuLoad:
     """Read a cut trace of the original as it reads it: with jobs that ask for no GPU, unless that error is off.
 
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or is of another form.
+    Raise ReadError if it cannot be read, or is of another form.
     """
     form = "drl-gpu-whole" if "no_gpu_jobs" in read_errors(errors) else COMPATIBILITY
     return read_trace(path, form=form)
@@ -138,17 +135,9 @@ def play_baseline(
 ) -> SecondsOutcome:
     """Run a baseline of the original.
 
-    Parameters
-    ----------
-    until_s
-        When the run ends, by the dates of the file; the original stopped at 15 million seconds.
+    Raise UnknownName if there is no such baseline, WorkloadError if a job needs more GPUs than there are.
 
-    Raises
-    ------
-    UnknownName
-        If there is no such baseline.
-    WorkloadError
-        If a job needs more GPUs than there are.
+    ``until_s``: when the run ends, by the dates of the file; the original stopped at 15 million seconds.
     """
     if baseline not in BASELINES:
         raise UnknownName("baseline of the DRL scheduler", baseline, BASELINES)

@@ -260,6 +260,16 @@ def _play(w, order):
 
 
 @jit
+def _gpus(w):
+    """Return how many GPUs there are, and how many of them are idle."""
+    n_gpus, n_idle = 0, 0
+    for t in range(len(w.type_gpus)):
+        n_gpus += w.type_gpus[t]
+        n_idle += w.idle[t]
+    return n_gpus, n_idle
+
+
+@jit
 def _step(w, action):
     """Carry out an action; return what it is rewarded with."""
     penalty, starts = 0.0, False
@@ -270,10 +280,7 @@ def _step(w, action):
     before = w.sums[PRIORITY_DONE]
     if w.flags[ONE_PER_SECOND] or not starts:
         _pass_until(w, w.now_s[0] + 1.0)
-    n_waiting, n_gpus, n_idle = w.counts[N_WAITING], 0, 0
-    for t in range(len(w.type_gpus)):
-        n_gpus += w.type_gpus[t]
-        n_idle += w.idle[t]
+    n_waiting, (n_gpus, n_idle) = w.counts[N_WAITING], _gpus(w)
     waited_s = n_waiting * w.now_s[0] - w.sums[ARRIVALS_S]
     in_system = n_waiting + w.counts[N_RUNNING]
     gained = 50.0 * (w.sums[PRIORITY_DONE] - before) + 1.5 * (n_gpus - n_idle) / n_gpus
@@ -284,10 +291,7 @@ def _step(w, action):
 def _show(w):
     """Write what the agent sees."""
     shown = w.observations
-    n_gpus, n_idle = 0, 0
-    for t in range(len(w.type_gpus)):
-        n_gpus += w.type_gpus[t]
-        n_idle += w.idle[t]
+    n_gpus, n_idle = _gpus(w)
     shown[0] = n_idle / n_gpus
     for i in range(TOP):
         for column in range(1 + 4 * i, 5 + 4 * i):

@@ -145,12 +145,8 @@ class OneSimulation(Memory):
 class HDeepRMAgent(Agent):
     """An agent of HDeepRM's API, one object after the other.
 
-    Parameters
-    ----------
-    made_of
-        Its class, a subclass of `hdrl.compat.hdeeprm.bases.Agent`.
-    seed
-        Seed of the global generators while it is trained.
+    - ``made_of``: its class, a subclass of `hdrl.compat.hdeeprm.bases.Agent`.
+    - ``seed``: seed of the global generators while it is trained.
 
     Attributes
     ----------
@@ -185,13 +181,7 @@ class HDeepRMAgent(Agent):
             self._optimizer: dict[str, Any] = self._adam(made).state_dict()
 
     def memory(self, n_envs: int) -> Memory:
-        """Learn from one simulation after the other.
-
-        Raises
-        ------
-        LearningError
-            If there are several environments.
-        """
+        """Learn from one simulation after the other; raise LearningError if there are several environments."""
         if n_envs != 1:
             raise LearningError(f"an agent of HDeepRM's API learns in one environment, not in {n_envs}")
         return OneSimulation(self)
@@ -210,10 +200,7 @@ class HDeepRMAgent(Agent):
     def act(self, observations: Tensor, mask: Tensor | None, *, explore: bool) -> Acted:
         """Let the object decide and note what it does, unless it did several things at once the last time.
 
-        Raises
-        ------
-        AgentError
-            If it does nothing, or something that does not exist.
+        Raise AgentError if it does nothing, or something that does not exist.
         """
         del explore  # a session of a test has begun, or one of the training
         environment = self._environment
@@ -250,10 +237,7 @@ class HDeepRMAgent(Agent):
     def learn(self, batch: Any) -> dict[str, float]:
         """Make one step of Adam on the loss of the object that has decided.
 
-        Raises
-        ------
-        AgentError
-            If its loss is no number, or not finite.
+        Raise AgentError if its loss is no number, or not finite.
         """
         if not batch.rewards:
             return {}
@@ -275,10 +259,7 @@ class HDeepRMAgent(Agent):
     def probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return how likely each action was at the first decision of the last episode.
 
-        Raises
-        ------
-        LearningError
-            If the object has not noted it.
+        Raise LearningError if the object has not noted it.
         """
         noted = getattr(self._object, "probs", None)
         if not noted:
@@ -288,10 +269,7 @@ class HDeepRMAgent(Agent):
     def latest_probabilities(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return how likely each action was at the latest decision.
 
-        Raises
-        ------
-        LearningError
-            If the object has not noted it.
+        Raise LearningError if the object has not noted it.
         """
         noted = getattr(self._object, "latest_probs", None)
         return self.probabilities(observations, mask) if noted is None else noted.reshape(1, -1).double()
@@ -310,16 +288,10 @@ class HDeepRMAgent(Agent):
     def load_weights(self, state: Mapping[str, Any]) -> None:
         """Start from weights, and from their optimiser if there is one.
 
-        Parameters
-        ----------
-        state
-            What `state_dict` returned, the content of a model file of HDeepRM, or bare weights, as HDeepRM 0.1.0 saves
-            them.
+        Raise LearningError if they do not fit.
 
-        Raises
-        ------
-        LearningError
-            If they do not fit.
+        ``state``: what `state_dict` returned, the content of a model file of HDeepRM, or bare weights, as HDeepRM 0.1.0
+        saves them.
         """
         try:
             with self.random.in_use():

@@ -124,10 +124,7 @@ class LearningAgent(Agent):
     def process(self, observation: Observation) -> Any:
         """Run what there is of ``forward_policy`` and ``forward_value`` (the name of `forward` in HDeepRM 0.1.0b1).
 
-        Parameters
-        ----------
-        observation
-            Shape ``(observation_size,)``.
+        ``observation``: shape ``(observation_size,)``.
 
         Returns
         -------

@@ -82,17 +82,10 @@ RANDOM = "random"
 def options_of(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return options of IRMaSim as options of ours.
 
-    Parameters
-    ----------
-    folder
-        Folder that relative paths start from.
+    Raise OptionsError if a key is missing or has a value that means nothing here, ReadError if trajectories are drawn
+    and the workload cannot be read.
 
-    Raises
-    ------
-    OptionsError
-        If a key is missing or has a value that means nothing here.
-    ReadError
-        If trajectories are drawn and the workload cannot be read.
+    ``folder``: folder that relative paths start from.
     """
     if "workload_file" not in data:
         raise OptionsError("workload_file is missing, expected the path of a workload")

@@ -33,15 +33,9 @@ USUAL_LINK = {"type": "InfiniBand QDR", "latency": "0us"}
 def hdeeprm_description(content: Mapping[str, Any], name: str = "") -> dict[str, Any]:
     """Return one of the platforms of a file as HDeepRM would describe it.
 
-    Parameters
-    ----------
-    name
-        Which of its platforms; empty: the only one.
+    Raise PlatformError if there is no such platform, or several and no name, or it follows a model that is not known.
 
-    Raises
-    ------
-    PlatformError
-        If there is no such platform, or several and no name, or it follows a model that is not known.
+    ``name``: which of its platforms; empty: the only one.
     """
     unknown = sorted(set(content) - {"platform", *GROUPS})
     if unknown:

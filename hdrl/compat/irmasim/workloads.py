@@ -42,15 +42,9 @@ MB_PER_GB = 1000.0
 def read_csv(path: Path) -> dict[str, Any]:
     """Return what a table of IRMaSim holds, as its JSON would.
 
-    Parameters
-    ----------
-    path
-        The file; its first line names the columns.
+    Raise ReadError if it cannot be read, or has no jobs.
 
-    Raises
-    ------
-    ReadError
-        If it cannot be read, or has no jobs.
+    ``path``: the file; its first line names the columns.
     """
     rows = read_records(path)
     if not rows:
@@ -71,12 +65,7 @@ def _value(text: str | None) -> object:
 def batsim_document(content: Mapping[str, Any], path: Path, platform: Platform | None) -> dict[str, Any]:
     """Return a workload of IRMaSim as one of Batsim.
 
-    Raises
-    ------
-    ReadError
-        If a job or a profile is wrong.
-    OptionsError
-        If jobs move memory and there is no platform.
+    Raise ReadError if a job or a profile is wrong, OptionsError if jobs move memory and there is no platform.
     """
     profiles: dict[str, Any] = {}
     jobs = []
@@ -120,10 +109,7 @@ def nodes_of_jobs(content: Mapping[str, Any]) -> NDArray[np.int32]:
 def energies_of_jobs(content: Mapping[str, Any], path: Path) -> NDArray[np.float64] | None:
     """Return the energy that each task of each job needs as its user says, in joules; ``None`` unless all jobs tell.
 
-    Raises
-    ------
-    ReadError
-        If one is no number.
+    Raise ReadError if one is no number.
     """
     profiles = content.get("profiles", {})
     source = [profiles[job["profile"]] if job.get("profile") is not None else job for job in content["jobs"]]

@@ -71,15 +71,10 @@ def train_cases(
 ) -> list[Case]:
     """Return the cases that a baseline may be chosen by: windows of other jobs, sequences of other seeds."""
     windows = sweep.windows
-    if windows is not None and (windows.starts is not None or windows.count is not None) and workloads:
-        # However many windows judge: for choosing, all that fit serve.
-        sequences = windows.count if sweep.loads else None
+    if windows is not None:  # however many windows of workloads judge: for choosing, all that fit serve
         windows = windows.model_copy(update={"starts": None, "count": None})
-        whole = _cases(sweep.model_copy(update={"windows": windows, "loads": []}), workloads, shares, TRAIN, setting)
-        if sequences is None and not sweep.loads:
-            return whole
-        return whole + _cases(sweep, [], shares, TRAIN, setting)
-    return _cases(sweep, workloads, shares, TRAIN, setting)
+    of_workloads = sweep.model_copy(update={"windows": windows, "loads": []})
+    return _cases(of_workloads, workloads, shares, TRAIN, setting) + _cases(sweep, [], shares, TRAIN, setting)
 
 
 MOST_POINTS = 5_000_000
@@ -96,14 +91,18 @@ def check_number(sweep: Sweep, n_cases: int, candidates: Sequence[Candidate]) ->
         )
 
 
+def share_jobs(one: Case, other: Case) -> bool:
+    """Return whether two cases hold a job that counts in both."""
+    if one.source < 0 or other.source < 0:
+        return one.source == other.source and (one.load, one.seed) == (other.load, other.seed)
+    ours, theirs = ((case.first_job, case.first_job + case.n_jobs) for case in (one, other))
+    return one.source == other.source and overlap(ours, theirs)
+
+
 def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
     """Return the pairs of neighbouring windows of a workload that share jobs that count."""
-    found = []
     ordered = sorted((case for case in cases if case.source >= 0), key=lambda case: (case.source, case.first_job))
-    for before, after in itertools.pairwise(ordered):
-        if before.source == after.source and overlap(_counting(before), _counting(after)):
-            found.append((before, after))
-    return found
+    return [pair for pair in itertools.pairwise(ordered) if share_jobs(*pair)]
 
 
 def cautions_of_size(sweep: Sweep, workloads: Sequence[Load]) -> list[tuple[str, str]]:
@@ -114,11 +113,6 @@ def cautions_of_size(sweep: Sweep, workloads: Sequence[Load]) -> list[tuple[str,
         for one in workloads
         if asked is not None and one.n_items < asked
     ]
-
-
-def _counting(case: Case) -> Places:
-    """Return the range of the jobs that count."""
-    return case.first_job, case.first_job + case.n_jobs
 
 
 def _cases(sweep: Sweep, workloads: Sequence[Load], shares: Shares, part: str, setting: Setting) -> list[Case]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.experiment.compare.candidates import Candidate
-from hdrl.experiment.compare.cases import Case, overlapping
+from hdrl.experiment.compare.cases import Case, overlapping, share_jobs
 from hdrl.experiment.compare.summary import SHORTEST_S, Measured, SummaryRow, deciding_rows
 from hdrl.experiment.compare.verdict import differs
 from hdrl.metrics.catalogue import MetricInfo
@@ -205,7 +205,7 @@ def _weak_baseline(measured: Measured, deciding: Sequence[SummaryRow], classic: 
     stronger = [row for row in deciding if row.candidate in classic and _is_stronger(row, measured)]
     others = [row for row in deciding if row.candidate not in classic]
     if stronger and others:
-        best = min(stronger, key=lambda row: abs(math.log(row.ratio)) * -1)
+        best = max(stronger, key=lambda row: abs(math.log(row.ratio)))
         yield Caution(
             "weak-baseline",
             f"the baseline {measured.baseline} is not the strongest classic policy here: {best.candidate} has "
@@ -229,20 +229,13 @@ def _is_stronger(row: SummaryRow, measured: Measured) -> bool:
 
 
 def _chosen_on_test(cases: Sequence[Case], training: Sequence[Case]) -> Iterator[Caution]:
-    n_shared = sum(any(_shares_jobs(case, other) for other in training) for case in cases)
+    n_shared = sum(any(share_jobs(case, other) for other in training) for case in cases)
     if n_shared:
         yield Caution(
             "chosen-on-test",
             f"the baseline was chosen by jobs of {n_shared} of the {len(cases)} windows that judge it: choose it by an "
             "earlier part of the workload (--baseline best:0:0.7 with --range 0.7:1)",
         )
-
-
-def _shares_jobs(one: Case, other: Case) -> bool:
-    if one.source < 0 or other.source < 0:
-        return one.source == other.source and (one.load, one.seed) == (other.load, other.seed)
-    overlap = min(one.first_job + one.n_jobs, other.first_job + other.n_jobs) - max(one.first_job, other.first_job)
-    return one.source == other.source and overlap > 0
 
 
 def _best_of_many(deciding: Sequence[SummaryRow], learned: Collection[str], info: MetricInfo) -> Iterator[Caution]:

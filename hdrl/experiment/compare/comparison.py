@@ -8,7 +8,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +21,7 @@ from hdrl.base.files import write_json
 from hdrl.distributed import check_place, default_workers, run_tasks
 from hdrl.experiment.compare.candidates import Candidate, read_candidates, with_bounds
 from hdrl.experiment.compare.cases import Case, cautions_of_size, check_number, test_cases, train_cases
-from hdrl.experiment.compare.cautions import cautions, powerless
+from hdrl.experiment.compare.cautions import Caution, cautions, powerless
 from hdrl.experiment.compare.files import (
     FILES,
     SUMMARY_FILE,
@@ -141,7 +141,7 @@ def run_comparison(
     return dataclasses.replace(result, n_simulated=n_simulated)
 
 
-class Look(NamedTuple):
+class ComparisonLook(NamedTuple):
     """Some of the cases, after which the comparison may end."""
 
     cases: list[int]
@@ -166,29 +166,22 @@ class _Plan(Plan[Sweep]):
     metrics: tuple[str, ...]
 
     @property
-    def looks(self) -> list[Look]:
+    def looks(self) -> list[ComparisonLook]:
         """Which cases are looked at, one after the other, and the level of each test."""
         level, windows = round(1 - self.asked.confidence, 12), self.asked.windows
         everything = list(range(self.n_test))
         if windows is None or windows.up_to is None or windows.count is None:
-            return [Look(everything, 1, level)]
+            return [ComparisonLook(everything, 1, level)]
         sizes = look_sizes(windows.count, windows.up_to)
         levels = look_levels(sizes, level)
         # The windows of a look lie evenly among those of the next one.
         strides = [2 ** (len(sizes) - number) for number in range(1, len(sizes) + 1)]
         return [
-            Look([case for case in everything if self.runner.cases[case].window % stride == 0], number, round(each, 12))
+            ComparisonLook(
+                [case for case in everything if self.runner.cases[case].window % stride == 0], number, round(each, 12)
+            )
             for number, (stride, each) in enumerate(zip(strides, levels, strict=True), start=1)
         ]
-
-    def judging(self, cases: Sequence[Case]) -> JudgingWindows:
-        """Return cases as models may know them."""
-        runner = self.runner
-
-        def generate(case: Case) -> Load:
-            return case.items(self.setting, runner.machine, runner.workloads, runner.sweep)
-
-        return JudgingWindows(tuple(cases), runner.workloads, runner.machine, generate)
 
     @property
     def tails(self) -> list[str]:
@@ -198,16 +191,6 @@ class _Plan(Plan[Sweep]):
         if tails is None:
             return tails_of(metric, self.setting.measures.metrics)
         return [one for one in tails if one != metric]
-
-    def exact_estimates(self) -> list[str]:
-        """Return the names of the loads whose requested times are the true times."""
-        inputs = self.setting.inputs
-        return inputs.exact_estimates(self.asked, self.runner.workloads) if isinstance(inputs, Cautions) else []
-
-    def cautions_of_setting(self) -> list[tuple[str, str]]:
-        """Return what readers must know of the inputs."""
-        inputs, runner = self.setting.inputs, self.runner
-        return inputs.cautions(self.asked, runner.machine, runner.workloads) if isinstance(inputs, Cautions) else []
 
     @property
     def criteria(self) -> Criteria:
@@ -371,7 +354,8 @@ class _Work:
             runner,
             pieces,
             on=self._on,
-            n_workers=self._workers(),
+            # A cluster that runs already decides itself how much it can do at a time.
+            n_workers=None if self._on.startswith("ray:") else self._n_workers,
             on_result=keep,
             describe=runner.describe,
             starting=self._tell.starting,
@@ -379,29 +363,18 @@ class _Work:
         )
         return {point: self._store.results[self._key(point)] for point in points}
 
-    def _workers(self) -> int | None:
-        # A cluster that runs already decides itself how much it can do at a time.
-        return None if self._on.startswith("ray:") else self._n_workers
-
     def _key(self, point: Point) -> str:
         return f"{point.case}/{self._plan.runner.candidates[point.candidate].name}/{point.seed}"
 
 
 def _finish(plan: _Plan, work: _Work) -> Comparison:
-    sweep = plan.asked
-    candidates, baseline, selection = list(plan.candidates), plan.baseline, None
-    rivals: dict[str, str] = {}
-    if plan.opponents:
-        selection = _select(plan, work, plan.opponents)
-        baseline = selection.chosen
-        _add_opponent(candidates, plan.opponents, baseline)
-    for group, those in plan.rivals.items():
-        rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
-        _add_opponent(candidates, those, rivals[group])
-    bounds = {one.name for one in plan.bounds.values()}
-    extra_opponents = (set(rivals.values()) - {one.name for one in plan.candidates}) | bounds
-    metric, info = plan.metrics[0], plan.setting.measures.metrics[plan.metrics[0]]
-    metrics = list(dict.fromkeys([*(sweep.metrics or plan.setting.measures.compared), *plan.tails]))
+    """Choose the opponents, simulate until enough is shown, and write what came of it."""
+    metric, infos = plan.metrics[0], plan.setting.measures.metrics
+    candidates, baseline, selection, rivals = _with_opponents(plan, work)
+    extra_opponents = {*rivals.values()} - {one.name for one in plan.candidates}
+    extra_opponents |= {one.name for one in plan.bounds.values()}
+    asked = plan.asked.metrics or plan.setting.measures.compared
+    metrics = list(dict.fromkeys([*asked, *plan.tails]))
     for look in plan.looks:
         # Not while a baseline is chosen: workers cannot be copies of a process with Polars' threads.
         results = work.results(candidates, look.cases, meanwhile=load_parquet)
@@ -411,59 +384,98 @@ def _finish(plan: _Plan, work: _Work) -> Comparison:
         judged = [row for row in deciding if row.candidate not in extra_opponents]
         if all(differs(row) for row in judged):
             break
-    tails = [Tail(row, plan.setting.measures.metrics[name]) for name in plan.tails for row in deciding_rows(rows, name)]
-    cases = [plan.runner.cases[number] for number in look.cases]
-    deciders = {one.name: plan.deciders[one.name] for one in candidates if one.name in plan.deciders}
-    found = cautions(
-        measured,
-        rows,
-        metric=metric,
-        cases=cases,
-        loads=np.array([_load_of(results, number) for number in look.cases]),
-        candidates=_with_trainings(candidates, measured.trainings),
-        clairvoyant=see_too_much(deciders, [one for one in candidates if one.name not in bounds], plan.setting),
-        hidden=plan.setting.policies.hidden,
-        exact=plan.exact_estimates(),
-        of_windows=[
-            *cautions_of_windows(deciders, plan.judging(cases)),
-            *alike_neighbours(measured, metric),
-        ],
-        training=plan.training,
-        classic={name for names in plan.setting.policies.groups().values() for name in names},
-        extra_opponents=extra_opponents,
-        of_setting=[
-            *plan.cautions_of_setting(),
-            *cautions_of_models(deciders),
-            *cautions_of_size(sweep, plan.runner.workloads),
-        ],
-    )
-    if any(row.n_weeks for row in deciding):
-        found = [caution for caution in found if caution.kind not in ("powerless", "few-windows")]
+    tails = [Tail(row, infos[name]) for name in plan.tails for row in deciding_rows(rows, name)]
     learned = {one.name for one in candidates if one.is_model}
-    base = baseline_row(rows, metric)
     words = headline(
-        judged, baseline, info, learned, n_tests=len(deciding), tails=tails, criteria=plan.criteria, base=base
-    ) + _look_words(plan, look)
+        judged,
+        baseline,
+        infos[metric],
+        learned,
+        n_tests=len(deciding),
+        tails=tails,
+        criteria=plan.criteria,
+        base=baseline_row(rows, metric),
+    )
     comparison = Comparison(
         folder=plan.out,
         baseline=baseline,
         metric=metric,
-        verdict=words,
+        verdict=words + _look_words(plan, look),
         verdicts=(*_verdicts(plan, rows, baseline, tails), *_left_to_win(plan, measured, look)),
-        cautions=tuple(found),
+        cautions=_cautions(plan, measured, rows, candidates, results, look, extra_opponents),
         rows=tuple(rows),
         n_points=len(results),
         n_simulated=0,
-        metrics=plan.setting.measures.metrics,
+        metrics=infos,
         rivals=tuple(_against(plan, measured, group, name, look) for group, name in rivals.items()),
         asked=plan.metrics,
         tails=tuple(plan.tails),
-        added=tuple(name for name in metrics if name not in (sweep.metrics or plan.setting.measures.compared)),
+        added=tuple(name for name in metrics if name not in asked),
         criteria=plan.criteria,
         look=None if len(plan.looks) == 1 else LookTaken(look.number, len(plan.looks), look.level),
     )
     write_comparison(plan.runner, comparison, results, selection, plan.identity)
     return comparison
+
+
+def _with_opponents(plan: _Plan, work: _Work) -> tuple[list[Candidate], str, Selection | None, dict[str, str]]:
+    """Return the candidates with all opponents, the baseline, how it was chosen, and the rivals by their groups."""
+    candidates, baseline, selection = list(plan.candidates), plan.baseline, None
+    rivals: dict[str, str] = {}
+    if plan.opponents:
+        selection = _select(plan, work, plan.opponents)
+        baseline = selection.chosen
+        _add_opponent(candidates, plan.opponents, baseline)
+    for group, those in plan.rivals.items():
+        rivals[group] = those[0].name if len(those) == 1 else _select(plan, work, those).chosen
+        _add_opponent(candidates, those, rivals[group])
+    return candidates, baseline, selection, rivals
+
+
+def _cautions(
+    plan: _Plan,
+    measured: Measured,
+    rows: Sequence[SummaryRow],
+    candidates: Sequence[Candidate],
+    results: Mapping[Point, PointResult],
+    look: ComparisonLook,
+    extra_opponents: Collection[str],
+) -> tuple[Caution, ...]:
+    """Return what readers must be warned of."""
+    metric, inputs = plan.metrics[0], plan.setting.inputs
+    cases = [plan.runner.cases[number] for number in look.cases]
+    loads = {point.case: result.offered_load for point, result in results.items()}
+    deciders = {one.name: plan.deciders[one.name] for one in candidates if one.name in plan.deciders}
+    bounds = {one.name for one in plan.bounds.values()}
+    exact: list[str] = []
+    of_inputs: list[tuple[str, str]] = []
+    if isinstance(inputs, Cautions):
+        exact = inputs.exact_estimates(plan.asked, plan.loads)
+        of_inputs = inputs.cautions(plan.asked, plan.machine, plan.loads)
+
+    def generate(case: Case) -> Load:
+        return case.items(plan.setting, plan.machine, plan.loads, plan.asked)
+
+    judging = JudgingWindows(cases, plan.loads, plan.machine, generate)
+    found = cautions(
+        measured,
+        rows,
+        metric=metric,
+        cases=cases,
+        loads=np.array([loads[number] for number in look.cases]),
+        candidates=_with_trainings(candidates, measured.trainings),
+        clairvoyant=see_too_much(deciders, [one for one in candidates if one.name not in bounds], plan.setting),
+        hidden=plan.setting.policies.hidden,
+        exact=exact,
+        of_windows=[*cautions_of_windows(deciders, judging), *alike_neighbours(measured, metric)],
+        training=plan.training,
+        classic={name for names in plan.setting.policies.groups().values() for name in names},
+        extra_opponents=extra_opponents,
+        of_setting=[*of_inputs, *cautions_of_models(deciders), *cautions_of_size(plan.asked, plan.loads)],
+    )
+    if any(row.n_weeks for row in deciding_rows(rows, metric)):
+        return tuple(caution for caution in found if caution.kind not in ("powerless", "few-windows"))
+    return tuple(found)
 
 
 def _with_trainings(candidates: Sequence[Candidate], trainings: Mapping[str, str]) -> list[Candidate]:
@@ -475,7 +487,7 @@ def _with_trainings(candidates: Sequence[Candidate], trainings: Mapping[str, str
     ]
 
 
-def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: Look) -> list[SummaryRow]:
+def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: ComparisonLook) -> list[SummaryRow]:
     """Return the table at the level of a look."""
     sweep = plan.asked
     return summarise(
@@ -494,7 +506,7 @@ def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Seq
             yield verdict(row, baseline, info, n_tests=len(deciding), tails=beside, criteria=plan.criteria, base=base)
 
 
-def _look_words(plan: _Plan, look: Look) -> str:
+def _look_words(plan: _Plan, look: ComparisonLook) -> str:
     """Say how many times one has looked, if more than once is allowed."""
     n_looks, all_looks = len(plan.looks), round(1 - plan.asked.confidence, 12)
     if n_looks == 1:
@@ -511,7 +523,7 @@ def _add_opponent(candidates: list[Candidate], among: Sequence[Candidate], name:
         candidates.insert(0, next(one for one in among if one.name == name))
 
 
-def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look) -> Rival:
+def _against(plan: _Plan, measured: Measured, group: str, name: str, look: ComparisonLook) -> Rival:
     """Return how the candidates that know as much do against the best of the classic policies that do."""
     metric, infos = plan.metrics[0], plan.setting.measures.metrics
     against = dataclasses.replace(measured, baseline=name)
@@ -527,7 +539,7 @@ def _against(plan: _Plan, measured: Measured, group: str, name: str, look: Look)
     return Rival(name, group, tuple(ours), tuple(words))
 
 
-def _left_to_win(plan: _Plan, measured: Measured, look: Look) -> Iterator[str]:
+def _left_to_win(plan: _Plan, measured: Measured, look: ComparisonLook) -> Iterator[str]:
     """Say of each policy that stands beside itself with true run times how much they would win."""
     metric = plan.metrics[0]
     for name, twin in plan.bounds.items():
@@ -554,10 +566,6 @@ def _select(plan: _Plan, work: _Work, among: Sequence[Candidate]) -> Selection:
         n_windows=len(plan.training),
         n_jobs=sum(case.n_jobs for case in plan.training),
     )
-
-
-def _load_of(results: Mapping[Point, PointResult], case: int) -> float:
-    return next(result.offered_load for point, result in results.items() if point.case == case)
 
 
 def _measured(

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from hdrl.base.csvfiles import read_records, write_records
 from hdrl.base.errors import ReadError, readable
@@ -90,24 +90,9 @@ def read_comparison(folder: str | Path) -> Comparison:
     summary = checked(_Summary, read_json(path), path, told="is no summary of a comparison ({})", whole="it")
     if not summary.rows or summary.metric not in {row.metric for row in summary.rows}:
         raise ReadError(path, f"is no summary of a comparison (it has no rows of {readable(summary.metric)})")
-    return Comparison(
-        folder=folder,
-        baseline=summary.baseline,
-        metric=summary.metric,
-        verdict=summary.verdict,
-        verdicts=summary.verdicts,
-        cautions=summary.warnings,
-        rows=summary.rows,
-        n_points=summary.n_points,
-        n_simulated=0,
-        metrics=_metrics_of(folder),
-        rivals=summary.rivals,
-        asked=summary.asked or (summary.metric,),
-        tails=summary.tails,
-        criteria=summary.criteria,
-        look=summary.look,
-        added=summary.added,
-    )
+    setting, _ = setting_of(*sweep_in(folder), trust=False)
+    found = dict(summary) | {"asked": summary.asked or (summary.metric,)}
+    return Comparison(folder=folder, n_simulated=0, metrics=setting.measures.metrics, **found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +122,19 @@ def failures_in(folder: str | Path) -> list[Failure]:
     return [Failure(name, n, n_points[name], first[name]) for name, n in n_failed.items()]
 
 
-def _number(value: object) -> object:
-    """Return NaN for what JSON has no number for."""
-    return math.nan if value is None else value
-
-
-def _filled_in(rows: object) -> object:
-    if not isinstance(rows, list):
-        return rows
-    return [{name: _number(value) for name, value in row.items()} if isinstance(row, dict) else row for row in rows]
+def _filled_in(rows: Any) -> Any:
+    """Return rows with NaN where JSON has no number; what are no rows is found wrong later."""
+    if isinstance(rows, dict):
+        return {name: math.nan if value is None else value for name, value in rows.items()}
+    return [_filled_in(row) for row in rows] if isinstance(rows, list) else rows
 
 
 class _Summary(BaseModel):
-    """What the summary of a comparison holds."""
+    """What the summary of a comparison holds: fields of `Comparison`."""
 
     verdict: str
     verdicts: tuple[str, ...]
-    warnings: tuple[Caution, ...]
+    cautions: tuple[Caution, ...] = Field(alias="warnings")
     baseline: str
     metric: str
     n_points: int
@@ -176,12 +157,6 @@ class _Summary(BaseModel):
         if not isinstance(rivals, list):
             return rivals
         return [one | {"rows": _filled_in(one.get("rows"))} if isinstance(one, dict) else one for one in rivals]
-
-
-def _metrics_of(folder: Path) -> Mapping[str, MetricInfo]:
-    """Return what the metrics of a comparison mean, those of its setting."""
-    setting, _ = setting_of(*sweep_in(folder), trust=False)
-    return setting.measures.metrics
 
 
 def write_comparison(

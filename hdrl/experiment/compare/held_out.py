@@ -147,12 +147,15 @@ def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[
         for row in comparison.rows
         if row.workload == ALL and row.metric in TAIL_METRICS
     }
-    against = {row.candidate: (rival.name, row) for rival in comparison.rivals for row in rival.rows}
-    nothing = math.nan
+    against = {
+        row.candidate: (rival.name, row.ratio, row.ratio_low, row.ratio_high)
+        for rival in comparison.rivals
+        for row in rival.rows
+    }
     for row in comparison.rows:
         if row.workload != ALL or row.metric != first.metric:
             continue
-        rival, to_rival = against.get(row.candidate, ("", None))
+        rival, ratio, low, high = against.get(row.candidate, ("", math.nan, math.nan, math.nan))
         yield HeldOutRow(
             protocol=protocol,
             candidate=row.candidate,
@@ -161,9 +164,9 @@ def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[
             ratio_low=row.ratio_low,
             ratio_high=row.ratio_high,
             rival=rival,
-            rival_ratio=nothing if to_rival is None else to_rival.ratio,
-            rival_low=nothing if to_rival is None else to_rival.ratio_low,
-            rival_high=nothing if to_rival is None else to_rival.ratio_high,
+            rival_ratio=ratio,
+            rival_low=low,
+            rival_high=high,
             confidence=row.confidence,
             tail={name: tails[row.candidate, name] for name in TAIL_METRICS if (row.candidate, name) in tails},
         )

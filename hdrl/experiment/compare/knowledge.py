@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from hdrl.base.windows import overlap
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider, ModelDecider
-from hdrl.experiment.recognition import KNOWN_SHARE, Marks, Runs, known_share, runs_of
+from hdrl.experiment.recognition import KNOWN_SHARE, Runs, known_share, runs_of
 from hdrl.experiment.train.environments import marks_of
 from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
 
@@ -55,10 +56,7 @@ class JudgingWindows:
     ) -> None:
         self.cases, self.workloads = tuple(cases), tuple(workloads)
         self._machine, self._generate = machine, generate
-        self._generated: dict[Case, Load] = {}
-        self._hashes: dict[int | Case, str] = {}
-        self._marks: dict[tuple[int | Case, str], Marks | None] = {}
-        self._runs: dict[tuple[Case, str], Runs | None] = {}
+        self._known: dict[tuple[Any, ...], Any] = {}
 
     def words(self, record: Mapping[str, Any], environment: EnvironmentSpec | None) -> str:
         """Say which windows hold jobs of a training; empty if none does."""
@@ -104,11 +102,7 @@ class JudgingWindows:
     def _is_alike(self, case: Case, part: Mapping[str, Any], environment: EnvironmentSpec | None) -> bool:
         if environment is None or not part.get("sketch"):
             return False
-        key = case, environment.id
-        if key not in self._runs:
-            marks = self._marks_of(case, environment)
-            self._runs[key] = None if marks is None else runs_of(marks)
-        runs = self._runs[key]
+        runs = self._once(("runs", case, environment.id), lambda: self._runs_of(case, environment))
         return runs is not None and known_share(part["sketch"], runs) >= KNOWN_SHARE
 
     def _is_namesake(self, case: Case, part: Mapping[str, Any]) -> bool:
@@ -120,24 +114,24 @@ class JudgingWindows:
         """Return what a case is a part of; a generated one is all of it."""
         if case.source >= 0:
             return self.workloads[case.source]
-        if case not in self._generated:
-            self._generated[case] = self._generate(case)
-        return self._generated[case]
+        found: Load = self._once(("load", case), lambda: self._generate(case))
+        return found
 
     def _sha256(self, case: Case) -> str:
-        key = _key(case)
-        if key not in self._hashes:
-            self._hashes[key] = self._source(case).sha256()
-        return self._hashes[key]
+        return str(self._once(("sha256", _key(case)), lambda: self._source(case).sha256()))
 
-    def _marks_of(self, case: Case, environment: EnvironmentSpec) -> Marks | None:
-        """Return the marks of the items that count."""
-        key = _key(case), environment.id
-        if key not in self._marks:
-            self._marks[key] = marks_of(environment, self._machine, self._source(case))
-        marks = self._marks[key]
+    def _runs_of(self, case: Case, environment: EnvironmentSpec) -> Runs | None:
+        """Return the runs of the items that count."""
+        key = "marks", _key(case), environment.id
+        marks = self._once(key, lambda: marks_of(environment, self._machine, self._source(case)))
         first = case.first_job if case.source >= 0 else case.warm_up
-        return None if marks is None else marks[first : first + case.n_jobs]
+        return None if marks is None else runs_of(marks[first : first + case.n_jobs])
+
+    def _once(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
+        """Return what takes long to find out, and is asked for again and again."""
+        if key not in self._known:
+            self._known[key] = find()
+        return self._known[key]
 
 
 def cautions_of_windows(deciders: Mapping[str, Sequence[Decider]], windows: JudgingWindows) -> list[tuple[str, str]]:
@@ -188,4 +182,4 @@ def _names(cases: Sequence[Case]) -> str:
 
 
 def _overlaps(first_job: int, n_jobs: int, part: Mapping[str, Any]) -> bool:
-    return first_job <= int(part["last_job"]) and int(part["first_job"]) < first_job + n_jobs
+    return overlap((first_job, first_job + n_jobs), (int(part["first_job"]), int(part["last_job"]) + 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -121,23 +121,14 @@ def _part(setting: Setting, trace: Any, first: int, n_jobs: int) -> dict[str, fl
 def batches(points: Sequence[Point], cases: Sequence[Case], n_workers: int) -> list[list[Point]]:
     """Return points in pieces that are worth a message, of about one size; points of one case are together."""
     ordered = sorted(points)
-    total = sum(_cost(cases[point.case]) for point in ordered)
+    total = sum(cases[point.case].n_simulated for point in ordered)
     target = min(JOBS_PER_BATCH, total / (SHORTEST_BATCHES * n_workers))
-    return list(_pieces(ordered, cases, target))
-
-
-def _cost(case: Case) -> int:
-    return case.n_simulated
-
-
-def _pieces(points: Sequence[Point], cases: Sequence[Case], target: float) -> Iterator[list[Point]]:
-    piece: list[Point] = []
-    cost = 0
-    for point in points:
-        piece.append(point)
-        cost += _cost(cases[point.case])
+    pieces: list[list[Point]] = []
+    cost = math.inf
+    for point in ordered:
         if cost >= target:
-            yield piece
-            piece, cost = [], 0
-    if piece:
-        yield piece
+            pieces.append([])
+            cost = 0
+        pieces[-1].append(point)
+        cost += cases[point.case].n_simulated
+    return pieces

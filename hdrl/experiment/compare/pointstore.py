@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from hdrl.base.errors import OutputError, ReadError
-from hdrl.base.files import read_json
+from hdrl.base.files import output_errors, read_json
 from hdrl.experiment.compare.points import PointResult
 from hdrl.experiment.locks import is_held, lock
 
@@ -39,16 +39,15 @@ class PointStore:
         self._metrics, self._scope = tuple(metrics), scope
         self._path = folder / POINTS_FILE
         self._results: dict[str, PointResult] = {}
-        try:
+        with output_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             is_fresh = not self._path.exists()
             if is_fresh and any(folder.iterdir()):
                 raise OutputError(f"{folder}: is not empty and holds no unfinished comparison; expected a new folder")
             self._file: IO[bytes] = self._path.open("a+b")
-        except OSError as error:
-            raise OutputError(f"{folder}: cannot be written ({error.strerror or error})") from None
         try:
-            self._lock(folder)
+            if not lock(self._file.fileno()):
+                raise OutputError(f"{folder}: another process is working on this comparison")
             if is_fresh:
                 self._begin(identity)
             else:
@@ -70,8 +69,9 @@ class PointStore:
             numbers = [number_as_json(value) for value in (result.offered_load, *values)]
             weeks = [[number_as_json(week[name]) for name in self._metrics] for week in result.weeks]
             line = {"point": key, "numbers": numbers, "problem": result.problem}
-            self._write(line | ({"weeks": weeks} if weeks else {}), flush=False)
-        self._flush()
+            self._write(line | ({"weeks": weeks} if weeks else {}))
+        with output_errors(self._path):
+            self._file.flush()
 
     def close(self) -> None:
         """Let go of the file, which stays."""
@@ -84,23 +84,9 @@ class PointStore:
         with contextlib.suppress(OSError):
             self._path.parent.rmdir()
 
-    def _lock(self, folder: Path) -> None:
-        if not lock(self._file.fileno()):
-            raise OutputError(f"{folder}: another process is working on this comparison")
-
-    def _write(self, line: Mapping[str, Any], *, flush: bool = True) -> None:
-        try:
+    def _write(self, line: Mapping[str, Any]) -> None:
+        with output_errors(self._path):
             self._file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
-        except OSError as error:
-            raise OutputError(f"{self._path}: cannot be written ({error.strerror or error})") from None
-        if flush:
-            self._flush()
-
-    def _flush(self) -> None:
-        try:
-            self._file.flush()
-        except OSError as error:
-            raise OutputError(f"{self._path}: cannot be written ({error.strerror or error})") from None
 
     def _read(self, folder: Path, identity: Mapping[str, Any]) -> None:
         """Read the finished points; drop a last line that was not written completely."""
@@ -115,7 +101,7 @@ class PointStore:
                 if is_first:
                     check_identity(folder, dict(line["identity"]), identity)
                 else:
-                    self._results[line["point"]] = self._result(line)
+                    self._results[line["point"]] = _result_of(line, self._metrics)
             except (ValueError, KeyError, TypeError):
                 raise OutputError(f"{self._path}:{number}: is no line of a comparison; expected a new folder") from None
             is_first = False
@@ -127,9 +113,8 @@ class PointStore:
 
     def _begin(self, identity: Mapping[str, Any]) -> None:
         self._write({"identity": identity, "scope": asdict(self._scope)})
-
-    def _result(self, line: Mapping[str, Any]) -> PointResult:
-        return _result_of(line, self._metrics)
+        with output_errors(self._path):
+            self._file.flush()
 
 
 def number_as_json(value: float) -> float | str | None:
@@ -137,8 +122,7 @@ def number_as_json(value: float) -> float | str | None:
     return value if math.isfinite(value) else None if math.isnan(value) else str(value)
 
 
-def _result_of(line: Mapping[str, Any], metrics: Iterable[str]) -> PointResult:
-    names = tuple(metrics)
+def _result_of(line: Mapping[str, Any], names: Sequence[str]) -> PointResult:
     load, *values = (math.nan if number is None else float(number) for number in line["numbers"])
     weeks = tuple(
         {name: math.nan if number is None else float(number) for name, number in zip(names, week, strict=True)}
@@ -148,7 +132,7 @@ def _result_of(line: Mapping[str, Any], metrics: Iterable[str]) -> PointResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
+class UnfinishedComparison:
     """What there is of a comparison that is not finished."""
 
     points: Mapping[str, PointResult]  # the finished points by key, ``case/candidate/seed``
@@ -156,11 +140,11 @@ class Unfinished:
     is_worked_on: bool | None  # whether a process works on it; ``None``: not known
 
 
-def read_unfinished(folder: Path, metrics: Iterable[str]) -> Unfinished:
+def read_unfinished(folder: Path, metrics: Iterable[str]) -> UnfinishedComparison:
     """Return what a comparison has come to so far, while another process works on it."""
     path = folder / POINTS_FILE
     if not path.is_file():
-        return Unfinished({}, None, None)
+        return UnfinishedComparison({}, None, None)
     names = tuple(metrics)
     try:
         # The last line may be half written; the first one says what is compared.
@@ -169,7 +153,7 @@ def read_unfinished(folder: Path, metrics: Iterable[str]) -> Unfinished:
         scope = Scope(**first["scope"]) if "scope" in first else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReadError(path, f"holds no points of a comparison ({error})") from None
-    return Unfinished(points, scope, is_held(path))
+    return UnfinishedComparison(points, scope, is_held(path))
 
 
 def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:

@@ -5,7 +5,6 @@ Each condition changes one key of the sweep. The opponent is chosen once, by the
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,7 +104,7 @@ def _conditions(sweep: Sweep, vary: Mapping[str, Sequence[Any]]) -> Iterator[tup
     for key, values in vary.items():
         for value in values:
             name = f"{key}={value}"
-            data = copy.deepcopy(sweep.model_dump(mode="json"))
+            data = sweep.model_dump(mode="json")
             block, names = data, key.split(".")
             for part in names[:-1]:
                 if not isinstance(block.setdefault(part, {}), dict):

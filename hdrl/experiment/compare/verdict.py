@@ -101,7 +101,8 @@ def verdict(
     it left unrun beside theirs.
     """
     words = metric_words(row.metric)
-    subject = row.candidate if among <= 1 else f"the {_first(info)} of {among} {kind}candidates, {row.candidate},"
+    first = _rank_words(info)[0]
+    subject = row.candidate if among <= 1 else f"the {first} of {among} {kind}candidates, {row.candidate},"
     windows = f"{row.n_windows} window{'s' if row.n_windows != 1 else ''}"
     if row.n_weeks:
         windows = f"one run of {row.n_weeks} weeks"
@@ -175,34 +176,30 @@ def headline(
     ours = _best_row(models := [row for row in rows if row.candidate in learned], info)
     if ours is None or best is None or len(models) == len(rows):
         return "" if best is None else say(best, among=len(rows))
-    said = say(ours, among=len(models), kind="learned ")
+    said, (first, ahead, behind) = say(ours, among=len(models), kind="learned "), _rank_words(info)
     if best is ours or math.isnan(best.ratio):
-        return said + _words_of_others([row for row in rows if row.candidate not in learned], info)
+        return said + _words_of_others([row for row in rows if row.candidate not in learned], behind)
     n_ahead = sum(info.sign * row.ratio < info.sign * ours.ratio for row in rows)
     if math.isnan(ours.ratio) or not n_ahead:
-        return f"{said} The {_first(info)} of all {len(rows)} candidates is {best.candidate}."
+        return f"{said} The {first} of all {len(rows)} candidates is {best.candidate}."
     have = "has" if n_ahead == 1 else "have"
-    ahead, first = _ahead(info), _first(info)
     return f"{said} {n_ahead} of {len(rows)} candidates {have} a {ahead} mean ratio; the {first} is {best.candidate}."
 
 
-def _first(info: MetricInfo) -> str:
-    """Return the word for the candidate that leads a ranking: without a better side, the lowest value leads."""
-    return "lowest" if info.lower_is_better is None else "best"
+def _rank_words(info: MetricInfo) -> tuple[str, str, str]:
+    """Return the words for the candidate that leads a ranking, for those before another one, and for those behind it.
+
+    Without a better side, the lowest value leads.
+    """
+    return ("lowest", "lower", "higher") if info.lower_is_better is None else ("best", "better", "worse")
 
 
-def _ahead(info: MetricInfo) -> str:
-    """Return how candidates that rank before another one differ from it."""
-    return "lower" if info.lower_is_better is None else "better"
-
-
-def _words_of_others(others: Sequence[SummaryRow], info: MetricInfo) -> str:
+def _words_of_others(others: Sequence[SummaryRow], behind: str) -> str:
     """Say that none of the candidates that were not learned is better than the best that was."""
     n_compared = sum(not math.isnan(row.ratio) for row in others)
     n_without = len(others) - n_compared
     words = ""
     if n_compared:
-        behind = "higher" if info.lower_is_better is None else "worse"
         words = (
             f" The other candidate has a {behind} mean ratio."
             if n_compared == 1

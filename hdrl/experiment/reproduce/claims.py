@@ -22,8 +22,6 @@ Sign = Literal["below", "above", "no difference shown"]
 Source = Literal["hdrl", "published"]
 
 KINDS: tuple[Kind, ...] = ("value", "spread", "sign")
-SIGNS: tuple[Sign, ...] = ("below", "above", "no difference shown")
-SOURCES: tuple[Source, ...] = ("hdrl", "published")
 
 RULE = "99 % prediction"
 """The one rule that gives the tolerance of a spread, as references name it: see `Claim.allowed`."""

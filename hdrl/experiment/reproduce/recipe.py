@@ -231,8 +231,8 @@ def find_traces(experiment: Experiment, folders: Sequence[Path]) -> dict[str, Pa
                 f"needs the {what} {name}, which cannot be shipped; looked in: {where}. {need.how} Then say where "
                 f"it is: --traces DIR, or {TRACES_VARIABLE}=DIR",
             )
-        if need.sha256 is not None:
-            _check_sha256(path, need.sha256)
+        if need.sha256 is not None and (mine := sha256_of_file(path)) != need.sha256:
+            raise ReadError(path, f"is another version: its SHA-256 is {mine}, expected {need.sha256}")
         found[name] = path
     return found
 
@@ -242,9 +242,3 @@ def _find(experiment: Experiment, name: str, folders: Sequence[Path]) -> Path | 
     shipped = experiment.folder if need.comes_with is None else FOLDER / need.comes_with
     paths = (folder / name for folder in (*folders, shipped))
     return next((path for path in paths if (path.is_dir() if need.is_folder else path.is_file())), None)
-
-
-def _check_sha256(path: Path, wanted: str) -> None:
-    found = sha256_of_file(path)
-    if found != wanted:
-        raise ReadError(path, f"is another version: its SHA-256 is {found}, expected {wanted}")

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from hdrl.base.csvfiles import atomic_table, cell_text, csv_rows, read_table
 from hdrl.base.errors import ReadError, readable
 from hdrl.base.files import read_text
 from hdrl.experiment.reproduce.claims import (
-    KINDS,
     RULE,
-    SIGNS,
-    SOURCES,
     Claim,
     Difference,
+    Kind,
+    Sign,
+    Source,
     side_of,
     sign_words,
 )
 from hdrl.experiments.findings import Finding, Place
-
-T = TypeVar("T", bound=str)
+from hdrl.options.reading import checked
 
 REQUIRED = ("row", "column", "value")
-_DEFAULTS = {"kind": "value", "source": "hdrl"}
 COLUMNS = (
     *("row", "column", "kind", "value", "low", "high", "tolerance"),
     *("rule", "n", "deviation", "null", "sign", "source"),
@@ -36,6 +34,58 @@ COLUMNS = (
 
 RESULT_COLUMNS = ("row", "column", "value", "low", "high", "null")
 TRAINING_COLUMNS = ("row", "column", "training", "value")
+
+
+class _Line(BaseModel):
+    """A line of a reference; cells that are empty are left out."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    row: str = ""
+    column: str = ""
+    kind: Kind = "value"
+    value: FiniteFloat = math.nan
+    low: FiniteFloat = math.nan
+    high: FiniteFloat = math.nan
+    tolerance: Annotated[FiniteFloat, Field(ge=0)] | None = None
+    rule: str = ""
+    n: Annotated[int, Field(ge=2)] = 0
+    deviation: Annotated[FiniteFloat, Field(ge=0)] = math.nan
+    null: FiniteFloat | None = None
+    sign: Sign | None = None
+    source: Source = "hdrl"
+
+    @model_validator(mode="after")
+    def _check_number(self) -> Self:
+        if self.kind == "spread":
+            if self.rule != RULE:
+                raise ValueError(f"rule is {readable(self.rule)!r}, expected {RULE!r}")
+            if not self.n or math.isnan(self.deviation) or math.isnan(self.value):
+                raise ValueError("a spread needs the value, n trainings and their deviation")
+        if self.kind != "value" and self.tolerance is not None:
+            raise ValueError(f"a {self.kind} has no tolerance of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _check_sign(self) -> Self:
+        if (self.sign is None) != (self.null is None):
+            raise ValueError("has a null without a sign, or a sign without a null, expected both or none")
+        claim = self.claim(0.0)
+        if claim.sign is None or claim.null is None:
+            if self.kind == "sign":
+                raise ValueError("claims a sign, but has none")
+        elif side_of(claim.interval(), claim.null) != claim.sign:
+            low, high = claim.interval()
+            raise ValueError(f"claims {sign_words(claim)}, but its own interval is [{low:.6g}, {high:.6g}]")
+        return self
+
+    def claim(self, relative_tolerance: float) -> Claim:
+        """Return what the line claims; see `read_reference`."""
+        tolerance = self.tolerance
+        if tolerance is None:
+            is_relative = self.kind == "value" and not math.isnan(self.value)
+            tolerance = abs(self.value) * relative_tolerance if is_relative else 0.0
+        return Claim(**{name: value for name, value in self if name != "rule"} | {"tolerance": tolerance})
 
 
 def read_reference(path: Path, relative_tolerance: float) -> list[Claim]:
@@ -51,90 +101,13 @@ def read_reference(path: Path, relative_tolerance: float) -> list[Claim]:
             raise ReadError(path, f"has a column {readable(name)}; known: {', '.join(COLUMNS)}", line=1)
     claims: dict[tuple[str, str, str], Claim] = {}
     for number, row in (one for one in rows if one[1]):
-        claim = _claim(path, number, dict(itertools.zip_longest(names, row[: len(names)], fillvalue="")))
-        if math.isnan(claim.tolerance):
-            is_relative = claim.kind == "value" and not math.isnan(claim.value)
-            claim = replace(claim, tolerance=abs(claim.value) * relative_tolerance if is_relative else 0.0)
+        cells = {name: text for name, text in zip(names, row, strict=False) if text}
+        claim = checked(_Line, cells, path, line=number, whole="").claim(relative_tolerance)
         key = (*claim.place, claim.source)
         if key in claims:
             raise ReadError(path, f"{key[0]!r}, {key[1]!r} is claimed twice", line=number)
         claims[key] = claim
     return list(claims.values())
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line of a reference, as text by column."""
-
-    path: Path
-    number: int
-    cells: Mapping[str, str]
-
-    def wrong(self, what: str) -> ReadError:
-        return ReadError(self.path, what, line=self.number)
-
-    def one_of(self, name: str, known: Sequence[T]) -> T:
-        text = self.cells.get(name, "") or _DEFAULTS.get(name, "")
-        for one in known:
-            if text == one:
-                return one
-        raise self.wrong(f"{name} is {readable(text)}, expected {', '.join(known)}")
-
-    def number_of(self, name: str, *, least: float = -math.inf) -> float:
-        text = self.cells.get(name, "")
-        try:
-            found = float(text) if text else math.nan
-        except ValueError:
-            raise self.wrong(f"{name} is {readable(text)}, expected a number") from None
-        if math.isinf(found) or found < least:
-            at_least = f" of {least:g} or more" if least > -math.inf else ""
-            raise self.wrong(f"{name} is {text}, expected a finite number{at_least}")
-        return found
-
-
-def _claim(path: Path, number: int, cells: Mapping[str, str]) -> Claim:
-    """Return a line as a claim."""
-    line = _Line(path, number, cells)
-    null, n = line.number_of("null"), line.number_of("n", least=2)
-    claim = Claim(
-        cells["row"],
-        cells["column"],
-        line.one_of("kind", KINDS),
-        value=line.number_of("value"),
-        low=line.number_of("low"),
-        high=line.number_of("high"),
-        tolerance=line.number_of("tolerance", least=0),
-        n=0 if math.isnan(n) else int(n),
-        deviation=line.number_of("deviation", least=0),
-        null=None if math.isnan(null) else null,
-        sign=line.one_of("sign", SIGNS) if cells.get("sign") else None,
-        source=line.one_of("source", SOURCES),
-    )
-    _check_number(line, claim)
-    _check_sign(line, claim)
-    return claim
-
-
-def _check_number(line: _Line, claim: Claim) -> None:
-    if claim.kind == "spread":
-        rule = line.cells.get("rule", "")
-        if rule != RULE:
-            raise line.wrong(f"rule is {readable(rule)!r}, expected {RULE!r}")
-        if not claim.n or math.isnan(claim.deviation) or math.isnan(claim.value):
-            raise line.wrong("a spread needs the value, n trainings and their deviation")
-    if claim.kind != "value" and not math.isnan(claim.tolerance):
-        raise line.wrong(f"a {claim.kind} has no tolerance of its own")
-
-
-def _check_sign(line: _Line, claim: Claim) -> None:
-    if (claim.sign is None) != (claim.null is None):
-        raise line.wrong("has a null without a sign, or a sign without a null, expected both or none")
-    if claim.sign is None or claim.null is None:
-        if claim.kind == "sign":
-            raise line.wrong("claims a sign, but has none")
-    elif side_of(claim.interval(), claim.null) != claim.sign:
-        low, high = claim.interval()
-        raise line.wrong(f"claims {sign_words(claim)}, but its own interval is [{low:.6g}, {high:.6g}]")
 
 
 def write_reference(path: Path, claims: Sequence[Claim], relative_tolerance: float) -> None:
@@ -143,7 +116,7 @@ def write_reference(path: Path, claims: Sequence[Claim], relative_tolerance: flo
     Values with ``relative_tolerance`` have none of their own in the file.
     """
     lines = [_line(claim, relative_tolerance) for claim in claims]
-    names = [name for name in COLUMNS if name in (*REQUIRED, *_DEFAULTS) or any(line[name] for line in lines)]
+    names = [name for name in COLUMNS if name in (*REQUIRED, "kind", "source") or any(line[name] for line in lines)]
     with atomic_table(path, names) as write_row:
         for line in lines:
             write_row([line[name] for name in names])

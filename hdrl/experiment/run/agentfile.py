@@ -123,25 +123,19 @@ def load_agent(
     if len(classes) == 1 and policy is None:
         if suffix:
             raise AgentError(f"{path}: defines {classes[0].__name__}; {suffix!r} goes with a priority(job, now_s)")
-        return _agent_of(classes[0], policy_pair, path, digest)
+        kind = _kind_of(classes[0]) or AgentKind.POLICY
+        if kind is AgentKind.POLICY:
+            return AgentChoice(path.name, _make(classes[0], policy_pair(), path), path, digest)
+        return AgentChoice(path.name, path.stem, path, digest, kind, classes[0])
     if not classes:
         raise AgentError(
             f"{path}: defines no agent, expected a function policy(view) or priority(job, now_s), a subclass "
             f"of ClassicAgent or PolicyLearningAgent, or a class with the methods {', '.join(LEARNING_METHODS)}"
         )
-    found = [cls.__name__ for cls in classes] + ([] if policy is None else [_kind_of_function(policy)])
+    found = [cls.__name__ for cls in classes]
+    if policy is not None:
+        found.append("policy" if callable(policy) else "priority")
     raise AgentError(f"{path}: defines {len(found)} agents ({', '.join(found)}), expected one")
-
-
-def _kind_of_function(policy: Policy) -> str:
-    return "policy" if callable(policy) else "priority"
-
-
-def _agent_of(cls: type[Any], policy_pair: Callable[[], str], path: Path, digest: str) -> AgentChoice:
-    kind = _kind_of(cls) or AgentKind.POLICY
-    if kind is AgentKind.POLICY:
-        return AgentChoice(path.name, _make(cls, policy_pair(), path), path, digest)
-    return AgentChoice(path.name, path.stem, path, digest, kind, cls)
 
 
 def _kind_of(cls: type[Any]) -> AgentKind | None:

@@ -53,7 +53,9 @@ def clean_plans(folders: Sequence[str | Path], *, soft: bool = False) -> list[Cl
     plans = []
     for folder in folders:
         for path in _runs(Path(folder)):
-            _check_place(path)
+            if path.resolve() in _protected_folders():
+                what = "the current folder, the home folder or one above them"
+                raise OptionsError(f"{path}: is {what}; go elsewhere first")
             if is_held(path):
                 raise held_by_another(path)
             plan = _plan(path, soft=soft)
@@ -118,11 +120,6 @@ def _runs(folder: Path) -> list[Path]:
 def _protected_folders() -> set[Path]:
     here = Path.cwd().resolve()
     return {here, *here.parents, Path.home().resolve(), *Path.home().resolve().parents}
-
-
-def _check_place(folder: Path) -> None:
-    if folder.resolve() in _protected_folders():
-        raise OptionsError(f"{folder}: is the current folder, the home folder or one above them; go elsewhere first")
 
 
 @contextlib.contextmanager

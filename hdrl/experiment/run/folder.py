@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import glob
 import os
 import re
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import OutputError
-from hdrl.base.files import read_json, write_json
+from hdrl.base.files import output_errors, read_json, write_json
+from hdrl.experiment.locks import try_lock
 from hdrl.experiment.run.manifest import write_manifest
 
 _DATED = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
@@ -25,7 +25,7 @@ _ANY_DATED = ".[0-9]*-[0-9]*-*.????????"
 
 def check_free(folder: Path) -> None:
     """Check that a folder does not exist, or is empty."""
-    try:
+    with output_errors(folder):
         if folder.is_dir():
             if any(folder.iterdir()):
                 goes_on = "; --resume continues the training in it" if (folder / "resume.json").is_file() else ""
@@ -34,8 +34,6 @@ def check_free(folder: Path) -> None:
                 )
         elif folder.exists():
             raise OutputError(f"{folder}: is a file, expected a new folder")
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written ({error.strerror or error})") from None
 
 
 @contextlib.contextmanager
@@ -43,14 +41,12 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """Fill a folder under a temporary name next to it; rename it when all went well, its manifest included."""
     check_free(folder)
     made: list[Path] = []
-    lock = -1
+    handle = -1
     try:
-        try:
+        with output_errors(folder, "made"):
             folder.parent.mkdir(parents=True, exist_ok=True)
             _remove_abandoned(folder)
-            temporary, lock = _locked_folder(folder, made)
-        except OSError as error:
-            raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from None
+            temporary, handle = _locked_folder(folder, made)
         yield temporary
         check_free(folder)
         write_manifest(temporary)
@@ -58,8 +54,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
     finally:
         for left in made:  # the published one has another name
             shutil.rmtree(left, ignore_errors=True)
-        if lock >= 0:
-            os.close(lock)
+        if handle >= 0:
+            os.close(handle)
 
 
 def claim_folder(folder: Path, file: str, identity: Mapping[str, Any], other: str) -> None:
@@ -68,13 +64,11 @@ def claim_folder(folder: Path, file: str, identity: Mapping[str, Any], other: st
     ``other`` is what it holds if the identity differs, for the message: ``"another tuning"``.
     """
     path = folder / file
-    try:
+    with output_errors(folder, "made"):
         is_claimed = path.is_file()
         if not is_claimed:
             check_free(folder)
             folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from None
     if not is_claimed:
         write_json(path, identity)
     elif read_json(path) != identity:
@@ -92,7 +86,7 @@ def folders_of(options_sha256: str) -> list[Path]:
 
 
 def _locked_folder(folder: Path, made: list[Path]) -> tuple[Path, int]:
-    """Make a hidden folder next to another; return it with what holds its lock, -1 in a file system without locks.
+    """Make a hidden folder next to another; return it with what holds its lock, where the file system has locks.
 
     Until it is locked, a run that begins meanwhile takes it for one that was left, and removes it: then one more is
     made. All are added to ``made`` before they are there, since a signal that comes while a folder is made is handled
@@ -104,25 +98,11 @@ def _locked_folder(folder: Path, made: list[Path]) -> tuple[Path, int]:
             continue
         made.append(temporary)
         temporary.mkdir(mode=0o700)
-        with contextlib.suppress(FileNotFoundError, BlockingIOError):
-            lock = _lock(temporary)
-            if lock < 0 or temporary.exists():
-                return temporary, lock
-            os.close(lock)
-
-
-def _lock(folder: Path) -> int:
-    """Lock a folder for the life of this process; return the handle, -1 in a file system without locks."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise
-    except OSError:
-        os.close(handle)
-        return -1
-    return handle
+        with contextlib.suppress(FileNotFoundError):
+            handle = os.open(temporary, os.O_RDONLY)
+            if try_lock(handle) is not False and temporary.exists():
+                return temporary, handle
+            os.close(handle)
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -135,17 +115,15 @@ def _remove_abandoned(folder: Path) -> None:
         is_ours = not is_dated or _DATED.fullmatch(left.name[1:].rpartition(".")[0]) is not None
         if is_ours and left.is_dir() and not left.is_symlink():
             with contextlib.suppress(OSError):  # another run has it, or has just removed it
-                lock = _lock(left)
-                if lock >= 0:
+                handle = os.open(left, os.O_RDONLY)
+                if try_lock(handle):
                     shutil.rmtree(left, ignore_errors=True)
-                    os.close(lock)
+                os.close(handle)
 
 
 def _publish(temporary: Path, folder: Path) -> None:
     umask = os.umask(0)
     os.umask(umask)
-    try:
+    with output_errors(folder, "made"):
         temporary.chmod(0o777 & ~umask)
         temporary.rename(folder)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from None

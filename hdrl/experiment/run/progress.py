@@ -41,7 +41,7 @@ class Progress:
     stoppable: Callable[[], AbstractContextManager[Callable[[], bool]]] = _never
 
 
-class Clock:
+class StageClock:
     """Wall-clock seconds of the stages of a run."""
 
     def __init__(self) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hdrl.base.errors import LearningError, OutputError
+from hdrl.base.errors import LearningError
+from hdrl.base.files import output_errors
 from hdrl.experiment.run.insights import LOGGER
 
 if TYPE_CHECKING:
@@ -30,11 +31,8 @@ def write_lines(folder: Path, lines: Mapping[str, Sequence[str]]) -> None:
     """Add lines to files of a folder."""
     for name, more in lines.items():
         path = folder / name
-        try:
-            with path.open("a", encoding="utf-8", newline="") as out:
-                out.writelines(f"{line}\n" for line in more)
-        except OSError as error:
-            raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from None
+        with output_errors(path), path.open("a", encoding="utf-8", newline="") as out:
+            out.writelines(f"{line}\n" for line in more)
 
 
 class DecisionLog:

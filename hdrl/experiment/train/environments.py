@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class ChosenEnvironment:
     """An environment without the machine and the load that it simulates."""
 
     spec: EnvironmentSpec  # what kind it is
@@ -45,14 +45,13 @@ class Environment:
         arguments = _with_objective_at(self.arguments, lambda file: Path(file).name)
         return {"id": self.id, "arguments": _with_files_at(self.spec, arguments, lambda file: Path(file).name)}
 
-    def single(self, machine: Machine, load: Load, **window: Any) -> Any:
-        """Make a single environment."""
-        given = {**self.spec.places(machine, load, window or None), **self.arguments}
-        return creator(self.id, "entry_point")(**given)
+    def single(self, machine: Machine, load: Load) -> Any:
+        """Make a single environment of a whole load."""
+        return creator(self.id, "entry_point")(**(self.spec.places(machine, load, None) | self.arguments))
 
     def batch(self, n_envs: int, machine: Machine, load: Load, **window: Any) -> Any:
         """Make a batch of environments."""
-        given = {**self.spec.places(machine, load, window or None), **self.arguments}
+        given = self.spec.places(machine, load, window or None) | self.arguments
         return creator(self.id, "vector_entry_point")(num_envs=n_envs, **given)
 
     def player(self, machine: Machine, load: Load, options: Any = None) -> Any:
@@ -88,10 +87,6 @@ class Environment:
         """Return which configuration of a load is in force in a single environment that simulates all of it."""
         return self.spec.configuration_now(env, load) if isinstance(self.spec, Configured) else 0
 
-    def marks(self, machine: Machine, load: Load) -> NDArray[np.int64] | None:
-        """Return what each item of a load is as one number; ``None`` if only a whole load has a hash."""
-        return marks_of(self.spec, machine, load)
-
     def further_parts(self, part: tuple[float, float]) -> Sequence[LoadPart]:
         """Return what is learned from besides the load of the options, see `FurtherLoads.further_parts`."""
         return self.spec.further_parts(self.arguments, part) if isinstance(self.spec, FurtherLoads) else ()
@@ -114,7 +109,7 @@ def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.
     return spec.marks(machine, load) if isinstance(spec, Fingerprints) else None
 
 
-def environment_of(options: OptionsFile, setting: Setting) -> Environment:
+def environment_of(options: OptionsFile, setting: Setting) -> ChosenEnvironment:
     """Return the environment that options of a setting ask for."""
     known = setting.environments
     if not known:
@@ -123,17 +118,19 @@ def environment_of(options: OptionsFile, setting: Setting) -> Environment:
     if name not in known:
         raise OptionsError(f"{options.where}: learning.environment: {UnknownName('environment', name, known)}")
     spec = known[name]
+    parameters = _parameters(spec)
     for key in options.learning.arguments:
-        _check_argument(options, spec, key)
+        if key not in parameters:
+            raise OptionsError(f"{options.where}: learning.arguments has no key {key!r}; {suggest(key, parameters)}")
     arguments = {**spec.arguments(options), **options.learning.arguments}
     arguments = _with_files_at(spec, arguments, options.file_or_name)
-    return Environment(spec, _with_objective_at(arguments, options.path_of))
+    return ChosenEnvironment(spec, _with_objective_at(arguments, options.path_of))
 
 
-def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> Environment:
+def environment_from(spec: EnvironmentSpec, arguments: Mapping[str, Any]) -> ChosenEnvironment:
     """Return the environment that a model file says it was trained in."""
     without = _with_objective_at(arguments, None)  # its file may be gone; playing has no rewards
-    return Environment(spec, spec.saved_arguments(without))
+    return ChosenEnvironment(spec, spec.saved_arguments(without))
 
 
 def _with_objective_at(arguments: Mapping[str, Any], path_of: Callable[[str], Path | str] | None) -> dict[str, Any]:
@@ -174,19 +171,18 @@ def creator(environment: str, entry: str) -> Any:
     return load_env_creator(found) if isinstance(found, str) else found
 
 
-def _check_argument(options: OptionsFile, spec: EnvironmentSpec, key: str) -> None:
+def _parameters(spec: EnvironmentSpec) -> dict[str, inspect.Parameter]:
+    """Return the parameters of an environment that options may give, by name."""
     parameters = inspect.signature(creator(spec.id, "vector_entry_point")).parameters
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    known = [name for name, one in parameters.items() if name not in spec.given and one.kind in kinds]
-    if key not in known:
-        raise OptionsError(f"{options.where}: learning.arguments has no key {key!r}; {suggest(key, known)}")
+    return {name: one for name, one in parameters.items() if name not in spec.given and one.kind in kinds}
 
 
 CHANGES_NEITHER = ("objective", "reward", "reference", "n_threads", "more_logs")
 """Arguments that change neither actions nor observations: what is rewarded, and how fast it is."""
 
 
-def check_same_meaning(trained: Environment, now: Environment, path: Path) -> None:
+def check_same_meaning(trained: ChosenEnvironment, now: ChosenEnvironment, path: Path) -> None:
     """Refuse a model whose actions or observations mean something else here."""
     if trained.id != now.id:
         raise OptionsError(f"{path}: was trained in {trained.id}, not in {now.id}")
@@ -196,13 +192,11 @@ def check_same_meaning(trained: Environment, now: Environment, path: Path) -> No
             raise OptionsError(f"{path}: was trained with {key} = {before.get(key)!r}, not {after.get(key)!r}")
 
 
-def meaning_of(environment: Environment) -> dict[str, Any]:
+def meaning_of(environment: ChosenEnvironment) -> dict[str, Any]:
     """Return the arguments that actions and observations depend on, with the defaults filled in."""
     spec = environment.spec
     defaults = {
-        name: one.default
-        for name, one in inspect.signature(creator(spec.id, "vector_entry_point")).parameters.items()
-        if name not in spec.given and one.kind is inspect.Parameter.KEYWORD_ONLY
+        name: one.default for name, one in _parameters(spec).items() if one.kind is inspect.Parameter.KEYWORD_ONLY
     }
     values = defaults | environment.arguments
     values |= spec.meaning(values)

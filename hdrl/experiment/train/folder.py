@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from hdrl.base.errors import OutputError
-from hdrl.base.files import write_json
+from hdrl.base.files import output_errors, write_json
 from hdrl.experiment.locks import FolderLock
 from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.inputs import RESUME_FILE
@@ -49,10 +49,8 @@ class TrainingFolder(FolderLock):
     def make(self) -> bool:
         """Make and take the folder, and note what is asked for; tell whether there was none."""
         is_new = not self.path.exists()
-        try:
+        with output_errors(self.path, "made"):
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{self.path}: cannot be made ({error.strerror or error})") from None
         self.take()
         write_json(self.path / "options.resolved.json", self._options.portable())
         write_resume_file(self.path, self._options)

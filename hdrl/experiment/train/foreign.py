@@ -8,6 +8,7 @@ alike. Statistics by which observations were normalised are read from arrays tha
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import math
@@ -27,7 +28,7 @@ from hdrl.base.files import check_new, max_unpacked_bytes
 from hdrl.base.rowspace import n_per_row_of
 from hdrl.experiment.plan import plan_of
 from hdrl.experiment.train.learning import require_torch
-from hdrl.experiment.train.world import World
+from hdrl.experiment.train.world import TrainingWorld
 from hdrl.options.file import OptionsFile
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def import_model(
     layout = _layout_of(weights, source)
     networks = _networks(weights, layout, source)
     activation = activation or _saved_activation(settings, source) or _usual_activation(weights, layout, source)
-    world = World(plan_of(options))
+    world = TrainingWorld(plan_of(options))
     normalizer = None if statistics is None else _read_statistics(Path(statistics))
     algorithm, agent, shape = _agent(networks, layout, world, str(source), activation, normalizer)
     notes = {"trained_on": world.trained_on(), "imported_from": layout.name}
@@ -147,25 +148,34 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
 
     from hdrl.learn.checkpoint import read_tensors
 
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = set(archive.namelist())
-            if {"policy.pth", "data"} <= names:
-                content = read_tensors(_member(archive, "policy.pth", path), path)
-                settings = json.loads(_member(archive, "data", path))
-            else:
-                content, settings = read_tensors(path.read_bytes(), path), {}
-    except FileNotFoundError:
-        raise ReadError(path, "no such file") from None
-    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError, RecursionError) as error:
-        text = "expected an archive of Stable-Baselines3, or what torch.save wrote"
-        raise ReadError(path, f"cannot be read ({getattr(error, 'strerror', None) or error}); {text}") from None
+    with _archive(path, "expected an archive of Stable-Baselines3, or what torch.save wrote") as archive:
+        if {"policy.pth", "data"} <= set(archive.namelist()):
+            content = read_tensors(_member(archive, "policy.pth", path), path)
+            settings = json.loads(_member(archive, "data", path))
+        else:
+            content, settings = read_tensors(path.read_bytes(), path), {}
     is_flat = (
         isinstance(content, Mapping) and content and all(isinstance(one, torch.Tensor) for one in content.values())
     )
     if not is_flat:
         raise ReadError(path, "holds no state dict, expected tensors by name: torch.save(network.state_dict(), FILE)")
     return {str(name): tensor for name, tensor in content.items()}, settings if isinstance(settings, dict) else {}
+
+
+@contextlib.contextmanager
+def _archive(path: Path, expected: str) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive, and say in one line that it, or a part of it, cannot be read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except FileNotFoundError:
+        raise ReadError(path, f"no such file, {expected}") from None
+    except (
+        *(OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError),
+        *(ValueError, TypeError, EOFError, RecursionError),
+    ) as error:
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:80]
+        raise ReadError(path, f"cannot be read ({why}); {expected}") from None
 
 
 def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
@@ -311,19 +321,19 @@ def _widths(layers: Sequence[tuple[Tensor, Tensor]]) -> list[int]:
 def _agent(
     networks: _Networks,
     layout: Layout,
-    world: World,
+    world: TrainingWorld,
     where: str,
     activation: str,
     normalizer: Mapping[str, NDArray[np.float64]] | None,
 ) -> tuple[str, Agent, str]:
     """Return an algorithm, its agent, which acts in a world as the networks say, and the widths of its layers."""
-    from hdrl.learn.spaces import n_actions_of, n_numbers_of, observation_shape_of
+    from hdrl.learn.spaces import action_size_of, observation_shape_of
 
     envs = world.batch("train", 1)
     spaces = envs.single_observation_space, envs.single_action_space
     envs.close()
     is_index = isinstance(spaces[1], Box)
-    shape, n_actions = observation_shape_of(spaces[0]), (n_numbers_of if is_index else n_actions_of)(spaces[1])
+    shape, n_actions = observation_shape_of(spaces[0]), action_size_of(spaces[1])
     n_per_row = 0 if is_index else n_per_row_of(spaces[1])
     found, expected = (networks.sizes[0], networks.sizes[-1]), (math.prod(shape), n_actions)
     # One row is a whole observation, too.
@@ -365,18 +375,12 @@ def _read_statistics(path: Path) -> dict[str, NDArray[np.float64]]:
     """Return the arrays ``mean``, ``var``, ``epsilon`` and ``clip_obs`` of a file."""
     expected = "expected what numpy.savez(FILE, mean=..., var=..., epsilon=..., clip_obs=...) writes"
     found: dict[str, NDArray[np.float64]] = {name: np.array(value) for name, value in _ABSENT.items()}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                key = name.removesuffix(".npy")
-                if key in ("mean", "var", *_ABSENT):
-                    array = np.load(io.BytesIO(_member(archive, name, path)))
-                    found[key] = np.asarray(array, dtype=np.float64)
-    except FileNotFoundError:
-        raise ReadError(path, f"no such file, {expected}") from None
-    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError, TypeError, EOFError) as error:
-        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:80]
-        raise ReadError(path, f"cannot be read ({why}); {expected}") from None
+    with _archive(path, expected) as archive:
+        for name in archive.namelist():
+            key = name.removesuffix(".npy")
+            if key in ("mean", "var", *_ABSENT):
+                array = np.load(io.BytesIO(_member(archive, name, path)))
+                found[key] = np.asarray(array, dtype=np.float64)
     absent = [name for name in ("mean", "var") if name not in found]
     if absent:
         raise ReadError(path, f"has no {absent[0]}; {expected}")

@@ -74,12 +74,21 @@ def make_agent(
     choice: AgentChoice, config: Mapping[str, Any], spaces: tuple[Any, Any], *, seed: int, where: str
 ) -> Agent:
     """Make an agent that learns."""
+    import torch
+
     cls, path = choice.learner, choice.path
     if cls is None:
         raise TypeError("the agent does not learn")
     try:
         with one_thread(), blamed(path):  # agents from files, too, begin with the same weights on every machine
-            return _made(choice, cls, config, spaces, seed, where)
+            if choice.kind is AgentKind.HDEEPRM:
+                adapter = import_module(HDEEPRM_ADAPTER)
+                settings, seed = adapter.HDeepRMConfig.of(config, where), stream_seed(seed, "train")
+                made: Agent = adapter.HDeepRMAgent(*spaces, settings, made_of=cls, seed=seed)
+            else:
+                generator = torch.Generator().manual_seed(stream_seed(seed, "agent"))
+                made = cls(*spaces, cls.Config.of(config, where), generator)
+            return made
     except (TypeError, AttributeError, ValueError, RuntimeError) as error:
         if path is None:
             raise
@@ -87,22 +96,6 @@ def make_agent(
         is_unmade = isinstance(error, AttributeError) and str(error.name).startswith("_")
         hint = "; its __init__ must begin with super().__init__(...)" if is_unmade else ""
         raise AgentError(f"{path}: {cls.__name__}: {one_line(error)}{hint}") from error
-
-
-def _made(
-    choice: AgentChoice, cls: type[Any], config: Mapping[str, Any], spaces: tuple[Any, Any], seed: int, where: str
-) -> Agent:
-    import torch
-
-    if choice.kind is AgentKind.HDEEPRM:
-        adapter = import_module(HDEEPRM_ADAPTER)
-        of_hdeeprm: Agent = adapter.HDeepRMAgent(
-            *spaces, adapter.HDeepRMConfig.of(config, where), made_of=cls, seed=stream_seed(seed, "train")
-        )
-        return of_hdeeprm
-    generator = torch.Generator().manual_seed(stream_seed(seed, "agent"))
-    made: Agent = cls(*spaces, cls.Config.of(config, where), generator)
-    return made
 
 
 def settings_of(options: OptionsFile, choice: AgentChoice, usual: Mapping[str, object] | None = None) -> dict[str, Any]:

@@ -30,7 +30,7 @@ PROBABILITY = "probability."
 """How the columns of ``training.csv`` begin that hold the probability of an action at the first decision."""
 
 
-class Table:
+class LogTable:
     """A table of numbers in a CSV file that grows by rows.
 
     The file is made with the first row. Of an existing file, ``n_rows`` rows stay.
@@ -108,8 +108,8 @@ class TrainingLog:
         self._n_lines = {name: counts.get(_LINES + name, 0) for name in also}
         for name, n_lines in self._n_lines.items():
             _cut(folder / name, n_lines)
-        self.iterations = Table(folder / TRAINING_FILE, counts.get("n_iterations", 0))
-        self.episodes = Table(folder / EPISODES_FILE, counts.get("n_episodes", 0))
+        self.iterations = LogTable(folder / TRAINING_FILE, counts.get("n_iterations", 0))
+        self.episodes = LogTable(folder / EPISODES_FILE, counts.get("n_episodes", 0))
 
     def add(self, iteration: Mapping[str, float], episodes: Sequence[Mapping[str, float]]) -> None:
         """Add what an iteration brought."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import LearningError
 from hdrl.base.pyfiles import blamed
+from hdrl.base.seeding import stream_seed
+from hdrl.experiment.plan import RunPlan
 from hdrl.experiment.run.progress import Progress
 from hdrl.experiment.train.decisions import DecisionLog
 from hdrl.experiment.train.log import PROBABILITY, Events, TrainingLog
+from hdrl.experiment.train.world import TrainingWorld
 
 if TYPE_CHECKING:
     import gymnasium
@@ -31,20 +33,6 @@ NOT_RESULTS = ("r", "l", "t", "env")
 """What environments say of an episode apart from its results: copies of return and length, wall clock, environment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How long a training takes, and what happens on the way."""
-
-    n_iterations: int  # iterations in all
-    checkpoint_every: int = 10  # iterations between two checkpoints
-    validation_every: int | None = None  # iterations between two validations; ``None``: there are none
-    n_validation_episodes: int = 1  # episodes of a validation
-    patience: int | None = None  # validations without a better one after which there is no hope; ``None``: any number
-    validation_seed: int = 0  # seed of the validations, the same for all
-    actions: tuple[str, ...] = ()  # names of the actions whose probabilities are logged; empty: none are
-    has_events: bool = False  # whether events for TensorBoard are written
-
-
 @dataclass(slots=True)
 class Reached:
     """How far a training is."""
@@ -56,47 +44,53 @@ class Reached:
     best_score: float | None = None  # best validation, ``None`` before the first
     best_iteration: int = 0  # after which iteration it was, 0 before the first
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
+class LoggedTraining:
+    """A training that is logged, validated and saved in the folder of its plan.
 
-@dataclass(slots=True)
-class Training:
-    """A training in a folder."""
+    ``save_checkpoint`` writes what resuming needs, ``save_best`` the model that has done best so far in
+    ``validation_envs``. ``reached`` is how far it is.
+    """
 
-    folder: Path
-    trainer: Trainer | DistributedTrainer | ConfigurationTrainer  # the agent and the environments that it learns in
-    plan: Plan  # how long, and what happens on the way
-    save_checkpoint: Callable[[Mapping[str, Any]], None]  # writes what resuming needs
-    save_best: Callable[[], None]  # writes the model that has done best so far
-    score: Callable[[list[EpisodeRow]], float]  # gives a number to the episodes of a validation, the more the better
-    validation_envs: gymnasium.vector.VectorEnv[Any, Any, Any] | None = None  # the environments to validate in, if any
-    agent_file: Path | None = None  # the file of a user's own agent, for messages
-    progress: Progress = field(default_factory=Progress)
-    reached: Reached = field(default_factory=Reached)  # how far it is
-    decisions: DecisionLog | None = None  # what listens to the agent, if anything does
-    _log: TrainingLog | None = None
-    _first: Any = None
-
-    def __post_init__(self) -> None:
-        if self.plan.actions:
-            self._first = self._first_seen()
+    def __init__(
+        self,
+        plan: RunPlan,
+        world: TrainingWorld,
+        trainer: Trainer | DistributedTrainer | ConfigurationTrainer,
+        *,
+        save_checkpoint: Callable[[Mapping[str, Any]], None],
+        save_best: Callable[[], None],
+        validation_envs: gymnasium.vector.VectorEnv[Any, Any, Any] | None,
+        progress: Progress,
+        decisions: DecisionLog | None,
+    ) -> None:
+        self.reached = Reached()
+        self.n_iterations = plan.asked.runs * plan.asked.learning.iterations
+        self._options, self._learning = plan.asked, plan.asked.learning
+        self._folder, self._agent_file, self._trainer = plan.out, plan.agent.path, trainer
+        self._save_checkpoint, self._save_best, self._validation_envs = save_checkpoint, save_best, validation_envs
+        self._progress, self._decisions = progress, decisions
+        self._score, self._actions = world.score, world.spec.action_names()
+        self._first = self._first_seen() if self._actions else None
+        self._log: TrainingLog | None = None
 
     def resume(self, model: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         self.reached = Reached(**state["reached"])
-        self.trainer.load_state_dict({**self._trainer_state(state["learner"]), "agent": model})
+        self._trainer.load_state_dict({**self._trainer_state(state["learner"]), "agent": model})
         self._log = self._new_log(state["log"])
 
     def run(self) -> bool:
         """Iterate until the plan is fulfilled or the user stops it, then save; return whether it is fulfilled."""
         log = self._log = self._log or self._new_log()
         saved = self.reached.n_iterations
-        with self.progress.stoppable() as is_stopped, self._events() as events:
+        opened: Any = contextlib.nullcontext()
+        if self._learning.tensorboard:
+            opened = contextlib.closing(Events(self._folder / EVENTS_FOLDER, self.reached.n_steps))
+        with self._progress.stoppable() as is_stopped, opened as events:
             while not self.is_done and not is_stopped():
                 self._iterate(log, events)
-                if self._is_due(self.plan.checkpoint_every):
+                if self._is_due(self._learning.checkpoint_every):
                     self._save(log)
                     saved = self.reached.n_iterations
         if saved < self.reached.n_iterations:
@@ -107,51 +101,39 @@ class Training:
     @property
     def is_done(self) -> bool:
         """Whether all iterations were made, or too many validations were no better."""
-        reached, plan = self.reached, self.plan
-        if reached.n_iterations >= plan.n_iterations:
+        reached, patience, every = self.reached, self._learning.patience, self._learning.validation_every
+        if reached.n_iterations >= self.n_iterations:
             return True
-        if plan.patience is None or plan.validation_every is None:
+        if patience is None or every is None:
             return False
-        n_validations = [n // plan.validation_every for n in (reached.n_iterations, reached.best_iteration)]
-        return n_validations[0] - n_validations[1] >= plan.patience
+        return reached.n_iterations // every - reached.best_iteration // every >= patience
 
     def _new_log(self, state: Mapping[str, int] | None = None) -> TrainingLog:
-        return TrainingLog(self.folder, state, () if self.decisions is None else tuple(self.decisions.lines))
+        return TrainingLog(self._folder, state, () if self._decisions is None else tuple(self._decisions.lines))
 
     def _iterate(self, log: TrainingLog, events: Events | None) -> None:
         began_s = time.perf_counter()
         n_steps = self.reached.n_steps
         row, episodes = self._count(self._trained())
-        if self._is_due(self.plan.validation_every):
-            row |= self._validate()
+        if self._validation_envs is not None and self._is_due(self._learning.validation_every):
+            row |= self._validate(self._validation_envs)
         log.add(row, [{"iteration": self.reached.n_iterations, **episode} for episode in episodes])
-        if self.decisions is not None:
-            log.add_lines(self.decisions.take())
+        if self._decisions is not None:
+            log.add_lines(self._decisions.take())
         n_steps = self.reached.n_steps - n_steps
         shown = row | {"steps_per_s": n_steps / max(time.perf_counter() - began_s, 1e-9)}
         if events is not None:
             events.add(self.reached.n_steps, shown)
-        self.progress.training(self.reached.n_iterations, self.plan.n_iterations, shown)
-
-    @contextlib.contextmanager
-    def _events(self) -> Iterator[Events | None]:
-        if not self.plan.has_events:
-            yield None
-            return
-        events = Events(self.folder / EVENTS_FOLDER, self.reached.n_steps)
-        try:
-            yield events
-        finally:
-            events.close()
+        self._progress.training(self.reached.n_iterations, self.n_iterations, shown)
 
     def _is_due(self, every: int | None) -> bool:
         reached = self.reached.n_iterations
-        return every is not None and (reached % every == 0 or reached == self.plan.n_iterations)
+        return every is not None and (reached % every == 0 or reached == self.n_iterations)
 
     def _trained(self) -> Iteration:
         done: list[Iteration] = []
-        with blamed(self.agent_file):
-            self.trainer.run(self.trainer.n_iterations + 1, on_iteration=done.append)
+        with blamed(self._agent_file):
+            self._trainer.run(self._trainer.n_iterations + 1, on_iteration=done.append)
         return done[0]
 
     def _count(self, iteration: Iteration) -> tuple[dict[str, float], list[EpisodeRow]]:
@@ -166,14 +148,14 @@ class Training:
             "n_episodes": self.reached.n_episodes,
         }
         row |= _means(episodes, "episode_") | _with_loss(iteration.losses)
-        chances = zip(self.plan.actions, self._probabilities(), strict=False)
+        chances = zip(self._actions, self._probabilities(), strict=False)
         return row | {f"{PROBABILITY}{name}": value for name, value in chances}, episodes
 
     def _first_seen(self) -> Any:
         """Return what the first environment shows at the first decision."""
         from hdrl.learn.evaluate import batch_of_one
 
-        observations, info = self.trainer.interaction.envs.reset(seed=self.trainer.seed)
+        observations, info = self._trainer.interaction.envs.reset(seed=self._trainer.seed)
         mask = info.get("action_mask")
         return batch_of_one(observations[0], None if mask is None else mask[0])
 
@@ -183,45 +165,40 @@ class Training:
 
         if self._first is None:
             return []
-        with blamed(self.agent_file):
+        with blamed(self._agent_file):
             try:
-                return checked_probabilities(self.trainer.agent, *self._first)
+                return checked_probabilities(self._trainer.agent, *self._first)
             except LearningError:
                 return []
 
-    def _validate(self) -> dict[str, float]:
+    def _validate(self, envs: gymnasium.vector.VectorEnv[Any, Any, Any]) -> dict[str, float]:
+        from hdrl.learn.agent import silence_listener
         from hdrl.learn.checks import check_weights
         from hdrl.learn.evaluate import evaluate
-        from hdrl.learn.listener import silence_listener
 
-        check_weights(self.trainer.agent)
-        if self.validation_envs is None:
-            raise TypeError("there are no environments to validate in")
-        plan = self.plan
-        with blamed(self.agent_file), silence_listener(self.trainer.agent):
-            played = evaluate(
-                self.trainer.agent, self.validation_envs, plan.n_validation_episodes, seed=plan.validation_seed
-            )
-        episodes = [_row(episode) for episode in played]
-        score = self.score(episodes)
+        check_weights(self._trainer.agent)
+        n_episodes, seed = self._learning.n_validation_episodes, stream_seed(self._options.seed, "validation")
+        with blamed(self._agent_file), silence_listener(self._trainer.agent):
+            episodes = [_row(episode) for episode in evaluate(self._trainer.agent, envs, n_episodes, seed=seed)]
+        score = self._score(episodes)
         if self.reached.best_score is None or score > self.reached.best_score:
             self.reached.best_score, self.reached.best_iteration = score, self.reached.n_iterations
-            self.save_best()
+            self._save_best()
         return _means(episodes, "validation_")
 
     def _save(self, log: TrainingLog) -> None:
         from hdrl.learn.checks import check_weights
 
-        check_weights(self.trainer.agent)
-        state = {name: part for name, part in self.trainer.state_dict().items() if name != "agent"}
-        self.save_checkpoint({"learner": state, "reached": self.reached.as_json(), "log": log.state_dict()})
+        check_weights(self._trainer.agent)
+        state = {name: part for name, part in self._trainer.state_dict().items() if name != "agent"}
+        self._save_checkpoint({"learner": state, "reached": asdict(self.reached), "log": log.state_dict()})
 
     def _trainer_state(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the state of the trainer; agents of HDeepRM had a loop of their own, which saved another one."""
         if "n_iterations" in state:
             return state
-        done, interaction = self.reached.n_iterations, self.trainer.interaction
-        interaction.envs.reset(seed=self.trainer.seed, options={"episode": done - 1})
+        done, interaction = self.reached.n_iterations, self._trainer.interaction
+        interaction.envs.reset(seed=self._trainer.seed, options={"episode": done - 1})
         return {
             "memory": {"random": state["random"]},
             "interaction": interaction.state_dict(),

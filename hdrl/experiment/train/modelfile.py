@@ -19,7 +19,7 @@ from hdrl.base.files import atomic_write_bytes
 from hdrl.base.pyfiles import blamed
 from hdrl.experiment.recognition import DIGITS, is_sketch
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind
-from hdrl.experiment.train.environments import Environment, environment_from
+from hdrl.experiment.train.environments import ChosenEnvironment, environment_from
 from hdrl.options.problems import shown
 from hdrl.options.reading import checked
 from hdrl.setting import BATCH, SETTINGS, Setting
@@ -149,7 +149,7 @@ def api_of(checkpoint: Checkpoint) -> str:
     return str(checkpoint.notes.get("api", "learning"))
 
 
-def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = None) -> Environment:
+def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = None) -> ChosenEnvironment:
     """Return the environment in which the model of a file decides."""
     setting = setting or SETTINGS[BATCH]
     known = {one.id: one for one in setting.environments.values()}

@@ -11,7 +11,7 @@ from hdrl.base.errors import LearningError, OptionsError, UnknownName, readable
 from hdrl.base.pyfiles import TRUST, UntrustedFile, blamed, refuse_python
 from hdrl.experiment.run.agentfile import AgentChoice, AgentKind, load_agent
 from hdrl.experiment.train.decisions import DecisionLog, write_lines
-from hdrl.experiment.train.environments import Environment, check_same_meaning
+from hdrl.experiment.train.environments import ChosenEnvironment, check_same_meaning
 from hdrl.experiment.train.learning import environment_errors, make_agent, one_thread, require_torch, settings_of
 from hdrl.experiment.train.modelfile import (
     AVERAGED,
@@ -23,7 +23,7 @@ from hdrl.experiment.train.modelfile import (
     read_model,
     spec_of,
 )
-from hdrl.experiment.train.world import World
+from hdrl.experiment.train.world import TrainingWorld
 from hdrl.options.file import OptionsFile
 from hdrl.setting import EnvironmentSpec, Load, Machine, Message, Setting, Trace
 
@@ -152,7 +152,7 @@ class Model:
                 self.check_can_play(machine)
                 env = self._spec.player(machine, load, options)
         try:
-            agent, where = self._made(env, seed), str(self.path)
+            agent, where = self._of_spaces((env.observation_space, env.action_space), seed), str(self.path)
             switch = switch_of(specialists_of(self.agent_state, where), agent, env, load, self._spec, where)
             return played(agent, env, seed, self._choice.path, switch)
         finally:
@@ -161,9 +161,6 @@ class Model:
     def agent(self, envs: Any) -> Agent:
         """Return the agent, to decide in a batch of environments like that of its training."""
         return self._of_spaces((envs.single_observation_space, envs.single_action_space), 0)
-
-    def _made(self, env: Any, seed: int) -> Agent:
-        return self._of_spaces((env.observation_space, env.action_space), seed)
 
     def _of_spaces(self, found: tuple[Any, Any], seed: int) -> Agent:
         from hdrl.learn.spaces import check_same_spaces
@@ -226,7 +223,7 @@ def evaluate_model(
     return Model(path, agent_file=agent_file, trust=trust).play(machine, load, seed=seed)
 
 
-def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path | None = None) -> Trace:
+def play_options(world: TrainingWorld, choice: AgentChoice, *, seed: int, folder: Path | None = None) -> Trace:
     """Test a learning agent as options say: with the model that they name, in the environment that they describe.
 
     ``folder`` gets the decisions that the options ask for.
@@ -259,7 +256,7 @@ def play_options(world: World, choice: AgentChoice, *, seed: int, folder: Path |
 
 
 def switch_of(
-    specialists: Sequence[Specialist], agent: Agent, env: Any, load: Load, spec: Environment, where: str
+    specialists: Sequence[Specialist], agent: Agent, env: Any, load: Load, spec: ChosenEnvironment, where: str
 ) -> Callable[[], None] | None:
     """Return what gives an agent the weights of the configuration in force; ``None`` if it has the same for all."""
     from hdrl.learn.library import WeightSwitch
@@ -283,7 +280,7 @@ def played(agent: Agent, env: Any, seed: int, path: Path | None, before: Callabl
     return trace
 
 
-def load_model(path: Path, choice: AgentChoice, agent: Agent, world: World) -> list[Specialist]:
+def load_model(path: Path, choice: AgentChoice, agent: Agent, world: TrainingWorld) -> list[Specialist]:
     """Let an agent start from a model file, if what it has learned means the same in its environment.
 
     Return what the file holds of single configurations; the agent has what was learned last.

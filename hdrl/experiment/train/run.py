@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from hdrl.experiment.train.learning import (
     require_torch,
     settings_of,
 )
-from hdrl.experiment.train.loop import Plan, Training
+from hdrl.experiment.train.loop import LoggedTraining
 from hdrl.experiment.train.modelfile import (
     check_hdeeprm_layout,
     checkpoint_of_choice,
@@ -51,7 +51,7 @@ from hdrl.experiment.train.resuming import (
     read_resumed,
     version_errors,
 )
-from hdrl.experiment.train.world import TrainingEnvs, World
+from hdrl.experiment.train.world import TrainingEnvs, TrainingWorld
 from hdrl.setting import Trace
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class TrainingRun:
         self._save_output = write_hdeeprm_model if hdeeprm_model else _copy_atomically
         self.folder = TrainingFolder(plan)
         progress = progress or Progress()
-        self.world = World(plan)
+        self.world = TrainingWorld(plan)
         require_torch()
         from hdrl.learn.device import name_of
         from hdrl.learn.portability import why_not_portable
@@ -127,15 +127,13 @@ class TrainingRun:
                     f"{given} holds what was learned for {len(held)} configurations, each for itself: this training "
                     "begins with what was learned last"
                 )
-        self.training = Training(
-            folder=plan.out,
-            trainer=self.trainer,
-            plan=self._plan(),
+        self.training = LoggedTraining(
+            plan,
+            self.world,
+            self.trainer,
             save_checkpoint=self._save_checkpoint,
             save_best=lambda: self._save_model(self.folder.best),
-            score=self.world.score,
             validation_envs=self._validation_envs,
-            agent_file=choice.path,
             progress=progress,
             decisions=self._listen(),
         )
@@ -296,19 +294,6 @@ class TrainingRun:
         n_envs = 1 if self.choice.kind is AgentKind.HDEEPRM else min(learning.n_validation_episodes, 64)
         return self.world.batch("validation", n_envs)
 
-    def _plan(self) -> Plan:
-        learning = self.options.learning
-        return Plan(
-            n_iterations=self.options.runs * learning.iterations,
-            checkpoint_every=learning.checkpoint_every,
-            validation_every=learning.validation_every,
-            n_validation_episodes=learning.n_validation_episodes,
-            patience=learning.patience,
-            validation_seed=stream_seed(self.options.seed, "validation"),
-            actions=self.world.spec.action_names(),
-            has_events=learning.tensorboard,
-        )
-
     def _resume(self) -> None:
         self.folder.take()
         try:
@@ -347,7 +332,7 @@ class TrainingRun:
         save_checkpoint(path, model)
 
     def _notes(self) -> dict[str, Any]:
-        return {"trained_on": self._trained_on, "reached": self.training.reached.as_json(), "seed": self.options.seed}
+        return {"trained_on": self._trained_on, "reached": asdict(self.training.reached), "seed": self.options.seed}
 
 
 def _copy_atomically(source: Path, target: Path) -> None:

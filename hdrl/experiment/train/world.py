@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,9 +13,8 @@ from hdrl.base.windows import Places, range_of_shares
 from hdrl.experiment.plan import Plan, plan_of
 from hdrl.experiment.recognition import sketch_of
 from hdrl.experiment.run.inputs import parse_options
-from hdrl.experiment.train.environments import environment_of
+from hdrl.experiment.train.environments import environment_of, marks_of
 from hdrl.experiment.train.learning import environment_errors
-from hdrl.experiment.train.loop import EpisodeRow
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine
 
@@ -23,7 +22,7 @@ Share = tuple[int, int]
 """Whose configurations: the number of a worker from 0, and how many there are."""
 
 
-class World:
+class TrainingWorld:
     """A machine, its load, and the environment in which an agent decides about it."""
 
     def __init__(self, plan: Plan[OptionsFile]) -> None:
@@ -143,7 +142,7 @@ class World:
 
     def _records(self, machine: Machine, load: Load, *parts: Places) -> list[dict[str, Any]]:
         """Return what a model file says of parts of one load, which is hashed and marked once for all of them."""
-        marks, sha256 = self.spec.marks(machine, load), load.sha256()
+        marks, sha256 = marks_of(self.spec.spec, machine, load), load.sha256()
         return [
             {
                 "workload": load.name,
@@ -157,7 +156,7 @@ class World:
             for first, last in parts
         ]
 
-    def score(self, episodes: list[EpisodeRow]) -> float:
+    def score(self, episodes: Sequence[Mapping[str, float]]) -> float:
         """Return how good a validation was, the more the better."""
         _, sign = self.spec.goal()
         return sum(sign * row["objective"] for row in episodes) / len(episodes)
@@ -169,8 +168,8 @@ class World:
 class TrainingEnvs:
     """Makes environments to learn in, here or in another process, which reads again what is simulated."""
 
-    def __init__(self, world: World) -> None:
-        self._world: World | None = world
+    def __init__(self, world: TrainingWorld) -> None:
+        self._world: TrainingWorld | None = world
         options = world.options
         self._given = (options.model_dump(mode="json"), options.where, options.folder)
 
@@ -178,7 +177,7 @@ class TrainingEnvs:
         """Make a number of environments."""
         if self._world is None:
             values, where, folder = self._given
-            self._world = World(plan_of(parse_options(values, where=where, folder=folder)))
+            self._world = TrainingWorld(plan_of(parse_options(values, where=where, folder=folder)))
         return self._world.batch("train", n_envs, share)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -64,10 +64,7 @@ class AttentionActorCritic(ActorCritic):
     permuted: the logits are permuted alike. Where there are more actions than rows, the logits of the others come
     from the mean.
 
-    Parameters
-    ----------
-    sees_all_rows
-        Whether rows whose actions are illegal are attended to as well.
+    ``sees_all_rows``: whether rows whose actions are illegal are attended to as well.
     """
 
     is_portable = True
@@ -110,14 +107,14 @@ class AttentionActorCritic(ActorCritic):
         encoded = self.actor_encoder(rows)
         logits = self.without_axis(self.actor_head.through(rows.of(encoded), ILLEGAL))
         if self.actor_extra is not None:
-            extra = self.by_atoms(self.actor_extra(_mean(encoded, rows)))
+            extra = self.by_atoms(self.actor_extra(rows.mean(encoded)))
             logits = torch.cat([logits, extra], dim=1)
         return mask_logits(logits, mask)
 
     def values(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return the value of each observation."""
         rows = self._rows(observations, mask)
-        return self.without_axis(self.critic_head(_mean(self.critic_encoder(rows), rows)))
+        return self.without_axis(self.critic_head(rows.mean(self.critic_encoder(rows))))
 
     def critic_parameters(self) -> list[nn.Parameter]:
         """Return the weights of the critic."""
@@ -129,10 +126,3 @@ class AttentionActorCritic(ActorCritic):
         present = mask[:, : self.n_rows]
         # Where no row is legal, all are looked at: the mean over nothing is no number.
         return rows_of(observations, present | ~present.any(-1, keepdim=True))
-
-
-def _mean(encoded: Tensor, rows: Rows) -> Tensor:
-    """Return the mean of encoded rows, shape ``(n, width)``."""
-    n, n_rows = rows.shape
-    counts = torch.bincount(rows.places.div(n_rows, rounding_mode="floor"), minlength=n)
-    return portable.sum(encoded, 1) / counts.unsqueeze(-1)

@@ -74,12 +74,8 @@ class DissertationActorCritic(ActorCritic):
                                                 activation; 1                               the value
     ========  ================================  ==========================================  =========
 
-    Parameters
-    ----------
-    observation_shape
-        ``(10 * n_actions + n_nodes,)``: the rows one after the other, then the nodes.
-    has_attention
-        Whether the actor looks at each job beside the others.
+    - ``observation_shape``: ``(10 * n_actions + n_nodes,)``: the rows one after the other, then the nodes.
+    - ``has_attention``: whether the actor looks at each job beside the others.
     """
 
     is_portable = True

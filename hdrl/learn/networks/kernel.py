@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from hdrl.base.plainnet import PlainActor
-from hdrl.learn import portable
 from hdrl.learn.config import Activation
 from hdrl.learn.masking import ILLEGAL, mask_logits
 from hdrl.learn.networks.base import ActorCritic
@@ -137,8 +136,7 @@ class KernelActorCritic(ActorCritic):
             of_rows = self.actor_head.through(rows.of(hidden), ILLEGAL)
         parts = [self.without_axis(part) for part in torch.split(of_rows, self.n_atoms, dim=-1)]
         if self.actor_extra is not None:
-            counts = torch.bincount(rows.places.div(rows.shape[1], rounding_mode="floor"), minlength=rows.shape[0])
-            parts.append(self.by_atoms(self.actor_extra(portable.sum(hidden, 1) / counts.clamp_(min=1).unsqueeze(-1))))
+            parts.append(self.by_atoms(self.actor_extra(rows.mean(hidden))))
         logits = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
         return mask_logits(logits, mask) if self._looks_at_mask else logits
 

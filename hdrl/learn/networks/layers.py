@@ -107,9 +107,7 @@ class Layers(nn.Sequential):
             numbers: Tensor = super().forward(rows.features)  # type: ignore[no-untyped-call]
             return rows.spread(numbers if head is None else head(numbers), fill)
         stack = self.stack if head is None else _joined(self.stack, head.stack)
-        among = Among(rows.sources, rows.places, rows.shape[0] * rows.shape[1], fill)
-        out = portable.pass_layers(rows.table, weights, stack, among)
-        return out.view(*rows.shape, out.shape[1])
+        return _passed(rows, weights, stack, fill)
 
     def linear_weights(self) -> list[Tensor]:
         """Return the weight of each layer and its bias, in turn."""
@@ -122,8 +120,12 @@ def through(layer: nn.Linear, rows: Rows, fill: float) -> Tensor:
     if not portable.is_own(rows.table, layer.weight):
         return rows.spread(layer(rows.features), fill)
     widths = np.array([layer.weight.shape[1], layer.weight.shape[0]], dtype=np.int64)
+    return _passed(rows, [layer.weight, layer.bias], Stack(widths), fill)
+
+
+def _passed(rows: Rows, weights: list[Tensor], stack: Stack, fill: float) -> Tensor:
     among = Among(rows.sources, rows.places, rows.shape[0] * rows.shape[1], fill)
-    out = portable.pass_layers(rows.table, [layer.weight, layer.bias], Stack(widths), among)
+    out = portable.pass_layers(rows.table, weights, stack, among)
     return out.view(*rows.shape, out.shape[1])
 
 
@@ -142,12 +144,8 @@ def mlp(
 ) -> Layers:
     """Return fully connected layers.
 
-    Parameters
-    ----------
-    sizes
-        Width of the input and of each layer; one number alone means no layer.
-    has_plain_init
-        Whether all layers begin with torch's own choice of weights instead of orthogonal ones.
+    - ``sizes``: width of the input and of each layer; one number alone means no layer.
+    - ``has_plain_init``: whether all layers begin with torch's own choice of weights instead of orthogonal ones.
     """
     layers: list[nn.Module] = []
     n_layers = len(sizes) - 1

@@ -22,10 +22,7 @@ class NoisyLinear(nn.Module):
     The noise of a weight is the product of one number for its input and one for its output, that of a bias the number
     of its output. There is none unless `noise_in` draws it.
 
-    Parameters
-    ----------
-    first_spread
-        The spread of all weights at first, times the root of the number of inputs.
+    ``first_spread``: the spread of all weights at first, times the root of the number of inputs.
     """
 
     def __init__(self, layer: nn.Linear, first_spread: float) -> None:

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from hdrl.learn.networks.base import ActorCritic
-from hdrl.learn.networks.kernel import KernelActorCritic
-from hdrl.learn.networks.mlp import MlpActorCritic
 
 
 class NormalizedActorCritic(ActorCritic):
@@ -19,8 +17,11 @@ class NormalizedActorCritic(ActorCritic):
     """
 
     is_portable = True
+    mean: Tensor
+    deviation: Tensor
+    bound: Tensor
 
-    def __init__(self, network: MlpActorCritic | KernelActorCritic, observation_shape: tuple[int, ...]) -> None:
+    def __init__(self, network: ActorCritic, observation_shape: tuple[int, ...]) -> None:
         super().__init__()
         self.network = network
         self.has_critic, self.n_atoms, self.is_parted = network.has_critic, network.n_atoms, network.is_parted
@@ -31,8 +32,7 @@ class NormalizedActorCritic(ActorCritic):
 
     def normalized(self, observations: Tensor) -> Tensor:
         """Return what the network sees, float32."""
-        mean, deviation, bound = self.get_buffer("mean"), self.get_buffer("deviation"), self.get_buffer("bound")
-        return ((observations.double() - mean) / deviation).clamp(-bound, bound).float()
+        return ((observations.double() - self.mean) / self.deviation).clamp(-self.bound, self.bound).float()
 
     def logits(self, observations: Tensor, mask: Tensor | None) -> Tensor:
         """Return a number for each action."""

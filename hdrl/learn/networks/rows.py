@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hdrl.base.errors import LearningError
 from hdrl.compiled.ways import JIT_DISABLED
+from hdrl.learn import portable
 from hdrl.learn.portable.passes import find_rows
 
 
@@ -29,6 +30,12 @@ class Rows(NamedTuple):
     def of(self, numbers: Tensor) -> Rows:
         """Return other numbers, shape ``(n, n_rows, n_numbers)``, at the same places."""
         return Rows(numbers.flatten(0, 1), self.places, self.places, self.shape)
+
+    def mean(self, numbers: Tensor) -> Tensor:
+        """Return the mean over the rows that hold something of numbers that are 0 in all others; 0 without any."""
+        n, n_rows = self.shape
+        counts = torch.bincount(self.places.div(n_rows, rounding_mode="floor"), minlength=n)
+        return portable.sum(numbers, 1) / counts.clamp_(min=1).unsqueeze(-1)
 
     def spread(self, numbers: Tensor, fill: float) -> Tensor:
         """Put numbers of shape ``(k, ...)`` at their rows, shape ``(n, n_rows, ...)``; others get ``fill``."""

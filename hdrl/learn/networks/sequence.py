@@ -35,10 +35,8 @@ class SequenceActorCritic(ActorCritic):
 
     Observations that are equal are read once.
 
-    Parameters
-    ----------
-    observation_shape
-        ``(1 + length,)``: the share of time, then ids, whole numbers below 64, 0 behind the last one.
+    ``observation_shape``: ``(1 + length,)``: the share of time, then ids, whole numbers below 64, 0 behind the last
+    one.
     """
 
     is_portable = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from hdrl.learn.portable.heads import LANES, attend, attend_back
 from hdrl.learn.portable.own import array_of
-from hdrl.learn.threads import share
+from hdrl.learn.threads import Parts, share
 
 _AT_ONCE = 16
 """Observations that one thread does before it asks what is left."""
@@ -41,13 +40,13 @@ def _attended(parts: Tensor, places: Tensor, starts: NDArray[np.int64], n_heads:
     given, found = (array_of(parts), array_of(places), starts, n_heads, _scale(width, n_heads)), array_of(out)
     most = int(np.max(np.diff(starts), initial=1))
 
-    def work(numbers: Iterator[int]) -> None:
+    def work(todo: Parts) -> None:
         lanes = np.empty((2, width // n_heads, LANES), np.float32)
         shares = np.empty((most, LANES), np.float32)
-        for number in numbers:
-            attend(*given, *_bounds(number, starts), lanes, shares, found)
+        for part in todo:
+            attend(*given, *part, lanes, shares, found)
 
-    share(_n_parts(starts), work)
+    share(len(starts) - 1, _AT_ONCE, work)
     return out
 
 
@@ -69,26 +68,17 @@ class _Attention(torch.autograd.Function):
         by_out, by_parts = array_of(slopes.contiguous()), array_of(out)
         most, depth = int(np.max(np.diff(starts), initial=1)), width // n_heads
 
-        def work(numbers: Iterator[int]) -> None:
+        def work(todo: Parts) -> None:
             lanes = np.empty((3, depth, LANES), np.float32)
             shares = np.empty((2, most, LANES), np.float32)
             turned = np.empty((LANES, most), np.float32)
             by_others = np.empty((2 * depth, most), np.float32)
-            for number in numbers:
-                bounds = _bounds(number, starts)
-                attend_back(*given, *bounds, lanes, shares, turned, by_others, by_out, by_parts)
+            for part in todo:
+                attend_back(*given, *part, lanes, shares, turned, by_others, by_out, by_parts)
 
-        share(_n_parts(starts), work)
+        share(len(starts) - 1, _AT_ONCE, work)
         return out, None, None, None
 
 
 def _scale(width: int, n_heads: int) -> np.float32:
     return np.float32(1.0 / math.sqrt(width // n_heads))
-
-
-def _n_parts(starts: NDArray[np.int64]) -> int:
-    return -(-(len(starts) - 1) // _AT_ONCE)
-
-
-def _bounds(number: int, starts: NDArray[np.int64]) -> tuple[int, int]:
-    return number * _AT_ONCE, min((number + 1) * _AT_ONCE, len(starts) - 1)

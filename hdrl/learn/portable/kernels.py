@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,88 +24,30 @@ F = np.float32
 _ZERO, _ONE = F(0.0), F(1.0)
 _LOWEST = F(-np.inf)
 
-_exp, _expm1, _log, _log1p, _tanh = own.exp, own.expm1, own.log, own.log1p, own.tanh
-_sigmoid, _softplus, _sin = own.sigmoid, own.softplus, own.sin
+_exp, _log = own.exp, own.log
 
 
 # Functions of each number
 
 
-@_entry
-def exp_each(x, out):
-    """Write what it is of each number."""
-    for i in range(len(x)):
-        out[i] = _exp(x[i])
+def _of_each(name: str, function: Any) -> Any:
+    """Return the entry of a name that writes what a function makes of each number."""
+
+    def apply(x, out):
+        for i in range(len(x)):
+            out[i] = function(x[i])
+
+    apply.__qualname__ = name  # under which its code is kept
+    return _entry(apply)
 
 
-@_entry
-def expm1_each(x, out):
-    """Write what it is of each number."""
-    for i in range(len(x)):
-        out[i] = _expm1(x[i])
-
-
-@_entry
-def log_each(x, out):
-    """Write what it is of each number."""
-    for i in range(len(x)):
-        out[i] = _log(x[i])
-
-
-@_entry
-def log1p_each(x, out):
-    """Write what it is of each number."""
-    for i in range(len(x)):
-        out[i] = _log1p(x[i])
-
-
-@_entry
-def tanh_each(x, out):
-    """Write what it is of each number."""
-    for i in range(len(x)):
-        out[i] = _tanh(x[i])
-
-
-@_entry
-def sigmoid_each(x, out):
-    """Write what it is of each number."""
-    for i in range(len(x)):
-        out[i] = _sigmoid(x[i])
-
-
-@_entry
-def softplus_each(x, out):
-    """Write what it is of each number."""
-    for i in range(len(x)):
-        out[i] = _softplus(x[i])
-
-
-@_entry
-def sin_each(x, out):
-    """Write what it is of each number."""
-    for i in range(len(x)):
-        out[i] = _sin(x[i])
-
-
-@_entry
-def sqrt_each(x, out):
-    """Write what it is of each number."""
-    for i in range(len(x)):
-        out[i] = np.sqrt(x[i])
-
-
-@_entry
-def normal_each(shares, out):
-    """Write the normal quantile of each share, which is given in double precision."""
-    for i in range(len(shares)):
-        out[i] = F(normal(shares[i]))
-
-
-@_entry
-def time_each(uniforms, out):
-    """Write the exponential time of each uniform number, which is given in double precision."""
-    for i in range(len(uniforms)):
-        out[i] = F(waiting_time(uniforms[i]))
+exp_each, expm1_each = _of_each("exp_each", own.exp), _of_each("expm1_each", own.expm1)
+log_each, log1p_each = _of_each("log_each", own.log), _of_each("log1p_each", own.log1p)
+tanh_each, sigmoid_each = _of_each("tanh_each", own.tanh), _of_each("sigmoid_each", own.sigmoid)
+softplus_each, sin_each = _of_each("softplus_each", own.softplus), _of_each("sin_each", own.sin)
+sqrt_each = _of_each("sqrt_each", np.sqrt)
+# These are given shares, or uniform numbers, in double precision.
+normal_each, time_each = _of_each("normal_each", normal), _of_each("time_each", waiting_time)
 
 
 # Sums: in double precision, eight after eight, then these eight in pairs
@@ -174,17 +117,10 @@ def sum_axis(x, room, out):
 @jit
 def _largest(x, row):
     """Return the largest number of a row."""
-    n = x.shape[1]
-    a = b = c = d = e = f = g = h = _LOWEST
-    end = n // 8 * 8
-    for i in range(0, end, 8):
-        a, b = (x[row, i] if x[row, i] > a else a), (x[row, i + 1] if x[row, i + 1] > b else b)
-        c, d = (x[row, i + 2] if x[row, i + 2] > c else c), (x[row, i + 3] if x[row, i + 3] > d else d)
-        e, f = (x[row, i + 4] if x[row, i + 4] > e else e), (x[row, i + 5] if x[row, i + 5] > f else f)
-        g, h = (x[row, i + 6] if x[row, i + 6] > g else g), (x[row, i + 7] if x[row, i + 7] > h else h)
-    for i in range(end, n):
-        a = x[row, i] if x[row, i] > a else a
-    return max(a, b, c, d, e, f, g, h)
+    largest = _LOWEST
+    for i in range(x.shape[1]):
+        largest = x[row, i] if x[row, i] > largest else largest
+    return largest
 
 
 @_entry

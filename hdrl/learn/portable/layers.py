@@ -9,7 +9,7 @@ the way back it passes them again, which takes less time than to keep what was i
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -22,7 +22,7 @@ from torch.nn import functional
 from hdrl.compiled.dense import LEAKY_RELU, RELU, TANH, n_units, n_weights, new_units
 from hdrl.learn.portable.own import array_of, is_own
 from hdrl.learn.portable.passes import BLOCK, SPARE, pass_back, pass_rows
-from hdrl.learn.threads import share
+from hdrl.learn.threads import Parts, share
 
 Kind: TypeAlias = Literal["relu", "tanh", "leaky_relu"]
 Widths: TypeAlias = NDArray[np.int64]
@@ -95,12 +95,12 @@ def _sent(table: Tensor, stack: Stack, among: Among, flat: Tensor) -> Tensor:
     given = array_of(table), array_of(among.sources), array_of(among.places), array_of(flat), widths
     kind, found, block = _KINDS[stack.kind], array_of(out), _block_of(widths, n_rows)
 
-    def work(parts: Iterator[int]) -> None:
+    def work(todo: Parts) -> None:
         room = _room(widths, block)
-        for part in parts:
-            pass_rows(*given, stack.is_open, kind, *_bounds(part, n_rows), room.padded[0], room.units, found)
+        for part in todo:
+            pass_rows(*given, stack.is_open, kind, *part, room.padded[0], room.units, found)
 
-    share(_n_parts(n_rows), work)
+    share(n_rows, _PART, work)
     return out
 
 
@@ -119,7 +119,7 @@ class _Layers(torch.autograd.Function):
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
         table, sources, places, flat = ctx.saved_tensors
         stack, has_inputs, n_rows = ctx.stack, ctx.needs_input_grad[0], places.numel()
-        widths, kind, n_parts = stack.widths, _KINDS[stack.kind], _n_parts(n_rows)
+        widths, kind, n_parts = stack.widths, _KINDS[stack.kind], -(-n_rows // _PART)
         block = _block_of(widths, n_rows)
         new = torch.empty_like if len(table) == n_rows else torch.zeros_like
         by_table = new(table) if has_inputs else table.new_empty((0, 0))
@@ -127,13 +127,13 @@ class _Layers(torch.autograd.Function):
         given = array_of(table), array_of(sources), array_of(places), array_of(flat), widths, stack.is_open, kind
         slopes_out, slopes_in = array_of(slopes.contiguous()), array_of(by_table)
 
-        def work(parts: Iterator[int]) -> None:
+        def work(todo: Parts) -> None:
             room = _room(widths, block)
-            for part in parts:
-                bounds = _bounds(part, n_rows)
-                pass_back(*given, *bounds, *room, slopes_out, has_inputs, slopes_in, by_weights[part])
+            for first, last in todo:
+                mine = by_weights[first // _PART]
+                pass_back(*given, first, last, *room, slopes_out, has_inputs, slopes_in, mine)
 
-        share(n_parts, work)
+        share(n_rows, _PART, work)
         total = by_weights[0] if n_parts else np.zeros(flat.numel(), np.float32)
         for part in by_weights[1:]:
             total = total + part
@@ -164,11 +164,3 @@ def _room(widths: Widths, block: int) -> _Room:
         units, slopes = new_units(widths, block + SPARE), new_units(widths, block + SPARE)
         rooms[key] = _Room(np.zeros((2, n_weights(widths)), np.float32), units, slopes)
     return rooms[key]
-
-
-def _n_parts(n_rows: int) -> int:
-    return -(-n_rows // _PART)
-
-
-def _bounds(part: int, n_rows: int) -> tuple[int, int]:
-    return part * _PART, min((part + 1) * _PART, n_rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from hdrl.learn.portable import kernels
 from hdrl.learn.portable.own import array_of, is_own
-from hdrl.learn.threads import share
+from hdrl.learn.threads import Parts, share
 
 _AT_ONCE = 1 << 18
 """Products of numbers that one thread does before it asks what is left."""
@@ -40,13 +39,13 @@ def _product(a: Tensor, b: Tensor, *, turns_a: bool = False, turns_b: bool = Fal
     n_full, m_full = -(-n // 4) * 4, -(-m // 16) * 16
     size = max(1, _AT_ONCE // max(1, n * m * n_inner))
 
-    def work(parts: Iterator[int]) -> None:
+    def work(todo: Parts) -> None:
         packed_b, packed_c = np.zeros((n_inner, m_full), np.float32), np.empty((n_full, m_full), np.float32)
         room = np.zeros(n_full * n_inner, np.float32), packed_b, packed_c
-        for part in parts:
-            kernels.multiply(*given, *room, part * size, min((part + 1) * size, n_batch), found)
+        for part in todo:
+            kernels.multiply(*given, *room, *part, found)
 
-    share(-(-n_batch // size), work)
+    share(n_batch, size, work)
     return out
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import hdrl
 from hdrl.base.errors import DecisionError, HdrlError, OptionsError
-from hdrl.experiment.train.environments import Environment
+from hdrl.experiment.train.environments import ChosenEnvironment
 from hdrl.settings.batch.environments import JobPickSpec
 from hdrl.settings.batch.envs.job_pick import ARGUMENTS, JobPickEnv, JobPickVectorEnv
 from hdrl.settings.batch.envs.job_pick_options import PickChoices
@@ -164,7 +164,7 @@ def test_what_is_not_simulated_exactly_is_told() -> None:
     assert JobPickVectorEnv.refuses(calm, greedy) is None
     assert JobPickVectorEnv.refuses(*walltime_world()) is None
     with pytest.raises(OptionsError, match=r"me: hdrl/JobPick-v0 cannot simulate .* on gaia: the cores of gaia differ"):
-        Environment(JobPickSpec(), {}).check_exact(gaia, some, "me")
+        ChosenEnvironment(JobPickSpec(), {}).check_exact(gaia, some, "me")
 
 
 def test_mistakes_are_told_in_one_line() -> None:
