@@ -292,7 +292,6 @@ def _sweep(request: Request, out: Path, candidates: Sequence[str], baseline: str
         "metrics": [METRIC],
         "seed": request.seed,
         "workload": {"memory": "none", "bandwidth": "none"},
-        "site_rules": False,  # learned policies are not played under them
     }
     return make_sweep(data | more, where="tune", folder=out)
 
@@ -319,7 +318,8 @@ def _train(request: Request, budget: Budget, reference: str, seed: int, out: Pat
         "tensorboard": False,
         "episodes": {"n_jobs": budget.length, "train": [0.0, LEARNED_UNTIL], "test": [LEARNED_UNTIL, JUDGED_FROM]},
     }
-    data = _options(request) | {"seed": seed, "learning": learning}
+    # Environments know no rules of sites; all that chooses and judges obeys them.
+    data = _options(request) | {"seed": seed, "site_rules": False, "learning": learning}
     options = parse_options(data, where="tune", folder=out)
     result = run_experiment(options, out=folder, progress=progress, resumes=folder.exists())
     if result.training is not None and not result.training.is_complete:
@@ -334,7 +334,6 @@ def _options(request: Request) -> dict[str, Any]:
         "workload_file_path": request.log,
         "energy": False,
         "workload": {"memory": "none", "bandwidth": "none"},
-        "site_rules": False,
     }
 
 

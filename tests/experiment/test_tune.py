@@ -286,6 +286,21 @@ def test_the_folder_of_a_site_names_log_and_machine(log: Path, tmp_path: Path, m
     assert [one.platform for one in asked] == [str(site / "platform.json"), "homogeneous:8", "homogeneous:64"]
 
 
+def test_the_rules_of_a_site_choose_and_judge(tmp_path: Path):
+    cluster, site, out = tmp_path / "cluster", tmp_path / "site", tmp_path / "out"
+    assert run("site", "example", cluster, "-n", 7000).exit_code == 0
+    imported = run(
+        *("site", "import", cluster / "sacct.txt", "--conf", cluster / "slurm.conf"), "--replay", "none", "-o", site
+    )
+    assert imported.exit_code == 0, imported.output
+    done = run("tune", site, *SMALL, "--out", out)
+    assert done.exit_code == 0, done.output
+    for folder in ("choice", "judged/classic"):
+        assert read_json(out / folder / "provenance.json")["identity"]["platform"]["n_partitions"] == 2
+    assert "site_rules" not in read_json(out / "run.json")
+    assert "n_partitions" not in read_json(out / "models" / "1" / "provenance.json")["platform"]
+
+
 def test_the_commands_of_the_page_work(tmp_path: Path):
     blocks = re.findall(r"^```(?:console|sh)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     commands = [line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line.startswith("$ ")]
