@@ -191,8 +191,13 @@ def _check(inputs: _Inputs) -> None:
             f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores"
         )
     check_rules(rules)
-    if np.any(asked.jobs["het_group"] >= 0):
-        raise SimulationError("'site' does not simulate heterogeneous jobs yet")
+    if rules.preemption.by != PreemptBy.NOTHING and has_het_jobs(asked):
+        raise SimulationError("'site' does not simulate heterogeneous jobs where jobs preempt others")
+
+
+def has_het_jobs(asked: SiteJobs) -> bool:
+    """Tell whether jobs are components of heterogeneous ones."""
+    return bool(np.any(_components(asked.jobs["het_group"])[0] >= 0))
 
 
 def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
@@ -226,6 +231,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     sizes |= {"n_cores": inputs.platform.n_cores, "n_partitions": len(rules.partitions), "n_dropped": n_jobs + 1}
     for size, name in (("n_features", "feature_nodes"), ("n_entries", "entries"), ("n_arrays", "arrays")):
         sizes[size] = len(given[name])
+    sizes["n_components"] = n_components = int(np.count_nonzero(given["jobs"]["first_component"] >= 0))
     for name in ("reservations", "outages", "dependencies", "qos", "accounts", "qos_users", "account_users"):
         sizes[f"n_{name}"] = len(given[name])
     sizes["n_ordered"], sizes["n_levels"] = len(rules.accounts), given["paths"].shape[1]
@@ -233,7 +239,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     if settings[0]["discipline"] == codes.SLURM and settings[0]["bf_max_job_test"] > 0:
         n_planned = min(n_planned, int(settings[0]["bf_max_job_test"]))
     elif settings[0]["discipline"] == codes.EASY:
-        n_planned = min(n_planned, len(rules.partitions))
+        n_planned = min(n_planned, len(rules.partitions) + n_components)
     sizes["n_segments"] = 2 * n_planned + 2
     sizes["n_users"] = int(max(given["jobs"]["user"].max(initial=-1) + 1, 1))
     margin = inputs.platform.n_cores + 64
@@ -367,8 +373,9 @@ def _jobs(inputs: _Inputs, settings: np.void) -> dict[str, NDArray[Any]]:
     rank = np.empty(n_jobs, np.int64)
     rank[workload.submission_order()] = np.arange(n_jobs)
     rows["rank"] = rank
-    for name in ("start_s", "ended_s", "due_s", "eligible_s", "planned_s", "suspended_since_s"):
+    for name in ("start_s", "ended_s", "due_s", "eligible_s", "planned_s", "suspended_since_s", "component_s"):
         rows[name] = -1.0
+    rows["first_component"], rows["next_component"] = _components(asked["het_group"])
     features, rows["features"] = _feature_nodes(rules, asked["features"])
     qos_user, n_qos_users = _numbered(asked["qos"], asked["user"])
     account_user, n_account_users = _numbered(asked["account"], asked["user"])
@@ -424,6 +431,26 @@ def _entries(inputs: _Inputs, rows: NDArray[np.void]) -> NDArray[np.void]:
     rows["first_entry"] = np.searchsorted(job, np.arange(len(rows)))
     rows["n_entries"] = np.bincount(job, minlength=len(rows))[: len(rows)]
     return entries
+
+
+def _components(groups: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the first component of the het job of each job, and the next one; the only one of its number is no such.
+
+    Parameters
+    ----------
+    groups
+        Jobs of one number, at least 0, are components of one het job; the one with the lowest row is the first.
+    """
+    first = np.full(len(groups), UNLIMITED, np.int32)
+    after = first.copy()
+    parts = np.flatnonzero(groups >= 0)
+    parts = parts[np.argsort(groups[parts], kind="stable")]
+    _, begins, counts = np.unique(groups[parts], return_index=True, return_counts=True)
+    is_alone = np.repeat(counts == 1, counts)
+    first[parts] = np.where(is_alone, UNLIMITED, np.repeat(parts[begins], counts))
+    same = groups[parts[1:]] == groups[parts[:-1]]
+    after[parts[:-1][same]] = parts[1:][same]
+    return first, after
 
 
 def _arrays_of_jobs(rows: NDArray[np.void], asked: NDArray[np.void]) -> NDArray[np.void]:
@@ -488,10 +515,15 @@ class SiteSimulator:
         Raises
         ------
         SimulationError
-            If the simulator does not know the priority, or if jobs wait and nothing will ever happen again.
+            If the simulator does not know the priority, or it never starts some jobs, or if jobs wait and nothing
+            will ever happen again.
         """
         if job_key not in _KEYS or backfilling not in _DISCIPLINES or core_key not in _CORE_KEYS:
             raise SimulationError(_KNOWN)
+        if _DISCIPLINES[backfilling] == codes.NOTHING and has_het_jobs(self._inputs.asked):
+            raise SimulationError(
+                "only backfilling starts heterogeneous jobs in 'site'; expected 'slurm', or for instance 'sjf+easy'"
+            )
         state = new_site_state(self._inputs, job_key, backfilling)
         margin = int(state.settings["n_cores"][0]) + 64 + len(state.dependencies)
         status = codes.PAUSED

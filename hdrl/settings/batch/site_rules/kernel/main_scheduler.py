@@ -1,6 +1,7 @@
 """The main scheduler: down the queue at each event; a job that cannot start stops its partition and all its nodes.
 
-A job to which stopped partitions or reservations leave too few nodes stops nothing.
+A job to which stopped partitions or reservations leave too few nodes stops nothing. A component of a het job always
+stops its partition: only the backfill cycle starts het jobs.
 """
 
 from __future__ import annotations
@@ -112,7 +113,13 @@ def run_main(state, depth):
         entry = state.queue[place]
         place += 1
         job, one = state.entries[entry].job, state.partitions[state.entries[entry].partition]
-        if one.is_failed != 0 or not may_run(state, job):
+        if one.is_failed != 0:
+            continue
+        if state.jobs[job].first_component >= 0:
+            _stop(state, state.entries[entry].partition)
+            n_failed += 1
+            continue
+        if not may_run(state, job):
             continue
         if depth > 0 and n_tested == depth:
             return True
