@@ -39,6 +39,7 @@ from hdrl.settings.batch.site_rules.model import (
     PreemptBy,
     SiteJobs,
     SiteRules,
+    components_of,
     undemanding_jobs,
 )
 from hdrl.settings.batch.workload.model import NO_WALLTIME, StepKind, Workload
@@ -197,7 +198,7 @@ def _check(inputs: _Inputs) -> None:
 
 def has_het_jobs(asked: SiteJobs) -> bool:
     """Tell whether jobs are components of heterogeneous ones."""
-    return bool(np.any(_components(asked.jobs["het_group"])[0] >= 0))
+    return bool(np.any(components_of(asked.jobs["het_group"])[0] >= 0))
 
 
 def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
@@ -375,7 +376,7 @@ def _jobs(inputs: _Inputs, settings: np.void) -> dict[str, NDArray[Any]]:
     rows["rank"] = rank
     for name in ("start_s", "ended_s", "due_s", "eligible_s", "planned_s", "suspended_since_s", "component_s"):
         rows[name] = -1.0
-    rows["first_component"], rows["next_component"] = _components(asked["het_group"])
+    rows["first_component"], rows["next_component"] = components_of(asked["het_group"])
     features, rows["features"] = _feature_nodes(rules, asked["features"])
     qos_user, n_qos_users = _numbered(asked["qos"], asked["user"])
     account_user, n_account_users = _numbered(asked["account"], asked["user"])
@@ -431,26 +432,6 @@ def _entries(inputs: _Inputs, rows: NDArray[np.void]) -> NDArray[np.void]:
     rows["first_entry"] = np.searchsorted(job, np.arange(len(rows)))
     rows["n_entries"] = np.bincount(job, minlength=len(rows))[: len(rows)]
     return entries
-
-
-def _components(groups: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the first component of the het job of each job, and the next one; the only one of its number is no such.
-
-    Parameters
-    ----------
-    groups
-        Jobs of one number, at least 0, are components of one het job; the one with the lowest row is the first.
-    """
-    first = np.full(len(groups), UNLIMITED, np.int32)
-    after = first.copy()
-    parts = np.flatnonzero(groups >= 0)
-    parts = parts[np.argsort(groups[parts], kind="stable")]
-    _, begins, counts = np.unique(groups[parts], return_index=True, return_counts=True)
-    is_alone = np.repeat(counts == 1, counts)
-    first[parts] = np.where(is_alone, UNLIMITED, np.repeat(parts[begins], counts))
-    same = groups[parts[1:]] == groups[parts[:-1]]
-    after[parts[:-1][same]] = parts[1:][same]
-    return first, after
 
 
 def _arrays_of_jobs(rows: NDArray[np.void], asked: NDArray[np.void]) -> NDArray[np.void]:

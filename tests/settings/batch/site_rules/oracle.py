@@ -597,15 +597,8 @@ class Oracle:
                 continue
             may_wait = self.policy != "fcfs+easy" or partition not in has_plan or self._is_first(job, first)
             if job.parts:
-                others = [parts[one.number][0] for one in job.parts if one is not job and one.number in parts]
-                parts.setdefault(job.number, (NEVER, partition))
-                found = self._earliest(
-                    job, partition, planned, may_wait=may_wait, preempts=False, from_s=max([self.now_s, *others])
-                )
-                if found is not None:
-                    parts[job.number] = min(parts[job.number], (found[0], partition), key=lambda one: one[0])
-                    planned.append((found[0], found[0] + self._limit_in(job, partition), set(found[1])))
-                    has_plan.add(partition)
+                is_planned = self._is_planned(job, partition, planned, parts, may_wait=may_wait)
+                has_plan |= {partition} if is_planned else set()
                 continue
             usable, result = self._usable_now(job, partition, planned), "no"
             if self._choose(job, partition, usable, self.free, self.free_gpus) is None:
@@ -621,10 +614,36 @@ class Oracle:
             elif may_wait:
                 planned.append((start_s, start_s + self._limit_in(job, partition), set(nodes)))
                 has_plan.add(partition)
+        self._start_het_jobs(parts)
+
+    def _start_het_jobs(self, parts: dict[int, tuple[float, int]]) -> None:
+        """Start the het jobs all components of which could start now."""
         for number in parts:
             together = [one for one in self.jobs[number].parts if one in self.queue]
             if together and all(parts.get(one.number, (NEVER,))[0] <= self.now_s for one in together):
                 self._starts_together([(self.jobs[one], parts[one][1]) for one in parts if self.jobs[one] in together])
+
+    def _is_planned(
+        self,
+        job: Job,
+        partition: int,
+        planned: list[tuple[float, float, set[int]]],
+        parts: dict[int, tuple[float, int]],
+        *,
+        may_wait: bool,
+    ) -> bool:
+        """Plan a component of a het job, not before those that have a plan; tell whether it has one, too."""
+        others = [parts[one.number][0] for one in job.parts if one is not job and one.number in parts]
+        parts.setdefault(job.number, (NEVER, partition))
+        from_s = max([self.now_s, *others])
+        found = self._earliest(job, partition, planned, may_wait=may_wait, preempts=False, from_s=from_s)
+        if found is None:
+            return False
+        start_s, nodes = found
+        if start_s < parts[job.number][0]:
+            parts[job.number] = (start_s, partition)
+        planned.append((start_s, start_s + self._limit_in(job, partition), set(nodes)))
+        return True
 
     def _starts_together(self, parts: list[tuple[Job, int]]) -> bool:
         """Start components on free nodes, no two of them on one node, if that is possible."""

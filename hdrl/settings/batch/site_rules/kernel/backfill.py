@@ -2,15 +2,8 @@
 
 A cycle plans jobs in their order on a time map, a chain of spans with the nodes that no planned job has reserved in
 them. A job that fits on such nodes now, for as long as its limit says, starts. Any other one gets the earliest date at
-which enough of them are free, as running jobs reach their limits, and reserves the nodes from then on, whole.
-
-The components of a het job are planned as jobs of their own, none before the others that the cycle has planned. They
-start at the end of the cycle if all of them could start now. Until then, one whose plan is now keeps its nodes
-reserved. At the start each one takes any free nodes on which no other one is, as Slurm's backfill plugin does.
-
-References
-----------
-Slurm's guide "Heterogeneous Job Support" (slurm.schedmd.com), and logs of Slurm 22.05 with DebugFlags=Backfill,HetJob.
+which enough of them are free, as running jobs reach their limits, and reserves the nodes from then on, whole. The
+components of het jobs are planned alike, but start together at the end of the cycle (`kernel.components`).
 """
 
 from __future__ import annotations
@@ -33,14 +26,20 @@ from hdrl.settings.batch.site_rules.kernel.allocation import (
     has_node,
     n_cores_on,
     n_free_cores_of,
-    put_node,
     release_later,
 )
-from hdrl.settings.batch.site_rules.kernel.limits import count_running, may_run
+from hdrl.settings.batch.site_rules.kernel.components import (
+    begin_components,
+    end_components,
+    note_component,
+    others_s,
+    plan_component,
+)
+from hdrl.settings.batch.site_rules.kernel.limits import may_run
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
 from hdrl.settings.batch.site_rules.kernel.preemption import find_victims, may_preempt, remove_later, take_nodes
 from hdrl.settings.batch.site_rules.kernel.priority import comes_before
-from hdrl.settings.batch.site_rules.kernel.running import NEVER, first_of, next_of, start_job
+from hdrl.settings.batch.site_rules.kernel.running import NEVER, next_of, start_job
 
 _NONE = np.uint64(0)
 
@@ -321,16 +320,24 @@ def _preempts(state, entry):
 
 
 @jit
-def _start_or_reserve(state, entry, may_wait, preempts):
-    """Start a job, or reserve nodes for it at the first date that delays no job planned before.
+def _start_or_keep(state, entry, end_s):
+    """Start a job on the selected nodes; a component of a het job keeps them until the end of its limit instead."""
+    if state.jobs[state.entries[entry].job].first_component < 0:
+        start_job(state, entry, 0)
+        return _STARTED
+    plan_component(state, entry, state.scalars[0].message_s)
+    _reserve(state, state.segments[0].begin_s, _round_up(state, end_s))
+    return _PLANNED
 
-    Nodes of a component of a het job are also reserved if it could start now.
-    """
+
+@jit
+def _start_or_reserve(state, entry, may_wait, preempts):
+    """Start a job, or reserve nodes for it at the first date that delays no job planned before."""
     s, settings = state.scalars[0], state.settings[0]
     job, partition = state.entries[entry].job, state.entries[entry].partition
-    now, limit_s, is_component = s.message_s, limit_in(state, job, partition), state.jobs[job].first_component >= 0
+    now, limit_s = s.message_s, limit_in(state, job, partition)
     window_end_s = _round_down(state, now + settings.bf_window_s)
-    start_s = max(now, _others_s(state, job)) if is_component else now
+    start_s = max(now, others_s(state, job))
     n_nodes = -(-state.jobs[job].n_requested // settings.most_cores)  # at least
     s.segment = 0
     while start_s <= window_end_s and start_s < NEVER:
@@ -339,12 +346,7 @@ def _start_or_reserve(state, entry, may_wait, preempts):
         later_s = min(_leave_out_planned(state, start_s, start_s + limit_s, n_nodes), over_s)
         found_s = max(_earliest_s(state, entry, may_wait, preempts), start_s)
         if found_s <= now:
-            if is_component:
-                _plan_component(state, entry, now)
-                _reserve(state, max(_round_down(state, now), state.segments[0].begin_s), _round_up(state, now + limit_s))
-                return _PLANNED
-            start_job(state, entry, 0)
-            return _STARTED
+            return _start_or_keep(state, entry, now + limit_s)
         if not may_wait:
             return _NOT_PLANNED
         if found_s == NEVER:
@@ -358,157 +360,12 @@ def _start_or_reserve(state, entry, may_wait, preempts):
         elif found_s > now + settings.bf_window_s:
             return _NOT_PLANNED
         else:
-            if is_component:
-                _plan_component(state, entry, found_s)
-            elif state.jobs[job].planned_s < 0:
+            plan_component(state, entry, found_s)
+            if state.jobs[job].planned_s < 0 and state.jobs[job].first_component < 0:
                 state.jobs[job].planned_s = found_s
             _reserve(state, max(from_s, state.segments[0].begin_s), to_s)
             return _PLANNED
     return _NOT_PLANNED
-
-
-# ------------------------------------------------------------------ het jobs
-
-
-@jit
-def _begin_components(state):
-    """Forget the plans of the last cycle."""
-    s = state.scalars[0]
-    for i in range(s.n_components):
-        state.jobs[state.components[i]].component_s = -1.0
-    s.n_components = 0
-
-
-@jit
-def _note_component(state, job):
-    """Note that a cycle has come to a component, of which no plan is known yet."""
-    s, row = state.scalars[0], state.jobs[job]
-    if row.component_s < 0:
-        row.component_s = NEVER
-        state.components[s.n_components] = job
-        s.n_components += 1
-
-
-@jit
-def _latest_s(state, first, left_out, unknown_s):
-    """Return the latest plan for the components of a het job, infinity if one has none.
-
-    Parameters
-    ----------
-    left_out
-        The component that does not count, -1: all do.
-    unknown_s
-        What stands for the plan of one that the cycle has not come to.
-    """
-    latest_s, one = -1.0, np.int64(first)
-    while one >= 0:
-        row = state.jobs[one]
-        if one != left_out and row.is_queued != 0:
-            latest_s = max(latest_s, row.component_s if row.component_s >= 0 else unknown_s)
-        one = next_of(state, one)
-    return latest_s
-
-
-@jit
-def _others_s(state, job):
-    """Return the latest plan that this cycle has for the other components: infinity if one has none, -1: unknown."""
-    return _latest_s(state, first_of(state, job), job, -1.0)
-
-
-@jit
-def _plan_component(state, entry, start_s):
-    """Note the plan of a component; of one in several partitions the earliest."""
-    row = state.jobs[state.entries[entry].job]
-    if start_s < row.component_s:
-        row.component_s, row.component_entry = start_s, entry
-
-
-@jit
-def _choose_apart(state, job):
-    """Choose nodes for a component of what is free now, on which no other one is (``state.blocked``)."""
-    now, partition = state.scalars[0].message_s, state.entries[state.jobs[job].component_entry].partition
-    put_nodes_of(state, state.usable, job, partition)
-    leave_out_reserved(state, state.usable, now, now + limit_in(state, job, partition))
-    for word in range(state.settings[0].n_words):
-        state.usable[word] &= ~state.blocked[word]
-    if not choose_now(state, job, partition, state.usable):
-        return False
-    for i in range(state.scalars[0].n_selected):
-        put_node(state.blocked, state.selected[i].node)
-    return True
-
-
-@jit
-def _fit_together(state, first):
-    """Tell whether the components of a het job that a cycle has come to fit now, and within all limits."""
-    s, fits, n = state.scalars[0], True, np.int64(0)
-    state.blocked[:] = _NONE
-    while fits and n < s.n_components:
-        job = state.components[n]
-        if first_of(state, job) == first:
-            fits = may_run(state, job) and _choose_apart(state, job)
-            if fits:
-                state.jobs[job].n_cores = state.jobs[job].n_requested
-                count_running(state, job, 1)
-        n += fits
-    for i in range(n):
-        job = state.components[i]
-        if first_of(state, job) == first:
-            count_running(state, job, -1)
-            state.jobs[job].n_cores = 0
-    return fits
-
-
-@jit
-def _start_together(state, first):
-    """Start the components of a het job if they all fit; return whether they did."""
-    if not _fit_together(state, first):
-        return False
-    state.blocked[:] = _NONE
-    for i in range(state.scalars[0].n_components):
-        job = state.components[i]
-        if first_of(state, job) == first:
-            _choose_apart(state, job)
-            start_job(state, state.jobs[job].component_entry, 0)
-    return True
-
-
-@jit
-def _end_components(state):
-    """Start the het jobs all components of which are planned for now; note the first plan of the others."""
-    s = state.scalars[0]
-    for i in range(s.n_components):
-        job = state.components[i]
-        row = state.jobs[job]
-        if row.is_queued == 0:
-            continue
-        latest_s = _latest_s(state, first_of(state, job), -1, NEVER)
-        if latest_s <= s.message_s and _start_together(state, first_of(state, job)):
-            continue
-        if row.planned_s < 0 and latest_s < NEVER:
-            row.planned_s = latest_s
-
-
-@jit
-def start_stuck(state):
-    """Start a het job although nothing will happen any more, as het jobs keep nodes from each other; tell if one did.
-
-    Each component starts in its first partition.
-    """
-    for i in range(state.scalars[0].n_queue):
-        first = first_of(state, state.entries[state.queue[i]].job)
-        if state.jobs[first].first_component < 0:
-            continue
-        _begin_components(state)
-        one = first
-        while one >= 0:
-            if state.jobs[one].is_queued != 0:
-                _note_component(state, one)
-                state.jobs[one].component_entry = state.jobs[one].first_entry
-            one = next_of(state, one)
-        if _start_together(state, first):
-            return True
-    return False
 
 
 @jit
@@ -643,6 +500,17 @@ def _may_reserve(state, entry):
 
 
 @jit
+def _is_passed_over(state, entry):
+    """Tell whether a cycle makes no plan for a job."""
+    s, job, partition = state.scalars[0], state.entries[entry].job, state.entries[entry].partition
+    if state.jobs[job].first_component >= 0:
+        note_component(state, job)
+        if others_s(state, job) > s.message_s + state.settings[0].bf_window_s:
+            return True
+    return state.jobs[job].is_queued == 0 or not may_run(state, job) or _is_tested_enough(state, job, partition)
+
+
+@jit
 def run_cycle(state):
     """Plan the queue anew, and start what fits without delaying what is planned before it."""
     s, settings = state.scalars[0], state.settings[0]
@@ -653,7 +521,7 @@ def run_cycle(state):
     if settings.bf_max_job_user > 0:
         for user in range(len(state.user_tests)):
             state.user_tests[user] = 0
-    _begin_components(state)
+    begin_components(state)
     _arrange(state)
     _begin_map(state)
     n, place, n_tested = s.n_queue, np.int64(0), np.int64(0)
@@ -664,15 +532,10 @@ def run_cycle(state):
         if place == n or (settings.bf_max_job_test > 0 and n_tested == settings.bf_max_job_test):
             break
         entry = state.ordered[place]
-        job, partition = state.entries[entry].job, state.entries[entry].partition
         place += 1
-        if state.jobs[job].first_component >= 0:
-            _note_component(state, job)
-            if _others_s(state, job) > s.message_s + settings.bf_window_s:
-                continue
-        if state.jobs[job].is_queued == 0 or not may_run(state, job) or _is_tested_enough(state, job, partition):
+        if _is_passed_over(state, entry):
             continue
         n_tested += 1
         if _plan(state, entry, _may_reserve(state, entry)) == _PLANNED:
-            state.partitions[partition].n_reserved += 1
-    _end_components(state)
+            state.partitions[state.entries[entry].partition].n_reserved += 1
+    end_components(state)

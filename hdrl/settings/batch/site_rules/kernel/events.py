@@ -12,7 +12,8 @@ from hdrl.compiled.jit import jit
 from hdrl.compiled.lend import Lent, Places
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, n_cores_on, put_node
-from hdrl.settings.batch.site_rules.kernel.backfill import run_cycle, start_stuck
+from hdrl.settings.batch.site_rules.kernel.backfill import run_cycle
+from hdrl.settings.batch.site_rules.kernel.components import start_stuck
 from hdrl.settings.batch.site_rules.kernel.jit import entry
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import run_main
 from hdrl.settings.batch.site_rules.kernel.preemption import resume_jobs

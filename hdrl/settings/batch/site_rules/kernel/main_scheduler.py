@@ -77,6 +77,8 @@ def _try_now(state, entry):
         partitions and reservations leave too few.
     """
     job, partition = state.entries[entry].job, state.entries[entry].partition
+    if state.jobs[job].first_component >= 0:
+        return _WAITS
     is_all, usable = _put_unblocked(state, job, partition), state.usable
     preempts = state.settings[0].preempt_by != 0  # then free cores count the suspended jobs as well
     if (preempts or state.partitions[partition].free_cores >= state.jobs[job].n_requested) and choose_now(
@@ -113,13 +115,7 @@ def run_main(state, depth):
         entry = state.queue[place]
         place += 1
         job, one = state.entries[entry].job, state.partitions[state.entries[entry].partition]
-        if one.is_failed != 0:
-            continue
-        if state.jobs[job].first_component >= 0:
-            _stop(state, state.entries[entry].partition)
-            n_failed += 1
-            continue
-        if not may_run(state, job):
+        if one.is_failed != 0 or not (state.jobs[job].first_component >= 0 or may_run(state, job)):
             continue
         if depth > 0 and n_tested == depth:
             return True

@@ -105,7 +105,8 @@ grace before another job takes its nodes; it has been suspended for ``suspended_
 ``suspended_since_s`` (-1: it is not) with ``left_s`` to run.
 
 The components of a het job are a chain from ``first_component`` (-1: the job is none) by ``next_component``. A backfill
-cycle plans one for ``component_s`` in ``component_entry`` (infinity: not at all; -1: it has not come to it). For EASY, all components are first if one is that of a partition."""
+cycle plans one for ``component_s`` in ``component_entry`` (infinity: not at all; -1: it has not come to it). One of
+which EASY may reserve the nodes, as a component of its het job is the first job of a partition, ``is_first``."""
 
 ENTRY_DTYPE = record_dtype([("job", np.int32), ("partition", np.int32), ("priority", np.float64)])
 """A job in one of its partitions: what the queue holds; the highest priority is served first."""
