@@ -34,7 +34,8 @@ COLUMNS = ("job", "partitions", "exclusive", "features", "account", *WHOLE_NUMBE
 
 ``job`` its number in the log; ``partitions`` and ``features`` names, separated by commas; ``exclusive`` 1 for whole
 nodes; ``dependencies`` as sbatch takes them (``afterok:12:13,after:7+5``), with numbers of the log, and ``singleton:7``
-with the last job that it waits for; dates in the clock of the log; all else as `model.SITE_JOB_DTYPE` says.
+with the last job that it waits for; dates in the clock of the log; all else as `model.SITE_JOB_DTYPE` says. Jobs with
+the same ``het_group``, any number, are the components of one het job; dependencies on it name its first component.
 """
 
 KINDS: Mapping[str, DependencyKind] = {
@@ -48,6 +49,8 @@ KINDS: Mapping[str, DependencyKind] = {
 """Kinds of dependencies as sbatch names them; ``aftercorr`` is made between tasks of the same index."""
 
 MOST = 2**31 - 1
+MOST_COMPONENTS = 128
+"""Components of a het job that Slurm takes (MAX_HET_JOB_COMPS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +170,20 @@ def site_jobs(fields: LogFields, rules: SiteRules) -> tuple[SiteJobs, dict[str, 
     dependencies: list[tuple[int, int, int, float]] = []
     if fields.columns is not None:
         dependencies = _Filling(fields, rules, jobs).fill(fields.columns)
+        _check_het_jobs(fields.columns.path, jobs, fields.numbers)
     table = np.array(sorted(dependencies), dtype=DEPENDENCY_DTYPE)
     return SiteJobs(jobs=jobs, dependencies=table, origin_s=fields.origin_s), lacking
+
+
+def _check_het_jobs(path: Path, jobs: NDArray[np.void], numbers: NDArray[np.float64]) -> None:
+    in_both = np.flatnonzero((jobs["het_group"] >= 0) & (jobs["array"] >= 0))
+    if len(in_both):
+        number = int(numbers[in_both[0]])
+        raise ReadError(path, f"has job {number} in an array and in a het job, expected one of them")
+    groups, counts = np.unique(jobs["het_group"][jobs["het_group"] >= 0], return_counts=True)
+    if np.any(counts > MOST_COMPONENTS):
+        group, count = groups[np.argmax(counts)], counts.max()
+        raise ReadError(path, f"has {count:,} jobs with het_group {group}, expected at most {MOST_COMPONENTS}")
 
 
 def _named(
@@ -204,6 +219,7 @@ class _Filling:
             "exclusive": lambda text: int(_whole(text) != 0),
             **dict.fromkeys(WHOLE_NUMBERS, _whole),
             **dict.fromkeys(DATES, _date),
+            "het_group": _group,
         }
 
     def fill(self, columns: SiteColumns) -> list[tuple[int, int, int, float]]:
@@ -253,6 +269,13 @@ def _whole(text: str) -> int:
         number = MOST + 1
     if abs(number) > MOST:
         raise ValueError(f"has {quoted(text)}, expected a whole number of at most {MOST:,}")
+    return number
+
+
+def _group(text: str) -> int:
+    number = _whole(text)
+    if number < 0:
+        raise ValueError(f"has the het_group {quoted(text)}, expected a whole number, at least 0")
     return number
 
 

@@ -224,6 +224,8 @@ def test_rules_are_only_read_beside_the_platform(tmp_path: Path, name: str):
         ("job,dependencies\n1,later:2\n", r"csv:2: .*dependencies has 'later:2'"),
         ("job,dependencies\n1,afterok\n", r"csv:2: .*dependencies has 'afterok'"),
         ("job,nodes\n1\n", r"csv:2: .*has 1 cells, expected 2"),
+        ("job,het_group\n1,-1\n", r"csv:2: .*has the het_group '-1', expected a whole number, at least 0"),
+        ("job,het_group,array\n1,1,\n2,1,3\n", r"csv.* has job 2 in an array and in a het job, expected one of them"),
     ],
 )
 def test_columns_that_make_no_sense_are_refused(tmp_path: Path, columns: str, message: str):
