@@ -185,15 +185,13 @@ def _check(inputs: _Inputs) -> None:
     SimulationError, WorkloadError
         If a site or a job has something that this simulator does not know.
     """
-    rules, asked = inputs.rules, inputs.asked
+    rules = inputs.rules
     known = _cores_of_nodes(inputs.platform)
     if not np.array_equal(rules.nodes["cores"], known) and rules.nodes["cores"].tolist() != [known.sum()]:
         raise SimulationError(
             f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores"
         )
     check_rules(rules)
-    if rules.preemption.by != PreemptBy.NOTHING and has_het_jobs(asked):
-        raise SimulationError("'site' does not simulate heterogeneous jobs where jobs preempt others")
 
 
 def has_het_jobs(asked: SiteJobs) -> bool:

@@ -120,8 +120,11 @@ class Oracle:
             self.note(row["end_s"] - origin_s, "back", place)
         self.events = [event for event in self.events if event[0] < NEVER]
         while not all(job.has_ended for job in self.jobs):
-            if not self.events and not self._unties():
-                break
+            if not self.events:
+                if not self._unties():
+                    break
+                self._schedule()
+                continue
             date_s = min(self.events)[0]
             batch = sorted(event for event in self.events if event[0] == date_s)
             self.events = [event for event in self.events if event[0] != date_s]
@@ -522,32 +525,37 @@ class Oracle:
         if found is None:
             return "no"
         others, chosen = found
-        result = "started"
         self.is_changed = True
-        for other in others:
-            if self._grace_s(other) > 0:
-                result = "grace"
-                if not self._is_given_up(other):
-                    self.has_preempted = True
-                    other.killed_s = self.now_s + self._grace_s(other)
-                    other.limit_end_s = min(other.limit_end_s, other.killed_s)
-                    if other.killed_s < other.end_s:
-                        other.end_s = other.killed_s
-                        self.note(other.end_s, "end", other.number)
-            elif self._mode(other) == PreemptMode.SUSPEND:
-                if not other.is_suspended:
-                    self.has_preempted = True
-                    other.suspended_since_s, other.left_s = self.now_s, other.end_s - self.now_s
-                    other.end_s = NEVER
-            else:
+        ways = [(self._mode(one), self._grace_s(one)) for one in others]
+        for one, (mode, grace_s) in zip(others, ways, strict=True):
+            for part in one.parts or [one]:  # with a component goes its whole het job
+                if part.state == "running":
+                    self._is_preempted(part, mode, grace_s)
+        if any(grace_s > 0 for _, grace_s in ways):
+            return "grace"
+        self._starts(job, partition, chosen)
+        return "started"
+
+    def _is_preempted(self, job: Job, mode: int, grace_s: float) -> None:
+        if grace_s > 0:
+            if not self._is_given_up(job):
                 self.has_preempted = True
-                if self._mode(other) == PreemptMode.REQUEUE:
-                    self._requeue(other)
-                else:
-                    self._ends(other, "cancelled")
-        if result == "started":
-            self._starts(job, partition, chosen)
-        return result
+                job.killed_s = self.now_s + grace_s
+                job.limit_end_s = min(job.limit_end_s, job.killed_s)
+                if job.killed_s < job.end_s:
+                    job.end_s = job.killed_s
+                    self.note(job.end_s, "end", job.number)
+        elif mode == PreemptMode.SUSPEND:
+            if not job.is_suspended:
+                self.has_preempted = True
+                job.suspended_since_s, job.left_s = self.now_s, job.end_s - self.now_s
+                job.end_s = NEVER
+        else:
+            self.has_preempted = True
+            if mode == PreemptMode.REQUEUE:
+                self._requeue(job)
+            else:
+                self._ends(job, "cancelled")
 
     def _resume_all(self) -> None:
         """Let suspended jobs go on where enough cores are idle on all of their nodes."""
@@ -659,12 +667,14 @@ class Oracle:
         return True
 
     def _unties(self) -> bool:
-        """Start a het job, although nothing will happen any more; tell whether one did."""
-        return any(
-            self._starts_together([(one, one.partitions[0]) for one in job.parts if one in self.queue])
-            for job, _ in self._order()
-            if job.parts
-        )
+        """Start a het job where nothing will happen any more, else end the last one; tell whether there was one."""
+        waiting = [job for job, _ in self._order() if job.parts]
+        for job in waiting:
+            if self._starts_together([(one, one.partitions[0]) for one in job.parts if one in self.queue]):
+                return True
+        for job in waiting[-1:]:
+            self._is_cancelled(job)
+        return bool(waiting)
 
     def _earliest(
         self,

@@ -369,9 +369,15 @@ def _start_or_reserve(state, entry, may_wait, preempts):
 
 
 @jit
+def _may_take(state, entry):
+    """Tell whether a job may take nodes from others at all."""
+    return state.settings[0].preempt_by != 0 and state.jobs[state.entries[entry].job].first_component < 0
+
+
+@jit
 def _plan(state, entry, may_wait):
     """Plan a job, after it has tried to take nodes from others."""
-    preempts = state.settings[0].preempt_by != 0
+    preempts = _may_take(state, entry)
     result = _preempts(state, entry) if preempts else _NOT_PLANNED
     if result == _STARTED:
         start_job(state, entry, 0)
@@ -405,7 +411,7 @@ def _may_start(state, entry):
     _put_unplanned(state, entry)
     if fits_now(state, job, partition, state.usable):
         return True
-    return preempts and find_victims(state, entry, state.usable)
+    return _may_take(state, entry) and find_victims(state, entry, state.usable)
 
 
 @jit

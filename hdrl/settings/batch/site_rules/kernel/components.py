@@ -17,7 +17,7 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.site_rules.kernel.allocation import choose_now, put_node
 from hdrl.settings.batch.site_rules.kernel.limits import count_running, may_run
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
-from hdrl.settings.batch.site_rules.kernel.running import NEVER, first_of, next_of, start_job
+from hdrl.settings.batch.site_rules.kernel.running import NEVER, cancel_job, first_of, next_of, start_job
 
 _NONE = np.uint64(0)
 
@@ -142,22 +142,33 @@ def end_components(state):
 
 
 @jit
-def start_stuck(state):
-    """Start a het job although nothing will happen any more, as het jobs keep nodes from each other; tell if one did.
+def _starts_alone(state, first):
+    """Start a het job, each component in its first partition, if they all fit; return whether they did."""
+    begin_components(state)
+    one = first
+    while one >= 0:
+        if state.jobs[one].is_queued != 0:
+            note_component(state, one)
+            state.jobs[one].component_entry = state.jobs[one].first_entry
+        one = next_of(state, one)
+    return _start_together(state, first)
 
-    Each component starts in its first partition.
+
+@jit
+def untie(state):
+    """Start a het job where nothing will happen any more, or end one that cannot start; return whether there was one.
+
+    Het jobs may keep nodes from each other for ever, and one whose components do not find nodes of their own waits for
+    ever.
     """
+    last = np.int64(-1)
     for i in range(state.scalars[0].n_queue):
         first = first_of(state, state.entries[state.queue[i]].job)
         if state.jobs[first].first_component < 0:
             continue
-        begin_components(state)
-        one = first
-        while one >= 0:
-            if state.jobs[one].is_queued != 0:
-                note_component(state, one)
-                state.jobs[one].component_entry = state.jobs[one].first_entry
-            one = next_of(state, one)
-        if _start_together(state, first):
+        if _starts_alone(state, first):
             return True
-    return False
+        last = first
+    if last >= 0:
+        cancel_job(state, last)
+    return last >= 0
