@@ -17,7 +17,7 @@ from hdrl.site.submitline import asks_of
 
 NOT_THERE = "dependencies on jobs that the accounting does not have: they are fulfilled"
 NO_SINGLETON = "dependencies of the kind singleton without an earlier job of that name: they are fulfilled"
-UNKNOWN_GPUS = "jobs with GPUs that no node of their partition has, such as het jobs over two: they get cores alone"
+UNKNOWN_GPUS = "jobs with GPUs that no node of their partition has: they get cores alone"
 UNKNOWN_FEATURES = "jobs that ask for features that no node has, which they get nevertheless"
 
 

@@ -19,6 +19,7 @@ from hdrl.base.files import read_text
 from hdrl.base.textnumbers import float_of, int_of
 from hdrl.settings.batch.site_rules.model import (
     DEPENDENCY_DTYPE,
+    UNLIMITED,
     DependencyKind,
     SiteJobs,
     SiteRules,
@@ -60,6 +61,30 @@ class SiteColumns:
     path: Path
     # line and cells of each row, by column; cells that are empty are left out
     rows: tuple[tuple[int, Mapping[str, str]], ...]
+
+    def het_groups(self, numbers: NDArray[np.float64]) -> NDArray[np.int32]:
+        """Return the het job of each job of a log, `UNLIMITED` where it is no component.
+
+        Parameters
+        ----------
+        numbers
+            The numbers of the jobs.
+
+        Raises
+        ------
+        ReadError
+            If a cell makes no sense.
+        """
+        groups: dict[float, int] = {}
+        for line, cells in self.rows:
+            try:
+                if "het_group" in cells:
+                    groups[float(_whole(cells.get("job", "")))] = _group(cells["het_group"])
+            except ValueError as error:
+                raise ReadError(self.path, str(error), line=line) from None
+        if not groups:
+            return np.full(len(numbers), UNLIMITED, np.int32)
+        return np.array([groups.get(number, UNLIMITED) for number in numbers.tolist()], dtype=np.int32)
 
     def of_jobs(self, numbers: Container[str]) -> SiteColumns:
         """Return the columns of some jobs, without their dependencies on others."""
