@@ -234,6 +234,21 @@ def test_columns_that_make_no_sense_are_refused(tmp_path: Path, columns: str, me
         read_workload(tmp_path / "jobs.swf", platform)
 
 
+def test_het_jobs_have_at_most_so_many_components(tmp_path: Path):
+    lines = [f"{number} 100 -1 60 1 -1 -1 1 120 -1 1 1 -1 -1 -1 0 -1 -1\n" for number in range(1, 130)]
+    log = LOG.partition("1 100")[0] + "".join(lines)
+    for n_components in (128, 129):
+        columns = "job,het_group\n" + "".join(f"{number},5\n" for number in range(1, n_components + 1))
+        platform = read_platform(site_folder(tmp_path, log=log, columns=columns) / "platform.json")
+        if n_components == 128:
+            site = read_workload(tmp_path / "jobs.swf", platform).site
+            assert site is not None
+            assert np.count_nonzero(site.jobs["het_group"] == 5) == 128
+            continue
+        with pytest.raises(ReadError, match="has 129 jobs with het_group 5, expected at most 128"):
+            read_workload(tmp_path / "jobs.swf", platform)
+
+
 def test_columns_are_only_read_beside_the_log(tmp_path: Path):
     platform = read_platform(
         site_folder(tmp_path, log=LOG.replace("jobs.site.csv", "../jobs.site.csv")) / "platform.json"
