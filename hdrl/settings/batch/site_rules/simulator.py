@@ -230,7 +230,8 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     sizes |= {"n_cores": inputs.platform.n_cores, "n_partitions": len(rules.partitions), "n_dropped": n_jobs + 1}
     for size, name in (("n_features", "feature_nodes"), ("n_entries", "entries"), ("n_arrays", "arrays")):
         sizes[size] = len(given[name])
-    sizes["n_components"] = n_components = int(np.count_nonzero(given["jobs"]["first_component"] >= 0))
+    components = given["jobs"][given["jobs"]["first_component"] >= 0]
+    sizes["n_components"] = len(components)
     for name in ("reservations", "outages", "dependencies", "qos", "accounts", "qos_users", "account_users"):
         sizes[f"n_{name}"] = len(given[name])
     sizes["n_ordered"], sizes["n_levels"] = len(rules.accounts), given["paths"].shape[1]
@@ -238,7 +239,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int) -> SiteState:
     if settings[0]["discipline"] == codes.SLURM and settings[0]["bf_max_job_test"] > 0:
         n_planned = min(n_planned, int(settings[0]["bf_max_job_test"]))
     elif settings[0]["discipline"] == codes.EASY:
-        n_planned = min(n_planned, len(rules.partitions) + n_components)
+        n_planned = min(n_planned, len(rules.partitions) + int(components["n_entries"].sum()))
     sizes["n_segments"] = 2 * n_planned + 2
     sizes["n_users"] = int(max(given["jobs"]["user"].max(initial=-1) + 1, 1))
     margin = inputs.platform.n_cores + 64
