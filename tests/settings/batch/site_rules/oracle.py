@@ -580,6 +580,16 @@ class Oracle:
         others = [one for one in entries if one not in kept]
         return [*kept, *sorted(others, key=lambda one: (one[0].submit_s, one[0].number, one[1]))]
 
+    def _order_of_conservative(self) -> list[tuple[Job, int]]:
+        """Return the queue with the components of a het job one after the other."""
+        found: list[tuple[Job, int]] = []
+        for job, partition in self._order():
+            if not job.parts:
+                found.append((job, partition))
+            elif (job, partition) not in found:
+                found += [one for one in self._order() if any(one[0] is part for part in job.parts)]
+        return found
+
     def _is_first(self, job: Job, first: dict[int, tuple[Job, int]]) -> bool:
         """Tell whether a component of the het job of a job is the first job of a partition."""
         return any(part is head for part in job.parts for head, _ in first.values())
@@ -600,7 +610,7 @@ class Oracle:
         parts: dict[int, tuple[float, int]] = {}  # earliest plan and partition of each component, by its number
         entries = self._order()
         first = {partition: (job, partition) for job, partition in reversed(entries)}
-        for job, partition in self._order() if self.policy != "fcfs+easy" else self._order_of_easy():
+        for job, partition in self._order_of_easy() if self.policy == "fcfs+easy" else self._order_of_conservative():
             if job not in self.queue:
                 continue
             may_wait = self.policy != "fcfs+easy" or partition not in has_plan or self._is_first(job, first)

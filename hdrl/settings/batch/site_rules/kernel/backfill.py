@@ -34,6 +34,7 @@ from hdrl.settings.batch.site_rules.kernel.components import (
     note_component,
     others_s,
     plan_component,
+    put_together,
 )
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
@@ -446,8 +447,14 @@ def _mark_first(state):
 
 @jit
 def _arrange(state):
-    """Write the queue into the order of planning: as it is, or for EASY the first job of each partition first."""
+    """Write the queue into the order of planning: as it is, or for EASY the first job of each partition first.
+
+    For conservative backfilling, the components of a het job come one after the other.
+    """
     s, ordered = state.scalars[0], state.ordered
+    if state.settings[0].discipline == codes.CONSERVATIVE and len(state.components) > 0:
+        put_together(state)
+        return
     if state.settings[0].discipline != codes.EASY:
         for i in range(s.n_queue):
             ordered[i] = state.queue[i]

@@ -32,6 +32,39 @@ def begin_components(state):
 
 
 @jit
+def put_together(state):
+    """Write the queue into the order of planning: components behind the one of their het job that is served first.
+
+    Apart from each other they could keep nodes from other het jobs that wait for them.
+    """
+    s, n = state.scalars[0], np.int64(0)
+    for i in range(s.n_queue):
+        state.jobs[first_of(state, state.entries[state.queue[i]].job)].last_entry = -1
+    for i in range(s.n_queue):
+        entry = state.queue[i]
+        row = state.jobs[first_of(state, state.entries[entry].job)]
+        state.entries[entry].next = -1
+        if row.first_component < 0 or row.last_entry < 0:
+            state.ordered[n] = entry
+            n += 1
+        else:
+            state.entries[row.last_entry].next = entry
+        row.last_entry = entry
+    # From the last one on, each moves up to make room for those behind it.
+    place = s.n_queue
+    for i in range(n - 1, -1, -1):
+        entry, length = np.int64(state.ordered[i]), np.int64(0)
+        while entry >= 0:
+            length += 1
+            entry = np.int64(state.entries[entry].next)
+        place -= length
+        entry = np.int64(state.ordered[i])
+        for k in range(length):
+            state.ordered[place + k] = entry
+            entry = np.int64(state.entries[entry].next)
+
+
+@jit
 def note_component(state, job):
     """Note that a cycle has come to a component, of which no plan is known yet."""
     s, row = state.scalars[0], state.jobs[job]

@@ -90,7 +90,7 @@ JOB_DTYPE = record_dtype(
         *of(np.int32, "return_code", "nodes", "features", "gpus", "nice", "qos", "account", "user", "array"),
         *of(np.int32, "next_task", "qos_user", "account_user", "first_entry", "n_entries", "first_dependency"),
         *of(np.int32, "n_dependencies", "first_dependent", "n_dependents", "entry", "n_restarts", "n_pairs"),
-        *of(np.int32, "n_cores", "first_component", "next_component", "component_entry"),
+        *of(np.int32, "n_cores", "first_component", "next_component", "component_entry", "last_entry"),
         *of(np.int8, "is_exclusive", "is_refused", "state", "is_queued", "overruns", "is_given_up", "is_first"),
     ]
 )
@@ -106,10 +106,12 @@ grace before another job takes its nodes; it has been suspended for ``suspended_
 
 The components of a het job are a chain from ``first_component`` (-1: the job is none) by ``next_component``. A backfill
 cycle plans one for ``component_s`` in ``component_entry`` (infinity: not at all; -1: it has not come to it). One of
-which EASY may reserve the nodes, as a component of its het job is the first job of a partition, ``is_first``."""
+which EASY may reserve the nodes, as a component of its het job is the first job of a partition, ``is_first``. The
+first component has the ``last_entry`` of its het job."""
 
-ENTRY_DTYPE = record_dtype([("job", np.int32), ("partition", np.int32), ("priority", np.float64)])
-"""A job in one of its partitions: what the queue holds; the highest priority is served first."""
+ENTRY_DTYPE = record_dtype([*of(np.int32, "job", "partition", "next"), ("priority", np.float64)])
+"""A job in one of its partitions: what the queue holds; the highest priority is served first. ``next`` is the next
+entry of its het job (-1: none)."""
 
 PAIR_DTYPE = record_dtype([("node", np.int32), ("cores", np.int32)])
 """A node of a job that runs or ran, and how many cores it has there."""
