@@ -14,7 +14,8 @@ def can_ever_start(
     """Tell of each job whether one of its partitions has the nodes that it asks for, if all were free.
 
     The components of a het job need nodes of their own; if they cannot start together, none of them can. They are put
-    on nodes one after the other, on the largest first, which may fail where another choice would not.
+    on nodes one after the other, that with the fewest nodes to choose from first, on the largest ones. This may fail
+    where another choice would not.
 
     Limits of time are not looked at: what a log says has run, has run.
 
@@ -49,12 +50,21 @@ def can_ever_start(
 def _can_start_together(rules: SiteRules, table: NDArray[np.uint64]) -> bool:
     """Tell whether the components of a het job fit on nodes of their own."""
     left = np.ones(len(rules.nodes), dtype=np.bool_)
-    for row in table:
+    choices = [np.count_nonzero(_suiting(rules, *row[[0, 3, 4]].tolist())) for row in table]
+    for row in table[np.argsort(choices, kind="stable")]:
         chosen = _nodes_for(rules, left, *row.tolist())
         if chosen is None:
             return False
         left[chosen] = False
     return True
+
+
+def _suiting(rules: SiteRules, partitions: int, features: int, gpus: int) -> NDArray[np.bool_]:
+    """Tell which nodes of some partitions have the features and GPUs that a job asks for."""
+    chosen = [bool(partitions >> number & 1) for number in range(len(rules.partitions))]
+    suits: NDArray[np.bool_] = np.any(rules.partition_nodes[chosen], axis=0)
+    wanted = np.uint64(features)
+    return suits & (rules.nodes["features"] & wanted == wanted) & (rules.nodes["gpus"] >= gpus)
 
 
 def _nodes_for(
@@ -73,8 +83,7 @@ def _nodes_for(
     for number, partition in enumerate(rules.partitions):
         if not partitions >> number & 1:
             continue
-        suits = rules.partition_nodes[number] & (nodes["features"] & np.uint64(features) == features)
-        suits = suits & (nodes["gpus"] >= gpus) & left
+        suits = _suiting(rules, 1 << number, features, gpus) & left
         room = np.where(suits, nodes["cores"].astype(np.int64), 0)
         if memory_mib > 0:
             room = np.minimum(room, np.floor(nodes["memory_mib"] / memory_mib).astype(np.int64))

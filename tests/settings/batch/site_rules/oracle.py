@@ -680,7 +680,8 @@ class Oracle:
         """Start a het job where nothing will happen any more, else end the last one; tell whether there was one."""
         waiting = [job for job, _ in self._order() if job.parts]
         for job in waiting:
-            if self._starts_together([(one, one.partitions[0]) for one in job.parts if one in self.queue]):
+            parts = [(one, one.partitions[0]) for one in job.parts if one in self.queue]
+            if self._starts_together(parts) or self._starts_together(parts[::-1]):
                 return True
         for job in waiting[-1:]:
             self._is_cancelled(job)

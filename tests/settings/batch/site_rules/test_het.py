@@ -110,6 +110,16 @@ def test_het_jobs_that_keep_nodes_from_each_other_start_once_nothing_else_will_h
     assert starts(machine(partitions=TWO_PARTITIONS), jobs, "slurm") == [0, 0, 60, 60]
 
 
+def test_a_component_that_takes_the_only_node_of_another_one_lets_it_choose_first_in_the_end():
+    partitions = {"all": Partition(is_default=True), "small": Partition(nodes="n1")}
+    site = machine(partitions=partitions)
+    jobs = workload({"partitions": 1, "het_group": 0}, {"partitions": 2, "het_group": 0}, {"at": 1, "partitions": 2})
+    assert fits(jobs, site).all()
+    # The first component is planned on n1, whose end the second one waits for: so it would go on without end.
+    assert starts(site, jobs, "slurm")[:2] == [30, 30]
+    assert nodes_of(site, jobs, "slurm")[:2] == [{1: 1}, {0: 1}]
+
+
 def test_easy_reserves_for_all_components_of_the_first_job():
     jobs = workload(
         {"run": 100},

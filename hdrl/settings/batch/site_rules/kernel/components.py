@@ -175,15 +175,22 @@ def end_components(state):
 
 
 @jit
-def _starts_alone(state, first):
-    """Start a het job, each component in its first partition, if they all fit; return whether they did."""
+def _starts_alone(state, first, is_backwards):
+    """Start a het job, each component in its first partition, if they all fit; return whether they did.
+
+    The components choose their nodes one after the other, ``is_backwards`` the last one first.
+    """
+    s, one = state.scalars[0], first
     begin_components(state)
-    one = first
     while one >= 0:
         if state.jobs[one].is_queued != 0:
             note_component(state, one)
             state.jobs[one].component_entry = state.jobs[one].first_entry
         one = next_of(state, one)
+    if is_backwards:
+        for i in range(s.n_components // 2):
+            other = s.n_components - 1 - i
+            state.components[i], state.components[other] = state.components[other], state.components[i]
     return _start_together(state, first)
 
 
@@ -199,8 +206,9 @@ def untie(state):
         first = first_of(state, state.entries[state.queue[i]].job)
         if state.jobs[first].first_component < 0:
             continue
-        if _starts_alone(state, first):
-            return True
+        for is_backwards in (False, True):
+            if _starts_alone(state, first, is_backwards):
+                return True
         last = first
     if last >= 0:
         cancel_job(state, last)
