@@ -64,7 +64,8 @@ def _suiting(rules: SiteRules, partitions: int, features: int, gpus: int) -> NDA
     chosen = [bool(partitions >> number & 1) for number in range(len(rules.partitions))]
     suits: NDArray[np.bool_] = np.any(rules.partition_nodes[chosen], axis=0)
     wanted = np.uint64(features)
-    return suits & (rules.nodes["features"] & wanted == wanted) & (rules.nodes["gpus"] >= gpus)
+    suits &= (rules.nodes["features"] & wanted == wanted) & (rules.nodes["gpus"] >= gpus)
+    return suits
 
 
 def _nodes_for(
