@@ -17,7 +17,7 @@ from hdrl.site.submitline import asks_of
 
 NOT_THERE = "dependencies on jobs that the accounting does not have: they are fulfilled"
 NO_SINGLETON = "dependencies of the kind singleton without an earlier job of that name: they are fulfilled"
-UNKNOWN_GPUS = "jobs with GPUs that no node of their partition has, such as het jobs over two: they get cores alone"
+UNKNOWN_GPUS = "jobs with GPUs that no node of their partition has: they get cores alone"
 UNKNOWN_FEATURES = "jobs that ask for features that no node has, which they get nevertheless"
 
 
@@ -62,6 +62,21 @@ def _most_gpus(conf: SiteConf, partition: str) -> int:
     return max((one.gpus for one in conf.nodes if not names.isdisjoint(node_names(one.names))), default=0)
 
 
+def _first_components(records: NDArray[np.void]) -> NDArray[np.int64]:
+    """Return the place of the first component of the het job of each job, -1 if no other component of it is left."""
+    found = np.full(len(records), -1, dtype=np.int64)
+    parts = np.flatnonzero(records["het"] >= 0)
+    parts = parts[np.lexsort((records["component"][parts], records["het"][parts]))]
+    _, first, counts = np.unique(records["het"][parts], return_index=True, return_counts=True)
+    found[parts] = np.where(np.repeat(counts, counts) > 1, np.repeat(parts[first], counts), -1)
+    return found
+
+
+def _group_number(number: str) -> str:
+    """Return what the columns call an array or a het job: the number of its first job."""
+    return str(int(number) % 2**31)
+
+
 class _Asking:
     """Makes the cells of all jobs."""
 
@@ -85,6 +100,7 @@ class _Asking:
         self._gpus = [_most_gpus(conf, name) for name in dump.names["partition"].texts()] if self._has_gpus else []
         self._left_out: Counter[str] = Counter()
         self._tasks: dict[int, list[tuple[int, str]]] = {}
+        self._het = _first_components(jobs.records)
 
     def asked(self, *, by_dependencies: bool) -> Asked:
         """Return the cells of all jobs."""
@@ -94,6 +110,7 @@ class _Asking:
             chosen |= records["account"] >= 0
         if self._has_gpus:
             chosen |= records["gpus"] > 0
+        chosen |= self._het >= 0
         if by_dependencies:
             chosen |= (records["task"] >= 0) | (records["after"] >= 0)
             self._note_tasks()
@@ -113,6 +130,7 @@ class _Asking:
                 cells |= self._gpus_of(gpus[place], nodes[place], partitions[place])
             if accounts[place] in known:
                 cells["account"] = self._accounts[accounts[place]]
+            cells |= self._het_group(place)
             if by_dependencies:
                 cells |= self._waiting(records[place], asks, cells["job"])
             if len(cells) > 1:
@@ -121,8 +139,10 @@ class _Asking:
 
     def _note_tasks(self) -> None:
         """Note the tasks of each array, and what the log calls them."""
-        jobs, tasks = self._records["job"].tolist(), self._records["task"].tolist()
-        for job, task, number in zip(jobs, tasks, self._numbers, strict=True):
+        jobs, tasks, components = (self._records[name].tolist() for name in ("job", "task", "component"))
+        for job, task, component, number in zip(jobs, tasks, components, self._numbers, strict=True):
+            if component > 0:  # dependencies on a het job are on its first component
+                continue
             self._tasks.setdefault(job, []).append((task, number))
 
     def _of_line(self, asks: dict[str, str]) -> tuple[dict[str, str], bool]:
@@ -139,6 +159,11 @@ class _Asking:
             cells["partitions"] = ",".join(partitions)
         return cells, not is_known
 
+    def _het_group(self, place: int) -> dict[str, str]:
+        """Return the het job of a job, if it is a component."""
+        first = self._het[place]
+        return {} if first < 0 else {"het_group": _group_number(self._numbers[first])}
+
     def _gpus_of(self, n_gpus: float, n_nodes: float, partition: int) -> dict[str, str]:
         """Return the GPUs of a job on each node, if its partition has nodes with so many."""
         on_each = -(-int(n_gpus) // max(int(n_nodes), 1))
@@ -151,8 +176,8 @@ class _Asking:
         """Return what a job waits for: dates, other jobs, the throttle of its array."""
         cells: dict[str, str] = {}
         if record["task"] >= 0 and "throttle" in asks:
-            first = int(self._tasks[int(record["job"])][0][1])  # the number of the array itself may be secret
-            cells |= {"array": str(first % 2**31), "array_limit": asks["throttle"]}
+            first = self._tasks[int(record["job"])][0][1]  # the number of the array itself may be secret
+            cells |= {"array": _group_number(first), "array_limit": asks["throttle"]}
         if "hold" in asks or "begin" in asks:
             cells["begin_s"] = repr(float(record["eligible_s"] - self._first_s))
         text = asks.get("dependencies", "")

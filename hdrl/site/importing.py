@@ -34,7 +34,7 @@ from hdrl.site.downtimes import with_downtimes
 from hdrl.site.folder import COLUMNS, LOG, NAMES, OPTIONS, PAGE, PLATFORM, REPORT, SITE, TEXT
 from hdrl.site.found import SiteImport
 from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
-from hdrl.site.joining import Jobs, jobs_of
+from hdrl.site.joining import Jobs, jobs_of, join_components
 from hdrl.site.log import hashed, log_of, read_key
 from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, ruled
 from hdrl.site.page import page_of, text_of, write_forms
@@ -122,6 +122,12 @@ def import_site(
     return found
 
 
+def _check_left(jobs: Jobs, dump: Dump, path: Path) -> None:
+    if jobs.n_jobs == 0:
+        shown = ", ".join(f"{count:,} {reason}" for reason, count in (dump.skipped + jobs.left_out).items())
+        raise WorkloadError(f"{path}: no job is left of {dump.n_rows:,} rows; left out: {shown}")
+
+
 def _say_nothing(text: str) -> None:
     del text
 
@@ -160,16 +166,16 @@ def read_site(dumps: Sequence[Path], choices: ImportChoices, progress: Callable[
     choose_cluster(dump, choices.cluster)
     _take_whole_nodes(dump, conf)
     progress("joining")
-    jobs = jobs_of(dump)
-    if jobs.n_jobs == 0:
-        shown = ", ".join(f"{count:,} {reason}" for reason, count in (dump.skipped + jobs.left_out).items())
-        raise WorkloadError(f"{dumps[0]}: no job is left of {dump.n_rows:,} rows; left out: {shown}")
+    jobs = jobs_of(dump, keeps_components=has_rules)
+    _check_left(jobs, dump, dumps[0])
     conf = partitions_of(completed(conf, dump, jobs), dump, jobs)
     name = conf.name or dumps[0].name.partition(".")[0]
-    _leave_out(jobs, jobs.records["cores"] <= n_cores(conf), conf)
     platform = build_platform(platform_of(conf), name=name)
     platform, why_none = ruled(platform, conf) if has_rules else (platform, "")
     has_rules = platform.site is not None
+    if not has_rules:
+        join_components(jobs)
+    _leave_out(jobs, jobs.records["cores"] <= n_cores(conf), conf)
     make_log = functools.partial(
         log_of, dump, jobs, conf, name, choices.zone or "UTC", key, by_dependencies=choices.by_dependencies
     )
@@ -248,6 +254,8 @@ def _take_whole_nodes(dump: Dump, conf: SiteConf) -> None:
 
 
 def _leave_out(jobs: Jobs, can_run: Any, conf: SiteConf) -> None:
+    het = jobs.records["het"]
+    can_run = can_run & ~np.isin(het, het[~can_run & (het >= 0)])
     n_wide = int(np.count_nonzero(~can_run))
     if n_wide == 0:
         return

@@ -1,4 +1,4 @@
-"""From attempts to jobs: requeues and het jobs become one job each, and what never ran is left out and counted."""
+"""From attempts to jobs: requeues become one job each, and what never ran is left out and counted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.settings.batch.site_rules.columns import MOST_COMPONENTS
 from hdrl.site.records import UNKNOWN, Dump, State
 
 FloatArray = NDArray[np.float64]
@@ -36,7 +37,7 @@ class Jobs:
     # one row per job, in the order of eligibility: submission and eligibility are those of its first attempt, start,
     # end and run time those of its last
     records: NDArray[np.void]
-    # rows that each job was joined from, shape ``(n_jobs,)``; components of a het job count once
+    # rows that each job was joined from, shape ``(n_jobs,)``; components of a het job that were joined count once
     n_attempts: NDArray[np.int64]
     n_ids: int  # different ids in the dump, waiting tasks of arrays that share a row included once
     joined: dict[str, int] = field(default_factory=dict)  # what was joined, by name
@@ -51,15 +52,25 @@ class Jobs:
         return len(self.records)
 
 
-def jobs_of(dump: Dump) -> Jobs:
-    """Return the jobs of a dump that a simulation can replay."""
+def jobs_of(dump: Dump, *, keeps_components: bool = False) -> Jobs:
+    """Return the jobs of a dump that a simulation can replay.
+
+    Parameters
+    ----------
+    keeps_components
+        Whether the components of het jobs stay jobs of their own, if there are no more of them than Slurm takes. Pods
+        of one group never do: they share nodes.
+    """
     jobs = every_job(dump)
+    is_het = "kubernetes" not in dump.form and np.all(jobs.records["component"] < MOST_COMPONENTS)
+    if not (keeps_components and is_het):
+        join_components(jobs)
     _leave_out(jobs)
     return jobs
 
 
 def every_job(dump: Dump, *, first_attempts: bool = False) -> Jobs:
-    """Return all jobs of a dump, also those that wait or never ran.
+    """Return all jobs of a dump, also those that wait or never ran, components of het jobs as jobs of their own.
 
     Parameters
     ----------
@@ -94,11 +105,15 @@ def every_job(dump: Dump, *, first_attempts: bool = False) -> Jobs:
         jobs.joined["rows that repeat another"] = n_repeated
     if n_reused:
         jobs.notes.append(f"numbers used again for another job: {n_reused:,}")
-    _join_components(jobs)
+    _note_het_jobs(jobs)
     _complete(jobs, dump)
+    _sort(jobs)
+    return jobs
+
+
+def _sort(jobs: Jobs) -> None:
     order = np.argsort(jobs.records["eligible_s"], kind="stable")
     jobs.records, jobs.n_attempts = jobs.records[order], jobs.n_attempts[order]
-    return jobs
 
 
 def _same_id(records: NDArray[np.void]) -> NDArray[np.bool_]:
@@ -134,35 +149,47 @@ def _first_attempts(records: NDArray[np.void]) -> tuple[NDArray[np.bool_], int]:
     return ~same | is_reused, int(np.count_nonzero(is_reused))
 
 
-def _join_components(jobs: Jobs) -> None:
-    """Make one job of the components of each het job: they start together, so their cores add up."""
+def _note_het_jobs(jobs: Jobs) -> None:
+    """Give the components of each het job a number that they share."""
     found = jobs.records
-    is_part = found["component"] >= 0
+    parts = np.flatnonzero(found["component"] >= 0)
+    if len(parts) == 0:
+        return
+    # A number that was used again has each of its components once more.
+    ids = found[["cluster", "job", "component"]][parts]
+    first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+    again = np.arange(len(parts)) - np.repeat(first, np.diff(np.append(first, len(parts))))
+    keys = np.stack([found["cluster"][parts], found["job"][parts], again], axis=1)
+    groups, number = np.unique(keys, axis=0, return_inverse=True)
+    found["het"][parts] = number.reshape(-1)
+    jobs.joined["het jobs"] = len(groups)
+    jobs.joined["components of het jobs"] = len(parts)
+
+
+def join_components(jobs: Jobs) -> None:
+    """Make one job of the components of each het job, for simulations that do not know that they start together."""
+    found = jobs.records
+    is_part = found["het"] >= 0
     if not np.any(is_part):
         return
-    parts = found[is_part]
-    begins = np.ones(len(parts), dtype=bool)
-    begins[1:] = (parts["job"][1:] != parts["job"][:-1]) | (parts["cluster"][1:] != parts["cluster"][:-1])
-    # A number that was used again begins a job anew with component 0.
-    begins[1:] |= parts["component"][1:] < parts["component"][:-1]
-    first = np.flatnonzero(begins)
+    order = np.lexsort((found["component"][is_part], found["het"][is_part]))
+    parts, attempts = found[is_part][order], jobs.n_attempts[is_part][order]
+    first = np.flatnonzero(np.diff(parts["het"], prepend=UNKNOWN))
     whole = parts[first].copy()
-    whole["component"] = UNKNOWN
+    whole["component"] = whole["het"] = UNKNOWN
     for name in ("cores", "requested_cores", "nodes", "gpus"):
         whole[name] = np.add.reduceat(np.maximum(parts[name], 0), first)
     for name, reduce in (("run_s", np.fmax), ("limit_s", np.fmax), ("end_s", np.fmax), ("start_s", np.fmax)):
         whole[name] = reduce.reduceat(parts[name], first)
-    jobs.joined["het jobs"] = len(first)
-    jobs.joined["components of het jobs"] = len(parts)
     other = parts["partition"] != np.repeat(whole["partition"], np.diff(np.append(first, len(parts))))
     if np.any(other):
         jobs.notes.append(
             f"components of het jobs in another partition than the first: {np.count_nonzero(other):,}; that of the "
             "first stands for the job"
         )
-    attempts = jobs.n_attempts[is_part]
     jobs.records = np.concatenate([found[~is_part], whole])
     jobs.n_attempts = np.concatenate([jobs.n_attempts[~is_part], np.maximum.reduceat(attempts, first)])
+    _sort(jobs)
 
 
 def _complete(jobs: Jobs, dump: Dump) -> None:

@@ -209,7 +209,10 @@ def _preceding(rows: NDArray[np.void], jobs: Jobs, numbers: FloatArray) -> None:
         return
     place_of: Mapping[tuple[int, int], int] = {
         (job, task): place
-        for place, (job, task) in enumerate(zip(records["job"].tolist(), records["task"].tolist(), strict=True))
+        for place, (job, task, component) in enumerate(
+            zip(*(records[name].tolist() for name in ("job", "task", "component")), strict=True)
+        )
+        if component <= 0  # the first stands for a het job
     }
     for place in waiting.tolist():
         other = place_of.get((int(records["after"][place]), int(records["after_task"][place])))

@@ -34,6 +34,7 @@ RECORD_DTYPE = np.dtype(
         ("job", np.int64),
         ("task", np.int64),
         ("component", np.int32),
+        ("het", np.int64),
         ("number", np.int64),
         ("n_tasks", np.int32),
         ("submit_s", np.float64),
@@ -63,10 +64,11 @@ RECORD_DTYPE = np.dtype(
 """One attempt to run a job.
 
 ``job``, ``task`` and ``component`` are the id: the number of the job, of its task in an array, of its component in a
-het job; ``number`` the number of that row in the accounting; ``n_tasks`` how many waiting tasks of an array the row
-stands for. Dates are seconds since 1970 in UTC; ``limit_s`` is infinite for no limit. ``memory_kb`` is per core. Names
-are numbers of `Dump.names`; ``asks`` is what the line that submitted it asks for, as `submitline.ask_text` says.
-``after`` and ``after_task`` are the job that it waited for. NaN and -1: unknown.
+het job; ``het`` a number that the components of one het job share, which `joining` gives them; ``number`` the number of
+that row in the accounting; ``n_tasks`` how many waiting tasks of an array the row stands for. Dates are seconds since
+1970 in UTC; ``limit_s`` is infinite for no limit. ``memory_kb`` is per core. Names are numbers of `Dump.names`;
+``asks`` is what the line that submitted it asks for, as `submitline.ask_text` says. ``after`` and ``after_task`` are
+the job that it waited for. NaN and -1: unknown.
 """
 
 NAME_COLUMNS = ("user", "account", "name", "qos", "partition", "cluster", "node_list", "asks")

@@ -66,6 +66,12 @@ def options_of(line: str) -> str:
     return "" if found is None else " ".join(["sbatch", *_ASKS.findall(found[0])])
 
 
+def component_line(line: str, component: int) -> str:
+    """Return what a line says of a component of a het job, as a line of its own: ``sbatch -n 2 : -p gpu job.sh``."""
+    parts = line.split(" : ")
+    return f"sbatch {parts[component]}" if 0 < component < len(parts) else line if component <= 0 else ""
+
+
 def read_submit_line(line: str) -> tuple[dict[str, str], list[str]]:
     """Return what a line asks for, by name, and what of it is not understood.
 

@@ -25,17 +25,20 @@ from hdrl.settings.batch.waits import (
     LEVEL,
     MOST_JOBS,
     N_DATES,
+    NO_HET_JOBS,
     Intervals,
     Rows,
     adapted,
+    het_columns,
     known_jobs,
     past_waits,
     predicted_run_s,
     queue_of,
     waits_of,
 )
-from hdrl.site.folder import LOG, NAMES, PLATFORM, SITE, WAITS
-from hdrl.site.joining import every_job
+from hdrl.settings.batch.workload.swf_jobs import with_whole_het_jobs
+from hdrl.site.folder import COLUMNS, LOG, NAMES, PLATFORM, SITE, WAITS
+from hdrl.site.joining import every_job, join_components
 from hdrl.site.log import FIELDS, UNLIMITED_S
 from hdrl.site.machine import keeps_rules, machine_of, n_cores
 from hdrl.site.readers import Choices, read_dump
@@ -130,17 +133,19 @@ def predict_waits(
     date_s = _now(found, dump)
     past = _past(folder, dump.name, date_s, platform, choices, progress)
     first_s, now_s = past.first_s, date_s - past.first_s
-    jobs, left_out = _waiting_and_running(found, conf)
+    jobs, left_out = _waiting_and_running(found, conf, has_rules=has_rules)
     rows = _rows_of(jobs, found, folder / NAMES, now_s, first_s)
+    is_part = jobs["het"] >= 0
+    het = dict(zip(rows["job_number"][is_part].tolist(), jobs["het"][is_part].tolist(), strict=True))
     if has_rules and len(rows):
-        jobs, rows = _that_fit(jobs, rows, platform, past.titles, left_out)
+        jobs, rows = _that_fit(jobs, rows, platform, past.titles, left_out, het)
     run_s = predicted_run_s(past.known, rows, choices.predictor)[1]
     is_running = jobs["state"] == State.RUNNING
     waiting = np.flatnonzero(~is_running)
     # As in a queue: in the order of submission.
     waiting = waiting[np.argsort(rows["submit_s"][waiting], kind="stable")]
     queue = queue_of(rows[is_running], rows[waiting], now_s, run_s[is_running], run_s[waiting])
-    wait_s = waits_of(queue, platform, choices.policy, past.titles) if len(waiting) else np.zeros(0)
+    wait_s = waits_of(queue, platform, choices.policy, past.titles, het) if len(waiting) else np.zeros(0)
     low_s, high_s = past.intervals.bounds_of(wait_s)
     partitions = found.names["partition"].texts()
     answers = [
@@ -173,10 +178,16 @@ def predict_waits(
 
 
 def _that_fit(
-    jobs: Rows, rows: Rows, platform: Platform, header: Mapping[str, str], left_out: Counter[str]
+    jobs: Rows,
+    rows: Rows,
+    platform: Platform,
+    header: Mapping[str, str],
+    left_out: Counter[str],
+    het: Mapping[float, int],
 ) -> tuple[Rows, Rows]:
     """Return the jobs that their partitions can run at all, and count the others."""
-    workload = workload_from_swf(SwfLog("queue", rows, dict(header)), platform, bandwidth="none")
+    log = SwfLog("queue", rows, dict(header), columns=het_columns(rows, het))
+    workload = workload_from_swf(log, platform, bandwidth="none")
     can_run = np.zeros(len(rows), dtype=bool)
     can_run[np.argsort(rows["submit_s"], kind="stable")] = fits(workload, platform)
     if not np.all(can_run):
@@ -209,11 +220,17 @@ def _past(
     facts = [VERSION, choices.policy, choices.predictor, platform.sha256(), N_DATES, MOST_JOBS]
     if not (folder / LOG).is_file():
         raise ReadError(folder / LOG, "no such file, expected the log that an import wrote")
-    key = sha256_of((), [*facts, sha256_of_file(folder / LOG)])
+    columns = [sha256_of_file(folder / COLUMNS)] if (folder / COLUMNS).is_file() else []
+    key = sha256_of((), [*facts, sha256_of_file(folder / LOG), *columns])
     stored = _stored(folder / WAITS, key)
     if stored is not None and stored.since_s <= now_s - stored.first_s < stored.until_s:
         return stored
-    log = read_swf(folder / LOG)
+    log, het = read_swf(folder / LOG), NO_HET_JOBS
+    if platform.site is None:
+        log = with_whole_het_jobs(log)
+    elif log.columns is not None:
+        groups = log.columns.het_groups(log.rows["job_number"])
+        het = dict(zip(log.rows["job_number"][groups >= 0].tolist(), groups[groups >= 0].tolist(), strict=True))
     titles: dict[str, str] = {name: log.header[name] for name in ("Partition", "Queue") if name in log.header}
     known = known_jobs(log.rows)
     start_s = known["submit_s"] + known["wait_s"]
@@ -224,7 +241,7 @@ def _past(
     if progress is not None:
         progress(f"simulating queues at up to {N_DATES:,} dates of the log (once for a log)")
     run_s, _ = predicted_run_s(known, known[:0], choices.predictor)
-    waits = past_waits(known, run_s, platform, choices.policy, header=titles)
+    waits = past_waits(known, run_s, platform, choices.policy, header=titles, het=het)
     if len(waits.true_s) < LEAST_PAIRS:
         raise OptionsError(
             f"{folder / LOG}: waits of {len(waits.true_s):,} jobs before the date of {asked} are known, expected at "
@@ -277,15 +294,18 @@ def _now(dump: Dump, path: Path) -> float:
     return float(np.max(known))
 
 
-def _waiting_and_running(dump: Dump, conf: SiteConf) -> tuple[Rows, Counter[str]]:
-    """Return the jobs that wait or run; a row of waiting tasks of an array stands for each of them."""
+def _waiting_and_running(dump: Dump, conf: SiteConf, *, has_rules: bool) -> tuple[Rows, Counter[str]]:
+    """Return the jobs that wait or run, also the tasks of arrays; where rules obey het jobs, also their components."""
     records = dump.records
     held: set[tuple[int, int]] = set()
     is_pending = records["state"] == State.PENDING
     if np.any(np.isfinite(records["eligible_s"])):
         part = records[is_pending & ~np.isfinite(records["eligible_s"])]
         held = set(zip(part["job"].tolist(), part["task"].tolist(), strict=True))
-    jobs = every_job(dump).records
+    every = every_job(dump)
+    if not has_rules:
+        join_components(every)
+    jobs = every.records
     jobs = jobs[np.isin(jobs["state"], (State.PENDING, State.RUNNING))]
     is_pending = jobs["state"] == State.PENDING
     ids = zip(jobs["job"].tolist(), jobs["task"].tolist(), strict=True)
@@ -338,6 +358,8 @@ def _rows_of(jobs: Rows, dump: Dump, names: Path, now_s: float, first_s: float) 
 
 def _id(job: np.void) -> str:
     text = str(int(job["job"]))
+    if job["component"] >= 0:
+        return f"{text}+{int(job['component'])}"
     if job["n_tasks"] > 1:
         return f"{text}_[{int(job['n_tasks'])} tasks]"
     return text if job["task"] < 0 else f"{text}_{int(job['task'])}"

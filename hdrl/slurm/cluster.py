@@ -55,8 +55,16 @@ _OWN_VARIABLES = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "FAKETIME")
 """Beginnings of environment variables that would change what Slurm does."""
 
 _SCRIPT = """#!/bin/sh
-# Notes on which nodes it runs, then sleeps as long as the slowest of them needs.
+# Notes on which nodes it and the other components of its het job run, then sleeps as long as the slowest of them needs.
 echo "$SLURM_JOB_NODELIST $SLURM_JOB_CPUS_PER_NODE" > "{ran}/$1"
+(
+shift {n_before}
+group=1
+for number in "$@"; do
+    eval 'echo "$SLURM_JOB_NODELIST_HET_GROUP_'$group' $SLURM_JOB_CPUS_PER_NODE_HET_GROUP_'$group'"' > "{ran}/$number"
+    group=$((group + 1))
+done
+)
 case "$SLURM_JOB_NODELIST" in
 {cases}
 esac
@@ -88,6 +96,8 @@ class Submission:
         What lowers its priority.
     account, qos
         The account and the QOS that it names; empty: none.
+    first
+        The number of the submission of the first component of its het job; ``None``: it is no component.
     """
 
     at_s: float
@@ -100,6 +110,7 @@ class Submission:
     nice: int = 0
     account: str = ""
     qos: str = ""
+    first: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +144,7 @@ class Outcome:
     completions
         The jobs in the order in which they ended.
     job_ids
-        Slurm's number of each job, in the order of submission.
+        Slurm's number of each job, in the order of the submissions.
     cpus
         How many cores each job had on each node, by the number of its submission.
     epoch_s
@@ -339,7 +350,7 @@ class Cluster(Closing):
         kinds = range(len(self._machine.speeds_flops))
         # After the number of the job and its exit code come its run times, the slowest kind of node first.
         cases = "\n".join(f'*k{kind}n*) sleep "${{{kind + 3}}}"; exit "$2" ;;' for kind in kinds)
-        script.write_text(_SCRIPT.format(ran=folder / "ran", cases=cases))
+        script.write_text(_SCRIPT.format(ran=folder / "ran", cases=cases, n_before=2 + len(kinds)))
         script.chmod(0o700)
         plan = {
             "folder": str(folder),
@@ -351,8 +362,13 @@ class Cluster(Closing):
             "speed": settings.speed,
             "timeout_s": settings.timeout_s * settings.speed,
             "jobs": [
-                {"at": job.at_s, "longest_s": max(job.run_s), "arguments": _arguments(number, job, script)}
-                for number, job in enumerate(jobs)
+                {
+                    "at": jobs[places[0]].at_s,
+                    "longest_s": max(jobs[places[0]].run_s),
+                    "places": places,
+                    "arguments": _arguments(places, jobs, script),
+                }
+                for places in _together(jobs)
             ],
         }
         (folder / "plan.json").write_text(json.dumps(plan))
@@ -422,18 +438,33 @@ def _new_folder() -> Path:
     return folder
 
 
-def _arguments(number: int, job: Submission, script: Path) -> list[str]:
+def _together(jobs: Sequence[Submission]) -> list[list[int]]:
+    """Return the numbers of the submissions that sbatch gets at once: a job, or the components of a het job."""
+    found: dict[int, list[int]] = {}
+    for number, job in enumerate(jobs):
+        found.setdefault(number if job.first is None else job.first, []).append(number)
+    return list(found.values())
+
+
+def _arguments(places: Sequence[int], jobs: Sequence[Submission], script: Path) -> list[str]:
+    number, *others = places
+    job = jobs[number]
+    parts = [part for other in others for part in (":", *_options(other, jobs[other]))]
+    times = (f"{seconds:.3f}" for seconds in job.run_s)
+    return [
+        *("--parsable", "-o", "/dev/null", "-D", "/", *_options(number, job), *parts),
+        *(str(script), str(number), str(job.exit_code), *times, *map(str, others)),
+    ]
+
+
+def _options(number: int, job: Submission) -> list[str]:
     limit = "UNLIMITED" if job.limit_min is None else str(job.limit_min)
     more = [] if job.memory_mib is None else [f"--mem-per-cpu={job.memory_mib}M"]
     more += ["-p", ",".join(job.partitions)] if job.partitions else []
     more += [f"--nice={job.nice}"] if job.nice else []
     more += [f"--account={job.account}"] if job.account else []
     more += [f"--qos={job.qos}"] if job.qos else []
-    return [
-        *("--parsable", "-n", str(job.cores), "-t", limit, "-o", "/dev/null", "-D", "/", "--job-name", f"j{number}"),
-        *more,
-        *(str(script), str(number), str(job.exit_code), *(f"{seconds:.3f}" for seconds in job.run_s)),
-    ]
+    return ["-n", str(job.cores), "-t", limit, "--job-name", f"j{number}", *more]
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -37,18 +37,20 @@ class Driver:
     plan
         ``folder``; ``commands``: path by name; ``ports`` of slurmctld and of the nodes; ``nodes``: their names;
         ``speed`` of the clock; ``timeout_s``: simulated seconds without any change after which Slurm is given up;
-        ``jobs``: for each ``at``, seconds after date 0, ``longest_s``, the longest time that it may run, and
-        ``arguments`` of sbatch; ``beside``: ``None``, or the ``command`` that runs beside the daemons, and the file
-        that it writes first, ``is_ready``; ``accounting``: ``None``, or the arguments of what a database is
-        ``made_by`` and of the ``database``, its ``socket``, the ``port`` of slurmdbd, ``commands`` that fill it, and
-        what is ``shown`` of it, by file.
+        ``jobs``: for each ``at``, seconds after date 0, ``longest_s``, the longest time that it may run,
+        ``arguments`` of sbatch, and ``places``, the numbers of the jobs that it makes; ``beside``: ``None``, or the
+        ``command`` that runs beside the daemons, and the file that it writes first, ``is_ready``; ``accounting``:
+        ``None``, or the arguments of what a database is ``made_by`` and of the ``database``, its ``socket``, the
+        ``port`` of slurmdbd, ``commands`` that fill it, and what is ``shown`` of it, by file.
     """
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self._plan = plan
         self._folder = Path(plan["folder"])
         self._jobs = plan["jobs"]
-        self._ids: list[int] = []
+        self._ids: dict[int, int] = {}
+        self._n_submitted = 0
+        self._n_jobs = sum(len(job["places"]) for job in self._jobs)
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._reports = (self._folder / "reports").open("a", encoding="utf-8")
         self._reported_s = -math.inf
@@ -72,9 +74,10 @@ class Driver:
         for job in self._jobs:
             self._wait_until(self._epoch_s + job["at"])
             self._submit(job)
-        while self._seen[2] < len(self._jobs):
+        while self._seen[2] < self._n_jobs:
             self._watch(self._pause_s())
-        self._report("over", end_s=time.time() - self._epoch_s, late_s=self._late_s, ids=self._ids)
+        ids = [self._ids[place] for place in range(self._n_jobs)]
+        self._report("over", end_s=time.time() - self._epoch_s, late_s=self._late_s, ids=ids)
 
     def _report(self, kind: str, **values: Any) -> None:
         self._reports.write(json.dumps({"kind": kind, **values}) + "\n")
@@ -180,7 +183,10 @@ class Driver:
     def _submit(self, job: dict[str, Any]) -> None:
         self._late_s = max(self._late_s, time.time() - self._epoch_s - job["at"])
         said = self._said("sbatch", *job["arguments"]).strip()
-        self._ids.append(int(said.split(";")[0]))
+        # The components of a het job are numbered one after the other.
+        for number, place in enumerate(job["places"], start=int(said.split(";")[0])):
+            self._ids[place] = number
+        self._n_submitted += 1
         self._changed_s = time.time()
         if time.time() - self._reported_s > self._pause_s():
             self._watch(0.0)
@@ -195,8 +201,9 @@ class Driver:
         if seen != self._seen:
             self._seen, self._changed_s = seen, now_s
         self._report("progress", now_s=now_s - self._epoch_s, submitted=seen[0], started=seen[1], ended=seen[2])
-        due = self._jobs[seen[0]]["at"] + self._epoch_s if seen[0] < len(self._jobs) else -math.inf
-        longest_s = max((job["longest_s"] for job in self._jobs[: seen[0]]), default=0.0) if seen[1] > seen[2] else 0.0
+        n = self._n_submitted
+        due = self._jobs[n]["at"] + self._epoch_s if n < len(self._jobs) else -math.inf
+        longest_s = max((job["longest_s"] for job in self._jobs[:n]), default=0.0) if seen[1] > seen[2] else 0.0
         if now_s > max(self._changed_s + longest_s, due) + self._plan["timeout_s"]:
             why = " ".join(self._said("squeue", "-h", "-t", "PD", "-o", "%i:%r").split()[:3]) or "none is pending"
             raise Failed(

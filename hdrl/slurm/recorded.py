@@ -62,6 +62,7 @@ class _Job(BaseModel):
     exclusive: bool = False
     cancel_after_s: Seconds | None = None
     hold_s: Seconds | None = None
+    het: int | None = Field(default=None, ge=0)
 
 
 class _Run(BaseModel):
@@ -250,6 +251,8 @@ def _check_jobs(path: Path, jobs: Sequence[_Job], conf: SiteConf, happened: Cont
                 raise ReadError(path.with_name("events.json"), f"has no {kind} of job {number}, expected one")
         if job.after is not None and job.after >= number:
             raise ReadError(path, f"jobs.{number}.after is {job.after}, expected the place of an earlier job")
+        if job.het is not None and (job.het > number or jobs[job.het].het != job.het):
+            raise ReadError(path, f"jobs.{number}.het is {job.het}, expected the place of the first component")
         named: list[tuple[str, str, Iterable[str]]] = [
             ("partition", name, conf.partitions) for name in (job.partition or "").split(",")
         ]
@@ -337,6 +340,7 @@ def _cell(
         "begin_s": None if job.begin_s is None else repr(submit_s + job.begin_s),
         "array": None if job.array is None else place,
         "array_limit": job.throttle,
+        "het_group": job.het,
         "dependencies": None if job.after is None else ":".join(("afterany", *map(str, numbers[job.after]))),
         "held_until_s": when.get(("release", place)),
         "cancelled_s": when.get(("cancel", place)),

@@ -20,7 +20,7 @@ from hdrl.settings.batch.site_rules.model import (
 )
 from hdrl.slurm.conf import clock_text
 
-_PASSED_ON = ("partitions", "nice", "user", "account", "qos")
+_PASSED_ON = ("partitions", "nice", "user", "account", "qos", "het_group")
 """Columns of `SITE_JOB_DTYPE` that sbatch gets, or that nothing here goes by."""
 
 _IN_MINUTES = ("bf_window_s",)
@@ -45,7 +45,8 @@ def check_rules(rules: SiteRules | None, asked: SiteJobs | None) -> None:
         found += ["dependencies"] if len(asked.dependencies) else []
     if found:
         raise SimulationError(
-            f"simulator 'slurm' takes no {found[0]}; of the rules of a site it has partitions, nice, accounts and QOS"
+            f"simulator 'slurm' takes no {found[0]}; of the rules of a site it has partitions, nice, het jobs, "
+            "accounts and QOS"
         )
 
 

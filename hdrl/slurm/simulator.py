@@ -27,7 +27,7 @@ from hdrl.settings.batch.simulation.trace import (
     Trace,
 )
 from hdrl.settings.batch.simulators import SlurmSettings
-from hdrl.settings.batch.site_rules.model import PreemptBy
+from hdrl.settings.batch.site_rules.model import PreemptBy, components_of
 from hdrl.settings.batch.site_rules.simulator import plain_jobs
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.run_times import run_times_at
@@ -219,9 +219,11 @@ class SlurmSimulator:
         run_s, codes = np.stack(by_speed, axis=1), codes_of[0]
         rules, site = self.platform.site, self.workload.site
         wanted: list[tuple[tuple[str, ...], int]] = [((), 0)] * len(jobs)
+        firsts: Sequence[int | None] = [None] * len(jobs)
         if rules is not None and site is not None:
             asked = site.jobs[self._order]
             wanted = [(partitions_of(rules, int(one["partitions"])), int(one["nice"])) for one in asked]
+            firsts = _firsts(asked["het_group"], run_s[self._order])
         of_user = [("" if self._deployed is None else account_of(int(job["user"])), "") for job in jobs]
         if self._accounting is not None:
             of_user = [self._accounting.submitted_by[job] for job in self._order.tolist()]
@@ -237,9 +239,10 @@ class SlurmSimulator:
                 nice=nice,
                 account=account,
                 qos=qos,
+                first=first,
             )
-            for job, times_s, code, (partitions, nice), (account, qos) in zip(
-                jobs, run_s[self._order], codes[self._order], wanted, of_user, strict=True
+            for job, times_s, code, (partitions, nice), (account, qos), first in zip(
+                jobs, run_s[self._order], codes[self._order], wanted, of_user, firsts, strict=True
             )
         ]
 
@@ -272,6 +275,7 @@ class SlurmSimulator:
             | ({"nice": job.nice} if job.nice else {})
             | ({"account": job.account} if job.account and self._accounting is not None else {})
             | ({"qos": job.qos} if job.qos else {})
+            | ({} if job.first is None else {"het": job.first})
             for job, job_id in zip(self._submissions, outcome.job_ids, strict=True)
         ]
         recorded = {
@@ -362,6 +366,29 @@ class SlurmSimulator:
 def account_of(user: int) -> str:
     """Return the account by which jobs of a user are submitted, since all of them are submitted by one user."""
     return f"u{user}" if user >= 0 else ""
+
+
+def _firsts(groups: NDArray[np.int32], run_s: NDArray[np.float64]) -> list[int | None]:
+    """Return the place of the first component of the het job of each job, ``None`` if it is no component.
+
+    Parameters
+    ----------
+    run_s
+        How long they run on nodes of each kind, shape ``(n_jobs, n_kinds)``.
+
+    Raises
+    ------
+    SimulationError
+        If components do not all run equally long: in Slurm the end of the first one ends them all.
+    """
+    first, _ = components_of(groups)
+    parts = np.flatnonzero(first >= 0)
+    if np.any(run_s[parts] != run_s[first[parts], :1]):
+        raise SimulationError(
+            "simulator 'slurm' takes no het jobs whose components run for different times, or at different speeds: the "
+            "end of the first component ends them all"
+        )
+    return [place if place >= 0 else None for place in first.tolist()]
 
 
 def _kills(workload: Workload) -> bool:

@@ -1,6 +1,8 @@
 """From accounting data to a folder that other commands take, with a report that counts everything."""
 
+import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdrl.base.errors import HdrlError, ReadError
-from hdrl.batch import read_platform, read_swf, read_workload
+from hdrl.batch import read_platform, read_swf, read_workload, simulate
 from hdrl.launcher.main import cli
 from hdrl.metrics.orders import discordant_share
 from hdrl.settings.batch.site_rules.conf import joined, read_qos
@@ -372,7 +374,13 @@ def test_the_recorded_export(tmp_path: Path):
     assert (found.dump.n_rows, found.jobs.n_ids) == (23, 19)
     assert found.jobs.joined == {"requeues": 4, "array tasks": 4, "het jobs": 1, "components of het jobs": 2}
     assert found.jobs.left_out == {PENDING: 1, CANCELLED: 1}
-    assert found.jobs.n_jobs == 19 - 1 - 2
+    assert found.jobs.n_jobs == 19 - 2
+    columns = found.log.log.columns
+    assert columns is not None
+    assert [(cells["job"], cells["het_group"]) for _, cells in columns.rows if "het_group" in cells] == [
+        ("12", "12"),
+        ("13", "12"),
+    ]
     log = found.log.log.rows
     place = {int(number): index for index, number in enumerate(log["job_number"])}
     assert log["processors"][place[15]] == 8  # --exclusive
@@ -381,6 +389,34 @@ def test_the_recorded_export(tmp_path: Path):
     assert (tmp_path / "site" / "gpu" / "options.json").is_file()
     ran = call("run", tmp_path / "site" / "gpu" / "options.json", "--out", tmp_path / "run")
     assert ran.exit_code == 0, ran.stderr
+
+
+def test_the_components_of_het_jobs_are_jobs_where_the_site_has_rules(tmp_path: Path):
+    run = Path(__file__).parents[1] / "slurm" / "het-run"
+    (tmp_path / "slurm.conf").write_bytes(gzip.decompress((run / "slurm.conf.gz").read_bytes()))
+    dump, choices = run / "jobcomp.txt.gz", ImportChoices(confs=(tmp_path / "slurm.conf",))
+    found = import_site([dump], tmp_path / "site", choices)
+    assert (found.jobs.joined["het jobs"], found.jobs.joined["components of het jobs"]) == (9, 21)
+    assert found.jobs.n_jobs == found.jobs.n_ids == 72
+    nearest = found.replays.nearest
+    assert nearest is not None
+    assert nearest.whole.discordant_share < 0.02
+    platform = read_platform(tmp_path / "site" / "platform.json")
+    workload = read_workload(tmp_path / "site" / "jobs.swf", platform)
+    assert workload.site is not None
+    groups, counts = np.unique(workload.site.jobs["het_group"], return_counts=True)
+    assert (groups[0], sorted(counts[1:].tolist())) == (-1, [2] * 6 + [3] * 3)
+    for policy in ("slurm", "sjf+easy"):
+        start_s = simulate(platform, workload, policy, energy=False).records["start_s"]
+        for group in groups[1:]:
+            assert len(np.unique(start_s[workload.site.jobs["het_group"] == group])) == 1
+    # Without rules nothing starts them together: each het job is one job then.
+    whole = read_workload(tmp_path / "site" / "jobs.swf", replace(platform, site=None))
+    assert (whole.n_jobs, whole.origin["joined_components"]) == (72 - 21 + 9, 21 - 9)
+    assert whole.jobs["cores"].sum() == workload.jobs["cores"].sum()
+    alone = import_site([dump], tmp_path / "alone", ImportChoices(n_replayed=0))
+    assert alone.jobs.n_jobs == 72 - 21 + 9
+    assert alone.log.log.rows["processors"].sum() == found.log.log.rows["processors"].sum()
 
 
 @needs_recordings

@@ -12,10 +12,11 @@ import pytest
 
 from hdrl.base.errors import HdrlError, ReadError
 from hdrl.site.importing import together
-from hdrl.site.joining import CANCELLED, NEVER_STARTED, PENDING, jobs_of
+from hdrl.site.joining import CANCELLED, NEVER_STARTED, PENDING, jobs_of, join_components
 from hdrl.site.readers import FORMATS, Choices, read_dump
 from hdrl.site.readers.sacct import BROKEN, NO_ID, STEPS
 from hdrl.site.records import State
+from hdrl.site.submitline import component_line, read_submit_line
 from hdrl.site.values import Clock, find_zone
 
 SACCT = """\
@@ -67,6 +68,25 @@ def test_sacct_joins_and_counts(tmp_path: Path):
     assert (second["run_s"], second["gpus"], np.isinf(second["limit_s"])) == (1, 2, True)
     assert (third["cores"], third["run_s"]) == (5, 90)
     assert (last["run_s"], last["cores"], last["state"], last["after"]) == (50, 8, State.RUNNING, 1)
+
+
+def test_components_of_het_jobs_stay_jobs_where_they_start_together(tmp_path: Path):
+    jobs = jobs_of(read(tmp_path, SACCT), keeps_components=True)
+    assert (jobs.n_ids, jobs.joined["het jobs"], jobs.joined["components of het jobs"]) == (7, 1, 2)
+    assert jobs.records["job"].tolist() == [1, 2, 4, 4, 7]
+    first, second = jobs.records[2:4]
+    assert first["het"] == second["het"] >= 0
+    assert (first["cores"], first["run_s"], second["cores"], second["run_s"]) == (2, 60, 3, 90)
+    join_components(jobs)
+    assert np.array_equal(jobs.records[["job", "cores"]], jobs_of(read(tmp_path, SACCT)).records[["job", "cores"]])
+
+
+def test_each_component_asks_for_what_its_part_of_the_line_says():
+    line = "sbatch -N 2 --exclusive : -p gpu -C a100 job.sh : -N 9"
+    asked = [read_submit_line(component_line(line, component))[0] for component in range(3)]
+    assert asked == [{"nodes": "2", "exclusive": "1"}, {"features": "a100"}, {"nodes": "9"}]
+    assert component_line("sbatch job.sh", 1) == ""  # the script has the options
+    assert component_line(line, -1) == line
 
 
 def test_columns_of_sacct_come_in_any_order(tmp_path: Path):

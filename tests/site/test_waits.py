@@ -189,3 +189,29 @@ def test_names_that_no_import_wrote(site: Path, text: str):
     (site / "names.json").write_text(text)
     done = call("wait", site, "--now", site.parent / "queue.txt")
     assert (done.exit_code, "names.json: cannot be read" in done.stderr) == (2, True)
+
+
+HET_QUEUE = HEADER + (
+    "7|ann|main|2026-01-02T09:40:00|2026-01-02T09:40:00|2026-01-02T09:40:00|Unknown|1200|60|1|1|RUNNING\n"
+    "20+0|ann|main|2026-01-02T09:45:00|2026-01-02T09:45:00|Unknown|Unknown|0|30|0|1|PENDING\n"
+    "20+1|ann|main|2026-01-02T09:45:00|2026-01-02T09:45:00|Unknown|Unknown|0|30|0|1|PENDING\n"
+    "21|bob|main|2026-01-02T10:00:00|2026-01-02T10:00:00|Unknown|Unknown|0|30|0|1|PENDING\n"
+)
+
+
+@pytest.mark.parametrize("has_rules", [True, False])
+def test_het_jobs_wait_for_all_their_components(site: Path, *, has_rules: bool):
+    if has_rules:
+        rules = {"name": "fours", "nodes": [{"names": "n[1-2]", "cores": 1}], "partitions": {"main": {}}}
+        (site / "site.json").write_text(json.dumps(rules))
+        (site / "platform.json").write_text(json.dumps({"site_rules": "site.json"}))
+    (site.parent / "queue.txt").write_text(HET_QUEUE)
+    done = call("wait", site, "--now", site.parent / "queue.txt", "--predictor", "requested", "--json")
+    assert done.exit_code == 0, done.output
+    found = [(job["id"], job["cores"], job["wait_s"]) for job in json.loads(done.stdout)["jobs"]]
+    # The one that runs has 40 minutes left. With rules, a component keeps the other node until then; without them the
+    # last job ends before both are needed.
+    het = [("20+0", 1, 2400), ("20+1", 1, 2400)] if has_rules else [("20", 2, 2400)]
+    expected = [*het, ("21", 1, 4200 if has_rules else 0)]
+    assert [one[:2] for one in found] == [one[:2] for one in expected]
+    assert [one[2] for one in found] == pytest.approx([one[2] for one in expected], abs=1)

@@ -102,6 +102,22 @@ def test_jobs_stay_in_their_partitions() -> None:
     assert min(found.cores_of(1)) >= 4
 
 
+def test_the_components_of_a_het_job_start_together(tmp_path: Path) -> None:
+    asked = undemanding_jobs(4)
+    asked["partitions"], asked["het_group"] = (2, 0, 0, 2), (-1, 5, -1, 5)
+    jobs = [Job(at, 4, gflop=60.0, requested_time_s=300.0) for at in (0.0, 1.0, 1.0, 1.0)]
+    workload = replace(small_workload(*jobs), site=SiteJobs(jobs=asked))
+    found = simulate(site_platform(), workload, "slurm", simulator="slurm", slurm=settings(), folder=tmp_path)
+    # The other component waits for the node of the first job, too.
+    start_s = found.records["start_s"]
+    assert start_s[1] == start_s[3] >= start_s[0] + found.records["run_s"][0]
+    assert found.records["n_cores"].tolist() == [4] * 4
+    assert found.cores_of(3).tolist() == list(range(4))
+    site = read_run(tmp_path).workload.site
+    assert site is not None
+    assert [sorted(site.jobs["het_group"].tolist()), start_s[1] == start_s[3]] == [[-1, -1, 1, 1], True]
+
+
 @pytest.mark.parametrize(("policy", "lua"), [("slurm", True), ("sjf", True), ("sjf", False)])
 def test_a_deployed_policy_orders_the_queue(tmp_path: Path, policy: str, *, lua: bool) -> None:
     jobs = [Job(0.0, 4, gflop=400.0, requested_time_s=900.0)]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from hdrl.settings.batch.platform import Platform
 from hdrl.settings.batch.policies import simulate
 from hdrl.settings.batch.predict.evaluation import predictions_of
+from hdrl.settings.batch.site_rules.columns import SiteColumns
 from hdrl.settings.batch.workload.history import LogHistory
 from hdrl.settings.batch.workload.swf import SwfLog
 from hdrl.settings.batch.workload.swf_jobs import workload_from_swf
@@ -108,20 +111,46 @@ class Queue:
     n_running: int  # how many run
 
 
-def waits_of(queue: Queue, platform: Platform, policy: str, header: Mapping[str, str] | None = None) -> FloatArray:
+NO_HET_JOBS: Mapping[float, int] = MappingProxyType({})
+
+
+def het_columns(rows: Rows, het: Mapping[float, int]) -> SiteColumns | None:
+    """Return the columns beside a log that say which jobs are components of which het job; ``None`` if none is.
+
+    Parameters
+    ----------
+    het
+        The number of the het job of each component, by the number of the component.
+    """
+    numbers = [number for number in rows["job_number"].tolist() if number in het] if het else []
+    cells = [{"job": str(int(number)), "het_group": str(het[number])} for number in numbers]
+    return SiteColumns(Path("queue"), tuple(enumerate(cells, start=2))) if cells else None
+
+
+def waits_of(
+    queue: Queue,
+    platform: Platform,
+    policy: str,
+    header: Mapping[str, str] | None = None,
+    het: Mapping[float, int] = NO_HET_JOBS,
+) -> FloatArray:
     """Return how long from now each waiting job of a queue waits.
 
     Parameters
     ----------
     header
         Header of the log that the queue is from, which names partitions.
+    het
+        See `het_columns`; the waiting components of a het job start together. Only for platforms with the rules of a
+        site.
     """
     rows, later_s = queue.rows, 0.0
     if platform.site is not None:  # what runs does so before any other job is looked at, whatever its partition
         later_s = _LATER_S
         rows = rows.copy()
         rows["submit_s"][queue.n_running :] += later_s
-    workload = workload_from_swf(SwfLog("queue", rows, dict(header or {})), platform, bandwidth="none", shift=False)
+    log = SwfLog("queue", rows, dict(header or {}), columns=het_columns(rows[queue.n_running :], het))
+    workload = workload_from_swf(log, platform, bandwidth="none", shift=False)
     trace = simulate(platform, workload, policy, energy=False)
     # A workload is in the order of submission, and jobs of one date in that of their rows.
     order = np.argsort(rows["submit_s"], kind="stable")
@@ -231,6 +260,7 @@ def past_waits(
     policy: str,
     n_dates: int = N_DATES,
     header: Mapping[str, str] | None = None,
+    het: Mapping[float, int] = NO_HET_JOBS,
 ) -> PastWaits:
     """Predict waits at dates of a log, and look at what happened.
 
@@ -244,6 +274,8 @@ def past_waits(
         How long each job was predicted to run when it was submitted.
     header
         Header of the log, which names partitions.
+    het
+        See `waits_of`.
     """
     submit_s = rows["submit_s"]
     start_s = submit_s + rows["wait_s"]
@@ -258,7 +290,7 @@ def past_waits(
         waiting = np.flatnonzero(is_there & (start_s > now_s))
         running = np.flatnonzero(is_there & (start_s <= now_s) & (end_s > now_s))
         queue = queue_of(rows[running], rows[waiting], now_s, run_s[running], run_s[waiting])
-        predicted.append(waits_of(queue, platform, policy, header))
+        predicted.append(waits_of(queue, platform, policy, header, het))
         true.append(start_s[waiting] - now_s)
         dates.append(np.full(len(waiting), now_s))
         late.append(np.full(len(waiting), place >= split))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hdrl.metrics.tasks import describe_times
 from hdrl.site.ab.plan import AbPlan
 from hdrl.site.importing import choose_cluster, together
-from hdrl.site.joining import CANCELLED, NEVER_STARTED, SHORTEST_S, every_job
+from hdrl.site.joining import CANCELLED, NEVER_STARTED, SHORTEST_S, every_job, join_components
 from hdrl.site.readers import Choices, read_dump
 from hdrl.site.records import Dump, State
 from hdrl.site.values import Clock, find_zone
@@ -87,6 +87,7 @@ def measure_blocks(plan: AbPlan, dump: Dump) -> MeasuredBlocks:
     """
     held = _held(dump)
     joined = every_job(dump, first_attempts=True)
+    join_components(joined)
     jobs = joined.records
     dates = np.concatenate([jobs[name] for name in ("submit_s", "start_s", "end_s")])
     seen_s = float(np.nanmax(dates)) if np.any(np.isfinite(dates)) else -np.inf

@@ -56,6 +56,9 @@ def read_jobcomp(path: Path, clock: Clock) -> Dump:
 
 def _jobcomp(values: Mapping[str, str], attempt: Attempt, clock: Clock) -> None:
     attempt["job"] = int_of(values["JobId"])
+    if "HetJobOffset" in values:
+        attempt["number"], attempt["job"] = attempt["job"], int_of(values.get("HetJobId", ""))
+        attempt["component"] = int_of(values["HetJobOffset"])
     for name, key in (("submit_s", "SubmitTime"), ("eligible_s", "EligibleTime"), ("start_s", "StartTime")):
         attempt[name] = clock.second(values.get(key, ""))
     attempt["end_s"] = clock.second(values.get("EndTime", ""))

@@ -20,7 +20,7 @@ from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch.site_rules.hostlist import n_of_ranges
 from hdrl.settings.batch.site_rules.values import ABSENT, duration_s, gres_gpus, memory_of, minutes_s, resource
 from hdrl.site.records import UNKNOWN, Dump, Parsed, State, integers, new_names, unknown_records
-from hdrl.site.submitline import ask_text, options_of, read_submit_line
+from hdrl.site.submitline import ask_text, component_line, options_of, read_submit_line
 from hdrl.site.values import Clock
 
 FloatArray = NDArray[np.float64]
@@ -303,6 +303,8 @@ class _Table:
     def _asks(self, records: NDArray[np.void], lines: Sequence[str]) -> None:
         """Note what jobs asked for beyond what the other columns say."""
         numbers, asks_column = self._names["asks"], np.full(len(lines), UNKNOWN, dtype=np.int32)
+        if np.any(records["component"] > 0):
+            lines = list(map(component_line, lines, records["component"].tolist()))
         for place, options in enumerate(map(options_of, lines)):
             text, after, problems = _asks_in(options)
             if problems:

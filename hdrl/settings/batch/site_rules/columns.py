@@ -19,6 +19,7 @@ from hdrl.base.files import read_text
 from hdrl.base.textnumbers import float_of, int_of
 from hdrl.settings.batch.site_rules.model import (
     DEPENDENCY_DTYPE,
+    UNLIMITED,
     DependencyKind,
     SiteJobs,
     SiteRules,
@@ -34,7 +35,8 @@ COLUMNS = ("job", "partitions", "exclusive", "features", "account", *WHOLE_NUMBE
 
 ``job`` its number in the log; ``partitions`` and ``features`` names, separated by commas; ``exclusive`` 1 for whole
 nodes; ``dependencies`` as sbatch takes them (``afterok:12:13,after:7+5``), with numbers of the log, and ``singleton:7``
-with the last job that it waits for; dates in the clock of the log; all else as `model.SITE_JOB_DTYPE` says.
+with the last job that it waits for; dates in the clock of the log; all else as `model.SITE_JOB_DTYPE` says. Jobs with
+the same ``het_group``, any number, are the components of one het job; dependencies on it name its first component.
 """
 
 KINDS: Mapping[str, DependencyKind] = {
@@ -48,6 +50,8 @@ KINDS: Mapping[str, DependencyKind] = {
 """Kinds of dependencies as sbatch names them; ``aftercorr`` is made between tasks of the same index."""
 
 MOST = 2**31 - 1
+MOST_COMPONENTS = 128
+"""Components of a het job that Slurm takes (MAX_HET_JOB_COMPS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,30 @@ class SiteColumns:
     path: Path
     # line and cells of each row, by column; cells that are empty are left out
     rows: tuple[tuple[int, Mapping[str, str]], ...]
+
+    def het_groups(self, numbers: NDArray[np.float64]) -> NDArray[np.int32]:
+        """Return the het job of each job of a log, `UNLIMITED` where it is no component.
+
+        Parameters
+        ----------
+        numbers
+            The numbers of the jobs.
+
+        Raises
+        ------
+        ReadError
+            If a cell makes no sense.
+        """
+        groups: dict[float, int] = {}
+        for line, cells in self.rows:
+            try:
+                if "het_group" in cells:
+                    groups[float(_whole(cells.get("job", "")))] = _group(cells["het_group"])
+            except ValueError as error:
+                raise ReadError(self.path, str(error), line=line) from None
+        if not groups:
+            return np.full(len(numbers), UNLIMITED, np.int32)
+        return np.array([groups.get(number, UNLIMITED) for number in numbers.tolist()], dtype=np.int32)
 
     def of_jobs(self, numbers: Container[str]) -> SiteColumns:
         """Return the columns of some jobs, without their dependencies on others."""
@@ -167,8 +195,20 @@ def site_jobs(fields: LogFields, rules: SiteRules) -> tuple[SiteJobs, dict[str, 
     dependencies: list[tuple[int, int, int, float]] = []
     if fields.columns is not None:
         dependencies = _Filling(fields, rules, jobs).fill(fields.columns)
+        _check_het_jobs(fields.columns.path, jobs, fields.numbers)
     table = np.array(sorted(dependencies), dtype=DEPENDENCY_DTYPE)
     return SiteJobs(jobs=jobs, dependencies=table, origin_s=fields.origin_s), lacking
+
+
+def _check_het_jobs(path: Path, jobs: NDArray[np.void], numbers: NDArray[np.float64]) -> None:
+    in_both = np.flatnonzero((jobs["het_group"] >= 0) & (jobs["array"] >= 0))
+    if len(in_both):
+        number = int(numbers[in_both[0]])
+        raise ReadError(path, f"has job {number} in an array and in a het job, expected one of them")
+    groups, counts = np.unique(jobs["het_group"][jobs["het_group"] >= 0], return_counts=True)
+    if np.any(counts > MOST_COMPONENTS):
+        group, count = groups[np.argmax(counts)], counts.max()
+        raise ReadError(path, f"has {count:,} jobs with het_group {group}, expected at most {MOST_COMPONENTS}")
 
 
 def _named(
@@ -204,6 +244,7 @@ class _Filling:
             "exclusive": lambda text: int(_whole(text) != 0),
             **dict.fromkeys(WHOLE_NUMBERS, _whole),
             **dict.fromkeys(DATES, _date),
+            "het_group": _group,
         }
 
     def fill(self, columns: SiteColumns) -> list[tuple[int, int, int, float]]:
@@ -253,6 +294,13 @@ def _whole(text: str) -> int:
         number = MOST + 1
     if abs(number) > MOST:
         raise ValueError(f"has {quoted(text)}, expected a whole number of at most {MOST:,}")
+    return number
+
+
+def _group(text: str) -> int:
+    number = _whole(text)
+    if number < 0:
+        raise ValueError(f"has the het_group {quoted(text)}, expected a whole number, at least 0")
     return number
 
 

@@ -84,8 +84,8 @@ SITE_JOB_DTYPE = np.dtype(
 default one); ``nodes`` at least so many (`UNLIMITED`: as many as its cores need); ``features`` all of these;
 ``gpus`` on each node; ``begin_s`` and ``held_until_s`` earliest dates, in the clock of ``submit_s`` (minus infinity:
 none); ``cancelled_s`` when its user takes it back (infinity: never); ``array`` index of its array and
-``array_limit`` how many of its tasks may run at one time; ``het_group`` jobs of one number start together.
-`UNLIMITED` where there is none.
+``array_limit`` how many of its tasks may run at one time; ``het_group`` jobs of one number are the components of a het
+job: they start together, the one with the lowest row is the first. `UNLIMITED` where there is none.
 """
 
 
@@ -251,6 +251,26 @@ def undemanding_jobs(n_jobs: int) -> NDArray[np.void]:
     jobs["begin_s"] = jobs["held_until_s"] = -np.inf
     jobs["cancelled_s"] = np.inf
     return jobs
+
+
+def components_of(groups: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the first component of the het job of each job, and the next one; the only one of its number is no such.
+
+    Parameters
+    ----------
+    groups
+        Jobs of one number, at least 0, are components of one het job; the one with the lowest row is the first.
+    """
+    first = np.full(len(groups), UNLIMITED, np.int32)
+    after = first.copy()
+    parts = np.flatnonzero(groups >= 0)
+    parts = parts[np.argsort(groups[parts], kind="stable")]
+    _, begins, counts = np.unique(groups[parts], return_index=True, return_counts=True)
+    is_alone = np.repeat(counts == 1, counts)
+    first[parts] = np.where(is_alone, UNLIMITED, np.repeat(parts[begins], counts))
+    same = groups[parts[1:]] == groups[parts[:-1]]
+    after[parts[:-1][same]] = parts[1:][same]
+    return first, after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

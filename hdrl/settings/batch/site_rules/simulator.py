@@ -41,6 +41,7 @@ from hdrl.settings.batch.site_rules.model import (
     PreemptBy,
     SiteJobs,
     SiteRules,
+    components_of,
     undemanding_jobs,
 )
 from hdrl.settings.batch.workload.model import NO_WALLTIME, StepKind, Workload
@@ -187,15 +188,18 @@ def _check(inputs: _Inputs) -> None:
     SimulationError, WorkloadError
         If a site or a job has something that this simulator does not know.
     """
-    rules, asked = inputs.rules, inputs.asked
+    rules = inputs.rules
     known = _cores_of_nodes(inputs.platform)
     if not np.array_equal(rules.nodes["cores"], known) and rules.nodes["cores"].tolist() != [known.sum()]:
         raise SimulationError(
             f"platform {inputs.platform.name!r}: its nodes and those of its site have different cores"
         )
     check_rules(rules)
-    if np.any(asked.jobs["het_group"] >= 0):
-        raise SimulationError("'site' does not simulate heterogeneous jobs yet")
+
+
+def has_het_jobs(asked: SiteJobs) -> bool:
+    """Tell whether jobs are components of heterogeneous ones."""
+    return bool(np.any(components_of(asked.jobs["het_group"])[0] >= 0))
 
 
 def new_site_state(inputs: _Inputs, key: int, backfilling: int, rule: Rule) -> SiteState:
@@ -230,6 +234,8 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int, rule: Rule) -> S
     sizes |= {"n_cores": inputs.platform.n_cores, "n_partitions": len(rules.partitions), "n_dropped": n_jobs + 1}
     for size, name in (("n_features", "feature_nodes"), ("n_entries", "entries"), ("n_arrays", "arrays")):
         sizes[size] = len(given[name])
+    components = given["jobs"][given["jobs"]["first_component"] >= 0]
+    sizes["n_components"] = len(components)
     for name in ("reservations", "outages", "dependencies", "qos", "accounts", "qos_users", "account_users"):
         sizes[f"n_{name}"] = len(given[name])
     sizes["n_ordered"], sizes["n_levels"] = len(rules.accounts), given["paths"].shape[1]
@@ -240,7 +246,7 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int, rule: Rule) -> S
     if settings[0]["discipline"] == codes.SLURM and settings[0]["bf_max_job_test"] > 0:
         n_planned = min(n_planned, int(settings[0]["bf_max_job_test"]))
     elif settings[0]["discipline"] == codes.EASY:
-        n_planned = min(n_planned, len(rules.partitions))
+        n_planned = min(n_planned, len(rules.partitions) + int(components["n_entries"].sum()))
     sizes["n_segments"] = 2 * n_planned + 2
     sizes["n_users"] = int(max(given["jobs"]["user"].max(initial=-1) + 1, 1))
     margin = inputs.platform.n_cores + 64
@@ -376,8 +382,9 @@ def _jobs(inputs: _Inputs, settings: np.void) -> dict[str, NDArray[Any]]:
     rank = np.empty(n_jobs, np.int64)
     rank[workload.submission_order()] = np.arange(n_jobs)
     rows["rank"] = rank
-    for name in ("start_s", "ended_s", "due_s", "eligible_s", "planned_s", "suspended_since_s"):
+    for name in ("start_s", "ended_s", "due_s", "eligible_s", "planned_s", "suspended_since_s", "component_s"):
         rows[name] = -1.0
+    rows["first_component"], rows["next_component"] = components_of(asked["het_group"])
     features, rows["features"] = _feature_nodes(rules, asked["features"])
     qos_user, n_qos_users = _numbered(asked["qos"], asked["user"])
     account_user, n_account_users = _numbered(asked["account"], asked["user"])
@@ -507,12 +514,17 @@ class SiteSimulator:
         Raises
         ------
         SimulationError
-            If the simulator does not know the priority, or if jobs wait and nothing will ever happen again.
+            If the simulator does not know the priority, or it never starts some jobs, or if jobs wait and nothing
+            will ever happen again.
         """
         is_known = job_key in _KEYS and backfilling in _DISCIPLINES and core_key in _CORE_KEYS
         is_index = job_key == kernel_codes.JOB_INDEX
         if not is_known or (is_index and (not self._rule.weights or backfilling not in kernel_codes.EASY)):
             raise SimulationError(_KNOWN)
+        if _DISCIPLINES[backfilling] == codes.NOTHING and has_het_jobs(self._inputs.asked):
+            raise SimulationError(
+                "only backfilling starts heterogeneous jobs in 'site'; expected 'slurm', or for instance 'sjf+easy'"
+            )
         state = new_site_state(self._inputs, job_key, backfilling, self._rule)
         margin = int(state.settings["n_cores"][0]) + 64 + len(state.dependencies)
         status = codes.PAUSED

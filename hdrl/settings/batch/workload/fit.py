@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hdrl.base.errors import UnknownName, WorkloadError
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.site_rules.fit import can_ever_start
+from hdrl.settings.batch.site_rules.model import components_of
 from hdrl.settings.batch.workload.model import Workload
 
 
@@ -85,6 +86,8 @@ def _message(workload: Workload, platform: Platform, worst: int, n_bad: int) -> 
         )
         if cores <= possible:
             problem = f"{who}, which none of its partitions on {platform.name} has on nodes such as it wants"
+            if workload.site is not None and components_of(workload.site.jobs["het_group"])[0][worst] >= 0:
+                problem += ", beside the other components of its het job"
     return (
         f"{problem}; {n_bad:,} of {workload.n_jobs:,} jobs can never run"
         " (--set workload.oversized=drop leaves them out; in Python, check_fits of hdrl.settings.batch.workload)"

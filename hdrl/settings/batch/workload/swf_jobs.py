@@ -13,6 +13,7 @@ from hdrl.base.errors import OptionsError, UnknownName, WorkloadError
 from hdrl.base.seeding import stream
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.site_rules.columns import LogFields, site_jobs
+from hdrl.settings.batch.site_rules.model import components_of
 from hdrl.settings.batch.workload.build import (
     MAX_INT32,
     NUMBER_FIELDS,
@@ -73,6 +74,31 @@ def in_order_of_submission(rows: NDArray[np.void]) -> NDArray[np.void]:
     return rows[np.argsort(rows["submit_s"], kind="stable")]
 
 
+def with_whole_het_jobs(log: SwfLog) -> SwfLog:
+    """Return a log in which the components of each het job are one job, for simulations without the rules of a site.
+
+    It has the cores of all of them, and the longest run and requested time; else it is as the first one.
+
+    Raises
+    ------
+    ReadError
+        If the columns beside the log make no sense.
+    """
+    if log.columns is None:
+        return log
+    rows = log.rows
+    first, _ = components_of(log.columns.het_groups(rows["job_number"]))
+    others = np.flatnonzero((first >= 0) & (first != np.arange(len(first))))
+    if len(others) == 0:
+        return log
+    rows = rows.copy()
+    for name in ("processors", "requested_processors"):
+        np.add.at(rows[name], first[others], np.maximum(rows[name][others], 0))
+    for name in ("run_s", "requested_s", "requested_memory_kb"):
+        np.maximum.at(rows[name], first[others], rows[name][others])
+    return replace(log, rows=np.delete(rows, others), origin={**log.origin, "joined_components": len(others)})
+
+
 def requested_cores(rows: NDArray[np.void]) -> FloatArray:
     """Return the processors that each job asks for; those that it got where the log does not say."""
     return np.where(rows["requested_processors"] > 0, rows["requested_processors"], rows["processors"])
@@ -116,6 +142,8 @@ def workload_from_swf(
     WorkloadError
         If no job is left, or one asks for more cores than can be counted.
     """
+    if not isinstance(platform, Platform) or platform.site is None:
+        log = with_whole_het_jobs(log)
     gflops = platform.reference_gflops if isinstance(platform, Platform) else platform
     machine = platform.name if isinstance(platform, Platform) else None
     seed = choices.get("seed", 0)

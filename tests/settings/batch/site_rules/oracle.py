@@ -47,6 +47,8 @@ class Job:
     left_s: float = 0.0
     is_restarted: bool = False
     limit_end_s: float = NEVER
+    parts: list[Job] = field(default_factory=list)
+    """The components of its het job, itself among them; empty: it is no component."""
 
     @property
     def is_suspended(self) -> bool:
@@ -80,6 +82,10 @@ class Oracle:
             self._job(number, row, float(run_s[number]), self.site.jobs[number])
             for number, row in enumerate(workload.jobs)
         ]
+        for job in self.jobs:
+            group = int(job.asked["het_group"])
+            parts = [one for one in self.jobs if group >= 0 and one.asked["het_group"] == group]
+            job.parts = parts if len(parts) > 1 else []
         self.free = {node: int(row["cores"]) for node, row in enumerate(self.rules.nodes)}
         self.free_gpus = {node: int(row["gpus"]) for node, row in enumerate(self.rules.nodes)}
         self.gone: dict[int, int] = dict.fromkeys(self.free, 0)
@@ -113,7 +119,12 @@ class Oracle:
             self.note(row["start_s"] - origin_s, "gone", place)
             self.note(row["end_s"] - origin_s, "back", place)
         self.events = [event for event in self.events if event[0] < NEVER]
-        while self.events and not all(job.has_ended for job in self.jobs):
+        while not all(job.has_ended for job in self.jobs):
+            if not self.events:
+                if not self._unties():
+                    break
+                self._schedule()
+                continue
             date_s = min(self.events)[0]
             batch = sorted(event for event in self.events if event[0] == date_s)
             self.events = [event for event in self.events if event[0] != date_s]
@@ -147,23 +158,31 @@ class Oracle:
         if change > 0 and not self.rules.outages[outage]["is_drain"]:
             for job in sorted(self._running(), key=lambda one: one.limit_end_s):
                 if node in job.nodes:
-                    self._requeue(job)
+                    for one in job.parts or [job]:
+                        if one.state == "running":
+                            self._requeue(one)
         self.is_changed = True
 
     def _is_cancelled(self, job: Job) -> None:
-        if job.state == "running":
-            self._ends(job, "cancelled")
-        elif job.state == "waiting":
-            was_queued = job in self.queue
-            if was_queued:
-                self.queue.remove(job)
-            job.state, job.end_s = "never", self.now_s
-            if was_queued:
-                self._next_task(job)
-            self._dependents(job)
-        elif job.state == "to come":
-            # Cancelled before it came: Slurm does not know it yet, and nothing happens.
-            pass
+        if job.state == "to come":  # Slurm does not know it yet, and nothing happens
+            return
+        parts = job.parts or [job]
+        queued = [one for one in parts if one in self.queue]
+        self._never_starts(job)
+        for one in parts:
+            if one.state == "running":
+                self._ends(one, "cancelled")
+        for one in queued:
+            self._next_task(one)
+
+    def _never_starts(self, job: Job) -> None:
+        """Let a job that has not started end, with the rest of its het job."""
+        waiting = [one for one in job.parts or [job] if one.state in ("to come", "waiting")]
+        for one in waiting:
+            one.state, one.end_s = "never", self.now_s
+            self.queue = [other for other in self.queue if other is not one]
+        for one in waiting:
+            self._dependents(one)
 
     def _running(self) -> list[Job]:
         return [job for job in self.jobs if job.state == "running"]
@@ -190,7 +209,11 @@ class Oracle:
         self._dependents(job)
 
     def _eligible_s(self, job: Job) -> float:
-        """Return from when on a job may start; infinity: not yet known, NaN: never."""
+        """Return from when on a job and the rest of its het job may start; infinity: not yet known, NaN: never."""
+        dates_s = [self._own_eligible_s(one) for one in job.parts or [job] if one.state in ("to come", "waiting")]
+        return math.nan if any(map(math.isnan, dates_s)) else max(dates_s)
+
+    def _own_eligible_s(self, job: Job) -> float:
         date_s = max(job.submit_s, float(job.asked["begin_s"]), float(job.asked["held_until_s"]), job.begin_s)
         for row in self.site.dependencies:
             if row["job"] != job.number:
@@ -214,8 +237,7 @@ class Oracle:
             return
         date_s = self._eligible_s(job)
         if math.isnan(date_s):
-            job.state, job.end_s = "never", self.now_s
-            self._dependents(job)
+            self._never_starts(job)
         elif date_s > self.now_s:
             if date_s < NEVER:
                 self.note(date_s, "eligible", job.number)
@@ -223,6 +245,8 @@ class Oracle:
             job.eligible_s = self.now_s if self._limit_of_array(job) >= 0 else date_s
             self.queue.append(job)
             self.is_changed = self.has_new = True
+            for one in job.parts:
+                self._looks_at(one)
 
     def _limit_of_array(self, job: Job) -> int:
         """Return how many tasks of an array may be queued or run: --array=0-9%3; -1: all."""
@@ -375,6 +399,10 @@ class Oracle:
         for job, partition in self._order():
             if job not in self.queue or partition in stopped:
                 continue
+            if job.parts:  # only backfilling starts it
+                stopped.add(partition)
+                blocked |= set(np.flatnonzero(self.rules.partition_nodes[partition]).tolist())
+                continue
             every = self._nodes_for(job, partition)
             left = every - blocked - self._reserved(self.now_s, self.now_s + self._limit_in(job, partition))
             chosen = self._choose(job, partition, left, self.free, self.free_gpus)
@@ -497,32 +525,37 @@ class Oracle:
         if found is None:
             return "no"
         others, chosen = found
-        result = "started"
         self.is_changed = True
-        for other in others:
-            if self._grace_s(other) > 0:
-                result = "grace"
-                if not self._is_given_up(other):
-                    self.has_preempted = True
-                    other.killed_s = self.now_s + self._grace_s(other)
-                    other.limit_end_s = min(other.limit_end_s, other.killed_s)
-                    if other.killed_s < other.end_s:
-                        other.end_s = other.killed_s
-                        self.note(other.end_s, "end", other.number)
-            elif self._mode(other) == PreemptMode.SUSPEND:
-                if not other.is_suspended:
-                    self.has_preempted = True
-                    other.suspended_since_s, other.left_s = self.now_s, other.end_s - self.now_s
-                    other.end_s = NEVER
-            else:
+        ways = [(self._mode(one), self._grace_s(one)) for one in others]
+        for one, (mode, grace_s) in zip(others, ways, strict=True):
+            for part in one.parts or [one]:  # with a component goes its whole het job
+                if part.state == "running":
+                    self._is_preempted(part, mode, grace_s)
+        if any(grace_s > 0 for _, grace_s in ways):
+            return "grace"
+        self._starts(job, partition, chosen)
+        return "started"
+
+    def _is_preempted(self, job: Job, mode: int, grace_s: float) -> None:
+        if grace_s > 0:
+            if not self._is_given_up(job):
                 self.has_preempted = True
-                if self._mode(other) == PreemptMode.REQUEUE:
-                    self._requeue(other)
-                else:
-                    self._ends(other, "cancelled")
-        if result == "started":
-            self._starts(job, partition, chosen)
-        return result
+                job.killed_s = self.now_s + grace_s
+                job.limit_end_s = min(job.limit_end_s, job.killed_s)
+                if job.killed_s < job.end_s:
+                    job.end_s = job.killed_s
+                    self.note(job.end_s, "end", job.number)
+        elif mode == PreemptMode.SUSPEND:
+            if not job.is_suspended:
+                self.has_preempted = True
+                job.suspended_since_s, job.left_s = self.now_s, job.end_s - self.now_s
+                job.end_s = NEVER
+        else:
+            self.has_preempted = True
+            if mode == PreemptMode.REQUEUE:
+                self._requeue(job)
+            else:
+                self._ends(job, "cancelled")
 
     def _resume_all(self) -> None:
         """Let suspended jobs go on where enough cores are idle on all of their nodes."""
@@ -543,9 +576,23 @@ class Oracle:
         """Return the queue with the first job of each partition before all others."""
         entries = self._order()
         first = {partition: (job, partition) for job, partition in reversed(entries)}
-        kept = [one for one in entries if one == first[one[1]]]
-        others = [one for one in entries if one != first[one[1]]]
+        kept = [one for one in entries if one == first[one[1]] or self._is_first(one[0], first)]
+        others = [one for one in entries if one not in kept]
         return [*kept, *sorted(others, key=lambda one: (one[0].submit_s, one[0].number, one[1]))]
+
+    def _order_of_conservative(self) -> list[tuple[Job, int]]:
+        """Return the queue with the components of a het job one after the other."""
+        found: list[tuple[Job, int]] = []
+        for job, partition in self._order():
+            if not job.parts:
+                found.append((job, partition))
+            elif (job, partition) not in found:
+                found += [one for one in self._order() if any(one[0] is part for part in job.parts)]
+        return found
+
+    def _is_first(self, job: Job, first: dict[int, tuple[Job, int]]) -> bool:
+        """Tell whether a component of the het job of a job is the first job of a partition."""
+        return any(part is head for part in job.parts for head, _ in first.values())
 
     def _usable_now(self, job: Job, partition: int, planned: list[tuple[float, float, set[int]]]) -> set[int]:
         """Return the nodes that nothing has reserved from now until the limit of a job."""
@@ -554,13 +601,23 @@ class Oracle:
         return usable - {node for start_s, _, nodes in planned if start_s < end_s for node in nodes}
 
     def _plan_all(self) -> None:
-        """Plan anew: EASY the first job of each partition, conservative all; start what delays none of them."""
+        """Plan anew: EASY the first job of each partition, conservative all; start what delays none of them.
+
+        Components of het jobs keep nodes from now on, and start at the end if all of their het job could start now.
+        """
         planned: list[tuple[float, float, set[int]]] = []
         has_plan: set[int] = set()
-        for job, partition in self._order() if self.policy != "fcfs+easy" else self._order_of_easy():
+        parts: dict[int, tuple[float, int]] = {}  # earliest plan and partition of each component, by its number
+        entries = self._order()
+        first = {partition: (job, partition) for job, partition in reversed(entries)}
+        for job, partition in self._order_of_easy() if self.policy == "fcfs+easy" else self._order_of_conservative():
             if job not in self.queue:
                 continue
-            may_wait = self.policy != "fcfs+easy" or partition not in has_plan
+            may_wait = self.policy != "fcfs+easy" or partition not in has_plan or self._is_first(job, first)
+            if job.parts:
+                is_planned = self._is_planned(job, partition, planned, parts, may_wait=may_wait)
+                has_plan |= {partition} if is_planned else set()
+                continue
             usable, result = self._usable_now(job, partition, planned), "no"
             if self._choose(job, partition, usable, self.free, self.free_gpus) is None:
                 result = self._preempts(job, partition, usable)
@@ -575,6 +632,60 @@ class Oracle:
             elif may_wait:
                 planned.append((start_s, start_s + self._limit_in(job, partition), set(nodes)))
                 has_plan.add(partition)
+        self._start_het_jobs(parts)
+
+    def _start_het_jobs(self, parts: dict[int, tuple[float, int]]) -> None:
+        """Start the het jobs all components of which could start now."""
+        for number in parts:
+            together = [one for one in self.jobs[number].parts if one in self.queue]
+            if together and all(parts.get(one.number, (NEVER,))[0] <= self.now_s for one in together):
+                self._starts_together([(self.jobs[one], parts[one][1]) for one in parts if self.jobs[one] in together])
+
+    def _is_planned(
+        self,
+        job: Job,
+        partition: int,
+        planned: list[tuple[float, float, set[int]]],
+        parts: dict[int, tuple[float, int]],
+        *,
+        may_wait: bool,
+    ) -> bool:
+        """Plan a component of a het job, not before those that have a plan; tell whether it has one, too."""
+        others = [parts[one.number][0] for one in job.parts if one is not job and one.number in parts]
+        parts.setdefault(job.number, (NEVER, partition))
+        from_s = max([self.now_s, *others])
+        found = self._earliest(job, partition, planned, may_wait=may_wait, preempts=False, from_s=from_s)
+        if found is None:
+            return False
+        start_s, nodes = found
+        if start_s < parts[job.number][0]:
+            parts[job.number] = (start_s, partition)
+        planned.append((start_s, start_s + self._limit_in(job, partition), set(nodes)))
+        return True
+
+    def _starts_together(self, parts: list[tuple[Job, int]]) -> bool:
+        """Start components on free nodes, no two of them on one node, if that is possible."""
+        found: list[dict[int, int]] = []
+        for job, partition in parts:
+            usable = self._usable_now(job, partition, []) - {node for one in found for node in one}
+            nodes = self._choose(job, partition, usable, self.free, self.free_gpus)
+            if nodes is None:
+                return False
+            found.append(nodes)
+        for (job, partition), nodes in zip(parts, found, strict=True):
+            self._starts(job, partition, nodes)
+        return True
+
+    def _unties(self) -> bool:
+        """Start a het job where nothing will happen any more, else end the last one; tell whether there was one."""
+        waiting = [job for job, _ in self._order() if job.parts]
+        for job in waiting:
+            parts = [(one, one.partitions[0]) for one in job.parts if one in self.queue]
+            if self._starts_together(parts) or self._starts_together(parts[::-1]):
+                return True
+        for job in waiting[-1:]:
+            self._is_cancelled(job)
+        return bool(waiting)
 
     def _earliest(
         self,
@@ -584,8 +695,15 @@ class Oracle:
         *,
         may_wait: bool,
         preempts: bool,
+        from_s: float = 0.0,
     ) -> tuple[float, dict[int, int]] | None:
-        """Return the first date at which a job fits, and its nodes: those that nothing has reserved until its limit."""
+        """Return the first date at which a job fits, and its nodes: those that nothing has reserved until its limit.
+
+        Parameters
+        ----------
+        from_s
+            The date is not before it.
+        """
         limit_s = self._limit_in(job, partition)
         running = self._running()
         taken = [
@@ -593,9 +711,11 @@ class Oracle:
         ]
         ends = {one.number: max(one.limit_end_s, self.now_s) for one in running}
         origin_s = self.site.origin_s
-        dates = {self.now_s, *ends.values(), *(end_s for _, end_s, _ in planned)}
+        dates = {self.now_s, from_s, *ends.values(), *(end_s for _, end_s, _ in planned)}
         dates |= {float(row["end_s"]) - origin_s for row in self.rules.reservations}
-        for date_s in sorted(one for one in dates if one >= self.now_s) if may_wait else [self.now_s]:
+        for date_s in sorted(one for one in dates if one >= max(self.now_s, from_s)):
+            if date_s == NEVER or (date_s > self.now_s and not may_wait):
+                return None
             usable = self._nodes_for(job, partition) - self._reserved(date_s, date_s + limit_s)
             for start_s, end_s, nodes in planned:
                 if start_s < date_s + limit_s and end_s > date_s:

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdrl.batch import Platform, SwfLog, Workload, build_platform, unknown_rows, workload_from_swf
+from hdrl.batch import Platform, SwfLog, Workload, build_platform, check_fits, unknown_rows, workload_from_swf
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.site_rules.conf import Downtime, Nodes, Partition, SiteConf
 from hdrl.settings.batch.site_rules.machine import platform_of
-from hdrl.settings.batch.site_rules.model import DEPENDENCY_DTYPE, SiteJobs, undemanding_jobs
+from hdrl.settings.batch.site_rules.model import DEPENDENCY_DTYPE, UNLIMITED, SiteJobs, undemanding_jobs
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.site_rules.simulator import SiteSimulator
 from tests.settings.batch.site_rules.oracle import Oracle
@@ -62,7 +62,9 @@ def random_machine(
     return replace(build_platform(platform_of(conf), name="drawn"), site=rules_of(conf))
 
 
-def random_jobs(rng: np.random.Generator, platform: Platform, n_jobs: int, *, has_wishes: bool) -> Workload:
+def random_jobs(
+    rng: np.random.Generator, platform: Platform, n_jobs: int, *, has_wishes: bool, has_het_jobs: bool = False
+) -> Workload:
     """Return jobs that want all sorts of things."""
     rows = unknown_rows(n_jobs)
     rows["job_number"] = np.arange(1, n_jobs + 1)
@@ -70,8 +72,15 @@ def random_jobs(rng: np.random.Generator, platform: Platform, n_jobs: int, *, ha
     rows["run_s"] = rng.integers(10, 600, n_jobs)
     rows["requested_s"] = rows["run_s"] * rng.choice([1, 1.5, 4], n_jobs)
     rows["requested_processors"] = rng.choice([1, 1, 2, 4, 6], n_jobs)
+    groups = np.full(n_jobs, UNLIMITED)
+    if has_het_jobs:
+        groups = np.where(rng.random(n_jobs) < 0.6, np.sort(rng.integers(0, n_jobs // 3, n_jobs)), UNLIMITED)
+        for group in np.unique(groups[groups >= 0]):
+            rows["submit_s"][groups == group] = rows["submit_s"][groups == group].min()
+        groups = groups[np.argsort(rows["submit_s"], kind="stable")]
     workload = workload_from_swf(SwfLog("drawn", rows), platform, bandwidth="none", shift=False)
     jobs = undemanding_jobs(n_jobs)
+    jobs["het_group"] = groups
     n_partitions = len(platform.site.partition_names) if platform.site is not None else 1
     jobs["partitions"] = rng.integers(0, 2**n_partitions, n_jobs)
     if platform.site is not None and platform.site.qos_names:
@@ -86,15 +95,16 @@ def random_jobs(rng: np.random.Generator, platform: Platform, n_jobs: int, *, ha
         jobs["cancelled_s"][is_cancelled] = (submit_s + rng.integers(1, 600, n_jobs))[is_cancelled]
         jobs["is_exclusive"][(pick > 0.35) & (pick < 0.45)] = 1
         jobs["nodes"][(pick > 0.45) & (pick < 0.55)] = 2
-        in_array = (pick > 0.55) & (pick < 0.7)
+        in_array = (pick > 0.55) & (pick < 0.7) & (groups < 0)
         jobs["array"][in_array], jobs["array_limit"][in_array] = 0, 2
         jobs["features"][(pick > 0.7) & (pick < 0.75)] = 1
         for job in range(1, n_jobs):
-            if rng.random() < 0.2:
+            # Of a het job only the first component waits for others.
+            if rng.random() < 0.2 and (groups[job] < 0 or groups[job] not in groups[:job]):
                 delay_s = float(rng.choice([0, 60]))
                 dependencies.append((job, int(rng.integers(0, job)), int(rng.integers(0, 4)), delay_s))
     site = SiteJobs(jobs=jobs, dependencies=np.array(dependencies, dtype=DEPENDENCY_DTYPE))
-    return replace(workload, site=site)
+    return check_fits(replace(workload, site=site), platform, oversized="drop")
 
 
 def starts_of(platform: Platform, workload: Workload, policy: str) -> list[float]:
@@ -103,14 +113,26 @@ def starts_of(platform: Platform, workload: Workload, policy: str) -> list[float
     return [float(one) if one >= 0 else np.inf for one in simulator.trace.records["start_s"]]
 
 
-@pytest.mark.parametrize("policy", list(BACKFILLING))
-@pytest.mark.parametrize("kind", ["partitions", "reservations", "wishes", "preemption"])
+KINDS = ["partitions", "reservations", "wishes", "preemption"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind"),
+    [
+        *((policy, kind) for policy in BACKFILLING for kind in KINDS),
+        *((policy, f"het, {kind}") for policy in ("fcfs+easy", "fcfs+conservative") for kind in KINDS),
+    ],
+)
 def test_starts_are_those_of_the_oracle(policy: str, kind: str):
     differ = []
     for seed in range(25):
         rng = np.random.default_rng(seed)
-        platform = random_machine(rng, has_reservations=kind == "reservations", has_preemption=kind == "preemption")
-        workload = random_jobs(rng, platform, 14, has_wishes=kind == "wishes")
+        platform = random_machine(
+            rng, has_reservations=kind.endswith("reservations"), has_preemption=kind.endswith("preemption")
+        )
+        workload = random_jobs(
+            rng, platform, 14, has_wishes=kind.endswith("wishes"), has_het_jobs=kind.startswith("het")
+        )
         expected = Oracle(platform, workload, policy).run()
         if starts_of(platform, workload, policy) != pytest.approx(expected, abs=1e-6):
             differ.append(seed)

@@ -224,12 +224,29 @@ def test_rules_are_only_read_beside_the_platform(tmp_path: Path, name: str):
         ("job,dependencies\n1,later:2\n", r"csv:2: .*dependencies has 'later:2'"),
         ("job,dependencies\n1,afterok\n", r"csv:2: .*dependencies has 'afterok'"),
         ("job,nodes\n1\n", r"csv:2: .*has 1 cells, expected 2"),
+        ("job,het_group\n1,-1\n", r"csv:2: .*has the het_group '-1', expected a whole number, at least 0"),
+        ("job,het_group,array\n1,1,\n2,1,3\n", r"csv.* has job 2 in an array and in a het job, expected one of them"),
     ],
 )
 def test_columns_that_make_no_sense_are_refused(tmp_path: Path, columns: str, message: str):
     platform = read_platform(site_folder(tmp_path, columns=columns) / "platform.json")
     with pytest.raises(ReadError, match=message):
         read_workload(tmp_path / "jobs.swf", platform)
+
+
+def test_het_jobs_have_at_most_so_many_components(tmp_path: Path):
+    lines = [f"{number} 100 -1 60 1 -1 -1 1 120 -1 1 1 -1 -1 -1 0 -1 -1\n" for number in range(1, 130)]
+    log = LOG.partition("1 100")[0] + "".join(lines)
+    for n_components in (128, 129):
+        columns = "job,het_group\n" + "".join(f"{number},5\n" for number in range(1, n_components + 1))
+        platform = read_platform(site_folder(tmp_path, log=log, columns=columns) / "platform.json")
+        if n_components == 128:
+            site = read_workload(tmp_path / "jobs.swf", platform).site
+            assert site is not None
+            assert np.count_nonzero(site.jobs["het_group"] == 5) == 128
+            continue
+        with pytest.raises(ReadError, match="has 129 jobs with het_group 5, expected at most 128"):
+            read_workload(tmp_path / "jobs.swf", platform)
 
 
 def test_columns_are_only_read_beside_the_log(tmp_path: Path):

@@ -340,8 +340,6 @@ def test_usage_halves_in_half_a_life():
 
 
 def test_what_is_not_simulated_is_refused_by_name():
-    with pytest.raises(SimulationError, match="heterogeneous"):
-        starts(machine(), workload({"het_group": 1}), "slurm")
     with pytest.raises(WorkloadError, match="job '0' needs 3 cores; partition 'all' has 2"):
         starts(machine(), workload({"cores": 3}), "slurm")
 

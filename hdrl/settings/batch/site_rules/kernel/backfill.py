@@ -2,7 +2,8 @@
 
 A cycle plans jobs in their order on a time map, a chain of spans with the nodes that no planned job has reserved in
 them. A job that fits on such nodes now, for as long as its limit says, starts. Any other one gets the earliest date at
-which enough of them are free, as running jobs reach their limits, and reserves the nodes from then on, whole.
+which enough of them are free, as running jobs reach their limits, and reserves the nodes from then on, whole. The
+components of het jobs are planned alike, but start together at the end of the cycle (`kernel.components`).
 """
 
 from __future__ import annotations
@@ -28,12 +29,20 @@ from hdrl.settings.batch.site_rules.kernel.allocation import (
     n_free_cores_of,
     release_later,
 )
+from hdrl.settings.batch.site_rules.kernel.components import (
+    begin_components,
+    end_components,
+    note_component,
+    others_s,
+    plan_component,
+    put_together,
+)
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
 from hdrl.settings.batch.site_rules.kernel.predictions import is_held
 from hdrl.settings.batch.site_rules.kernel.preemption import find_victims, may_preempt, remove_later, take_nodes
 from hdrl.settings.batch.site_rules.kernel.priority import comes_before
-from hdrl.settings.batch.site_rules.kernel.running import NEVER, start_job
+from hdrl.settings.batch.site_rules.kernel.running import NEVER, next_of, start_job
 
 _NONE = np.uint64(0)
 
@@ -314,13 +323,24 @@ def _preempts(state, entry):
 
 
 @jit
+def _start_or_keep(state, entry, end_s):
+    """Start a job on the selected nodes; a component of a het job keeps them until the end of its limit instead."""
+    if state.jobs[state.entries[entry].job].first_component < 0:
+        start_job(state, entry, 0)
+        return _STARTED
+    plan_component(state, entry, state.scalars[0].message_s)
+    _reserve(state, state.segments[0].begin_s, _round_up(state, end_s))
+    return _PLANNED
+
+
+@jit
 def _start_or_reserve(state, entry, may_wait, preempts):
     """Start a job, or reserve nodes for it at the first date that delays no job planned before."""
     s, settings = state.scalars[0], state.settings[0]
     job, partition = state.entries[entry].job, state.entries[entry].partition
     now, limit_s = s.message_s, limit_in(state, job, partition)
     window_end_s = _round_down(state, now + settings.bf_window_s)
-    start_s = now
+    start_s = max(now, others_s(state, job))
     n_nodes = -(-state.jobs[job].n_requested // settings.most_cores)  # at least
     s.segment = 0
     while start_s <= window_end_s and start_s < NEVER:
@@ -329,8 +349,7 @@ def _start_or_reserve(state, entry, may_wait, preempts):
         later_s = min(_leave_out_planned(state, start_s, start_s + limit_s, n_nodes), over_s)
         found_s = max(_earliest_s(state, entry, may_wait, preempts), start_s)
         if found_s <= now:
-            start_job(state, entry, 0)
-            return _STARTED
+            return _start_or_keep(state, entry, now + limit_s)
         if not may_wait:
             return _NOT_PLANNED
         if found_s == NEVER:
@@ -344,7 +363,8 @@ def _start_or_reserve(state, entry, may_wait, preempts):
         elif found_s > now + settings.bf_window_s:
             return _NOT_PLANNED
         else:
-            if state.jobs[job].planned_s < 0:
+            plan_component(state, entry, found_s)
+            if state.jobs[job].planned_s < 0 and state.jobs[job].first_component < 0:
                 state.jobs[job].planned_s = found_s
             _reserve(state, max(from_s, state.segments[0].begin_s), to_s)
             return _PLANNED
@@ -352,9 +372,15 @@ def _start_or_reserve(state, entry, may_wait, preempts):
 
 
 @jit
+def _may_take(state, entry):
+    """Tell whether a job may take nodes from others at all."""
+    return state.settings[0].preempt_by != 0 and state.jobs[state.entries[entry].job].first_component < 0
+
+
+@jit
 def _plan(state, entry, may_wait):
     """Plan a job, after it has tried to take nodes from others."""
-    preempts = state.settings[0].preempt_by != 0
+    preempts = _may_take(state, entry)
     result = _preempts(state, entry) if preempts else _NOT_PLANNED
     if result == _STARTED:
         start_job(state, entry, 0)
@@ -388,7 +414,7 @@ def _may_start(state, entry):
     _put_unplanned(state, entry)
     if fits_now(state, job, partition, state.usable):
         return True
-    return preempts and find_victims(state, entry, state.usable)
+    return _may_take(state, entry) and find_victims(state, entry, state.usable)
 
 
 @jit
@@ -407,18 +433,45 @@ def _overtakes_before(state, one, other):
 
 
 @jit
+def _mark_first(state):
+    """Mark the components of het jobs of which one is the first job of a partition."""
+    for i in range(state.scalars[0].n_queue):
+        state.jobs[state.entries[state.queue[i]].job].is_first = 0
+    for i in range(state.scalars[0].n_queue):
+        job, one = state.entries[state.queue[i]].job, state.partitions[state.entries[state.queue[i]].partition]
+        if one.n_tested > 0 or not may_run(state, job):
+            continue
+        one.n_tested += 1
+        component = np.int64(state.jobs[job].first_component)
+        while component >= 0:
+            state.jobs[component].is_first = 1
+            component = next_of(state, component)
+    for partition in range(state.settings[0].n_partitions):
+        state.partitions[partition].n_tested = 0
+
+
+@jit
 def _arrange(state):
-    """Write the queue into the order of planning: as it is, or for EASY the first job of each partition first."""
+    """Write the queue into the order of planning: as it is, or for EASY the first job of each partition first.
+
+    For conservative backfilling, the components of a het job come one after the other.
+    """
     s, ordered = state.scalars[0], state.ordered
+    if state.settings[0].discipline == codes.CONSERVATIVE and len(state.components) > 0:
+        put_together(state)
+        return
     if state.settings[0].discipline != codes.EASY:
         for i in range(s.n_queue):
             ordered[i] = state.queue[i]
         return
+    if len(state.components) > 0:
+        _mark_first(state)
     n_first, n_others = np.int64(0), np.int64(0)
     for i in range(s.n_queue):
         entry = state.queue[i]
         one = state.partitions[state.entries[entry].partition]
-        if one.n_tested == 0 and may_run(state, state.entries[entry].job) and not is_held(state, entry):
+        is_first = one.n_tested == 0 or state.jobs[state.entries[entry].job].is_first != 0
+        if is_first and may_run(state, state.entries[entry].job) and not is_held(state, entry):
             one.n_tested += 1
             for k in range(n_first + n_others, n_first, -1):
                 ordered[k] = ordered[k - 1]
@@ -454,13 +507,27 @@ def _is_tested_enough(state, job, partition):
 def _may_reserve(state, entry):
     """Tell whether nodes may be reserved for a job that cannot start now."""
     s, settings, one = state.scalars[0], state.settings[0], state.entries[entry]
-    if settings.max_reserve_part > 0 and state.partitions[one.partition].n_reserved >= settings.max_reserve_part:
+    is_full = settings.max_reserve_part > 0 and state.partitions[one.partition].n_reserved >= settings.max_reserve_part
+    if is_full and state.jobs[one.job].is_first == 0:
         return False
     if settings.discipline != codes.SLURM:
         return True
     if settings.bf_min_prio_reserve > 0 and one.priority < settings.bf_min_prio_reserve:
         return False
     return s.message_s - state.jobs[one.job].eligible_s >= settings.bf_min_age_reserve_s
+
+
+@jit
+def _is_passed_over(state, entry):
+    """Tell whether a cycle makes no plan for a job."""
+    s, job, partition = state.scalars[0], state.entries[entry].job, state.entries[entry].partition
+    if state.jobs[job].first_component >= 0:
+        note_component(state, job)
+        if others_s(state, job) > s.message_s + state.settings[0].bf_window_s:
+            return True
+    if state.jobs[job].is_queued == 0 or not may_run(state, job) or is_held(state, entry):
+        return True
+    return _is_tested_enough(state, job, partition)
 
 
 @jit
@@ -474,6 +541,7 @@ def run_cycle(state):
     if settings.bf_max_job_user > 0:
         for user in range(len(state.user_tests)):
             state.user_tests[user] = 0
+    begin_components(state)
     _arrange(state)
     _begin_map(state)
     n, place, n_tested = s.n_queue, np.int64(0), np.int64(0)
@@ -482,14 +550,12 @@ def run_cycle(state):
         while place % TESTED_TOGETHER == 0 and n > place and not _may_start(state, state.ordered[n - 1]):
             n -= 1
         if place == n or (settings.bf_max_job_test > 0 and n_tested == settings.bf_max_job_test):
-            return
+            break
         entry = state.ordered[place]
-        job, partition = state.entries[entry].job, state.entries[entry].partition
         place += 1
-        if state.jobs[job].is_queued == 0 or not may_run(state, job) or is_held(state, entry):
-            continue
-        if _is_tested_enough(state, job, partition):
+        if _is_passed_over(state, entry):
             continue
         n_tested += 1
         if _plan(state, entry, _may_reserve(state, entry)) == _PLANNED:
-            state.partitions[partition].n_reserved += 1
+            state.partitions[state.entries[entry].partition].n_reserved += 1
+    end_components(state)

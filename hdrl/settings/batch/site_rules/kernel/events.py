@@ -13,6 +13,7 @@ from hdrl.compiled.lend import Lent, Places
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, n_cores_on, put_node
 from hdrl.settings.batch.site_rules.kernel.backfill import run_cycle
+from hdrl.settings.batch.site_rules.kernel.components import untie
 from hdrl.settings.batch.site_rules.kernel.jit import entry
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import run_main
 from hdrl.settings.batch.site_rules.kernel.preemption import resume_jobs
@@ -252,10 +253,15 @@ def _advance(state, n_dates):
     if s.n_dates == 0:
         _begin(state)
     for _ in range(n_dates):
-        if s.n_completed == len(state.jobs) or s.n_events == 0:
+        if s.n_completed == len(state.jobs):
             return codes.ENDED
         if _is_nearly_full(state):
             return codes.GROW
+        if s.n_events == 0:
+            if not untie(state):
+                return codes.ENDED
+            _schedule(state)
+            continue
         n = _collect(state)
         s.n_dates += 1
         for i in range(n):

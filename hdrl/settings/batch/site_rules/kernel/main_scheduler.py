@@ -1,6 +1,7 @@
 """The main scheduler: down the queue at each event; a job that cannot start stops its partition and all its nodes.
 
-A job to which stopped partitions or reservations leave too few nodes stops nothing.
+A job to which stopped partitions or reservations leave too few nodes stops nothing. A component of a het job always
+stops its partition: only the backfill cycle starts het jobs.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ def _try_now(state, entry):
         partitions and reservations leave too few.
     """
     job, partition = state.entries[entry].job, state.entries[entry].partition
+    if state.jobs[job].first_component >= 0:
+        return _WAITS
     is_all, usable = _put_unblocked(state, job, partition), state.usable
     preempts = state.settings[0].preempt_by != 0  # then free cores count the suspended jobs as well
     if (preempts or state.partitions[partition].free_cores >= state.jobs[job].n_requested) and choose_now(
@@ -113,7 +116,9 @@ def run_main(state, depth):
         entry = state.queue[place]
         place += 1
         job, one = state.entries[entry].job, state.partitions[state.entries[entry].partition]
-        if one.is_failed != 0 or not may_run(state, job) or is_held(state, entry):
+        if one.is_failed != 0 or is_held(state, entry):
+            continue
+        if state.jobs[job].first_component < 0 and not may_run(state, job):
             continue
         if depth > 0 and n_tested == depth:
             return True

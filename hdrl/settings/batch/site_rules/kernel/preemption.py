@@ -7,6 +7,8 @@ fewer: the last one first, the others by how many of the chosen nodes they have.
 Suspended jobs keep their nodes booked, so that no others start there but those that may preempt them. They go on, on
 the same nodes, as soon as enough cores are idle.
 
+Het jobs take nodes from no other job, as the main scheduler never starts them.
+
 References
 ----------
 Slurm's guide "Preemption" and the manual of slurm.conf (slurm.schedmd.com): PreemptType, PreemptMode, GraceTime,
@@ -35,10 +37,12 @@ from hdrl.settings.batch.site_rules.kernel.running import (
     NEVER,
     add_event,
     end_job,
+    first_of,
     forget_suspended,
     insert_running,
     log_machine,
     lose_work,
+    next_of,
     remove_running,
     requeue_job,
 )
@@ -223,29 +227,45 @@ def _give_up(state, job, grace_s):
 
 
 @jit
+def _preempt(state, job, mode, grace_s):
+    """Preempt a running job."""
+    s, row = state.scalars[0], state.jobs[job]
+    if grace_s > 0:
+        if row.is_given_up == 0:
+            s.n_preempted += 1
+            _give_up(state, job, grace_s)
+        return
+    if mode == codes.SUSPEND and row.suspended_since_s >= 0:
+        return
+    s.n_preempted += 1
+    if mode == codes.SUSPEND:
+        _suspend(state, job)
+        return
+    s.preempted_core_s += lose_work(state, job)
+    if mode == codes.REQUEUE:
+        requeue_job(state, job)
+    else:
+        end_job(state, job, codes.CANCELLED)
+
+
+@jit
 def take_nodes(state):
-    """Preempt the candidates; tell whether the selected nodes are free now, not after the grace of some."""
+    """Preempt the candidates; tell whether the selected nodes are free now, not after the grace of some.
+
+    With a component goes its whole het job.
+    """
     s, is_free = state.scalars[0], True
     for i in range(s.n_candidates):
-        job = state.candidates[i]
-        row, mode, grace_s = state.jobs[job], _mode_of(state, job), _grace_s(state, job)
-        if grace_s > 0:
-            is_free = False
-            if row.is_given_up == 0:
-                s.n_preempted += 1
-                _give_up(state, job, grace_s)
+        one = np.int64(state.candidates[i])
+        if state.jobs[one].state != codes.RUNNING:  # it went with another component
             continue
-        if mode == codes.SUSPEND and row.suspended_since_s >= 0:
-            continue
-        s.n_preempted += 1
-        if mode == codes.SUSPEND:
-            _suspend(state, job)
-            continue
-        s.preempted_core_s += lose_work(state, job)
-        if mode == codes.REQUEUE:
-            requeue_job(state, job)
-        else:
-            end_job(state, job, codes.CANCELLED)
+        mode, grace_s = _mode_of(state, one), _grace_s(state, one)
+        is_free = is_free and grace_s == 0
+        one = first_of(state, one)
+        while one >= 0:
+            if state.jobs[one].state == codes.RUNNING:
+                _preempt(state, one, mode, grace_s)
+            one = next_of(state, one)
     s.is_changed = 1
     return is_free
 

@@ -51,6 +51,19 @@ def log_machine(state):
 
 
 @jit
+def first_of(state, job):
+    """Return the first component of the het job of a job, else the job itself."""
+    first = np.int64(state.jobs[job].first_component)
+    return first if first >= 0 else np.int64(job)
+
+
+@jit
+def next_of(state, job):
+    """Return the next component of the het job of a job, -1 behind the last one."""
+    return np.int64(state.jobs[job].next_component)
+
+
+@jit
 def _fulfilled_s(state, dependency):
     """Return when a dependency is fulfilled: infinity if not yet, NaN if it never will be."""
     row = state.dependencies[dependency]
@@ -70,8 +83,8 @@ def _fulfilled_s(state, dependency):
 
 
 @jit
-def _eligible_s(state, job):
-    """Return from when on a job may start: infinity if that is not known yet, NaN if never."""
+def _own_eligible_s(state, job):
+    """Return from when on a job may start, whatever its het job waits for; see `_eligible_s`."""
     row = state.jobs[job]
     date_s = max(row.submit_s, row.begin_s, row.held_until_s)
     for i in range(row.first_dependency, row.first_dependency + row.n_dependencies):
@@ -83,24 +96,59 @@ def _eligible_s(state, job):
 
 
 @jit
+def _eligible_s(state, job):
+    """Return from when on a job may start with the other components: infinity if not known yet, NaN if never."""
+    date_s, one = -NEVER, first_of(state, job)
+    while one >= 0:
+        if state.jobs[one].state <= codes.WAITING:
+            own_s = _own_eligible_s(state, one)
+            if np.isnan(own_s):
+                return own_s
+            date_s = max(date_s, own_s)
+        one = next_of(state, one)
+    return date_s
+
+
+@jit
 def _drop(state, job):
-    """End a job that has never started."""
-    s, row = state.scalars[0], state.jobs[job]
-    row.state, row.ended_s = codes.NEVER_STARTED, s.message_s
-    state.completed[s.n_completed] = job
-    s.n_completed += 1
+    """End a job that has never started, and the other components of its het job with it."""
+    s, one = state.scalars[0], first_of(state, job)
+    while one >= 0:
+        row = state.jobs[one]
+        was_queued = row.is_queued != 0
+        if was_queued:
+            dequeue(state, one, 0)
+        if row.state == codes.WAITING:
+            note_cancelled(state, one, was_queued)
+            count_leaving(state, one)
+        if row.state <= codes.WAITING:
+            row.state, row.ended_s = codes.NEVER_STARTED, s.message_s
+            state.completed[s.n_completed] = one
+            s.n_completed += 1
+        one = next_of(state, one)
 
 
 @jit
 def consider(state, job):
-    """Put a waiting job into the queue if it may start now; return whether it was dropped, as it never may."""
+    """Put a waiting job into the queue if it may start now; return whether it was dropped, as it never may.
+
+    The other components of its het job join the queue with it.
+    """
+    is_dropped, one = _consider_one(state, job), first_of(state, job)
+    while one >= 0 and state.jobs[job].is_queued != 0:
+        _consider_one(state, one)
+        one = next_of(state, one)
+    return is_dropped
+
+
+@jit
+def _consider_one(state, job):
     s, row = state.scalars[0], state.jobs[job]
     if row.state != codes.WAITING or row.is_queued != 0:
         return False
     date_s = _eligible_s(state, job)
     if np.isnan(date_s):
         _drop(state, job)
-        count_leaving(state, job)
         return True
     if date_s > s.message_s:
         if date_s < NEVER:
@@ -146,11 +194,16 @@ def _consider_dependents(state, job):
     state.dropped[0], n_dropped = job, 1
     while n_dropped > 0:
         n_dropped -= 1
-        row = state.jobs[state.dropped[n_dropped]]
-        for i in range(row.first_dependent, row.first_dependent + row.n_dependents):
-            if consider(state, state.dependents[i]):
-                state.dropped[n_dropped] = state.dependents[i]
-                n_dropped += 1
+        one = np.int64(state.dropped[n_dropped])
+        if state.jobs[one].state == codes.NEVER_STARTED:  # as are the other components of its het job
+            one = first_of(state, one)
+        while one >= 0:
+            row = state.jobs[one]
+            for i in range(row.first_dependent, row.first_dependent + row.n_dependents):
+                if consider(state, state.dependents[i]):
+                    state.dropped[n_dropped] = state.dependents[i]
+                    n_dropped += 1
+            one = next_of(state, one) if row.state == codes.NEVER_STARTED else np.int64(-1)
     s.is_changed = 1
 
 
@@ -189,20 +242,19 @@ def submit_job(state, job):
 
 @jit
 def cancel_job(state, job):
-    """Let the user of a job cancel it."""
-    row = state.jobs[job]
-    if row.state == codes.RUNNING:
-        end_job(state, job, codes.CANCELLED)
-    elif row.state == codes.WAITING:
-        was_queued = row.is_queued != 0
-        if was_queued:
-            dequeue(state, job, 0)
-        note_cancelled(state, job, was_queued)
-        _drop(state, job)
-        count_leaving(state, job)
-        if was_queued:
-            _leave_array(state, job)
-        _consider_dependents(state, job)
+    """Let the user of a job cancel it, with all components of its het job."""
+    one = first_of(state, job) if state.jobs[job].state != codes.NOT_SUBMITTED else np.int64(-1)
+    while one >= 0:
+        row = state.jobs[one]
+        if row.state == codes.RUNNING:
+            end_job(state, one, codes.CANCELLED)
+        elif row.state == codes.WAITING:
+            was_queued = row.is_queued != 0
+            _drop(state, one)
+            if was_queued:
+                _leave_array(state, one)
+            _consider_dependents(state, one)
+        one = next_of(state, one)
 
 
 @jit
@@ -315,7 +367,10 @@ def requeue_job(state, job):
 
 @jit
 def requeue_jobs(state, node):
-    """Put the jobs that run on a node back into the queue; they begin anew, and what they have done is lost."""
+    """Put the jobs that run on a node back into the queue; they begin anew, and what they have done is lost.
+
+    So do the other components of het jobs.
+    """
     s = state.scalars[0]
     state.tried[:] = 0
     put_node(state.tried, node)
@@ -324,10 +379,13 @@ def requeue_jobs(state, node):
         if n_cores_on(state, state.running[place], state.tried) == 0:
             place += 1
             continue
-        job = state.running[place].job
-        s.lost_core_s += lose_work(state, job)
-        s.n_requeued += 1
-        requeue_job(state, job)
+        one, place = first_of(state, state.running[place].job), np.int64(0)
+        while one >= 0:
+            if state.jobs[one].state == codes.RUNNING:
+                s.lost_core_s += lose_work(state, one)
+                s.n_requeued += 1
+                requeue_job(state, one)
+            one = next_of(state, one)
 
 
 @jit

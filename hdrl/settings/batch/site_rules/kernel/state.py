@@ -31,7 +31,7 @@ SCALARS_DTYPE = record_dtype(
         *of(np.int64, "n_running", "n_arriving", "n_suspended", "n_candidates", "n_pairs", "n_allocated"),
         *of(np.int64, "n_machine_log", "n_completed", "n_selected", "n_segments", "n_busy_cores", "n_computing"),
         *of(np.int64, "n_passes", "n_cycles", "segment", "n_requeued", "n_preempted", "n_missed_reservations"),
-        *of(np.int64, "predictor", "index_form", "has_gate"),
+        *of(np.int64, "n_components", "predictor", "index_form", "has_gate"),
     ]
 )
 """What there is one of. ``message_s`` is the date now; it and the next are named as job keys read them.
@@ -42,7 +42,7 @@ interval;
 plan of a job has come; ``priority_date``
 when priorities are computed next, ``decayed_s`` when usage was last brought up to date. Work is lost to failures
 (``lost_core_s``, ``n_requeued`` jobs) and to preemption (``preempted_core_s``, ``n_preempted``); a reservation is
-missed if a job is on its nodes when it begins."""
+missed if a job is on its nodes when it begins; a backfill cycle has come to ``n_components`` of het jobs."""
 
 SETTINGS_DTYPE = record_dtype(
     [
@@ -88,13 +88,13 @@ JOB_DTYPE = record_dtype(
         *of(np.float64, "submit_s", "run_s", "limit_s", "walltime_s", "requested_time_s", "memory_mib"),
         *of(np.float64, "bandwidth_gbps", "begin_s", "held_until_s", "cancelled_s", "eligible_s", "start_s"),
         *of(np.float64, "ended_s", "due_s", "length_s", "charged_s", "planned_s", "waited_s", "lost_core_s"),
-        *of(np.float64, "suspended_since_s", "suspended_s", "left_s"),
+        *of(np.float64, "suspended_since_s", "suspended_s", "left_s", "component_s"),
         *of(np.int64, "n_requested", "rank", "site_factor", "first_pair", "first_core"),
         *of(np.int32, "return_code", "nodes", "features", "gpus", "nice", "qos", "account", "user", "array"),
         *of(np.int32, "next_task", "qos_user", "account_user", "first_entry", "n_entries", "first_dependency"),
         *of(np.int32, "n_dependencies", "first_dependent", "n_dependents", "entry", "n_restarts", "n_pairs"),
-        ("n_cores", np.int32),
-        *of(np.int8, "is_exclusive", "is_refused", "state", "is_queued", "overruns", "is_given_up"),
+        *of(np.int32, "n_cores", "first_component", "next_component", "component_entry", "last_entry"),
+        *of(np.int8, "is_exclusive", "is_refused", "state", "is_queued", "overruns", "is_given_up", "is_first"),
     ]
 )
 """A job, in the order of the workload; job keys read it by the names that the kernel's jobs have.
@@ -105,10 +105,16 @@ Plans expect that it ends ``limit_s`` after its start; it is killed ``walltime_s
 are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones. ``planned_s`` is the first date that a
 plan gave it, ``waited_s`` what all its waits add up to, ``lost_core_s`` what it did in vain; it ``is_given_up`` in the
 grace before another job takes its nodes; it has been suspended for ``suspended_s`` in this run, and is so
-``suspended_since_s`` (-1: it is not) with ``left_s`` to run."""
+``suspended_since_s`` (-1: it is not) with ``left_s`` to run.
 
-ENTRY_DTYPE = record_dtype([("job", np.int32), ("partition", np.int32), ("priority", np.float64)])
-"""A job in one of its partitions: what the queue holds; the highest priority is served first."""
+The components of a het job are a chain from ``first_component`` (-1: the job is none) by ``next_component``. A backfill
+cycle plans one for ``component_s`` in ``component_entry`` (infinity: not at all; -1: it has not come to it). One of
+which EASY may reserve the nodes, as a component of its het job is the first job of a partition, ``is_first``. The
+first component has the ``last_entry`` of its het job."""
+
+ENTRY_DTYPE = record_dtype([*of(np.int32, "job", "partition", "next"), ("priority", np.float64)])
+"""A job in one of its partitions: what the queue holds; the highest priority is served first. ``next`` is the next
+entry of its het job (-1: none)."""
 
 PAIR_DTYPE = record_dtype([("node", np.int32), ("cores", np.int32)])
 """A node of a job that runs or ran, and how many cores it has there."""
@@ -213,6 +219,7 @@ class SiteState(NamedTuple):
     ordered: Annotated[Ints, own(np.int32, "n_entries")]
     arriving: Annotated[Ints, own(np.int32, "n_jobs")]
     running: Annotated[Rows, own(RUNNING_DTYPE, "n_jobs")]  # by the ends of their limits
+    components: Annotated[Ints, own(np.int32, "n_components")]  # of het jobs, in the order of the backfill cycle
     candidates: Annotated[Ints, own(np.int32, "n_jobs")]  # running jobs that may be preempted, in the order of that
     # Scratch: nodes that may be used, what they have, the sets of them, what is chosen
     usable: Annotated[Bits, own(np.uint64, "n_words")]
@@ -250,7 +257,7 @@ def smallest_state() -> SiteState:
     names += ["n_predicted", "n_group_levels", "n_groups", "n_weights", "n_network", "n_neurons", "n_described"]
     sizes = dict.fromkeys(names, 1)
     none = ("reservations", "outages", "jobs", "entries", "dependencies", "arrays", "qos", "accounts", "ordered")
-    sizes |= dict.fromkeys([f"n_{name}" for name in (*none, "qos_users", "account_users")], 0)
+    sizes |= dict.fromkeys([f"n_{name}" for name in (*none, "qos_users", "account_users", "components")], 0)
     settings = np.zeros(1, dtype=SETTINGS_DTYPE)
     settings["discipline"] = NOTHING
     return new_arrays(SiteState, sizes, {"settings": settings})
