@@ -111,7 +111,7 @@ class _Running(nn.Module):
         return found
 
 
-class Advisor(ActorCriticAgent):
+class AdvisorAgent(ActorCriticAgent):
     """The policy gradient of whole episodes, drawn or all of them."""
 
     Config = AdvisorConfig

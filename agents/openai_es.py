@@ -28,7 +28,7 @@ class Mirrored(Strategy):
         self._random = np.random.default_rng(seed)
         self._sigma, self._population, self._lr = sigma, population, lr
         self._first, self._second = np.zeros_like(start), np.zeros_like(start)
-        self._n_told = 0
+        self._n_updates = 0
 
     def ask(self) -> Floats:
         """Draw the candidates."""
@@ -42,11 +42,11 @@ class Mirrored(Strategy):
         utilities = ranks / (len(losses) - 1) - 0.5
         noise = (candidates - self.mean) / self._sigma
         gradient = np.add.reduce(utilities[:, np.newaxis] * noise, axis=0) / (len(losses) * self._sigma)
-        self._n_told += 1
+        self._n_updates += 1
         self._first = 0.9 * self._first + 0.1 * gradient
         self._second = 0.999 * self._second + 0.001 * gradient**2
-        first = self._first / (1 - 0.9**self._n_told)
-        second = self._second / (1 - 0.999**self._n_told)
+        first = self._first / (1 - 0.9**self._n_updates)
+        second = self._second / (1 - 0.999**self._n_updates)
         self.mean = self.mean - self._lr * first / (np.sqrt(second) + 1e-8)
 
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 from common.report import Report, arguments, finish
 
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.pipelines.envs.env import PipelinesVectorEnv
 from hdrl.settings.pipelines.inputs import load_of
 from hdrl.settings.pipelines.kernel import entries
@@ -29,9 +29,9 @@ def instances_per_s() -> float:
     pipelines = tuple(Pipeline(f"t{k}", (Kernel("k", int(0.15 * period), NEVER),)) for k, period in enumerate(periods))
     found = PipelineSet("independent", pipelines, tuple((period,) for period in periods))
     load = load_of(found, [Context(periods, LENGTH_US)])
-    lent = Lent(one_state(read_machine(f"{N_UNITS}cpu"), load))
-    entries.run_policy(lent, RULES["edf"].codes)
-    best = min(_seconds(lambda: entries.run_policy(lent, RULES["edf"].codes)) for _ in range(5))
+    borrowed = Borrowed(one_state(read_machine(f"{N_UNITS}cpu"), load))
+    entries.run_policy(borrowed, RULES["edf"].codes)
+    best = min(_seconds(lambda: entries.run_policy(borrowed, RULES["edf"].codes)) for _ in range(5))
     return load.n_items / best
 
 

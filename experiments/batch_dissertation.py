@@ -205,12 +205,12 @@ def _values_of_model(
     )
     with torch_threads(1):  # products this small are slower with more
         episodes = {"episode": np.arange(len(windows))}
-        values = first_episodes(model, envs, episodes, lambda row, info: _told(info, row))
+        values = first_episodes(model, envs, episodes, lambda row, info: _reported(info, row))
     envs.close()
     return np.array(values)
 
 
-def _told(info: Mapping[str, Any], row: int) -> float:
+def _reported(info: Mapping[str, Any], row: int) -> float:
     """Return the mean bounded slowdown of an episode that has ended, in which every job was run."""
     episode = info["results"]
     if episode["n_run"][row] != HELD_OUT_JOBS:

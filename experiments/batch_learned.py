@@ -199,7 +199,7 @@ def windows_of_model(
 
 
 def first_episodes(
-    model: Playable, envs: Any, options: Mapping[str, Any], told: Callable[[int, Mapping[str, Any]], T]
+    model: Playable, envs: Any, options: Mapping[str, Any], read: Callable[[int, Mapping[str, Any]], T]
 ) -> list[T]:
     """Return what is reported of the first episode of each row; a row that is done plays others until all are.
 
@@ -211,7 +211,7 @@ def first_episodes(
         A batch of environments like that of its training.
     options
         What the first episodes are: options of the reset.
-    told
+    read
         Gives what is reported of an episode that has just ended: of its row, with the info of that step.
     """
     import torch
@@ -225,5 +225,5 @@ def first_episodes(
         observations, _, ended, _, info = envs.step(actions)
         for row in np.flatnonzero(ended).tolist():
             if row not in found:
-                found[row] = told(row, info)
+                found[row] = read(row, info)
     return [found[row] for row in range(envs.num_envs)]

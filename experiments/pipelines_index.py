@@ -64,7 +64,7 @@ WITHOUT: Mapping[str, tuple[int, ...]] = {
 
 
 @dataclass(frozen=True)
-class World:
+class PipelinesWorld:
     """A machine, what pipelines on it are like, and how long kernels take.
 
     Attributes
@@ -100,17 +100,17 @@ class World:
         return read_machine(self.machine)
 
 
-OWN = World()
+OWN = PipelinesWorld()
 """The world of the training."""
 
 OTHERS = {
-    "eight pipelines": World(model={"n_pipelines": 8}),
-    "chains alone": World(model={"shape": "chain"}),
-    "layered graphs": World(model={"shape": "layered"}),
-    "shares by DRS": World(model={"split": "drs"}),
-    "half to whole times": World(shortest=0.5),
-    "2cpu+2gpu": World("2cpu+2gpu", {"n_pipelines": 8}),
-    "4cpu+1gpu": World("4cpu+1gpu", {"n_pipelines": 10}),
+    "eight pipelines": PipelinesWorld(model={"n_pipelines": 8}),
+    "chains alone": PipelinesWorld(model={"shape": "chain"}),
+    "layered graphs": PipelinesWorld(model={"shape": "layered"}),
+    "shares by DRS": PipelinesWorld(model={"split": "drs"}),
+    "half to whole times": PipelinesWorld(shortest=0.5),
+    "2cpu+2gpu": PipelinesWorld("2cpu+2gpu", {"n_pipelines": 8}),
+    "4cpu+1gpu": PipelinesWorld("4cpu+1gpu", {"n_pipelines": 10}),
 }
 """Other worlds, in which nothing is learned anew."""
 
@@ -155,14 +155,14 @@ def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
     return found
 
 
-def best_classic(world: World) -> str:
+def best_classic(world: PipelinesWorld) -> str:
     """Return the classic policy that misses least on the training part, of those that have no weights."""
     names = [name for name in PipelinePolicies().groups()["heuristics"] if not RULES[name].weights]
     loads = world.loads(TRAINED)
     return min(names, key=lambda name: float(_classic(world, loads, name)[0].mean()))
 
 
-def _classic(world: World, loads: Sequence[PipelineLoad], name: str) -> Floats:
+def _classic(world: PipelinesWorld, loads: Sequence[PipelineLoad], name: str) -> Floats:
     """Return all objectives of each load under a classic policy, shape ``(n_objectives, n_loads)``."""
     if name != STATIC:
         indexed = IndexedLoads(world.units, loads)
@@ -177,7 +177,7 @@ def _classic(world: World, loads: Sequence[PipelineLoad], name: str) -> Floats:
 
 
 def misses(
-    world: World, seeds: range, classic: str, trained: Sequence[Floats]
+    world: PipelinesWorld, seeds: range, classic: str, trained: Sequence[Floats]
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return what rivals and indices miss, and by how much, seed by seed.
 

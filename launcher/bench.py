@@ -112,7 +112,7 @@ def run(
     It is a policy (sjf+easy), a Python file (my.py+easy), a model (*.safetensors, *.pt), or the trainings of one
     method (NAME='models/*.safetensors').
     """
-    from hdrl.bench.results import DIVISIONS, Training
+    from hdrl.bench.results import DIVISIONS, TrainingCost
     from hdrl.bench.run import Entry, run_entry
     from hdrl.bench.tasks import chosen_tasks
     from hdrl.experiment.compare.comparison import CompareProgress
@@ -121,7 +121,7 @@ def run(
     if setting not in SETTINGS:
         raise OptionsError(f"--setting {setting}: expected one of {', '.join(SETTINGS)}")
     chosen = next((one for one in DIVISIONS if one == division), None)
-    asked = Entry(entry, chosen, Training(core_minutes=core_minutes, words=how), setting)
+    asked = Entry(entry, chosen, TrainingCost(core_minutes=core_minutes, words=how), setting)
     progress = CompareProgress(message=lambda text: None if quiet else click.echo(text, err=True))
     result = run_entry(asked, chosen_tasks(tasks), out=out, chosen_by=tasks, n_workers=n_workers, progress=progress)
     n_tasks = len(result.card.tasks)

@@ -59,7 +59,7 @@ def tune(
     another is shown to be better and no worse in the tail. The same command goes on after an interruption.
     """
     from hdrl.experiment.run.manifest import write_manifest
-    from hdrl.experiment.tune import FILES, PAGE_FILE, RECOMMENDATION_FILE, Request
+    from hdrl.experiment.tune import FILES, PAGE_FILE, RECOMMENDATION_FILE, TuneRequest
     from hdrl.experiment.tune import tune as run
     from hdrl.report.page import write_report
 
@@ -67,7 +67,9 @@ def tune(
     stop = Stop()
     with _progress(stop, quiet=quiet or as_json) as progress:
         try:
-            found = run(Request(file, machine, minutes, seeds, seed), out=out, n_workers=n_workers, progress=progress)
+            found = run(
+                TuneRequest(file, machine, minutes, seeds, seed), out=out, n_workers=n_workers, progress=progress
+            )
         except KeyboardInterrupt:
             click.echo("what finished is kept: the same command continues it", err=True)
             raise

@@ -1,6 +1,6 @@
 """Makes arrays of simulators refuse every index out of bounds: imported before what lends them, without the compiler.
 
-Compiled code trusts that an index into an array of a lent State is neither negative nor too large.
+Compiled code trusts that an index into an array of a borrowed state is neither negative nor too large.
 """
 
 import numpy as np

@@ -17,10 +17,10 @@ from hdrl.base.errors import DecisionError, SimulationError
 from hdrl.batsim.exact.idsets import format_ids
 from hdrl.batsim.incoming import parse_message
 from hdrl.batsim.picture import BatsimPicture
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.batch.kernel import codes, entries
-from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
-from hdrl.settings.batch.kernel.state import State
+from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
+from hdrl.settings.batch.kernel.state import BatchState
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.answer import Answer, why_stuck, with_room_for_decisions
 from hdrl.settings.batch.simulation.decisions import Decision
@@ -55,7 +55,7 @@ class DecisionSystem:
         seed: int = 0,
         energy: bool = True,
         compatibility: str | None = None,
-        rule: Rule = NO_RULE,
+        rule: PolicyRule = NO_RULE,
     ) -> None:
         _check(platform, workload, energy=energy)
         self.platform = platform
@@ -67,12 +67,12 @@ class DecisionSystem:
         self._hosts_may_sleep = any("sleep_pstates" in properties for properties in platform.properties)
 
     @property
-    def lent(self) -> Lent[State]:
+    def borrowed(self) -> Borrowed[BatchState]:
         """The arrays, as the kernel is given them."""
-        return self._answer.lent
+        return self._answer.borrowed
 
     @property
-    def state(self) -> State:
+    def state(self) -> BatchState:
         """The arrays of the environment: its jobs, its picture of the machine, its answer."""
         return self._answer.state
 
@@ -127,13 +127,13 @@ class DecisionSystem:
             state.scalars["power_w"] = self.platform.idle_w[np.arange(self.platform.n_cores), pstate].sum()
         else:
             state.scalars["power_w"] = math.nan
-        return View(self.platform, self.workload, self.lent)
+        return View(self.platform, self.workload, self.borrowed)
 
     def receive(self, message: str) -> bool:
         """Take in a message; raise BatsimError if it is no message of Batsim, or contradicts what was said before."""
         self._picture.take(parse_message(message))
         self._answer.state = with_room_for_decisions(self.state, self.platform, self.workload)
-        return entries.hear(self.lent)
+        return entries.take_events(self.borrowed)
 
     def decide(self, decisions: Iterable[Decision]) -> None:
         """Write decisions into the reply.
@@ -145,7 +145,7 @@ class DecisionSystem:
 
     def schedule_pair(self, job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
         """Let a policy pair decide, by the numbers of its keys and its backfilling in `kernel.codes`."""
-        entries.schedule_pair(self.lent, job_key, core_key, backfilling)
+        entries.schedule_pair(self.borrowed, job_key, core_key, backfilling)
 
     def reply(self, now_s: float | None = None) -> str:
         """Return the text of the reply, and note it as carried out.
@@ -154,7 +154,7 @@ class DecisionSystem:
         that the protocol cannot express.
         """
         state = self.state
-        entries.hand_out(self.lent)
+        entries.hand_out(self.borrowed)
         ops = state.ops[: int(state.scalars["n_ops"][0])]
         events: list[dict[str, Any]] = []
         until_s = self.now_s if now_s is None else max(now_s, self.now_s)

@@ -15,7 +15,7 @@ from hdrl.base.errors import BatsimError, suggest
 from hdrl.batsim.exact.context import Scheduler
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
 from hdrl.batsim.exact.jobs import kept_profiles
-from hdrl.batsim.exact.protocol import Reply, Request, dump, parse_reply, with_id
+from hdrl.batsim.exact.protocol import Reply, SchedulerRequest, dump, parse_reply, with_id
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.sleep import SLEEPS
 from hdrl.settings.batch.simulation.decisions import (
@@ -49,7 +49,7 @@ _NOT_SIMULATED = {
 Event = tuple[str, dict[str, Any]]
 
 
-class Simulator(Protocol):
+class ServedSimulator(Protocol):
     """What has views and takes decisions: the face of `simulation.EmbeddedSimulator`."""
 
     @property
@@ -86,7 +86,7 @@ class ProtocolServer:
         then its ``walltime``, whether the job is killed after it or not.
     """
 
-    def __init__(self, simulator: Simulator, *, energy: bool = True, hides_work: bool = False) -> None:
+    def __init__(self, simulator: ServedSimulator, *, energy: bool = True, hides_work: bool = False) -> None:
         self.platform = simulator.platform
         self.workload = workload = simulator.workload
         self.energy = energy
@@ -270,7 +270,7 @@ class ProtocolServer:
         decisions = [self._dated(view, request) for request in reply.requests]
         return self._simulator.step(decisions, now_s=reply.now_s)
 
-    def _dated(self, view: View, request: Request) -> Decision:
+    def _dated(self, view: View, request: SchedulerRequest) -> Decision:
         where = f"{request.kind} at {request.timestamp_s:f}"
         if request.kind in _NOT_SIMULATED:
             raise BatsimError(f"{where}: {_NOT_SIMULATED[request.kind]} are not supported here; hdrl-batsim has them")

@@ -16,7 +16,7 @@ from hdrl.base.errors import BatsimError, suggest
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
 from hdrl.batsim.incoming import Event, Message, is_number, shown
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.state import State
+from hdrl.settings.batch.kernel.state import BatchState
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.sleep import SLEEPS
 from hdrl.settings.batch.simulation.answer import Answer, job_name
@@ -83,7 +83,7 @@ class BatsimPicture:
         }
 
     @property
-    def state(self) -> State:
+    def state(self) -> BatchState:
         """The arrays."""
         return self._answer.state
 

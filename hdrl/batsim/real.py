@@ -15,7 +15,7 @@ from hdrl.batsim.dialects import new_dialect
 from hdrl.batsim.process import find_executable, version_of
 from hdrl.batsim.results import add_rejected, read_log, take_out_wall_clock, trace_of
 from hdrl.batsim.simulators import PREFIX, ProtocolSimulator
-from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
+from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import Trace
 from hdrl.settings.batch.simulators import BatsimSettings
@@ -51,7 +51,7 @@ class BatsimSimulator(ProtocolSimulator):
         folder: Path | None = None,
         platform_file: Path | None = None,
         settings: BatsimSettings | None = None,
-        rule: Rule = NO_RULE,
+        rule: PolicyRule = NO_RULE,
     ) -> None:
         super().__init__(
             platform,

@@ -18,7 +18,7 @@ from hdrl.base.textnumbers import finite_of, int_of
 from hdrl.batsim.decision_system import DecisionSystem
 from hdrl.batsim.exact.extended import Extended
 from hdrl.batsim.exact.idsets import parse_ids
-from hdrl.batsim.exact.jobs import Job
+from hdrl.batsim.exact.jobs import ExactJob
 from hdrl.batsim.exact.machines import STATES
 from hdrl.batsim.exact.outputs import Outputs
 from hdrl.settings.batch.simulation.collect import overutilization
@@ -68,7 +68,7 @@ class NotedOutputs(Outputs):
         super().__init__(energy=energy)
         self.log = SimulationLog()
 
-    def add_job(self, job: Job) -> None:
+    def add_job(self, job: ExactJob) -> None:
         """Add the row of a job that has ended or was rejected."""
         super().add_job(job)
         self.log.ends.append((job.id, int(JobState[job.state]), job.start_s, job.run_s, job.energy_j))

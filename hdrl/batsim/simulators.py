@@ -25,7 +25,7 @@ from hdrl.batsim.exact.extended import difference
 from hdrl.batsim.results import NotedOutputs, SimulationLog, take_out_wall_clock, trace_of
 from hdrl.batsim.turned import TurnedEngine
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
+from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.simgrid import write_simgrid
 from hdrl.settings.batch.simulation.decisions import Decision
@@ -80,7 +80,7 @@ class ProtocolSimulator(Closing):
         compatibility: str | None = None,
         folder: Path | None = None,
         platform_file: Path | None = None,
-        rule: Rule = NO_RULE,
+        rule: PolicyRule = NO_RULE,
     ) -> None:
         if energy:
             check_power(platform)
@@ -135,14 +135,14 @@ class ProtocolSimulator(Closing):
 
         ``progress`` is called with the numbers of finished and of all jobs, a few times a second.
         """
-        told_s = time.monotonic()
+        reported_s = time.monotonic()
         self.reset()
         while not self._system.is_over:
             if self._is_due:
                 self._system.schedule_pair(job_key, core_key, backfilling)
             self._go_on(None)
-            if progress is not None and time.monotonic() - told_s > PROGRESS_EVERY_S:
-                told_s = time.monotonic()
+            if progress is not None and time.monotonic() - reported_s > PROGRESS_EVERY_S:
+                reported_s = time.monotonic()
                 progress(self.n_done, self.workload.n_jobs)
         if progress is not None:
             progress(self.n_done, self.workload.n_jobs)
@@ -159,7 +159,7 @@ class ProtocolSimulator(Closing):
 
         Priorities are in the order of `View.waiting`; the job key is ``JOB_GIVEN``.
         """
-        start_by(self._system.lent, priorities, job_key, core_key, backfilling)
+        start_by(self._system.borrowed, priorities, job_key, core_key, backfilling)
 
     @property
     def n_done(self) -> int:

@@ -27,7 +27,7 @@ from hdrl.bench.difficulty import (
     read_shipped,
 )
 from hdrl.bench.points import read_points
-from hdrl.bench.results import DIVISIONS, Division, Result, read_result
+from hdrl.bench.results import DIVISIONS, BenchResult, Division, read_result
 from hdrl.bench.rounds import AT, find_round
 from hdrl.bench.tasks import Named, all_tasks, read_task
 from hdrl.figures.numbers import MISSING, metric_words, number_words
@@ -37,7 +37,7 @@ from hdrl.report.page.charts import chart
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.forest import Axis, Scale, interval
 from hdrl.report.page.page import render
-from hdrl.report.page.parts import Cell, Chart, Column, Panel, Part, Row, Table
+from hdrl.report.page.parts import Cell, Chart, PageColumn, PageTable, Panel, Part, Row
 from hdrl.report.page.schedule import Packed
 from hdrl.report.ranking import drawn_ranks
 from hdrl.version import VERSION
@@ -54,7 +54,7 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Player:
+class BoardEntry:
     """Who is on the board.
 
     Attributes
@@ -103,7 +103,7 @@ class BoardRow:
         Whether a tail is above the limit of its task.
     """
 
-    player: Player
+    player: BoardEntry
     ratio: Interval
     rank: Interval
     tail: float
@@ -189,14 +189,14 @@ def classic_rows(named: Named) -> list[BoardRow]:
     return _rows([named], _classic_players({named.name: named}))
 
 
-def _shipped_players(tasks: Mapping[str, Named]) -> list[Player]:
+def _shipped_players(tasks: Mapping[str, Named]) -> list[BoardEntry]:
     """Return the learned policies that come with hdrl."""
     found: dict[tuple[str, str, Division], list[Shipped]] = {}
     for one in read_shipped():
         if one.task in tasks and one.sha256 == tasks[one.task].task.sha256():
             found.setdefault((tasks[one.task].task.setting_name, one.policy, one.division), []).append(one)
     return [
-        Player(
+        BoardEntry(
             policy,
             SHIPPED,
             division,
@@ -209,7 +209,7 @@ def _shipped_players(tasks: Mapping[str, Named]) -> list[Player]:
     ]
 
 
-def _baselines_of_rounds(results: Sequence[Result], tasks: Iterable[str]) -> list[Player]:
+def _baselines_of_rounds(results: Sequence[BenchResult], tasks: Iterable[str]) -> list[BoardEntry]:
     """Return the baselines of tasks of rounds, whose numbers stand in each true result."""
     found = []
     for task in sorted(tasks):
@@ -218,11 +218,11 @@ def _baselines_of_rounds(results: Sequence[Result], tasks: Iterable[str]) -> lis
         values = read_points(result.points(task), [rules.objective, rules.tail])[rules.baseline]
         command = f"hdrl bench run {rules.baseline} --tasks {task} -o again"
         objective, tail = ({task: _rounded(values[name])} for name in (rules.objective, rules.tail))
-        found.append(Player(rules.baseline, CLASSIC, "untrained", 0.0, command, objective, tail))
+        found.append(BoardEntry(rules.baseline, CLASSIC, "untrained", 0.0, command, objective, tail))
     return found
 
 
-def _classic_players(tasks: Mapping[str, Named]) -> list[Player]:
+def _classic_players(tasks: Mapping[str, Named]) -> list[BoardEntry]:
     kept = read_classics()
     found: dict[tuple[str, str], list[Classic]] = {}
     for name, named in tasks.items():
@@ -230,7 +230,7 @@ def _classic_players(tasks: Mapping[str, Named]) -> list[Player]:
             if one.sha256 == named.task.sha256():
                 found.setdefault((named.task.setting_name, one.policy), []).append(one)
     return [
-        Player(
+        BoardEntry(
             policy,
             CLASSIC,
             "untrained",
@@ -243,9 +243,9 @@ def _classic_players(tasks: Mapping[str, Named]) -> list[Player]:
     ]
 
 
-def _read(folders: Sequence[str | Path]) -> tuple[dict[str, Result], list[Refused]]:
+def _read(folders: Sequence[str | Path]) -> tuple[dict[str, BenchResult], list[Refused]]:
     """Return the results by page, and the folders that hold none that can be read."""
-    results: dict[str, Result] = {}
+    results: dict[str, BenchResult] = {}
     unread: list[Refused] = []
     for place, folder in enumerate(folders):
         try:
@@ -255,11 +255,11 @@ def _read(folders: Sequence[str | Path]) -> tuple[dict[str, Result], list[Refuse
     return results, unread
 
 
-def _judged(results: Mapping[str, Result]) -> tuple[list[Player], list[Refused]]:
+def _judged(results: Mapping[str, BenchResult]) -> tuple[list[BoardEntry], list[Refused]]:
     """Check results; those that are not true, or were withdrawn, are told apart."""
-    players: list[Player] = []
+    players: list[BoardEntry] = []
     refused: list[Refused] = []
-    attempts: dict[tuple[str, Division, tuple[str, ...]], list[tuple[str, Player]]] = {}
+    attempts: dict[tuple[str, Division, tuple[str, ...]], list[tuple[str, BoardEntry]]] = {}
     for page, result in results.items():
         where, card = str(result.folder), result.card
         if words := result.withdrawn():
@@ -286,7 +286,7 @@ def _judged(results: Mapping[str, Result]) -> tuple[list[Player], list[Refused]]
     return players, refused
 
 
-def _uncommitted(result: Result) -> str:
+def _uncommitted(result: BenchResult) -> str:
     """Say of which round an entry was not committed before its windows were known; empty if of none."""
     for task in result.card.tasks:
         _, at, name = task.partition(AT)
@@ -295,7 +295,7 @@ def _uncommitted(result: Result) -> str:
     return ""
 
 
-def _climbed(series: Sequence[tuple[str, Player]]) -> tuple[Player, list[Refused]]:
+def _climbed(series: Sequence[tuple[str, BoardEntry]]) -> tuple[BoardEntry, list[Refused]]:
     """Return which of the attempts of one name is ranked, and why the others are not: by the Ladder."""
     (_, first), *more = series
     if not more:
@@ -332,7 +332,7 @@ def _reason(checked: Checked) -> str:
     return f"{first.kind}: {first.where}: {first.text}{more}"
 
 
-def _player(result: Result, taken: set[str]) -> Player:
+def _player(result: BenchResult, taken: set[str]) -> BoardEntry:
     card = result.card
     name, number = card.name, 1
     while name in taken:
@@ -345,7 +345,7 @@ def _player(result: Result, taken: set[str]) -> Player:
         values = read_points(result.points(task), [rules.objective, rules.tail])[card.name]
         objective[task], tail[task] = _rounded(values[rules.objective]), _rounded(values[rules.tail])
     minutes = card.training.core_minutes
-    return Player(name, card.kind, card.division, minutes, card.command, objective, tail)
+    return BoardEntry(name, card.kind, card.division, minutes, card.command, objective, tail)
 
 
 def _rounded(values: FloatArray) -> FloatArray:
@@ -353,7 +353,7 @@ def _rounded(values: FloatArray) -> FloatArray:
     return np.array([float(f"{value:.{DIGITS}g}") for value in values.tolist()])
 
 
-def _rows(tasks: Sequence[Named], players: Sequence[Player]) -> list[BoardRow]:
+def _rows(tasks: Sequence[Named], players: Sequence[BoardEntry]) -> list[BoardRow]:
     """Return the lines of all who have every one of the tasks, the best mean rank first."""
     names = [named.name for named in tasks]
     there = [one for one in players if all(name in one.objective for name in names)]
@@ -382,12 +382,12 @@ def _rows(tasks: Sequence[Named], players: Sequence[Player]) -> list[BoardRow]:
     return sorted(found, key=lambda row: row.rank.value)
 
 
-def _baseline(named: Named, players: Sequence[Player]) -> Player | None:
+def _baseline(named: Named, players: Sequence[BoardEntry]) -> BoardEntry | None:
     wanted = named.task.baseline
     return next((one for one in players if one.name == wanted and named.name in one.objective), None)
 
 
-def _ratio(bootstrap: Bootstrap, tasks: Sequence[Named], players: Sequence[Player], one: Player) -> Interval:
+def _ratio(bootstrap: Bootstrap, tasks: Sequence[Named], players: Sequence[BoardEntry], one: BoardEntry) -> Interval:
     """Return the ratio to the baselines; where more is better its inverse, so that below 1 is better throughout."""
     ours: list[FloatArray] = []
     theirs: list[FloatArray] = []
@@ -404,7 +404,7 @@ def _ratio(bootstrap: Bootstrap, tasks: Sequence[Named], players: Sequence[Playe
     return bootstrap.ratio(np.concatenate(ours), np.concatenate(theirs))
 
 
-def _tail(named: Named, players: Sequence[Player], one: Player) -> float:
+def _tail(named: Named, players: Sequence[BoardEntry], one: BoardEntry) -> float:
     baseline = _baseline(named, players)
     if baseline is None:
         return math.nan
@@ -412,11 +412,11 @@ def _tail(named: Named, players: Sequence[Player], one: Player) -> float:
     return float(np.mean(one.tail[named.name])) / goal if goal > 0 else math.nan
 
 
-def _of_division(division: Division, players: Sequence[Player]) -> list[Player]:
+def _of_division(division: Division, players: Sequence[BoardEntry]) -> list[BoardEntry]:
     return [one for one in players if one.origin == CLASSIC or one.division == division]
 
 
-def _tables(tasks: Sequence[Named], players: Sequence[Player], where: str) -> Iterator[Part]:
+def _tables(tasks: Sequence[Named], players: Sequence[BoardEntry], where: str) -> Iterator[Part]:
     """Return a table and a picture of ranks for each division that anybody is in."""
     for division in DIVISIONS:
         those = _of_division(division, players)
@@ -444,17 +444,17 @@ def _kept(rows: Sequence[BoardRow], baselines: set[str]) -> list[BoardRow]:
     return [row for row in rows if row.player.origin != CLASSIC or row in best or row.name in baselines]
 
 
-def _table(caption: str, rows: Sequence[BoardRow]) -> Table:
+def _table(caption: str, rows: Sequence[BoardRow]) -> PageTable:
     scale = Scale.over(end for row in rows for end in row.ratio)
     columns = [
-        Column("mean rank", help="over all windows, among all classic policies and the results; 1 is the best"),
-        Column("ratio to the baseline", help="geometric mean over windows; below 1 is better"),
-        Column("", scale=Axis(scale, "better", "worse")),
-        Column("tail", help="mean tail over the baseline's, of the task where that is largest"),
-        Column("core-minutes", help="that its training took, as its author says"),
-        Column("run it again", is_number=False),
+        PageColumn("mean rank", help="over all windows, among all classic policies and the results; 1 is the best"),
+        PageColumn("ratio to the baseline", help="geometric mean over windows; below 1 is better"),
+        PageColumn("", scale=Axis(scale, "better", "worse")),
+        PageColumn("tail", help="mean tail over the baseline's, of the task where that is largest"),
+        PageColumn("core-minutes", help="that its training took, as its author says"),
+        PageColumn("run it again", is_number=False),
     ]
-    return Table(caption, "who", columns, [_line(row, scale) for row in rows], is_stacked=True)
+    return PageTable(caption, "who", columns, [_line(row, scale) for row in rows], is_stacked=True)
 
 
 def _line(row: BoardRow, scale: Scale) -> Row:
@@ -553,7 +553,7 @@ def _pareto(rows: Sequence[BoardRow], where: str) -> Chart | None:
         return chart(figure, title, f"{title}; no entry is better at the same budget than {names}.", [])
 
 
-def _index(tasks: Mapping[str, Named], players: Sequence[Player], refused: Sequence[Refused]) -> str:
+def _index(tasks: Mapping[str, Named], players: Sequence[BoardEntry], refused: Sequence[Refused]) -> str:
     entered = [one for one in players if one.origin not in (CLASSIC, SHIPPED)]
     panels = []
     # Whoever entered all that can be had without fetching is ranked; whole boards are those of single tasks.
@@ -585,28 +585,28 @@ def _groups(tasks: Mapping[str, Named]) -> dict[str, list[Named]]:
     return found
 
 
-def _task_table(tasks: Mapping[str, Named], players: Sequence[Player]) -> Table:
+def _task_table(tasks: Mapping[str, Named], players: Sequence[BoardEntry]) -> PageTable:
     facts = read_facts()
     columns = [
-        Column("what it is", is_number=False),
-        Column("known", is_number=False),
-        Column("decides", is_number=False),
-        Column("results"),
-        Column("best classic policy", is_number=False),
-        Column("gap", help="how many times worse than the yardstick the best classic policy is"),
-        Column("anybody waits", help="share of windows"),
-        Column("agreement", help="Kendall's tau between the rankings by even and by odd windows"),
+        PageColumn("what it is", is_number=False),
+        PageColumn("known", is_number=False),
+        PageColumn("decides", is_number=False),
+        PageColumn("results"),
+        PageColumn("best classic policy", is_number=False),
+        PageColumn("gap", help="how many times worse than the yardstick the best classic policy is"),
+        PageColumn("anybody waits", help="share of windows"),
+        PageColumn("agreement", help="Kendall's tau between the rankings by even and by odd windows"),
     ]
     rows = []
     for name, named in tasks.items():
         fact = facts.get(name)
-        told = fact if fact is not None and fact.sha256 == named.task.sha256() else None
+        said = fact if fact is not None and fact.sha256 == named.task.sha256() else None
         n = sum(one.origin not in (CLASSIC, SHIPPED) and name in one.objective for one in players)
         words = [named.task.title, named.task.known, metric_words(named.task.objective), str(n or "")]
         rows.append(
-            Row(name, [*map(Cell, words), *_fact_cells(told)], badge=f"v{named.task.version}", address=f"{name}.html")
+            Row(name, [*map(Cell, words), *_fact_cells(said)], badge=f"v{named.task.version}", address=f"{name}.html")
         )
-    return Table("The tasks", "task", columns, rows, is_stacked=True)
+    return PageTable("The tasks", "task", columns, rows, is_stacked=True)
 
 
 def _fact_cells(fact: Difficulty | None) -> list[Cell]:
@@ -615,17 +615,17 @@ def _fact_cells(fact: Difficulty | None) -> list[Cell]:
     return [Cell(fact.best), Cell(_number(fact.gap)), Cell(f"{fact.share_waiting:.0%}"), Cell(f"{fact.agreement:.2f}")]
 
 
-def _refused_table(refused: Sequence[Refused]) -> Table:
-    columns = [Column("folder", is_number=False), Column("why", is_number=False)]
+def _refused_table(refused: Sequence[Refused]) -> PageTable:
+    columns = [PageColumn("folder", is_number=False), PageColumn("why", is_number=False)]
     rows = [Row(one.name, [Cell(Path(one.folder).name), Cell(one.reason)], address=one.page) for one in refused]
-    return Table("Results that are not ranked, and why", "result", columns, rows)
+    return PageTable("Results that are not ranked, and why", "result", columns, rows)
 
 
-def _page_of_result(result: Result, tasks: Mapping[str, Named]) -> str:
+def _page_of_result(result: BenchResult, tasks: Mapping[str, Named]) -> str:
     """Return the page of a result: what it is, and the commands that check it and make it again."""
     card, folder = result.card, result.folder.name
     withdrawn = result.withdrawn()
-    told = [
+    said = [
         ("make it again", card.command),
         ("check it", f"hdrl bench check {folder} --windows all"),
         ("folder", folder),
@@ -637,24 +637,24 @@ def _page_of_result(result: Result, tasks: Mapping[str, Named]) -> str:
         ("made with hdrl", card.hdrl),
         ("withdrawn", withdrawn),
     ]
-    rows = [Row(name, [Cell(text, is_code=True)]) for name, text in told if text]
+    rows = [Row(name, [Cell(text, is_code=True)]) for name, text in said if text]
     judged = [
         Row(name, [Cell(sha256, is_code=True)], address=f"{name}.html" if name in tasks else "")
         for name, sha256 in card.tasks.items()
     ]
     parts = [
-        Table("The result", "what", [Column("value", is_number=False)], rows),
-        Table("Its tasks", "task", [Column("SHA-256 of the task", is_number=False)], judged),
+        PageTable("The result", "what", [PageColumn("value", is_number=False)], rows),
+        PageTable("Its tasks", "task", [PageColumn("SHA-256 of the task", is_number=False)], judged),
     ]
     notes = (f"It was withdrawn: {withdrawn}",) if withdrawn else ()
     answer = f"{len(card.tasks)} task{'' if len(card.tasks) == 1 else 's'}, division {card.division}."
     findings = Findings(
         f"{card.name}: what makes it again?", answer, "What it says of its training cannot be checked.", notes
     )
-    return _rendered(findings, [("hdrl", card.hdrl)], [Panel("Result", parts)])
+    return _rendered(findings, [("hdrl", card.hdrl)], [Panel("BenchResult", parts)])
 
 
-def _page_of_task(named: Named, players: Sequence[Player]) -> str:
+def _page_of_task(named: Named, players: Sequence[BoardEntry]) -> str:
     task = named.task
     parts = list(_tables([named], [_alone(one, named) for one in players if named.name in one.objective], named.name))
     rules = [
@@ -666,11 +666,13 @@ def _page_of_task(named: Named, players: Sequence[Player]) -> str:
         ("version", f"{task.version}"),
     ]
     panels = [Panel("Ranks", parts)] if parts else []
-    told = [*rules, ("SHA-256", task.sha256()), ("yardstick", task.yardstick.words)]
-    told += [(key, str(value)) for key, value in task.sweep.items()]
-    told += [(f"log {name}", f"{log.how} SHA-256 {log.sha256}") for name, log in task.logs.items()]
-    rows = [Row(name, [Cell(text, is_code=True)]) for name, text in told]
-    panels.append(Panel("Rules", [Table("The rules of the task", "what", [Column("value", is_number=False)], rows)]))
+    said = [*rules, ("SHA-256", task.sha256()), ("yardstick", task.yardstick.words)]
+    said += [(key, str(value)) for key, value in task.sweep.items()]
+    said += [(f"log {name}", f"{log.how} SHA-256 {log.sha256}") for name, log in task.logs.items()]
+    rows = [Row(name, [Cell(text, is_code=True)]) for name, text in said]
+    panels.append(
+        Panel("Rules", [PageTable("The rules of the task", "what", [PageColumn("value", is_number=False)], rows)])
+    )
     best = _rows([named], players)
     answer = f"{best[0].name} has the best mean rank." if best else "Nothing was measured on it yet."
     findings = Findings(
@@ -679,7 +681,7 @@ def _page_of_task(named: Named, players: Sequence[Player]) -> str:
     return _rendered(findings, rules, panels)
 
 
-def _alone(one: Player, named: Named) -> Player:
+def _alone(one: BoardEntry, named: Named) -> BoardEntry:
     """Return a player whose command is that of a single task."""
     if one.origin not in (CLASSIC, SHIPPED) or not one.command.startswith(f"hdrl bench run {one.name} "):
         return one

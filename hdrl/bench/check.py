@@ -18,7 +18,7 @@ from hdrl.base.textnumbers import float_of
 from hdrl.bench.cell import RIGHTS, ask_cell
 from hdrl.bench.divisions import forbidden, world_of
 from hdrl.bench.replay import known_of, replay
-from hdrl.bench.results import CARD_FILE, ENTRY_FOLDER, WITHDRAWN_FILE, Result, kind_of, read_result
+from hdrl.bench.results import CARD_FILE, ENTRY_FOLDER, WITHDRAWN_FILE, BenchResult, kind_of, read_result
 from hdrl.bench.tasks import Named, read_task
 from hdrl.experiment.compare.files import RESULTS_FILE
 from hdrl.experiment.compare.pointstore import finished_identity
@@ -36,14 +36,14 @@ MAX_FILES, MAX_BYTES = 5_000, 512 << 20
 MAX_TABLE_BYTES = 16 << 20
 """Size of each JSON file and table: what is read takes many times the memory."""
 
-MOST_TOLD = 5
+MOST_LISTED = 5
 """Findings of one kind that are told; how many more there are is said."""
 
 Kind = Literal["hash", "card", "stale", "points", "knowledge", "budget", "replay", "unchecked"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Defect:
     """What is wrong with a result.
 
     Attributes
@@ -78,7 +78,7 @@ class Checked:
     """
 
     name: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Defect, ...]
     notes: tuple[str, ...]
     n_replayed: int
 
@@ -115,7 +115,7 @@ def check_result(
         for name, sha256 in result.card.tasks.items():
             message(name)
             named = _of_task(result, name, sha256)
-            if isinstance(named, Finding):
+            if isinstance(named, Defect):
                 found.append(named)
                 continue
             task = _Task(result, named, trust=trust)
@@ -134,44 +134,44 @@ def check_result(
     return Checked(result.card.name, tuple(shown), tuple(dict.fromkeys(notes)), n_replayed)
 
 
-def _fewer(found: Iterable[Finding]) -> Iterator[Finding]:
+def _fewer(found: Iterable[Defect]) -> Iterator[Defect]:
     """Return the first findings of each kind and place, and how many more there are."""
-    groups: dict[tuple[str, str], list[Finding]] = {}
+    groups: dict[tuple[str, str], list[Defect]] = {}
     for one in found:
         groups.setdefault((one.kind, one.where), []).append(one)
     for those in groups.values():
-        yield from those[:MOST_TOLD]
-        if len(those) > MOST_TOLD:
-            yield Finding(those[0].kind, those[0].where, f"and {len(those) - MOST_TOLD} more of the kind")
+        yield from those[:MOST_LISTED]
+        if len(those) > MOST_LISTED:
+            yield Defect(those[0].kind, those[0].where, f"and {len(those) - MOST_LISTED} more of the kind")
 
 
-def _of_files(result: Result) -> Iterator[Finding]:
+def _of_files(result: BenchResult) -> Iterator[Defect]:
     """Compare the files with the manifest, and the entry with what was judged."""
     folder = result.folder
     there = _names_of_files(folder)
-    if isinstance(there, Finding):
+    if isinstance(there, Defect):
         yield there
         return
     try:
         manifest = read_manifest(folder)
     except ReadError as error:
-        yield Finding("hash", MANIFEST_FILE, str(error))
+        yield Defect("hash", MANIFEST_FILE, str(error))
         return
     for name, sha256 in manifest.files.items():
         if name not in there:
-            yield Finding("hash", name, "is missing, the manifest has it")
+            yield Defect("hash", name, "is missing, the manifest has it")
         elif sha256 is not None and (found := sha256_of_file(folder / name)) != sha256:
-            yield Finding("hash", name, f"was changed: its SHA-256 is {found}, the manifest says {sha256}")
+            yield Defect("hash", name, f"was changed: its SHA-256 is {found}, the manifest says {sha256}")
     for name in sorted(there - set(manifest.files) - {MANIFEST_FILE, WITHDRAWN_FILE}):
-        yield Finding("hash", name, "is no file of the result: the manifest does not have it")
+        yield Defect("hash", name, "is no file of the result: the manifest does not have it")
     needed = [CARD_FILE, *(f"{ENTRY_FOLDER}/{name}" for name in result.card.files)]
     needed += [f"tasks/{task}/{name}" for task in result.card.tasks for name in (RESULTS_FILE, SWEEP_FILE)]
     for name in needed:
         if manifest.files.get(name) is None:
-            yield Finding("hash", name, "has no hash in the manifest")
+            yield Defect("hash", name, "has no hash in the manifest")
 
 
-def _names_of_files(folder: Path) -> set[str] | Finding:
+def _names_of_files(folder: Path) -> set[str] | Defect:
     """Return the paths of all files in a folder, or what in it is no file, or too much."""
     found: set[str] = set()
     n_bytes = 0
@@ -181,26 +181,26 @@ def _names_of_files(folder: Path) -> set[str] | Finding:
             continue
         if not stat.S_ISREG(status.st_mode):
             what = "a link" if stat.S_ISLNK(status.st_mode) else "no file"
-            return Finding("hash", name, f"is {what}, expected files only")
+            return Defect("hash", name, f"is {what}, expected files only")
         if path.suffix in (".json", ".csv") and not is_plain_file(path, MAX_TABLE_BYTES):
             most = f"{MAX_TABLE_BYTES >> 20} MiB"
-            return Finding("hash", name, f"is compressed or too large, expected at most {most} as they are")
+            return Defect("hash", name, f"is compressed or too large, expected at most {most} as they are")
         found.add(name)
         n_bytes += status.st_size
         if len(found) > MAX_FILES or n_bytes > MAX_BYTES:
-            return Finding("hash", name, f"is too much: expected {MAX_FILES:,} files, {MAX_BYTES >> 20} MiB at most")
+            return Defect("hash", name, f"is too much: expected {MAX_FILES:,} files, {MAX_BYTES >> 20} MiB at most")
     return found
 
 
-def _of_task(result: Result, name: str, sha256: str) -> Named | Finding:
+def _of_task(result: BenchResult, name: str, sha256: str) -> Named | Defect:
     """Return the task of a result, or that it is another one now."""
     try:
         named = read_task(name)
     except UnknownName as error:
-        return Finding("stale", name, str(error))
+        return Defect("stale", name, str(error))
     if named.task.sha256() == sha256:
         return named
-    return Finding("stale", name, f"the task is another one now (version {named.task.version}); {result.card.command}")
+    return Defect("stale", name, f"the task is another one now (version {named.task.version}); {result.card.command}")
 
 
 def _is_finite(text: str) -> bool:
@@ -213,44 +213,44 @@ def _is_finite(text: str) -> bool:
 class _Task:
     """The check of one task of a result."""
 
-    def __init__(self, result: Result, named: Named, *, trust: bool) -> None:
+    def __init__(self, result: BenchResult, named: Named, *, trust: bool) -> None:
         self._result, self._named, self._trust = result, named, trust
         self._world = world_of(named, result.sweep(named))
         self._entry, self._baseline = self._world.candidate(), self._world.baseline()
         self.notes: list[str] = []
         self.n_replayed = 0
 
-    def findings(self, n_windows: int | None) -> Iterator[Finding]:
+    def findings(self, n_windows: int | None) -> Iterator[Defect]:
         """Find what is wrong with the task of the result."""
         name, card = self._named.name, self._result.card
         limit = self._named.task.budget_core_minutes
         if card.training.core_minutes > limit:
-            yield Finding(
+            yield Defect(
                 "budget", name, f"took {card.training.core_minutes:g} core-minutes to train, at most {limit:g} count"
             )
         wrong = self._wrong_sweep() or self._wrong_entry()
         if wrong:
-            yield Finding("points", name, wrong)
+            yield Defect("points", name, wrong)
             return
         try:
             rows = self._rows()
         except (ReadError, OptionsError) as error:
-            yield Finding("points", name, str(error))
+            yield Defect("points", name, str(error))
             return
         windows = self._drawn(n_windows)
         try:
             found = self._replayed(windows)
         except HdrlError as error:
-            yield Finding("unchecked", name, str(error))
+            yield Defect("unchecked", name, str(error))
             return
         words = forbidden(known_of(found), card.division)
         if words:
-            yield Finding("knowledge", name, f"{card.name} {words}")
+            yield Defect("knowledge", name, f"{card.name} {words}")
         for row in found["rows"]:
             self.n_replayed += 1
             yield from self._compared(row, rows)
         if found["problem"]:
-            yield Finding("unchecked", name, f"its simulations could not be repeated: {found['problem']}")
+            yield Defect("unchecked", name, f"its simulations could not be repeated: {found['problem']}")
 
     def _wrong_sweep(self) -> str:
         """Say in what the comparison is not that of the task; empty if it is."""
@@ -273,8 +273,8 @@ class _Task:
         expected = self._entry.identity()
         if found == expected:
             return ""
-        told = found.get("sha256") if isinstance(found, Mapping) else None
-        return f"another entry was judged: the points are of {told or found}, entry/ holds {expected['sha256']}"
+        claimed_row = found.get("sha256") if isinstance(found, Mapping) else None
+        return f"another entry was judged: the points are of {claimed_row or found}, entry/ holds {expected['sha256']}"
 
     def _not_of_the_card(self) -> str:
         """Say which file would decide that the card does not name; empty if none."""
@@ -345,27 +345,31 @@ class _Task:
 
     def _compared(
         self, row: Mapping[str, Any], rows: Mapping[tuple[str, int, int], Mapping[str, Any]]
-    ) -> Iterator[Finding]:
-        told = rows.get((row["candidate"], row["window"], row["seed"]))
+    ) -> Iterator[Defect]:
+        claimed_row = rows.get((row["candidate"], row["window"], row["seed"]))
         case = self._world.cases[row["window"]]
         where = f"window {case.window} of {case.workload} under {row['candidate']}"
-        if told is None:
-            yield Finding("replay", self._named.name, f"{where} is not in the table")
+        if claimed_row is None:
+            yield Defect("replay", self._named.name, f"{where} is not in the table")
             return
-        if (told.get("problem") or "") != row["problem"]:
-            yield Finding(
-                "replay", self._named.name, f"{where}: problem is {told.get('problem')!r}, found {row['problem']!r}"
+        if (claimed_row.get("problem") or "") != row["problem"]:
+            yield Defect(
+                "replay",
+                self._named.name,
+                f"{where}: problem is {claimed_row.get('problem')!r}, found {row['problem']!r}",
             )
             return
         for metric, value in row["metrics"].items():
             number = math.nan if value is None else float(value)
             try:
-                claimed = float_of(told[metric]) if told[metric] else math.nan
+                claimed = float_of(claimed_row[metric]) if claimed_row[metric] else math.nan
             except (KeyError, ValueError, TypeError):
                 claimed = None
             same = claimed is not None and (claimed == number or (math.isnan(claimed) and math.isnan(number)))
             if not same:
-                yield Finding(
-                    "replay", self._named.name, f"{where}: {metric} is {told.get(metric)}, simulated again {number!r}"
+                yield Defect(
+                    "replay",
+                    self._named.name,
+                    f"{where}: {metric} is {claimed_row.get(metric)}, simulated again {number!r}",
                 )
                 return

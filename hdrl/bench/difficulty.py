@@ -15,7 +15,7 @@ from hdrl.base.csvfiles import atomic_table, read_records
 from hdrl.base.errors import OptionsError, ReadError
 from hdrl.base.textnumbers import float_of, int_of
 from hdrl.bench.points import Values, best_of, read_points
-from hdrl.bench.results import DIVISIONS, Division, Result
+from hdrl.bench.results import DIVISIONS, BenchResult, Division
 from hdrl.bench.tasks import Named, Task, read_task
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
 from hdrl.metrics.statistics import geometric_mean_ratio, kendall_tau, mean_ranks
@@ -106,7 +106,7 @@ class Shipped:
     tail: NDArray[np.float64]
 
 
-def shipped_of(result: Result) -> list[Shipped]:
+def shipped_of(result: BenchResult) -> list[Shipped]:
     """Return the numbers of a result, to be kept.
 
     Raises

@@ -29,7 +29,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class TaskWorld:
     """What is simulated in a task.
 
     Attributes
@@ -64,13 +64,13 @@ class World:
         )
 
 
-def world_of(named: Named, sweep: Sweep) -> World:
+def world_of(named: Named, sweep: Sweep) -> TaskWorld:
     """Return what a comparison on a task simulates."""
     plan = plan_of(sweep)
-    return World(named, plan, tuple(test_cases(plan.asked, plan.loads, setting=plan.setting)))
+    return TaskWorld(named, plan, tuple(test_cases(plan.asked, plan.loads, setting=plan.setting)))
 
 
-def knowledge(world: World, *, runs_python: bool) -> list[Known]:
+def knowledge(world: TaskWorld, *, runs_python: bool) -> list[Known]:
     """Return what an entry knows of a task beyond what everybody does.
 
     Parameters

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.bench.divisions import Known, knowledge, world_of
-from hdrl.bench.results import Result, read_result
+from hdrl.bench.results import BenchResult, read_result
 from hdrl.bench.tasks import Named, read_task
 from hdrl.experiment.compare.points import Point, PointRunner
 from hdrl.experiment.compare.pointstore import number_as_json
 from hdrl.setting import place_of_setting
 
 
-def replay(result: Result, named: Named, windows: Sequence[int], *, runs_python: bool) -> dict[str, Any]:
+def replay(result: BenchResult, named: Named, windows: Sequence[int], *, runs_python: bool) -> dict[str, Any]:
     """Simulate windows of a task again, under the entry and the baseline.
 
     Parameters

@@ -41,7 +41,7 @@ SafeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+@~,-]{0,199}$
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class Training(Block):
+class TrainingCost(Block):
     """What learning took; of what was not learned all is 0."""
 
     core_minutes: Annotated[float, Field(ge=0, le=1e9)] = Field(
@@ -62,13 +62,13 @@ class Card(Block):
     files: list[SafeName] = Field(default_factory=list, description="Files in entry/.")
     division: Division = Field(description="In which division it enters.")
     tasks: dict[SafeName, Sha256] = Field(min_length=1, description="The tasks, with the SHA-256 of what they say.")
-    training: Training = Field(default_factory=Training, description="What learning took.")
+    training: TrainingCost = Field(default_factory=TrainingCost, description="What learning took.")
     hdrl: Text = Field(description="Version of hdrl that has made the result.")
     command: str = Field(max_length=2000, description="The command that makes it again, from within its folder.")
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BenchResult:
     """A result that was read.
 
     Attributes
@@ -128,7 +128,7 @@ def kind_of(candidate: Candidate) -> str:
     return "program" if candidate.files[0].endswith(CPP_SUFFIX) else "python"
 
 
-def read_result(folder: str | Path) -> Result:
+def read_result(folder: str | Path) -> BenchResult:
     """Return a finished result.
 
     Raises
@@ -154,4 +154,4 @@ def read_result(folder: str | Path) -> Result:
     suffixes = {"python": (SUFFIX,), "program": (CPP_SUFFIX,), "models": MODEL_SUFFIXES}.get(card.kind, ())
     if not all(name.endswith(suffixes) for name in card.files):
         raise ReadError(path, f"names {card.files[0]}, expected files that end in {' or '.join(suffixes)}")
-    return Result(folder, card)
+    return BenchResult(folder, card)

@@ -16,10 +16,10 @@ from hdrl.bench.results import (
     CARD_FILE,
     DIVISIONS,
     ENTRY_FOLDER,
+    BenchResult,
     Card,
     Division,
-    Result,
-    Training,
+    TrainingCost,
     candidate_text,
     kind_of,
     read_result,
@@ -51,7 +51,7 @@ class Entry:
 
     text: str
     division: Division | None = None
-    training: Training = field(default_factory=Training)
+    training: TrainingCost = field(default_factory=TrainingCost)
     setting: str = BATCH
 
 
@@ -63,7 +63,7 @@ def run_entry(
     chosen_by: str,
     n_workers: int | None = None,
     progress: CompareProgress | None = None,
-) -> Result:
+) -> BenchResult:
     """Judge an entry on tasks, and write the folder of its result; the same call continues what was interrupted.
 
     Parameters
@@ -109,7 +109,7 @@ def run_entry(
         before = read_result(out)
         if before.card != card:
             raise OutputError(f"{out}: holds another result ({before.card.name}); expected a new folder")
-    result = Result(out, card)
+    result = BenchResult(out, card)
     for number, (named, _) in enumerate(fitting, start=1):
         tell.message(f"{named.name} ({number} of {len(fitting)})")
         run_comparison(result.sweep(named), out=result.points(named.name), n_workers=n_workers, progress=progress)

@@ -40,7 +40,7 @@ RULED = ("candidates", "baseline", "metrics")
 Text = Annotated[str, Field(min_length=1)]
 
 
-class Log(Block):
+class TaskLog(Block):
     """A log that is not shipped."""
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(description="SHA-256 of the file.")
@@ -69,7 +69,7 @@ class Task(Block):
     title: Text = Field(description="What it is, a line.")
     version: Annotated[int, Field(ge=1)] = Field(description="Grows when numbers of earlier results do not hold.")
     sweep: dict[str, Any] = Field(description="Machine, load, part and windows, as a sweep file has them.")
-    logs: dict[Text, Log] = Field(default_factory=dict, description="Logs that must be fetched, by file name.")
+    logs: dict[Text, TaskLog] = Field(default_factory=dict, description="Logs that must be fetched, by file name.")
     known: Literal["nothing", "requests", "predictions", "truth"] = Field(
         description="What may be known of how long jobs take."
     )

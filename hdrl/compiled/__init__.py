@@ -11,12 +11,11 @@ with an axis more in front: the functions know only one environment, and a loop 
     import numpy as np
     from numpy.typing import NDArray
 
-    from hdrl.compiled.borrow import borrow
+    from hdrl.compiled.borrow import borrow, take_as
+    from hdrl.compiled.borrowed import Borrowed
     from hdrl.compiled.cache import cache_folder
     from hdrl.compiled.fields import first_row_of, new_arrays, own, repeated, shared
     from hdrl.compiled.jit import entry_in, jit
-    from hdrl.compiled.borrow import take_as
-    from hdrl.compiled.lend import Lent
     from hdrl.compiled.rows import moved_to
 
     class State(NamedTuple):
@@ -36,15 +35,15 @@ with an axis more in front: the functions know only one environment, and a loop 
         state.n_served[desk] += 1
 
     @entry
-    def step(places, desks):
-        batch = batch_at(places)
+    def step(addresses, desks):
+        batch = batch_at(addresses)
         state = borrow(first_row(batch))
         for row in range(len(desks)):
             state = moved_to(state, batch, row)
             serve(state, desks[row])
 
     batch = repeated(new_state(), 2)
-    step(Lent(batch).places, np.array([0, 2]))
+    step(Borrowed(batch).addresses, np.array([0, 2]))
     print(batch.now_s[:, 0].tolist(), batch.n_served.tolist())  # [1.0, 0.25] [[1, 0, 0], [0, 0, 1]]
 
 Their code is loaded without Numba (`bare`). An environment's steps need no such loop: `serving` has it for all kernels,

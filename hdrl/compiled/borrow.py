@@ -1,6 +1,6 @@
-"""Passing a tuple of arrays to compiled functions as one pointer: ``lent = borrow(arrays)``.
+"""Passing a tuple of arrays to compiled functions as one pointer: ``state = borrow(arrays)``.
 
-The attributes of ``lent`` read like those of the tuple. It is good as long as the function that borrows runs, and
+The attributes of ``state`` read like those of the tuple. It is good as long as the function that borrows runs, and
 indices into arrays of one dimension must not be negative: no compiled code looks whether they are.
 """
 
@@ -17,10 +17,10 @@ borrow = by_way("borrow.borrow")
 
 
 def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
-    """Return the compiled function that turns `Lent.places` into a borrowed tuple.
+    """Return the compiled function that turns `hdrl.compiled.borrowed.Borrowed.addresses` into a borrowed tuple.
 
     ``example``: returns a tuple of the same types; it is called when something is compiled.
     """
     if not IS_FAST:
         return by_way("plain.itself")
-    return Later(lambda: import_module("hdrl.compiled.fast.lend").take_as(example))
+    return Later(lambda: import_module("hdrl.compiled.fast.borrow").take_as(example))

@@ -12,9 +12,9 @@ from hdrl.compiled.ways import JIT_DISABLED
 
 
 @jit
-def itself(lent):  # type: ignore[no-untyped-def]
+def itself(borrowed):  # type: ignore[no-untyped-def]
     """Return a tuple of arrays as it is."""
-    return lent
+    return borrowed
 
 
 borrow = itself

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import SimulationError
 from hdrl.compiled.borrow import borrow, take_as
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable, check_status
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_count, new_counts, take_actions
 from hdrl.compiled.fields import first_row_of
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Lent
 from hdrl.compiled.rows import moved_to
 from hdrl.compiled.team import LEADER, Team, enter_round, leave_round, new_team, request_of, take_row
 
@@ -74,19 +74,19 @@ def _serve(places, counts, team, request, member, chosen, numbers, results):  # 
     Returns the first environment whose action is illegal or `UNKNOWN_CODE` (nothing has happened then), and how many
     episodes a step has ended.
     """
-    batch, lent_counts = _batch_at(places), counts_at(counts)
+    batch, borrowed_counts = _batch_at(places), counts_at(counts)
     if not _knows(batch, request, numbers):
         return UNKNOWN_CODE, 0
     leads_step = member == LEADER and request == STEP
     if leads_step:
-        illegal = take_actions(lent_counts, chosen, numbers, _excused(batch))
+        illegal = take_actions(borrowed_counts, chosen, numbers, _excused(batch))
         if illegal != ALL_LEGAL:
             return illegal, 0
     is_on = enter_round(team, request, member)
     while is_on:
-        _rows(batch, lent_counts, team, member, chosen, numbers, results)
+        _rows(batch, borrowed_counts, team, member, chosen, numbers, results)
         is_on = leave_round(team, member)
-    return ALL_LEGAL, keep_count(lent_counts, chosen) if leads_step else 0
+    return ALL_LEGAL, keep_count(borrowed_counts, chosen) if leads_step else 0
 
 
 def _with(function: Any, module: str, **names: Any) -> Any:
@@ -96,7 +96,7 @@ def _with(function: Any, module: str, **names: Any) -> Any:
     return made
 
 
-_NO_COUNTS = Lent(new_counts(0, 0))
+_NO_COUNTS = Borrowed(new_counts(0, 0))
 
 Asked = Iterable[tuple[CodeTable, int]]
 
@@ -122,8 +122,8 @@ class Served(Generic[T]):
 
     def _serve(
         self,
-        batch: Lent[T],
-        counts: Lent[Counts],
+        batch: Borrowed[T],
+        counts: Borrowed[Counts],
         team: Team,
         request: int,
         member: int,
@@ -131,14 +131,18 @@ class Served(Generic[T]):
         numbers: NDArray[np.int64],
         results: NDArray[np.float64],
     ) -> tuple[int, int]:
-        illegal, n_ended = self._call(batch.places, counts.places, team, request, member, chosen, numbers, results)
+        illegal, n_ended = self._call(
+            batch.addresses, counts.addresses, team, request, member, chosen, numbers, results
+        )
         if illegal == UNKNOWN_CODE:
-            told = numbers.tolist()
-            check_status(illegal, (self._requests, request), *self._asked(batch.arrays, request, told))
-            raise SimulationError(f"the numbers of request {request} do not go together: {told}")
+            given = numbers.tolist()
+            check_status(illegal, (self._requests, request), *self._asked(batch.arrays, request, given))
+            raise SimulationError(f"the numbers of request {request} do not go together: {given}")
         return illegal, n_ended
 
-    def reset(self, batch: Lent[T], team: Team, chosen: NDArray[np.bool_], counts: Lent[Counts] = _NO_COUNTS) -> None:
+    def reset(
+        self, batch: Borrowed[T], team: Team, chosen: NDArray[np.bool_], counts: Borrowed[Counts] = _NO_COUNTS
+    ) -> None:
         """Begin the episodes of the chosen environments, up to their first decisions.
 
         Parameters
@@ -158,7 +162,12 @@ class Served(Generic[T]):
         self._serve(batch, counts, team, RESET, LEADER, chosen, NO_NUMBERS, self._no_results)
 
     def step(
-        self, batch: Lent[T], counts: Lent[Counts], team: Team, chosen: NDArray[np.bool_], actions: NDArray[np.int64]
+        self,
+        batch: Borrowed[T],
+        counts: Borrowed[Counts],
+        team: Team,
+        chosen: NDArray[np.bool_],
+        actions: NDArray[np.int64],
     ) -> tuple[int, int]:
         """Carry out actions up to the next decisions.
 
@@ -170,17 +179,19 @@ class Served(Generic[T]):
         """
         return self._serve(batch, counts, team, STEP, LEADER, chosen, actions, self._no_results)
 
-    def help(self, batch: Lent[T], counts: Lent[Counts], team: Team, member: int, chosen: NDArray[np.bool_]) -> None:
+    def help(
+        self, batch: Borrowed[T], counts: Borrowed[Counts], team: Team, member: int, chosen: NDArray[np.bool_]
+    ) -> None:
         """Help with `reset` and `step` of another thread, until nothing has been to do for a while."""
         self._serve(batch, counts, team, STEP, member, chosen, NO_NUMBERS, self._no_results)
 
     def ask(
         self,
-        batch: Lent[T],
+        batch: Borrowed[T],
         request: int,
         chosen: NDArray[np.bool_],
         numbers: NDArray[np.int64] = NO_NUMBERS,
-        counts: Lent[Counts] = _NO_COUNTS,
+        counts: Borrowed[Counts] = _NO_COUNTS,
     ) -> NDArray[np.float64]:
         """Carry out any other request in chosen environments, on one thread; return the results, by number and row."""
         results = np.zeros((self._n_results, len(chosen)))

@@ -1,6 +1,6 @@
 """The three ways in which the same functions run.
 
-*Fast*: put together as `hdrl.compiled.fast.parts` tells, arrays lent as pointers. That uses parts of Numba which it
+*Fast*: put together as in `hdrl.compiled.fast.parts`, arrays borrowed as pointers. That uses parts of Numba which it
 may change in any version.
 
 *Plain Numba*: compiled by nothing but what Numba documents. Compiling takes several times as long, the code is slower,

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import HdrlError, OptionsError, OutputError, ReadError
 from hdrl.base.files import atomic_write, read_json, write_json
-from hdrl.deploy.drift import Watch, watch_of
+from hdrl.deploy.drift import DriftWatch, watch_of
 from hdrl.deploy.factor import FIRST, MOST_WEIGHT, STEP, site_factors
 from hdrl.deploy.files import GROUPS, LOG, NOW, STATE, UNDONE
 from hdrl.deploy.folder import Deployment, read_deployment
-from hdrl.deploy.groups import Groups, read_groups
+from hdrl.deploy.groups import KeyedGroups, read_groups
 from hdrl.deploy.guide import LEASE_INTERVALS
 from hdrl.deploy.promise import log_error, log_slowdown
 from hdrl.deploy.ranking import ranked, waiting_rows
@@ -35,10 +35,10 @@ from hdrl.deploy.slurm import (
     PENDING,
     RUNNING,
     TIMEOUT_S,
+    JobUpdate,
     QueuedJob,
     Slurm,
     SlurmError,
-    Update,
     total_weight,
 )
 from hdrl.experiment.locks import lock
@@ -64,7 +64,7 @@ _holds = getattr(holds, "py_func", holds)
 
 
 @dataclass(slots=True)
-class State:
+class DaemonState:
     """What the daemon remembers, apart from what it has learned.
 
     Attributes
@@ -94,7 +94,7 @@ class State:
     predicted_s: dict[int, float] = field(default_factory=dict)
     learned: set[int] = field(default_factory=set)
     room: tuple[float, float] = (0.0, 0.0)
-    watches: dict[str, Watch] = field(default_factory=dict)
+    watches: dict[str, DriftWatch] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -110,7 +110,7 @@ class State:
         }
 
 
-def read_state(folder: Path, deployment: Deployment) -> State:
+def read_state(folder: Path, deployment: Deployment) -> DaemonState:
     """Return what a daemon has left in a folder; a new state if none has.
 
     Raises
@@ -121,11 +121,11 @@ def read_state(folder: Path, deployment: Deployment) -> State:
     blocks = deployment.promise.blocks
     path = folder / STATE
     if not path.exists():
-        return State(watches={name: watch_of(means) for name, means in blocks.items()})
+        return DaemonState(watches={name: watch_of(means) for name, means in blocks.items()})
     data = read_json(path)
     try:
         n_came, n_without = data["room"]
-        return State(
+        return DaemonState(
             acts=bool(data["acts"]),
             since_s={int(job): float(date) for job, date in data["since_s"].items()},
             written={int(job): int(number) for job, number in data["written"].items()},
@@ -198,7 +198,7 @@ class Daemon:
         self.folder = folder
         self.deployment = read_deployment(folder)
         self.policy = self.deployment.deployed()
-        self.groups: Groups = read_groups(folder / GROUPS)
+        self.groups: KeyedGroups = read_groups(folder / GROUPS)
         self.slurm = slurm or Slurm(may_act=acts, users=self.deployment.users, timeout_s=timeout_s)
         self.acts = acts
         if acts:
@@ -252,7 +252,7 @@ class Daemon:
         self._decide(waiting, now_s, look)
         self._write_tables(here, now_s, look, has_learned=has_learned)
         if self.acts:
-            self._tell(look)
+            self._act_on(look)
         else:
             self.state.written.update(look.factors)
         self._forget(jobs)
@@ -368,12 +368,12 @@ class Daemon:
         if has_learned:
             self.groups.write(self.folder / GROUPS)
 
-    def _tell(self, look: Look) -> None:
+    def _act_on(self, look: Look) -> None:
         """Tell Slurm what has changed."""
         lease = f"now+{math.ceil(LEASE_INTERVALS * self.deployment.interval_s)}"
         starts = {**dict.fromkeys(look.held, lease), **dict.fromkeys(look.released, "now")}
         jobs = [*starts, *(job for job in look.factors if job not in starts)]
-        updates = [Update(job, look.factors.get(job), starts.get(job)) for job in jobs]
+        updates = [JobUpdate(job, look.factors.get(job), starts.get(job)) for job in jobs]
         begun_s = time.perf_counter()
         for at in range(0, len(updates), CHUNK):
             _check_not_undone(self.folder)
@@ -584,7 +584,7 @@ def undo(folder: Path, *, say: Callable[[str], None] = quiet) -> int:
         say(f"{error}; jobs that are held become free when their leases end")
     slurm = Slurm(may_act=True)
     waiting = [job.id for job in slurm.jobs() if job.state == PENDING]
-    updates = [Update(job, 0, "now" if job in held else None) for job in waiting]
+    updates = [JobUpdate(job, 0, "now" if job in held else None) for job in waiting]
     refused = slurm.update(updates)
     for line in list(refused.values())[:MOST_PROBLEMS]:
         say(line)

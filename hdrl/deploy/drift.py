@@ -41,7 +41,7 @@ def block_means(values: Sequence[float]) -> list[float]:
 
 
 @dataclass(slots=True)
-class Watch:
+class DriftWatch:
     """Watches one thing.
 
     Attributes
@@ -93,9 +93,9 @@ class Watch:
         return {"total": self.total, "n": self.n, "evidence": self.evidence, "n_rung": self.n_rung}
 
 
-def watch_of(promised: Sequence[float], state: Mapping[str, Any] | None = None) -> Watch:
-    """Return a watch, where `Watch.as_json` left it."""
-    watch = Watch(sorted(promised))
+def watch_of(promised: Sequence[float], state: Mapping[str, Any] | None = None) -> DriftWatch:
+    """Return a watch, where `DriftWatch.as_json` left it."""
+    watch = DriftWatch(sorted(promised))
     if state is not None:
         watch.total, watch.n, watch.n_rung = float(state["total"]), int(state["n"]), int(state["n_rung"])
         watch.evidence = [float(one) for one in state["evidence"]]

@@ -20,7 +20,7 @@ from hdrl.batch import build_platform, fits, read_swf, workload_from_swf
 from hdrl.deploy.daemon import check_weights
 from hdrl.deploy.files import GROUPS, LUA, NOW, PAGE, PROMISED, UNIT
 from hdrl.deploy.folder import Deployment, index_of, write_deployment
-from hdrl.deploy.groups import Groups, learned_groups
+from hdrl.deploy.groups import KeyedGroups, learned_groups
 from hdrl.deploy.guide import guide_text, unit_text
 from hdrl.deploy.lua import LuaSite, lua_text
 from hdrl.deploy.policy import DeployedPolicy, deployed_policy
@@ -139,7 +139,7 @@ def _write(
     deployment: Deployment,
     policy: DeployedPolicy,
     conf: SiteConf,
-    groups: Groups,
+    groups: KeyedGroups,
     place: Path,
 ) -> None:
     write_deployment(folder, deployment)

@@ -59,7 +59,7 @@ class Promise(Block):
     rings: dict[str, bool]
 
 
-class Index(Block):
+class DeployedIndex(Block):
     """An index with weights, for a policy that no name stands for."""
 
     form: Text
@@ -96,7 +96,7 @@ class Deployment(Block):
     made_by: Text
     site: Text
     policy: Text
-    index: Index | None = None
+    index: DeployedIndex | None = None
     users: Users = "user_name"
     cores: Annotated[int, Field(ge=1, le=2**31)]
     cores_per_node: Annotated[int, Field(ge=1, le=2**20)]
@@ -127,10 +127,10 @@ class Deployment(Block):
         return check_deployable(self.policy, kind.policy(offsets, self.policy))
 
 
-def index_of(policy: DeployedPolicy) -> Index:
+def index_of(policy: DeployedPolicy) -> DeployedIndex:
     """Return the index of a policy, as a deployment keeps it."""
     rule = policy.pair.rule
-    return Index(form=policy.form, gate=rule.has_gate, predictor=policy.predictor, weights=list(rule.weights))
+    return DeployedIndex(form=policy.form, gate=rule.has_gate, predictor=policy.predictor, weights=list(rule.weights))
 
 
 def read_deployment(folder: Path) -> Deployment:

@@ -48,7 +48,7 @@ def whole_minutes_s(requested_s: float) -> float:
     return 60.0 * math.ceil(requested_s / 60)
 
 
-class Groups:
+class KeyedGroups:
     """Groups by their keys.
 
     Attributes
@@ -121,7 +121,7 @@ class Groups:
                 file.write(f"{numbers}\t{key}\n")
 
 
-def learned_groups(history: LogHistory | None, ended: NDArray[np.int64], name_of: Callable[[int], str]) -> Groups:
+def learned_groups(history: LogHistory | None, ended: NDArray[np.int64], name_of: Callable[[int], str]) -> KeyedGroups:
     """Return the groups of ended jobs of a log.
 
     Parameters
@@ -133,13 +133,13 @@ def learned_groups(history: LogHistory | None, ended: NDArray[np.int64], name_of
     name_of
         Returns the name of a user's number.
     """
-    groups = Groups()
+    groups = KeyedGroups()
     if history is not None:
         groups.learn_jobs(history, ended, name_of)
     return groups
 
 
-def read_groups(path: Path) -> Groups:
+def read_groups(path: Path) -> KeyedGroups:
     """Return the groups of a file.
 
     Raises
@@ -147,7 +147,7 @@ def read_groups(path: Path) -> Groups:
     ReadError
         If it holds something else.
     """
-    groups = Groups()
+    groups = KeyedGroups()
     lines = read_text(path).split("\n")
     if lines[0].partition("\t")[0] != HEADER:
         raise ReadError(path, f"begins with {lines[0][:40]!r}, expected {HEADER}", line=1)

@@ -16,7 +16,7 @@ from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.jit import entry_in, jit
 from hdrl.settings import batch
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.beginning import Rule
+from hdrl.settings.batch.kernel.beginning import PolicyRule
 from hdrl.settings.batch.kernel.dtypes import JOB_STATE_DTYPE, SCALAR_DTYPE
 from hdrl.settings.batch.kernel.groups import N_NEURONS, SUMS_DTYPE, end_in, share_without_room
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE, predict
@@ -31,7 +31,7 @@ entry = entry_in(
 )
 
 
-class Queue(NamedTuple):
+class RankedQueue(NamedTuple):
     """The arrays that the kernel's formulas read: a part of its State.
 
     Attributes
@@ -109,7 +109,7 @@ def ranked(
     jobs: NDArray[Any],
     groups: NDArray[np.int32],
     sums: NDArray[Any],
-    rule: Rule,
+    rule: PolicyRule,
     key: int,
     *,
     now_s: float,
@@ -139,13 +139,13 @@ def ranked(
 
 
 def _queue(
-    jobs: NDArray[Any], groups: NDArray[np.int32], sums: NDArray[Any], rule: Rule, now_s: float, n_free: int
-) -> Queue:
+    jobs: NDArray[Any], groups: NDArray[np.int32], sums: NDArray[Any], rule: PolicyRule, now_s: float, n_free: int
+) -> RankedQueue:
     scalars = np.zeros(1, dtype=SCALAR_DTYPE)
     scalars["message_s"], scalars["n_free_cores"] = now_s, n_free
     scalars["predictor"] = rule.predictor or codes.PREDICT_REQUESTED
     scalars["index_form"], scalars["has_gate"] = rule.index_form, rule.has_gate
-    return Queue(
+    return RankedQueue(
         jobs,
         scalars,
         np.zeros(len(jobs), dtype=PREDICTION_DTYPE),
@@ -176,7 +176,7 @@ def warm_up() -> None:
     """Compile what the daemon calls, so that it need not."""
     rows, sums = waiting_rows(np.zeros(1), np.ones(1), np.ones(1, dtype=np.int64)), np.zeros(1, dtype=SUMS_DTYPE)
     groups = np.zeros((1, len(LEVELS)), dtype=np.int32)
-    ranked(rows, groups, sums, Rule(), codes.JOB_FIRST, now_s=0.0, n_procs=1, n_free=0)
+    ranked(rows, groups, sums, PolicyRule(), codes.JOB_FIRST, now_s=0.0, n_procs=1, n_free=0)
     learn(sums, groups[0], 1.0, 1.0)
 
 
@@ -205,7 +205,7 @@ def described(
     jobs, groups, sums, now_s, n_procs, n_free
         See `ranked`.
     """
-    rule = Rule(predictor=codes.PREDICT_GEOMETRIC)
+    rule = PolicyRule(predictor=codes.PREDICT_GEOMETRIC)
     queue = _queue(jobs, groups, sums, rule, now_s, n_free)
     features = np.zeros((len(jobs), N_FEATURES))
     if len(jobs):

@@ -89,7 +89,7 @@ class QueuedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class JobUpdate:
     """What is to become of a job.
 
     Attributes
@@ -186,7 +186,7 @@ class Slurm:
         pairs = (line.partition("=") for line in text.split("\n") if "=" in line)
         return {name.strip(): value.strip() for name, _, value in pairs}
 
-    def update(self, updates: Sequence[Update]) -> dict[int, str]:
+    def update(self, updates: Sequence[JobUpdate]) -> dict[int, str]:
         """Change jobs; return what Slurm said against it, by job.
 
         Raises

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hdrl.batch import Platform, Workload
 from hdrl.deploy.factor import site_factors
-from hdrl.deploy.groups import Groups, whole_minutes_s
+from hdrl.deploy.groups import KeyedGroups, whole_minutes_s
 from hdrl.deploy.policy import DeployedPolicy
 from hdrl.deploy.ranking import ranked, waiting_rows
 from hdrl.settings.batch.site_rules.simulator import plain_jobs
@@ -28,7 +28,7 @@ def with_site_factors(policy: DeployedPolicy, platform: Platform, workload: Work
 
 def submission_factors(policy: DeployedPolicy, platform: Platform, workload: Workload) -> NDArray[np.int64]:
     """Return the SiteFactor of each job of a workload when it is submitted."""
-    groups, history, places = Groups(), workload.history, workload.places
+    groups, history, places = KeyedGroups(), workload.history, workload.places
     factors, n_learned = np.zeros(workload.n_jobs, dtype=np.int64), 0
     for job in workload.submission_order().tolist():
         row = workload.jobs[job]

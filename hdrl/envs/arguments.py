@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Episodes:
+class EpisodeArguments:
     """Which items of the loads an episode holds, see `hdrl.envs.episodes.plan_episodes`."""
 
     n_jobs: Length = None

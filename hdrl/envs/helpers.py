@@ -14,7 +14,7 @@ class _Calls:
     """The signal to one thread: that there is something to do, or that there never will be again."""
 
     def __init__(self) -> None:
-        self.told: SimpleQueue[str] = SimpleQueue()
+        self.answers: SimpleQueue[str] = SimpleQueue()
         self.is_asleep = True
 
 
@@ -37,7 +37,7 @@ class Helpers:
         for calls in self._calls:
             if calls.is_asleep:
                 calls.is_asleep = False
-                calls.told.put(_HELP)
+                calls.answers.put(_HELP)
 
     def close(self) -> None:
         """End the threads."""
@@ -46,11 +46,11 @@ class Helpers:
 
 def _dismiss(everybody: list[_Calls]) -> None:
     for calls in everybody:
-        calls.told.put(_END)
+        calls.answers.put(_END)
 
 
 def _help(calls: _Calls, serve: weakref.WeakMethod[Callable[[int], None]], number: int) -> None:
-    while calls.told.get() == _HELP:
+    while calls.answers.get() == _HELP:
         method = serve()
         if method is None:
             return

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import DecisionError, OptionsError
 from hdrl.base.hashing import sha256_of
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.counts import ALL_LEGAL, new_counts
-from hdrl.compiled.lend import Lent
 from hdrl.compiled.team import new_team
 from hdrl.compiled.ways import IS_FAST
 from hdrl.envs.helpers import Helpers
@@ -109,7 +109,7 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
 
         self._observations = np.zeros((self.num_envs, *observation_space.shape), dtype=observation_space.dtype)
         counts = new_counts(self.num_envs, self.n_actions)
-        self._counts = Lent(counts)
+        self._counts = Borrowed(counts)
         self._actions, self._masks = counts.actions, counts.masks
         self._rewards, self._terminations, self._truncations = counts.rewards, counts.terminations, counts.truncations
         self._returns, self._lengths, self._has_ended = counts.returns, counts.lengths, counts.has_ended
@@ -198,11 +198,11 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
             self._rewards[fresh] = 0.0
             self._reset_rows(self._with_help(fresh))
         # Copied before `_endings`, which may begin the next episodes.
-        told = self._rewards.copy(), self._terminations.copy(), self._truncations.copy()
+        found = self._rewards.copy(), self._terminations.copy(), self._truncations.copy()
         endings = self._endings() if self._n_ended > 0 else {}
         info = self._mask_info(self._all)
         info.update(endings)
-        return self._shown(self._observations), *told, info
+        return self._shown(self._observations), *found, info
 
     def legal_actions(self, row: int) -> NDArray[np.int8]:
         """Return the mask of a row, as the array itself, which is kept up to date: it must not be written to."""
@@ -230,8 +230,8 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
 
     def state_layout(self) -> str:
         """Return a hash of the names, types and shapes in `state_dict`, by which states of other versions are known."""
-        told = {name: (array.dtype.descr, array.shape) for name, array in sorted(self._all_arrays().items())}
-        return sha256_of((), told)
+        found = {name: (array.dtype.descr, array.shape) for name, array in sorted(self._all_arrays().items())}
+        return sha256_of((), found)
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from where another environment, made of the same arguments, was.
@@ -344,18 +344,18 @@ class NativeVectorEnv(Hooks, VectorEnv[NDArray[Any], NDArray[Any], NDArray[Any]]
         """Return the info about episodes that have ended; begin the next ones if that is due at once."""
         ended = self._has_ended.copy()
         returns, lengths = np.where(ended, self._returns, 0.0), np.where(ended, self._lengths, 0)
-        told = _of_rows({"r": returns, "l": lengths, **self._episode_infos(ended)}, ended)
-        told = _of_rows({"results": told}, ended)
+        found = _of_rows({"r": returns, "l": lengths, **self._episode_infos(ended)}, ended)
+        found = _of_rows({"results": found}, ended)
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-            return told
-        told |= _of_rows({ACTION_MASK: self._masks * ended[:, np.newaxis]}, ended)
+            return found
+        found |= _of_rows({ACTION_MASK: self._masks * ended[:, np.newaxis]}, ended)
         rows = np.flatnonzero(ended).tolist()
         observations = np.full(self.num_envs, None, dtype=object)
         for row in rows:
             observations[row] = self._observations[row].copy()
         self._begin_next(rows, {})
         self._reset_rows(self._with_help(ended))
-        return _of_rows({"final_obs": observations, "final_info": told}, ended)
+        return _of_rows({"final_obs": observations, "final_info": found}, ended)
 
     def _mask_info(self, chosen: BoolArray) -> Info:
         """Return the masks of all rows, and of which they are new; a subclass with more masks adds them."""

@@ -30,7 +30,7 @@ from hdrl.experiment.train.learning import require_torch
 from hdrl.metrics.words import metric_words
 from hdrl.options.sweep import Sweep
 
-__all__ = ["Budget", "Request", "TuneProgress", "Tuned", "budget_of", "recommend", "tune"]
+__all__ = ["Budget", "TuneRequest", "TuneProgress", "Tuned", "budget_of", "recommend", "tune"]
 
 EVOLVED, TRAININGS, UNTRAINED, SHIPPED = "evolved", "trainings", "untrained", "es-generalist"
 METRIC = "mean_bounded_slowdown"
@@ -70,7 +70,7 @@ FILES = (TUNE_FILE, RECOMMENDATION_FILE, RUN_FILE, EVOLVED_FILE, UNTRAINED_FILE,
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TuneRequest:
     """What is tuned.
 
     Attributes
@@ -124,7 +124,7 @@ class Budget:
         return STARTING_S + self.n_simulated / SIMULATED_PER_S
 
 
-def budget_of(request: Request, n_jobs: int) -> Budget:
+def budget_of(request: TuneRequest, n_jobs: int) -> Budget:
     """Return the budget of a request.
 
     Raises
@@ -205,7 +205,7 @@ class TuneProgress:
 
 
 def tune(
-    request: Request, *, out: str | Path, n_workers: int | None = None, progress: TuneProgress | None = None
+    request: TuneRequest, *, out: str | Path, n_workers: int | None = None, progress: TuneProgress | None = None
 ) -> Tuned | None:
     """Evolve, choose the best classic policy, judge, and recommend; the same call goes on after an interruption.
 
@@ -283,7 +283,7 @@ def _label(policy: str, classics: Sequence[str]) -> str:
     return dict(zip(classics, names, strict=True)).get(policy, "shipped")
 
 
-def _sweep(request: Request, out: Path, candidates: Sequence[str], baseline: str, **more: Any) -> Sweep:
+def _sweep(request: TuneRequest, out: Path, candidates: Sequence[str], baseline: str, **more: Any) -> Sweep:
     data = {
         "platform": request.platform,
         "workloads": [request.log],
@@ -296,7 +296,7 @@ def _sweep(request: Request, out: Path, candidates: Sequence[str], baseline: str
     return make_sweep(data | more, where="tune", folder=out)
 
 
-def _take(out: Path, request: Request, budget: Budget, sha256: str) -> None:
+def _take(out: Path, request: TuneRequest, budget: Budget, sha256: str) -> None:
     """Take a folder for a tuning, or find that it is that of the same one."""
     # Where the log lies is a matter of this machine.
     asked = asdict(request) | {"log": Path(request.log).name, "platform": Path(request.platform).name}
@@ -304,7 +304,9 @@ def _take(out: Path, request: Request, budget: Budget, sha256: str) -> None:
     claim_folder(out, TUNE_FILE, data, "another tuning, expected a new folder, or the same log and options")
 
 
-def _train(request: Request, budget: Budget, reference: str, seed: int, out: Path, progress: Progress) -> Path | None:
+def _train(
+    request: TuneRequest, budget: Budget, reference: str, seed: int, out: Path, progress: Progress
+) -> Path | None:
     """Evolve once, or find that it was done; ``None`` if it was stopped."""
     folder = out / "models" / str(seed)
     model = folder / "model.pt"
@@ -327,7 +329,7 @@ def _train(request: Request, budget: Budget, reference: str, seed: int, out: Pat
     return model
 
 
-def _options(request: Request) -> dict[str, Any]:
+def _options(request: TuneRequest) -> dict[str, Any]:
     return {
         "seed": request.seed,
         "platform_file_path": request.platform,
@@ -384,7 +386,7 @@ def tail_rows(table: Comparison, name: str) -> list[SummaryRow]:
 
 
 def _written(
-    request: Request, budget: Budget, out: Path, classics: Sequence[str], tables: Mapping[str, Comparison]
+    request: TuneRequest, budget: Budget, out: Path, classics: Sequence[str], tables: Mapping[str, Comparison]
 ) -> Tuned:
     """Decide, and write it down."""
     ranked = (*classics, SHIPPED, EVOLVED)

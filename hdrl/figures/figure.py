@@ -75,7 +75,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class ScheduleChart:
     """Which item had which units when: a Gantt chart to zoom in."""
 
     # what an item and a unit are, in the singular
@@ -136,4 +136,6 @@ class Run:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     # what would mislead a reader of its numbers: sentences about "the run", by kind
     cautions: Mapping[str, str] = field(default_factory=dict)
-    schedule: Callable[[], Schedule | None] = lambda: None  # returns its schedule; ``None`` if there is none to show
+    schedule: Callable[[], ScheduleChart | None] = lambda: (
+        None
+    )  # returns its schedule; ``None`` if there is none to show

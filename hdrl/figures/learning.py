@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
 from hdrl.figures.folders import distinct_names
-from hdrl.figures.logs import LOSSES, REWARDS, Log, action_probabilities, learning_log
+from hdrl.figures.logs import LOSSES, REWARDS, LearningLog, action_probabilities, learning_log
 from hdrl.figures.numbers import time_unit
 from hdrl.figures.style import (
     Axes,
@@ -57,7 +57,7 @@ def running_mean(values: NDArray[np.float64], width: int) -> NDArray[np.float64]
 
 def learning_curves(
     folders: object,
-    log: Log,
+    log: LearningLog,
     words: tuple[str, str, str],
     *,
     is_time: bool = False,

@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LearningLog:
     """Numbers that a training leaves, one after the other."""
 
     name: str  # what they are, in the plural
@@ -36,15 +36,15 @@ class Log:
         return self.file, self.table
 
 
-LOSSES = Log("losses", "losses.log", "training.csv", "loss")
-REWARDS = Log("rewards", "rewards.log", "episodes.csv", "return")
+LOSSES = LearningLog("losses", "losses.log", "training.csv", "loss")
+REWARDS = LearningLog("rewards", "rewards.log", "episodes.csv", "return")
 
 PROBABILITIES_FILE = "probs.json"
 PROBABILITY = "probability."
 """How the columns of ``training.csv`` begin that hold the probability of an action."""
 
 
-def learning_log(folder: str | Path, log: Log) -> FloatArray:
+def learning_log(folder: str | Path, log: LearningLog) -> FloatArray:
     """Return the numbers of one log of a training, in the order in which they came."""
     folder = Path(folder)
     if not (folder / log.file).is_file() and (folder / log.table).is_file():

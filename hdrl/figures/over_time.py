@@ -9,7 +9,7 @@ import numpy as np
 
 from hdrl.figures.figure import Drawn
 from hdrl.figures.numbers import si_unit
-from hdrl.figures.steps import Steps
+from hdrl.figures.steps import StepFunction
 from hdrl.figures.style import (
     Axes,
     Figure,
@@ -36,7 +36,7 @@ MAX_STEPS = 600
 
 def over_time(
     runs: Sequence[Drawn],
-    steps: Sequence[Steps],
+    steps: Sequence[StepFunction],
     *,
     title: str,
     quantity: str,
@@ -57,7 +57,7 @@ def over_time(
         quantity = f"{quantity} ({name})"
     low_s, high_s = common_span(runs)
     for place, run, one in zip(places or range(len(runs)), runs, steps, strict=True):
-        scaled = Steps(one.edges_s / unit_s, one.values / factor)
+        scaled = StepFunction(one.edges_s / unit_s, one.values / factor)
         _draw(axes, scaled, place, run_label(run, runs), (high_s - low_s) / unit_s, is_alone=len(runs) == 1)
     axes.set_ylim(bottom=0)
     axes.set_ylabel(quantity)
@@ -68,7 +68,7 @@ def over_time(
     return figure
 
 
-def _draw(ax: Axes, steps: Steps, index: int, label: str, width: float, *, is_alone: bool) -> None:
+def _draw(ax: Axes, steps: StepFunction, index: int, label: str, width: float, *, is_alone: bool) -> None:
     style: dict[str, Any] = {"color": colour(index), "linestyle": line_style(index), "linewidth": 1.5, "label": label}
     if len(steps.values) <= MAX_STEPS:
         ax.stairs(steps.values, steps.edges_s if len(steps.edges_s) else [0.0], baseline=None, **style)

@@ -25,7 +25,7 @@ class Bins:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepFunction:
     """A function of time that is constant between some dates."""
 
     edges_s: FloatArray  # the dates, ascending, shape ``(n + 1,)``; one or none for a function that is defined nowhere
@@ -61,18 +61,18 @@ class Steps:
         return Bins(edges, mean, np.minimum.reduceat(padded, slices)[::2], np.maximum.reduceat(padded, slices)[::2])
 
 
-def steps_of_changes(dates_s: FloatArray, changes: FloatArray, until_s: float | None = None) -> Steps:
+def steps_of_changes(dates_s: FloatArray, changes: FloatArray, until_s: float | None = None) -> StepFunction:
     """Return the step function that begins at 0 and changes at some dates.
 
     Dates come in any order; changes at one date are added up. The last date is the end, unless ``until_s`` is later.
     """
     if not len(dates_s):
-        return Steps(np.zeros(0), np.zeros(0))
+        return StepFunction(np.zeros(0), np.zeros(0))
     dates, position = np.unique(np.round(dates_s, DATE_DECIMALS), return_inverse=True)
     values = np.cumsum(np.bincount(position, weights=changes, minlength=len(dates)))
     if until_s is not None and until_s > dates[-1]:
         dates, values = np.append(dates, until_s), np.append(values, 0.0)
-    return Steps(dates, np.round(values[:-1], 9))
+    return StepFunction(dates, np.round(values[:-1], 9))
 
 
 def cumulative_distribution(values: FloatArray) -> tuple[FloatArray, FloatArray]:

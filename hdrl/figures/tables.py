@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, Schedule, by_name
+from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, ScheduleChart, by_name
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, get_nested, get_nested_text, read_numbers, read_object
 from hdrl.figures.over_time import over_time
-from hdrl.figures.steps import Steps
+from hdrl.figures.steps import StepFunction
 from hdrl.trace.files import read_tables
 
 MOST_UNITS = 10**9
@@ -70,7 +70,7 @@ def read_table_run(folder: Path, name: str | None = None, *, unit_word: str = "u
     )
 
 
-def _schedule(run: TableRun, unit_word: str) -> Schedule | None:
+def _schedule(run: TableRun, unit_word: str) -> ScheduleChart | None:
     """Return a rectangle for each unit of each stay."""
     stays = run.stays[run.stays["end_s"] >= 0]
     if not len(stays):
@@ -78,7 +78,7 @@ def _schedule(run: TableRun, unit_word: str) -> Schedule | None:
     each = np.repeat(np.arange(len(stays)), stays["n_units"])
     places = np.concatenate([np.arange(first, first + n) for first, n in stays[["first_unit", "n_units"]].tolist()])
     wait_s = np.maximum(0.0, stays["start_s"] - run.tasks["release_s"][stays["task"]])
-    return Schedule(
+    return ScheduleChart(
         item_word="job",
         unit_word=unit_word,
         n_units=run.n_units,
@@ -92,23 +92,23 @@ def _schedule(run: TableRun, unit_word: str) -> Schedule | None:
     )
 
 
-def levels(up_s: NDArray[np.float64], down_s: NDArray[np.float64], weight: NDArray[np.float64]) -> Steps:
+def levels(up_s: NDArray[np.float64], down_s: NDArray[np.float64], weight: NDArray[np.float64]) -> StepFunction:
     """Return the sum of weights between pairs of dates."""
     dates = np.concatenate((up_s, down_s))
     order = np.argsort(dates, kind="stable")
     times_s, first = np.unique(dates[order], return_index=True)
     sums = np.cumsum(np.concatenate((weight, -weight))[order])
     last = np.append(first[1:], len(order)) - 1
-    return Steps(times_s, sums[last][:-1])
+    return StepFunction(times_s, sums[last][:-1])
 
 
-def _waiting(run: TableRun) -> Steps:
+def _waiting(run: TableRun) -> StepFunction:
     tasks = run.tasks
     until_s = np.where(tasks["start_s"] >= 0, tasks["start_s"], run.span_s[1])
     return levels(tasks["release_s"], until_s, np.ones(len(tasks)))
 
 
-def _busy(run: TableRun) -> Steps:
+def _busy(run: TableRun) -> StepFunction:
     stays = run.stays
     end_s = np.where(stays["end_s"] >= 0, stays["end_s"], run.span_s[1])
     return levels(stays["start_s"], end_s, stays["n_units"].astype(np.float64))

@@ -42,13 +42,13 @@ def checked(
     data: object,
     path: str | Path,
     *,
-    told: str = "{}",
+    message: str = "{}",
     whole: str = "the file",
     line: int | None = None,
 ) -> M:
     """Return what a file that hdrl or a user wrote, or a line of it, holds as a model.
 
-    For messages, ``told`` takes the first mistake, and ``whole`` is what the data are called there.
+    For messages, ``message`` takes the first mistake, and ``whole`` is what the data are called there.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def checked(
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise ReadError(path, told.format(problem_of(model, error, whole)), line=line) from None
+        raise ReadError(path, message.format(problem_of(model, error, whole)), line=line) from None
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:

@@ -153,4 +153,4 @@ def _identity(path: Path) -> Identity:
     found = read_object(path).get("identity")
     if not isinstance(found, dict):
         return Identity()
-    return checked(Identity, found, path, told="is damaged ({})", whole="identity")
+    return checked(Identity, found, path, message="is damaged ({})", whole="identity")

@@ -26,7 +26,7 @@ from hdrl.report.drawing import figures_of
 from hdrl.report.page.charts import chart_of
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.page import render
-from hdrl.report.page.parts import Cell, Chart, Column, Panel, Row, Table
+from hdrl.report.page.parts import Cell, Chart, PageColumn, PageTable, Panel, Row
 from hdrl.report.page.report import build_report
 from hdrl.report.runs import setting_of
 
@@ -115,7 +115,7 @@ def _page_of_training(folder: Path) -> str:
                 charts.setdefault(on_page.tab, []).append(drawn)
     shown = {name: values for name, values in columns.items() if not name.startswith(HIDDEN)}
     rows = [Row(name, [Cell(_last(values))]) for name, values in shown.items()]
-    table = Table("Latest values", "number", [Column("value")], rows)
+    table = PageTable("Latest values", "number", [PageColumn("value")], rows)
     panels = [*(Panel(tab, parts) for tab, parts in charts.items()), Panel("Numbers", [table])]
     verdict = f"{n_done:,}{of} iterations are done."
     more = trust_words(read_object(folder / OPTIONS_FILE))
@@ -194,7 +194,7 @@ def _failures(points: Mapping[str, PointResult]) -> list[str]:
     ]
 
 
-def _points_table(caption: str, points: Mapping[str, PointResult], metric: str) -> Table:
+def _points_table(caption: str, points: Mapping[str, PointResult], metric: str) -> PageTable:
     by_candidate: dict[str, list[float]] = {}
     for key, result in points.items():
         by_candidate.setdefault(_candidate_of(key), []).append(result.metrics[metric])
@@ -202,8 +202,8 @@ def _points_table(caption: str, points: Mapping[str, PointResult], metric: str) 
         Row(name, [Cell(f"{len(values):,}"), Cell(_mean(values))])
         for name, values in sorted(by_candidate.items(), key=lambda one: one[0])
     ]
-    columns = [Column("simulations"), Column(f"mean {metric_words(metric).removeprefix('mean ')} so far")]
-    return Table(caption, "candidate", columns, rows)
+    columns = [PageColumn("simulations"), PageColumn(f"mean {metric_words(metric).removeprefix('mean ')} so far")]
+    return PageTable(caption, "candidate", columns, rows)
 
 
 def _mean(values: list[float]) -> str:

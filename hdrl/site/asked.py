@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.settings.batch.site_rules.hostlist import node_names
-from hdrl.site.joining import Jobs
+from hdrl.site.joining import JoinedJobs
 from hdrl.site.records import Dump
 from hdrl.site.submitline import asks_of
 
@@ -31,7 +31,7 @@ class Asked:
 
 def asked_of(
     dump: Dump,
-    jobs: Jobs,
+    jobs: JoinedJobs,
     conf: SiteConf,
     numbers: NDArray[np.float64],
     first_s: float,
@@ -83,7 +83,7 @@ class _Asking:
     def __init__(
         self,
         dump: Dump,
-        jobs: Jobs,
+        jobs: JoinedJobs,
         conf: SiteConf,
         numbers: NDArray[np.float64],
         first_s: float,

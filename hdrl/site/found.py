@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hdrl.batch import Platform
 from hdrl.settings.batch.site_rules.conf import SiteConf
-from hdrl.site.joining import Jobs
+from hdrl.site.joining import JoinedJobs
 from hdrl.site.log import SiteLog
 from hdrl.site.records import Dump
 from hdrl.site.replay import Replays
@@ -32,7 +32,7 @@ class SiteImport:
 
     files: list[tuple[str, str]]
     dump: Dump
-    jobs: Jobs
+    jobs: JoinedJobs
     conf: SiteConf
     log: SiteLog
     platform: Platform

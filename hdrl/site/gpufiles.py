@@ -11,7 +11,7 @@ from hdrl.base.files import write_json
 from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.settings.batch.site_rules.hostlist import node_names
 from hdrl.site.found import SiteImport
-from hdrl.site.joining import Jobs
+from hdrl.site.joining import JoinedJobs
 
 FOLDER = "gpu"
 
@@ -19,7 +19,7 @@ _ANY = "gpu"
 """Model of GPUs whose model is unknown."""
 
 
-def has_gpus(conf: SiteConf, jobs: Jobs) -> bool:
+def has_gpus(conf: SiteConf, jobs: JoinedJobs) -> bool:
     """Tell whether the site has GPUs that jobs took."""
     return any(one.gpus for one in conf.nodes) and bool(np.any(jobs.records["gpus"] > 0))
 

@@ -34,12 +34,12 @@ from hdrl.site.downtimes import with_downtimes
 from hdrl.site.folder import COLUMNS, LOG, NAMES, OPTIONS, PAGE, PLATFORM, REPORT, SITE, TEXT
 from hdrl.site.found import SiteImport
 from hdrl.site.gpufiles import FOLDER, has_gpus, write_gpu_files
-from hdrl.site.joining import Jobs, jobs_of, join_components
+from hdrl.site.joining import JoinedJobs, jobs_of, join_components
 from hdrl.site.log import hashed, log_of, read_key
 from hdrl.site.machine import completed, n_cores, partitions_of, peak_cores, ruled
 from hdrl.site.page import page_of, text_of, write_forms
 from hdrl.site.readers import Choices, read_dump
-from hdrl.site.records import NAME_COLUMNS, Dump, Names, State
+from hdrl.site.records import NAME_COLUMNS, AttemptState, Dump, Names
 from hdrl.site.replay import DEFAULT_JOBS, Replays, replay
 from hdrl.site.report import report_of
 from hdrl.site.values import Clock, find_zone
@@ -122,7 +122,7 @@ def import_site(
     return found
 
 
-def _check_left(jobs: Jobs, dump: Dump, path: Path) -> None:
+def _check_left(jobs: JoinedJobs, dump: Dump, path: Path) -> None:
     if jobs.n_jobs == 0:
         shown = ", ".join(f"{count:,} {reason}" for reason, count in (dump.skipped + jobs.left_out).items())
         raise WorkloadError(f"{path}: no job is left of {dump.n_rows:,} rows; left out: {shown}")
@@ -253,7 +253,7 @@ def _take_whole_nodes(dump: Dump, conf: SiteConf) -> None:
         dump.notes.append(f"nodes differ: each node of a job counts {cores:,} cores, as most nodes have")
 
 
-def _leave_out(jobs: Jobs, can_run: Any, conf: SiteConf) -> None:
+def _leave_out(jobs: JoinedJobs, can_run: Any, conf: SiteConf) -> None:
     het = jobs.records["het"]
     can_run = can_run & ~np.isin(het, het[~can_run & (het >= 0)])
     n_wide = int(np.count_nonzero(~can_run))
@@ -303,7 +303,7 @@ def _leave_out_listed_later(parts: Sequence[Dump]) -> None:
         part = parts[place]
         records = part.records
         ids = records["job"] * 1024 + records["cluster"]
-        is_listed = (records["task"] < 0) & (records["state"] == State.PENDING)
+        is_listed = (records["task"] < 0) & (records["state"] == AttemptState.PENDING)
         is_listed[is_listed] = np.isin(ids[is_listed], later)
         if np.any(is_listed):
             part.skipped[LISTED_LATER] += int(np.count_nonzero(is_listed))

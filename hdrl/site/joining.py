@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.settings.batch.site_rules.columns import MOST_COMPONENTS
-from hdrl.site.records import UNKNOWN, Dump, State
+from hdrl.site.records import UNKNOWN, AttemptState, Dump
 
 FloatArray = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ SHORTEST_S = 1.0
 
 
 @dataclass(slots=True)
-class Jobs:
+class JoinedJobs:
     """The jobs of a dump."""
 
     # one row per job, in the order of eligibility: submission and eligibility are those of its first attempt, start,
@@ -52,7 +52,7 @@ class Jobs:
         return len(self.records)
 
 
-def jobs_of(dump: Dump, *, keeps_components: bool = False) -> Jobs:
+def jobs_of(dump: Dump, *, keeps_components: bool = False) -> JoinedJobs:
     """Return the jobs of a dump that a simulation can replay.
 
     Parameters
@@ -69,7 +69,7 @@ def jobs_of(dump: Dump, *, keeps_components: bool = False) -> Jobs:
     return jobs
 
 
-def every_job(dump: Dump, *, first_attempts: bool = False) -> Jobs:
+def every_job(dump: Dump, *, first_attempts: bool = False) -> JoinedJobs:
     """Return all jobs of a dump, also those that wait or never ran, components of het jobs as jobs of their own.
 
     Parameters
@@ -80,9 +80,9 @@ def every_job(dump: Dump, *, first_attempts: bool = False) -> Jobs:
     """
     records = dump.records
     if len(records) == 0:
-        return Jobs(records, np.zeros(0, dtype=np.int64), 0)
+        return JoinedJobs(records, np.zeros(0, dtype=np.int64), 0)
     # Exports that overlap may say of a row what it was earlier: without a start, or still running.
-    has_ended = ~np.isin(records["state"], (State.PENDING, State.RUNNING))
+    has_ended = ~np.isin(records["state"], (AttemptState.PENDING, AttemptState.RUNNING))
     start_s = np.where(np.isnan(records["start_s"]), -np.inf, records["start_s"])
     keys = (records["submit_s"], records["component"], records["task"], records["job"], records["cluster"])
     order = np.lexsort((has_ended, start_s, *keys))
@@ -98,7 +98,7 @@ def every_job(dump: Dump, *, first_attempts: bool = False) -> Jobs:
     used = np.where(records["run_s"] > 0, records["run_s"], 0.0) * np.maximum(records["cores"], 0)
     is_earlier = np.ones(len(records), dtype=bool)
     is_earlier[last] = False
-    jobs = Jobs(found, n_attempts, len(found), lost_core_s=float(np.sum(used[is_earlier & np.isfinite(used)])))
+    jobs = JoinedJobs(found, n_attempts, len(found), lost_core_s=float(np.sum(used[is_earlier & np.isfinite(used)])))
     jobs.joined["requeues"] = int(np.sum(n_attempts - 1))
     jobs.joined["array tasks"] = int(np.sum(found["n_tasks"][found["task"] >= 0]))
     if n_repeated:
@@ -111,7 +111,7 @@ def every_job(dump: Dump, *, first_attempts: bool = False) -> Jobs:
     return jobs
 
 
-def _sort(jobs: Jobs) -> None:
+def _sort(jobs: JoinedJobs) -> None:
     order = np.argsort(jobs.records["eligible_s"], kind="stable")
     jobs.records, jobs.n_attempts = jobs.records[order], jobs.n_attempts[order]
 
@@ -149,7 +149,7 @@ def _first_attempts(records: NDArray[np.void]) -> tuple[NDArray[np.bool_], int]:
     return ~same | is_reused, int(np.count_nonzero(is_reused))
 
 
-def _note_het_jobs(jobs: Jobs) -> None:
+def _note_het_jobs(jobs: JoinedJobs) -> None:
     """Give the components of each het job a number that they share."""
     found = jobs.records
     parts = np.flatnonzero(found["component"] >= 0)
@@ -166,7 +166,7 @@ def _note_het_jobs(jobs: Jobs) -> None:
     jobs.joined["components of het jobs"] = len(parts)
 
 
-def join_components(jobs: Jobs) -> None:
+def join_components(jobs: JoinedJobs) -> None:
     """Make one job of the components of each het job, for simulations that do not know that they start together."""
     found = jobs.records
     is_part = found["het"] >= 0
@@ -192,13 +192,13 @@ def join_components(jobs: Jobs) -> None:
     _sort(jobs)
 
 
-def _complete(jobs: Jobs, dump: Dump) -> None:
+def _complete(jobs: JoinedJobs, dump: Dump) -> None:
     """Fill in what follows from other columns."""
     found = jobs.records
     has_started = np.isfinite(found["start_s"])
     lacks = ~np.isfinite(found["run_s"]) & has_started
     found["run_s"][lacks] = found["end_s"][lacks] - found["start_s"][lacks]
-    is_running = has_started & (found["state"] == State.RUNNING)
+    is_running = has_started & (found["state"] == AttemptState.RUNNING)
     if np.any(is_running):
         dates = np.concatenate([dump.records[name] for name in ("submit_s", "start_s", "end_s")])
         latest_s = float(np.nanmax(dates))
@@ -226,15 +226,15 @@ def _complete(jobs: Jobs, dump: Dump) -> None:
         jobs.notes.append(f"got more cores than requested (whole nodes): {n_wider:,}, which take what they got")
 
 
-def _leave_out(jobs: Jobs) -> None:
+def _leave_out(jobs: JoinedJobs) -> None:
     """Leave out jobs that no simulation can replay, each by its first reason."""
     found = jobs.records
     never = ~np.isfinite(found["start_s"])
     state = found["state"]
     sizes = np.stack([found["cores"], found["nodes"], found["gpus"]]).astype(np.float64)
     reasons = {
-        PENDING: state == State.PENDING,
-        CANCELLED: never & (state == State.CANCELLED),
+        PENDING: state == AttemptState.PENDING,
+        CANCELLED: never & (state == AttemptState.CANCELLED),
         NEVER_STARTED: never,
         NO_DATE: ~np.isfinite(found["eligible_s"]),
         NO_CORES: found["cores"] < 1,

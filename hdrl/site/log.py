@@ -17,9 +17,9 @@ from hdrl.settings.batch.site_rules.columns import HEADER_KEY, SiteColumns
 from hdrl.settings.batch.site_rules.conf import SiteConf
 from hdrl.site.asked import Asked, asked_of
 from hdrl.site.folder import COLUMNS
-from hdrl.site.joining import Jobs
+from hdrl.site.joining import JoinedJobs
 from hdrl.site.machine import n_cores
-from hdrl.site.records import UNKNOWN, Dump, State
+from hdrl.site.records import UNKNOWN, AttemptState, Dump
 
 FloatArray = NDArray[np.float64]
 
@@ -30,12 +30,12 @@ SECRET = ("user", "account", "name")
 """Names that `--anonymize` hashes."""
 
 _STATUS = {
-    State.DONE: 1,
-    State.FAILED: 0,
-    State.CANCELLED: 5,
-    State.TIMEOUT: 0,
-    State.STOPPED: 0,
-    State.RUNNING: -1,
+    AttemptState.DONE: 1,
+    AttemptState.FAILED: 0,
+    AttemptState.CANCELLED: 5,
+    AttemptState.TIMEOUT: 0,
+    AttemptState.STOPPED: 0,
+    AttemptState.RUNNING: -1,
 }
 
 UNLIMITED_S = 365 * 86400.0
@@ -82,7 +82,7 @@ class SiteLog:
 
 def log_of(
     dump: Dump,
-    jobs: Jobs,
+    jobs: JoinedJobs,
     conf: SiteConf,
     name: str,
     zone: str,
@@ -119,7 +119,7 @@ def log_of(
     rows["requested_s"] = limits
     if conf.counts_memory:
         rows["requested_memory_kb"] = np.where(records["memory_kb"] > 0, records["memory_kb"], UNKNOWN)
-    status = np.full(max(State) + 1, -1)
+    status = np.full(max(AttemptState) + 1, -1)
     for state, number in _STATUS.items():
         status[state] = number
     rows["status"] = status[records["state"]]
@@ -167,7 +167,7 @@ def log_of(
     )
 
 
-def _numbers(jobs: Jobs, *, is_secret: bool) -> tuple[FloatArray, list[str]]:
+def _numbers(jobs: JoinedJobs, *, is_secret: bool) -> tuple[FloatArray, list[str]]:
     """Return a number for each job: that of the accounting where each has its own."""
     own = np.where(jobs.records["number"] >= 0, jobs.records["number"], jobs.records["job"])
     if not is_secret and len(np.unique(own)) == len(own) and np.all((own >= 0) & (own < 2**53)):
@@ -176,7 +176,7 @@ def _numbers(jobs: Jobs, *, is_secret: bool) -> tuple[FloatArray, list[str]]:
     return numbers, ["jobs are numbered from 1 in the order of eligibility"]
 
 
-def _limits(dump: Dump, jobs: Jobs, conf: SiteConf) -> tuple[FloatArray, int]:
+def _limits(dump: Dump, jobs: JoinedJobs, conf: SiteConf) -> tuple[FloatArray, int]:
     """Return the requested times: the limit of the partition where jobs have none, a year where that has none, too."""
     limits = np.array(jobs.records["limit_s"])
     texts = dump.names["partition"].texts()
@@ -201,7 +201,7 @@ def _renumbered(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], FloatArr
     return used, place.astype(np.float64)
 
 
-def _preceding(rows: NDArray[np.void], jobs: Jobs, numbers: FloatArray) -> None:
+def _preceding(rows: NDArray[np.void], jobs: JoinedJobs, numbers: FloatArray) -> None:
     """Fill in fields 17 and 18: the job that one waited for, and how long after its end it could start."""
     records = jobs.records
     waiting = np.flatnonzero(records["after"] >= 0)

@@ -19,7 +19,7 @@ from hdrl.settings.batch.site_rules.hostlist import MAX_NODES, node_names
 from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.site_rules.simulator import check_rules
-from hdrl.site.joining import Jobs
+from hdrl.site.joining import JoinedJobs
 from hdrl.site.records import Dump
 
 
@@ -44,7 +44,7 @@ def peak_cores(start_s: NDArray[np.float64], run_s: NDArray[np.float64], cores: 
     return int(np.max(np.cumsum(changes[order])))
 
 
-def completed(conf: SiteConf, dump: Dump, jobs: Jobs) -> SiteConf:
+def completed(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> SiteConf:
     """Return the site with nodes, if it does not say them: those that the dump describes or names, else one.
 
     Raises
@@ -96,7 +96,7 @@ def _said_size(dump: Dump) -> tuple[int, int] | None:
     return 1, cores
 
 
-def _named_nodes(dump: Dump, jobs: Jobs) -> dict[str, int]:
+def _named_nodes(dump: Dump, jobs: JoinedJobs) -> dict[str, int]:
     """Return the nodes that jobs name, each with the most cores that one job had there."""
     records = jobs.records
     found: Counter[str] = Counter()
@@ -126,7 +126,7 @@ def _by_cores(named: dict[str, int]) -> Any:
     return groupby(ordered, key=lambda pair: pair[1])
 
 
-def partitions_of(conf: SiteConf, dump: Dump, jobs: Jobs) -> SiteConf:
+def partitions_of(conf: SiteConf, dump: Dump, jobs: JoinedJobs) -> SiteConf:
     """Return the site with the partitions that jobs name, if it describes none."""
     if conf.partitions:
         return conf

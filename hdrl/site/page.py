@@ -11,7 +11,7 @@ from hdrl.base.files import atomic_write, read_json, write_json
 from hdrl.figures.numbers import MISSING, time_unit
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.page import render
-from hdrl.report.page.parts import Cell, Column, Panel, Row, Table
+from hdrl.report.page.parts import Cell, PageColumn, PageTable, Panel, Row
 from hdrl.report.page.schedule import Packed
 
 MOST_ROWS = 60
@@ -107,7 +107,7 @@ def write_forms(
     return []
 
 
-def text_table(table: Table) -> Iterator[str]:
+def text_table(table: PageTable) -> Iterator[str]:
     """Yield the lines of a table as text, numbers on the right."""
     titles = [column.title + (f" ({column.unit})" if column.unit else "") for column in table.columns]
     cells = [[row.title, *(f"{cell.text} {cell.aside}".rstrip() for cell in row.cells)] for row in table.rows]
@@ -135,11 +135,13 @@ def _facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
-def _counts(caption: str, about: str, counts: Mapping[str, int]) -> Table:
-    return Table(caption, about, [Column("number")], [Row(name, [Cell(f"{n:,}")]) for name, n in counts.items()])
+def _counts(caption: str, about: str, counts: Mapping[str, int]) -> PageTable:
+    return PageTable(
+        caption, about, [PageColumn("number")], [Row(name, [Cell(f"{n:,}")]) for name, n in counts.items()]
+    )
 
 
-def _read_tables(report: Mapping[str, Any]) -> list[Table]:
+def _read_tables(report: Mapping[str, Any]) -> list[PageTable]:
     rows, jobs = report["rows"], report["jobs"]
     read = {
         "rows read": rows["read"],
@@ -155,7 +157,10 @@ def _read_tables(report: Mapping[str, Any]) -> list[Table]:
         _counts("How the kept jobs ended", "state", jobs["ended"]),
     ]
     files = [Row(one["name"], [Cell(one["sha256"], is_code=True)]) for one in report["files"]]
-    return [*tables, Table(f"Files, read as {report['format']}", "file", [Column("SHA-256", is_number=False)], files)]
+    return [
+        *tables,
+        PageTable(f"Files, read as {report['format']}", "file", [PageColumn("SHA-256", is_number=False)], files),
+    ]
 
 
 def _replay_note(report: Mapping[str, Any]) -> str:
@@ -170,7 +175,7 @@ def _replay_note(report: Mapping[str, Any]) -> str:
     return "; ".join(parts) + "."
 
 
-def _replay_tables(report: Mapping[str, Any]) -> list[Table]:
+def _replay_tables(report: Mapping[str, Any]) -> list[PageTable]:
     policies = report["replay"]["policies"]
     if not policies:
         return []
@@ -186,7 +191,7 @@ def _replay_tables(report: Mapping[str, Any]) -> list[Table]:
     return tables
 
 
-def _distances(caption: str, about: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
+def _distances(caption: str, about: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> PageTable:
     largest = max((one[key] or 0.0 for _, one in rows for key in _WAITS), default=0.0)
     seconds, unit = time_unit(largest)
 
@@ -211,10 +216,10 @@ def _distances(caption: str, about: str, rows: Sequence[tuple[str, Mapping[str, 
         ("at the site", "site_p95_wait_s", time, unit),
         ("mean shift of starts", "mean_shift_s", time, unit),
     ]
-    return Table(
+    return PageTable(
         caption,
         about,
-        [Column(title, unit) for title, _, _, unit in columns],
+        [PageColumn(title, unit) for title, _, _, unit in columns],
         [Row(name, [Cell(form(one[key])) for _, key, form, _ in columns]) for name, one in rows],
         is_stacked=True,
     )
@@ -223,7 +228,7 @@ def _distances(caption: str, about: str, rows: Sequence[tuple[str, Mapping[str, 
 _WAITS = ("mean_wait_s", "site_mean_wait_s", "p95_wait_s", "site_p95_wait_s")
 
 
-def _machine_tables(report: Mapping[str, Any]) -> list[Table]:
+def _machine_tables(report: Mapping[str, Any]) -> list[PageTable]:
     machine = report["machine"]
 
     def known(value: Any) -> str:
@@ -243,11 +248,11 @@ def _machine_tables(report: Mapping[str, Any]) -> list[Table]:
         for one in machine["partitions"][:MOST_ROWS]
     ]
     columns = [
-        Column("number of nodes"),
-        Column("nodes", is_number=False),
-        Column("longest job", "h"),
-        Column("tier"),
-        Column("jobs"),
+        PageColumn("number of nodes"),
+        PageColumn("nodes", is_number=False),
+        PageColumn("longest job", "h"),
+        PageColumn("tier"),
+        PageColumn("jobs"),
     ]
     size = {
         "nodes": machine["nodes"],
@@ -256,14 +261,14 @@ def _machine_tables(report: Mapping[str, Any]) -> list[Table]:
     }
     if machine["gpus"]:
         size["GPUs"] = machine["gpus"]
-    tables = [_counts("The machine", "what", size), Table("Partitions", "partition", columns, rows)]
+    tables = [_counts("The machine", "what", size), PageTable("Partitions", "partition", columns, rows)]
     if machine["scheduler"]:
         values = [Row(key, [Cell(text, is_code=True)]) for key, text in machine["scheduler"].items()]
-        tables.append(Table("Rules of the site's scheduler", "key", [Column("value", is_number=False)], values))
+        tables.append(PageTable("Rules of the site's scheduler", "key", [PageColumn("value", is_number=False)], values))
     return tables
 
 
-def _commands() -> Table:
+def _commands() -> PageTable:
     commands = {
         "run a policy": "hdrl-launch fcfs+easy options.json",
         "compare policies": "hdrl compare sjf+easy fcfs+easy -p platform.json -w jobs.swf --baseline fcfs+easy",
@@ -272,4 +277,4 @@ def _commands() -> Table:
         ),
     }
     rows = [Row(name, [Cell(text, is_code=True)]) for name, text in commands.items()]
-    return Table("Commands in this folder", "what", [Column("command", is_number=False)], rows)
+    return PageTable("Commands in this folder", "what", [PageColumn("command", is_number=False)], rows)

@@ -16,7 +16,7 @@ IntArray = NDArray[np.int64]
 UNKNOWN = -1
 
 
-class State(IntEnum):
+class AttemptState(IntEnum):
     """How an attempt ended, or where it stands."""
 
     DONE = 0

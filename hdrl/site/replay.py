@@ -29,7 +29,7 @@ _LEAST_FOR_WARM_UP = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class SiteReplay:
     """The replay under one policy."""
 
     policy: str  # its name
@@ -57,7 +57,7 @@ class Replay:
 class Replays:
     """The replays of a log."""
 
-    replays: tuple[Replay, ...]  # one per policy
+    replays: tuple[SiteReplay, ...]  # one per policy
     # jobs that were replayed, and those of them that are not compared, because the machine fills up, and because they
     # were requeued
     n_replayed: int
@@ -66,7 +66,7 @@ class Replays:
     first_job: int  # how many jobs of the log come before the replayed ones
 
     @property
-    def nearest(self) -> Replay | None:
+    def nearest(self) -> SiteReplay | None:
         """The replay with the fewest pairs of jobs of one week in another order, ``None`` if nothing was replayed."""
         known = [one for one in self.replays if np.isfinite(one.week_share)]
         return min(known, key=lambda one: one.week_share, default=None)
@@ -123,7 +123,7 @@ def replay(
             return distance_between(rows["submit_s"][chosen], site_start_s[chosen], start_s[chosen])
 
         found.append(
-            Replay(
+            SiteReplay(
                 policy,
                 distance(counts),
                 {

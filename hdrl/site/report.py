@@ -13,8 +13,8 @@ from hdrl.base.files import without_nan
 from hdrl.metrics.orders import Distance
 from hdrl.site.found import SiteImport
 from hdrl.site.machine import n_cores, peak_cores
-from hdrl.site.records import State
-from hdrl.site.replay import Replay, Replays
+from hdrl.site.records import AttemptState
+from hdrl.site.replay import Replays, SiteReplay
 from hdrl.version import VERSION
 
 FAR_SHARE, FAR_RATIO = 0.05, 1.25
@@ -47,7 +47,7 @@ def report_of(found: SiteImport) -> dict[str, Any]:
             "joined": found.jobs.joined,
             "left_out": dict(found.jobs.left_out.most_common()),
             "kept": found.jobs.n_jobs,
-            "ended": {state.name.lower(): int(n) for state in State if (n := np.sum(records["state"] == state))},
+            "ended": {state.name.lower(): int(n) for state in AttemptState if (n := np.sum(records["state"] == state))},
             "lost_core_h": found.jobs.lost_core_s / 3600,
         },
         "machine": {
@@ -130,7 +130,7 @@ def _replays(replays: Replays) -> dict[str, Any]:
     }
 
 
-def _is_far(one: Replay) -> bool:
+def _is_far(one: SiteReplay) -> bool:
     ratio = one.whole.wait_ratio
     return one.week_share > FAR_SHARE or not 1 / FAR_RATIO <= ratio <= FAR_RATIO
 

@@ -42,7 +42,7 @@ from hdrl.site.joining import every_job, join_components
 from hdrl.site.log import FIELDS, UNLIMITED_S
 from hdrl.site.machine import keeps_rules, machine_of, n_cores
 from hdrl.site.readers import Choices, read_dump
-from hdrl.site.records import Dump, State
+from hdrl.site.records import AttemptState, Dump
 from hdrl.site.values import Clock, find_zone
 from hdrl.version import VERSION
 
@@ -140,7 +140,7 @@ def predict_waits(
     if has_rules and len(rows):
         jobs, rows = _that_fit(jobs, rows, platform, past.titles, left_out, het)
     run_s = predicted_run_s(past.known, rows, choices.predictor)[1]
-    is_running = jobs["state"] == State.RUNNING
+    is_running = jobs["state"] == AttemptState.RUNNING
     waiting = np.flatnonzero(~is_running)
     # As in a queue: in the order of submission.
     waiting = waiting[np.argsort(rows["submit_s"][waiting], kind="stable")]
@@ -298,7 +298,7 @@ def _waiting_and_running(dump: Dump, conf: SiteConf, *, has_rules: bool) -> tupl
     """Return the jobs that wait or run, also the tasks of arrays; where rules obey het jobs, also their components."""
     records = dump.records
     held: set[tuple[int, int]] = set()
-    is_pending = records["state"] == State.PENDING
+    is_pending = records["state"] == AttemptState.PENDING
     if np.any(np.isfinite(records["eligible_s"])):
         part = records[is_pending & ~np.isfinite(records["eligible_s"])]
         held = set(zip(part["job"].tolist(), part["task"].tolist(), strict=True))
@@ -306,8 +306,8 @@ def _waiting_and_running(dump: Dump, conf: SiteConf, *, has_rules: bool) -> tupl
     if not has_rules:
         join_components(every)
     jobs = every.records
-    jobs = jobs[np.isin(jobs["state"], (State.PENDING, State.RUNNING))]
-    is_pending = jobs["state"] == State.PENDING
+    jobs = jobs[np.isin(jobs["state"], (AttemptState.PENDING, AttemptState.RUNNING))]
+    is_pending = jobs["state"] == AttemptState.PENDING
     ids = zip(jobs["job"].tolist(), jobs["task"].tolist(), strict=True)
     reasons = {
         NOT_ELIGIBLE: is_pending & np.fromiter((one in held for one in ids), bool, len(jobs)),
@@ -322,7 +322,7 @@ def _waiting_and_running(dump: Dump, conf: SiteConf, *, has_rules: bool) -> tupl
             left_out[reason] = n_jobs
         kept &= ~applies
     jobs = jobs[kept]
-    n_tasks = np.where(jobs["state"] == State.PENDING, jobs["n_tasks"], 1)
+    n_tasks = np.where(jobs["state"] == AttemptState.PENDING, jobs["n_tasks"], 1)
     if np.sum(n_tasks) > MOST_JOBS:
         raise WorkloadError(f"{int(np.sum(n_tasks)):,} jobs wait and run, expected at most {MOST_JOBS:,}")
     return np.repeat(jobs, n_tasks), left_out
@@ -341,7 +341,7 @@ def _rows_of(jobs: Rows, dump: Dump, names: Path, now_s: float, first_s: float) 
     rows = unknown_rows(len(jobs))
     rows["job_number"] = np.arange(1, len(jobs) + 1)
     rows["submit_s"] = np.where(np.isfinite(jobs["eligible_s"]), jobs["eligible_s"] - first_s, now_s)
-    is_running = jobs["state"] == State.RUNNING
+    is_running = jobs["state"] == AttemptState.RUNNING
     rows["wait_s"] = np.where(is_running, jobs["start_s"] - first_s - rows["submit_s"], -1)
     rows["processors"] = rows["requested_processors"] = jobs["cores"]
     limit_s = np.where(jobs["limit_s"] > 0, jobs["limit_s"], UNLIMITED_S)

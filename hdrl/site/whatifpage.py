@@ -9,7 +9,7 @@ from typing import Any
 from hdrl.figures.numbers import MISSING, time_unit
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.page import render
-from hdrl.report.page.parts import Cell, Column, Panel, Row, Table
+from hdrl.report.page.parts import Cell, PageColumn, PageTable, Panel, Row
 from hdrl.report.page.schedule import Packed
 from hdrl.settings.batch.site_rules.metrics import LENGTH_CLASSES, SIZE_CLASSES
 from hdrl.site.page import new_folder, text_table, write_forms
@@ -65,17 +65,17 @@ def answer_page(answer: Mapping[str, Any]) -> str:
     return render(findings, facts, panels, packed.model, packed.packs)
 
 
-def _tables(answer: Mapping[str, Any]) -> list[Table]:
+def _tables(answer: Mapping[str, Any]) -> list[PageTable]:
     rows = answer["rows"]
     largest = max((row["numbers"]["p95_wait_s"][0] or 0.0 for row in rows), default=0.0)
     seconds, unit = time_unit(largest)
     columns = [
-        Column("nodes"),
-        Column("mean wait", unit),
-        Column("p95 wait", unit),
-        Column("cores in use", "%"),
-        Column("power", "kW"),
-        Column("cost a day"),
+        PageColumn("nodes"),
+        PageColumn("mean wait", unit),
+        PageColumn("p95 wait", unit),
+        PageColumn("cores in use", "%"),
+        PageColumn("power", "kW"),
+        PageColumn("cost a day"),
     ]
     scales = {
         "mean_wait_s": seconds,
@@ -88,7 +88,7 @@ def _tables(answer: Mapping[str, Any]) -> list[Table]:
         Row(_title(row), [Cell(f"{row['nodes']:,}"), *(_cell(row, name, scale) for name, scale in scales.items())])
         for row in rows
     ]
-    tables = [Table("Machines and policies", "machine and policy", columns, cells, is_stacked=True)]
+    tables = [PageTable("Machines and policies", "machine and policy", columns, cells, is_stacked=True)]
     partitions = [name for name in rows[0]["numbers"] if name.startswith(PARTITION)]
     for caption, names in (
         ("Mean waits by requested time", [name for name, _ in LENGTH_CLASSES]),
@@ -102,10 +102,10 @@ def _tables(answer: Mapping[str, Any]) -> list[Table]:
 
 def _of_classes(
     caption: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], time: tuple[float, str]
-) -> Table:
+) -> PageTable:
     seconds, unit = time
     cells = [Row(_title(row), [_cell(row, name, seconds) for name in names]) for row in rows]
-    return Table(caption, "machine and policy", [Column(name, unit) for name in names], cells, is_stacked=True)
+    return PageTable(caption, "machine and policy", [PageColumn(name, unit) for name in names], cells, is_stacked=True)
 
 
 def _title(row: Mapping[str, Any]) -> str:

@@ -136,7 +136,7 @@ class Deployed:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """What happened.
 
     Attributes
@@ -220,7 +220,7 @@ def version_of(commands: dict[str, str], *, timeout_s: float) -> str:
     return versions["slurmctld"]
 
 
-class Cluster(Closing):
+class SlurmCluster(Closing):
     """A real Slurm on this host. Use it as a context manager: at its end no process and no file is left.
 
     Parameters
@@ -272,7 +272,7 @@ class Cluster(Closing):
             self._process = None
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def run(self, jobs: Sequence[Submission], watch: Callable[[dict[str, Any]], None]) -> Outcome:
+    def run(self, jobs: Sequence[Submission], watch: Callable[[dict[str, Any]], None]) -> RunOutcome:
         """Submit jobs, wait until all have ended, and return what happened.
 
         Parameters
@@ -303,7 +303,7 @@ class Cluster(Closing):
             if over is None:
                 self._check(last_s)
                 time.sleep(_LOOK_EVERY_S)
-        return Outcome(
+        return RunOutcome(
             completions=read_jobcomp(self._folder / "jobcomp.txt"),
             job_ids=over["ids"],
             cpus={int(path.name): _cpus(path.read_text()) for path in (self._folder / "ran").iterdir()},

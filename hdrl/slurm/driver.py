@@ -117,17 +117,17 @@ class Driver:
     ) -> None:
         # The database takes no dates of its own, and its waits would be too short under another clock.
         usual_clock = {name: text for name, text in os.environ.items() if name != "LD_PRELOAD"}
-        self._said("mariadb-install-db", *made_by, environment=usual_clock)
+        self._output("mariadb-install-db", *made_by, environment=usual_clock)
         self._report("starting")
         self._run("mariadbd", [self._plan["commands"]["mariadbd"], *database], usual_clock)
         self._wait_for(Path(socket).exists, "mariadbd does not listen")
         self._launch("slurmdbd", "slurmdbd", "-D")
         self._wait_for(lambda: _is_listening(port), "slurmdbd does not listen")
         for arguments in commands:
-            self._said("sacctmgr", *arguments)
+            self._output("sacctmgr", *arguments)
             self._report("starting")
         for name, arguments in shown.items():
-            (self._folder / name).write_text(self._said("sacctmgr", *arguments))
+            (self._folder / name).write_text(self._output("sacctmgr", *arguments))
 
     def _launch(self, name: str, command: str, *arguments: str) -> None:
         self._run(name, [self._plan["commands"][command], *arguments])
@@ -150,10 +150,10 @@ class Driver:
 
     def _has_nodes(self) -> bool:
         # A node stands there once for each partition that it is in.
-        states = set(self._said("sinfo", "-h", "-N", "-o", "%N=%t").split())
+        states = set(self._output("sinfo", "-h", "-N", "-o", "%N=%t").split())
         return states == {f"{name}=idle" for name in self._plan["nodes"]}
 
-    def _said(self, command: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
+    def _output(self, command: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
         done = subprocess.run(
             [self._plan["commands"][command], *arguments],
             stdin=subprocess.DEVNULL,
@@ -182,9 +182,9 @@ class Driver:
 
     def _submit(self, job: dict[str, Any]) -> None:
         self._late_s = max(self._late_s, time.time() - self._epoch_s - job["at"])
-        said = self._said("sbatch", *job["arguments"]).strip()
+        output = self._output("sbatch", *job["arguments"]).strip()
         # The components of a het job are numbered one after the other.
-        for number, place in enumerate(job["places"], start=int(said.split(";")[0])):
+        for number, place in enumerate(job["places"], start=int(output.split(";")[0])):
             self._ids[place] = number
         self._n_submitted += 1
         self._changed_s = time.time()
@@ -205,7 +205,7 @@ class Driver:
         due = self._jobs[n]["at"] + self._epoch_s if n < len(self._jobs) else -math.inf
         longest_s = max((job["longest_s"] for job in self._jobs[:n]), default=0.0) if seen[1] > seen[2] else 0.0
         if now_s > max(self._changed_s + longest_s, due) + self._plan["timeout_s"]:
-            why = " ".join(self._said("squeue", "-h", "-t", "PD", "-o", "%i:%r").split()[:3]) or "none is pending"
+            why = " ".join(self._output("squeue", "-h", "-t", "PD", "-o", "%i:%r").split()[:3]) or "none is pending"
             raise Failed(
                 f"{seen[0]} jobs submitted, {seen[1]} started, {seen[2]} ended, and nothing has changed for "
                 f"{now_s - self._changed_s:.0f} simulated s; pending: {why}"

@@ -32,7 +32,7 @@ from hdrl.settings.batch.site_rules.simulator import plain_jobs
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 from hdrl.settings.batch.workload.run_times import run_times_at
 from hdrl.slurm.accounting import accounting_of, needs_accounting
-from hdrl.slurm.cluster import Cluster, Deployed, Outcome, Submission
+from hdrl.slurm.cluster import Deployed, RunOutcome, SlurmCluster, Submission
 from hdrl.slurm.conf import ONE_PARTITION, scheduling_lines, without_paths
 from hdrl.slurm.jobcomp import BEGINS_ANEW
 from hdrl.slurm.machine import machine_of
@@ -53,7 +53,7 @@ _STATES = {
     "CANCELLED": JobState.COMPLETED_KILLED,
 }
 _LONGEST_LIMIT_MIN = 2**31 // 60 // 60
-_SAID_EVERY_S = 60.0
+_REPORT_EVERY_S = 60.0
 _LEAST_S = 1e-5
 """What a trace says of a run that took no time."""
 
@@ -129,7 +129,7 @@ class SlurmSimulator:
         settings, n_jobs = self._settings, self.workload.n_jobs
         self._check_time()
         rules = self.platform.site
-        with Cluster(
+        with SlurmCluster(
             self._machine,
             settings,
             scheduling=self._scheduling,
@@ -246,7 +246,7 @@ class SlurmSimulator:
             )
         ]
 
-    def _overhead_s(self, outcome: Outcome) -> list[float]:
+    def _overhead_s(self, outcome: RunOutcome) -> list[float]:
         """Return by how much the jobs that ended by themselves ran longer than they had to."""
         number = {job_id: k for k, job_id in enumerate(outcome.job_ids)}
         found = []
@@ -260,7 +260,9 @@ class SlurmSimulator:
     def _kind_of(self, name: str) -> int:
         return next(node.kind for node in self._machine.nodes if node.name == name)
 
-    def _record(self, policy: str, cluster: Cluster, outcome: Outcome, mean_overhead_s: float, folder: Path) -> None:
+    def _record(
+        self, policy: str, cluster: SlurmCluster, outcome: RunOutcome, mean_overhead_s: float, folder: Path
+    ) -> None:
         """Write what was asked and what happened, as `hdrl.slurm.recorded` reads it."""
         folder.mkdir(exist_ok=True)
         try:
@@ -291,7 +293,7 @@ class SlurmSimulator:
         }
         write_json(folder / "jobs.json", recorded)
 
-    def _traced(self, outcome: Outcome, info: dict[str, Any]) -> Trace:
+    def _traced(self, outcome: RunOutcome, info: dict[str, Any]) -> Trace:
         n_jobs = self.workload.n_jobs
         records = np.zeros(n_jobs, RECORD_DTYPE)
         records["start_s"] = records["run_s"] = records["energy_j"] = -1.0
@@ -436,16 +438,16 @@ def _machine_states(records: NDArray[np.void], n_cores: int) -> NDArray[np.void]
 
 def _watching(n_jobs: int, progress: Callable[[int, int], None] | None) -> Callable[[dict[str, Any]], None]:
     """Return what passes reports on: to the progress, and every minute a line with the simulated date to the log."""
-    said_s = time.monotonic()
+    reported_s = time.monotonic()
 
     def watch(report: dict[str, Any]) -> None:
-        nonlocal said_s
+        nonlocal reported_s
         if report["kind"] != "progress":
             return
         if progress is not None:
             progress(int(report["ended"]), n_jobs)
-        if time.monotonic() - said_s > _SAID_EVERY_S:
-            said_s = time.monotonic()
+        if time.monotonic() - reported_s > _REPORT_EVERY_S:
+            reported_s = time.monotonic()
             counts = (report[name] for name in ("submitted", "started", "ended"))
             _LOG.warning(
                 "%.2f simulated hours: %d of %d jobs submitted, %d started, %d ended",

@@ -270,10 +270,10 @@ def _check_cautions(asked: _Asked, inputs: Cautions) -> None:
 
 
 def _check_warm_up(asked: _Asked) -> None:
-    def hear(message: str) -> None:
+    def note(message: str) -> None:
         _require(message and "\n" not in message, "a message before something takes long is no line")
 
-    asked.setting.simulator.warm_up([asked.setting.policies.default_baseline], hear)
+    asked.setting.simulator.warm_up([asked.setting.policies.default_baseline], note)
 
 
 def _check_simulation(asked: _Asked, policy: str) -> None:

@@ -160,7 +160,7 @@ def test_failing_where_others_are_better_does_not_pay(made: Path) -> None:
     ((player,), _) = board._judged(board._read([made])[0])
     players = board._classic_players({TASK: named})
     failed = np.where(player.objective[TASK] > np.median(player.objective[TASK]), np.nan, player.objective[TASK])
-    cheat = board.Player("cheat", "python", "untrained", 0.0, "", {TASK: failed}, player.tail)
+    cheat = board.BoardEntry("cheat", "python", "untrained", 0.0, "", {TASK: failed}, player.tail)
     rows = {row.name: row for row in board._rows([named], [*players, player, cheat])}
     assert np.isnan(rows["cheat"].ratio.value)
     assert rows["cheat"].rank.value > rows["edf+fusion"].rank.value

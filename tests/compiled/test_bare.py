@@ -18,10 +18,10 @@ from hdrl.base.errors import SimulationError
 from hdrl.compiled import bare
 from hdrl.compiled.bare import Code
 from hdrl.compiled.borrow import take_as
+from hdrl.compiled.borrowed import Addresses, Borrowed
 from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.fields import new_arrays, own
 from hdrl.compiled.jit import entry_in
-from hdrl.compiled.lend import Lent, Places
 
 pytestmark = pytest.mark.skipif(not bare.IS_TRIED, reason="bare code is not tried here")
 
@@ -39,21 +39,21 @@ def new_till() -> Till:
 taken = take_as(new_till)
 
 
-def pay(places: Places, kind: int, share: float) -> tuple[int, float]:
+def pay(places: Addresses, kind: int, share: float) -> tuple[int, float]:
     till = taken(places)
     till.coins[kind] -= 1
     return till.coins[kind], np.log(share)
 
 
-def count(places: Places) -> int:
+def count(places: Addresses) -> int:
     return len(taken(places).coins)
 
 
-def empty(places: Places) -> None:
+def empty(places: Addresses) -> None:
     taken(places).coins[:] = 0
 
 
-def fail(places: Places, kind: int) -> None:
+def fail(places: Addresses, kind: int) -> None:
     if kind > len(taken(places).coins):
         raise ValueError("there is no such kind")
 
@@ -90,18 +90,18 @@ def entry(folder: Path) -> Callable[..., tuple[int, float]]:
 
 
 def pay_once(folder: Path) -> tuple[int, float]:
-    lent = Lent(new_till())
-    return entry(folder)(lent.places, 0, 1.0)
+    borrowed = Borrowed(new_till())
+    return entry(folder)(borrowed.addresses, 0, 1.0)
 
 
 def test_it_takes_and_returns_numbers_and_changes_the_arrays(folder: Path) -> None:
-    lent = Lent(new_till())
-    assert entry(folder)(lent.places, 1, 2.0) == (6, np.log(2.0))
-    assert entry(folder)(lent.places, np.int32(1), 1) == (5, 0.0), "numbers of other types are converted"
-    assert entry_in(folder)(count)(lent.places) == 3
-    assert lent.arrays.coins.tolist() == [5, 5, 11]
-    assert entry_in(folder)(empty)(lent.places) is None
-    assert not lent.arrays.coins.any()
+    borrowed = Borrowed(new_till())
+    assert entry(folder)(borrowed.addresses, 1, 2.0) == (6, np.log(2.0))
+    assert entry(folder)(borrowed.addresses, np.int32(1), 1) == (5, 0.0), "numbers of other types are converted"
+    assert entry_in(folder)(count)(borrowed.addresses) == 3
+    assert borrowed.arrays.coins.tolist() == [5, 5, 11]
+    assert entry_in(folder)(empty)(borrowed.addresses) is None
+    assert not borrowed.arrays.coins.any()
 
 
 def test_it_takes_arrays_and_tuples_of_arrays(folder: Path) -> None:
@@ -132,8 +132,8 @@ def test_arguments_of_other_types_are_refused(folder: Path, wrong: tuple[object,
 
 
 def test_it_is_compiled_once(folder: Path, made: list[str]) -> None:
-    lent = Lent(new_till())
-    results = [entry(folder)(lent.places, 0, 1.0) for _ in range(3)]
+    borrowed = Borrowed(new_till())
+    results = [entry(folder)(borrowed.addresses, 0, 1.0) for _ in range(3)]
     assert not list(folder.glob("*.nbc")), "nothing is compiled the usual way"
     assert (results, made) == ([(4, 0.0), (3, 0.0), (2, 0.0)], [folder.name])
 
@@ -174,9 +174,9 @@ def test_threads_that_come_first_together_link_it_once(folder: Path, monkeypatch
 
     monkeypatch.setattr(bare.BareEntry, "_found", slowly)
     called = entry(folder)
-    lents = [Lent(new_till()) for _ in range(4)]
+    those = [Borrowed(new_till()) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda lent: called(lent.places, 0, 2.0), lents))
+        results = list(pool.map(lambda borrowed: called(borrowed.addresses, 0, 2.0), those))
     assert results == 4 * [results[0]]
     assert len(found) == 1
 
@@ -199,9 +199,9 @@ def test_what_cannot_be_linked_is_compiled_the_usual_way(
 
 
 def test_an_error_of_compiled_code_is_told(folder: Path) -> None:
-    lent = Lent(new_till())
+    borrowed = Borrowed(new_till())
     with pytest.raises(SimulationError, match="fail: compiled code stopped with an error"):
-        entry_in(folder)(fail)(lent.places, 4)
+        entry_in(folder)(fail)(borrowed.addresses, 4)
 
 
 def test_it_returns_nothing_but_numbers(folder: Path) -> None:

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 from hdrl.compiled.borrow import borrow
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 
 
 class Pair(NamedTuple):
@@ -20,8 +20,8 @@ class Pair(NamedTuple):
 @numba.njit
 def total(pair):
     """Read attributes where references are counted: a function without the kernel's `jit`."""
-    lent = borrow(pair)
-    return lent.left[0] + lent.right[:2].sum()
+    borrowed = borrow(pair)
+    return borrowed.left[0] + borrowed.right[:2].sum()
 
 
 def test_references_are_given_back_as_often_as_they_are_taken():
@@ -37,10 +37,10 @@ def test_references_are_given_back_as_often_as_they_are_taken():
 def totals(pair, out):
     """Borrow one row after the other in a loop: what was read of one must not be taken for the next."""
     for row in range(len(out)):
-        lent = borrow(Pair(pair.left[row], pair.right[row]))
-        for i in range(len(lent.left)):
-            lent.left[i] += lent.right[i]
-            out[row] += lent.left[i]
+        borrowed = borrow(Pair(pair.left[row], pair.right[row]))
+        for i in range(len(borrowed.left)):
+            borrowed.left[i] += borrowed.right[i]
+            out[row] += borrowed.left[i]
 
 
 def test_every_loan_is_looked_at_anew():
@@ -53,9 +53,9 @@ def test_every_loan_is_looked_at_anew():
 
 @numba.njit
 def shift(pair, place):
-    lent = borrow(pair)
-    lent.left[place] = lent.right[place + np.int8(1)]
-    return lent.left[np.uint8(1)], len(lent.right)
+    borrowed = borrow(pair)
+    borrowed.left[place] = borrowed.right[place + np.int8(1)]
+    return borrowed.left[np.uint8(1)], len(borrowed.right)
 
 
 def test_items_are_read_and_written_by_indices_of_any_whole_type():
@@ -73,9 +73,9 @@ class Nest(NamedTuple):
 @numba.njit
 def move(nest):
     """Borrow a tuple in a tuple: what is written is written to its arrays."""
-    lent = borrow(nest)
-    lent.pair.left[0] = lent.own[1]
-    return lent.pair.left[0] + lent.pair.right[2]
+    borrowed = borrow(nest)
+    borrowed.pair.left[0] = borrowed.own[1]
+    return borrowed.pair.left[0] + borrowed.pair.right[2]
 
 
 def test_a_tuple_in_a_tuple_is_borrowed_with_it():
@@ -87,5 +87,5 @@ def test_a_tuple_in_a_tuple_is_borrowed_with_it():
 def test_the_places_of_a_tuple_in_a_tuple_follow_each_other():
     pair = Pair(np.zeros(2), np.arange(3.0))
     own = np.ones((2, 2))
-    alone = [Lent(pair).places.tolist(), Lent(Pair(own, own)).places.tolist()]
-    assert Lent(Nest(pair, own)).places.tolist() == alone[0] + alone[1][: len(alone[1]) // 2]
+    alone = [Borrowed(pair).addresses.tolist(), Borrowed(Pair(own, own)).addresses.tolist()]
+    assert Borrowed(Nest(pair, own)).addresses.tolist() == alone[0] + alone[1][: len(alone[1]) // 2]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hdrl.compiled.borrow import borrow
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_count, new_counts, take_actions
-from hdrl.compiled.lend import Lent
 
 
 @numba.njit
@@ -35,20 +35,20 @@ def counts() -> Counts:
     ("given", "illegal"), [([0, 1], ALL_LEGAL), ([1, 1], 0), ([0, 2], 1), ([0, -1], 1), ([2, 2], 0), ([-(2**40), 0], 0)]
 )
 def test_the_first_illegal_action_is_found(counts: Counts, given: list[int], illegal: int) -> None:
-    assert take(Lent(counts).places, np.array([True, True]), np.array(given), NO_ACTION) == illegal
+    assert take(Borrowed(counts).addresses, np.array([True, True]), np.array(given), NO_ACTION) == illegal
     assert counts.actions.tolist() == given
 
 
 def test_only_the_actions_of_chosen_rows_matter(counts: Counts) -> None:
     for given in ([1, 1], [7, 0]):
-        assert take(Lent(counts).places, np.array([False, True]), np.array(given), NO_ACTION) == ALL_LEGAL
+        assert take(Borrowed(counts).addresses, np.array([False, True]), np.array(given), NO_ACTION) == ALL_LEGAL
 
 
 def test_an_excused_action_is_legal_but_only_that(counts: Counts) -> None:
-    assert take(Lent(counts).places, np.array([True, True]), np.array([1, 1]), 1) == ALL_LEGAL
-    assert take(Lent(counts).places, np.array([True, True]), np.array([2, 1]), 1) == 0
+    assert take(Borrowed(counts).addresses, np.array([True, True]), np.array([1, 1]), 1) == ALL_LEGAL
+    assert take(Borrowed(counts).addresses, np.array([True, True]), np.array([2, 1]), 1) == 0
     counts.masks[:] = 0
-    assert take(Lent(counts).places, np.array([True, True]), np.array([1, 0]), 1) == 1
+    assert take(Borrowed(counts).addresses, np.array([True, True]), np.array([1, 0]), 1) == 1
 
 
 def test_the_episodes_of_chosen_rows_are_counted() -> None:
@@ -62,8 +62,8 @@ def test_the_episodes_of_chosen_rows_are_counted() -> None:
 
 
 def test_a_copy_of_lent_arrays_lends_its_own(counts: Counts) -> None:
-    lent = Lent(counts)
-    other = copy.deepcopy(lent)
-    take(other.places, np.array([True, True]), np.array([0, 1]), NO_ACTION)
+    borrowed = Borrowed(counts)
+    other = copy.deepcopy(borrowed)
+    take(other.addresses, np.array([True, True]), np.array([0, 1]), NO_ACTION)
     assert other.arrays.actions.tolist() == [0, 1]
-    assert lent.arrays.actions.tolist() == [0, 0]
+    assert borrowed.arrays.actions.tolist() == [0, 0]

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hdrl.compiled.borrow import take_as
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fields import (
     Role,
     alone,
@@ -28,9 +29,8 @@ from hdrl.compiled.fields import (
     shared,
 )
 from hdrl.compiled.heap import SLOT_DTYPE
-from hdrl.compiled.lend import Lent
 from hdrl.compiled.records import record_dtype
-from hdrl.settings.batch.kernel.state import State
+from hdrl.settings.batch.kernel.state import BatchState
 
 SCALARS = record_dtype([("now_s", np.float64), ("n_starts", np.int64)])
 SIZES = {"one": 1, "n_units": 3, "n_log": 4}
@@ -89,7 +89,7 @@ def test_a_field_that_is_added_is_in_every_list(field: Any, role: Role, of_one: 
     def shape_of_first(places):  # type: ignore[no-untyped-def]
         return first_row(batch_at(places)).added.shape
 
-    assert shape_of_first(Lent(batch).places) == of_one
+    assert shape_of_first(Borrowed(batch).addresses) == of_one
 
 
 @pytest.mark.parametrize("field", [OWN, HEAP], ids=["copied", "emptied"])
@@ -134,7 +134,7 @@ def test_what_is_given_is_what_the_table_says() -> None:
 
 def test_restored_fields_of_the_kernel() -> None:
     """What an episode does not begin with anew belongs to its window, its policy, or is written before it is read."""
-    names = {name for name, field in fields_of(State).items() if field.role is Role.OWN}
-    names -= {name for name, field in fields_of(State).items() if field.is_restored or field.is_heap}
+    names = {name for name, field in fields_of(BatchState).items() if field.role is Role.OWN}
+    names -= {name for name, field in fields_of(BatchState).items() if field.is_restored or field.is_heap}
     assert {"jobs", "order", "submitters", "twister"} < names
     assert not {"scalars", "cores", "free", "n_free", "free_memory_mib"} & names

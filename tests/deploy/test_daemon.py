@@ -13,7 +13,7 @@ from hdrl.deploy import daemon as daemon_module
 from hdrl.deploy.daemon import Daemon, Look, run
 from hdrl.deploy.factor import FIRST, MIDDLE, site_factors
 from hdrl.deploy.folder import Deployment, Promise, read_deployment, write_deployment
-from hdrl.deploy.groups import Groups, keys_of, read_groups
+from hdrl.deploy.groups import KeyedGroups, keys_of, read_groups
 from hdrl.deploy.slurm import SlurmError
 from hdrl.launcher.main import cli
 from tests.deploy.fake_slurm import FakeSlurm, job_line
@@ -51,7 +51,7 @@ def deployed(
             promise=promise,
         ),
     )
-    Groups().write(out / "groups.tsv")
+    KeyedGroups().write(out / "groups.tsv")
     return out
 
 
@@ -247,7 +247,7 @@ def test_it_learns_from_jobs_that_end(slurm: FakeSlurm, tmp_path: Path):
     assert groups.everybody["n_ended"] == 2
     assert groups.everybody["log_ratio"] / groups.everybody["n"] == pytest.approx(np.log(0.01))
     assert (folder / "groups.tsv").read_text().startswith("hdrl-groups-1\t2\n")
-    by_hand = Groups()
+    by_hand = KeyedGroups()
     by_hand.learn("ann", 3600.0, 1, 36.0)
     by_hand.learn("bob", 3600.0, 1, 36.0)
     by_hand.write(tmp_path / "by_hand.tsv")

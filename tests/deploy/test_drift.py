@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from hdrl.deploy.drift import BLOCK, BLOCKS_BETWEEN, LEAST_BLOCKS, Watch, block_means, rings, watch_of
+from hdrl.deploy.drift import BLOCK, BLOCKS_BETWEEN, LEAST_BLOCKS, DriftWatch, block_means, rings, watch_of
 
 N_PROMISED = 300
 
 
-def rung_after(watch: Watch, rng: np.random.Generator, mean: float, n_blocks: int) -> list[int]:
+def rung_after(watch: DriftWatch, rng: np.random.Generator, mean: float, n_blocks: int) -> list[int]:
     blocks = rng.normal(mean, 1.0, (n_blocks, BLOCK)).tolist()
     rung = [[watch.add(value) is not None for value in values] for values in blocks]
     return [number for number, one in enumerate(rung) if any(one)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import HdrlError, ReadError
 from hdrl.deploy.factor import FIRST, LARGEST, MIDDLE, MOST, MOST_WEIGHT, site_factors
-from hdrl.deploy.groups import Groups, keys_of, read_groups
+from hdrl.deploy.groups import KeyedGroups, keys_of, read_groups
 from hdrl.deploy.lua import LuaSite, lua_text, number_lua, quoted_lua
 from hdrl.deploy.policy import KEYS, DeployedPolicy, deployed_policy
 from hdrl.deploy.ranking import ranked, waiting_rows
@@ -61,8 +61,8 @@ def drawn_jobs(rng: np.random.Generator, n_jobs: int, users: list[str]) -> list[
 
 
 @cache
-def learned() -> Groups:
-    rng, groups = np.random.default_rng(3), Groups()
+def learned() -> KeyedGroups:
+    rng, groups = np.random.default_rng(3), KeyedGroups()
     for job in drawn_jobs(rng, 3000, USERS):
         groups.learn(job.user, job.minutes * 60.0, job.cores, float(np.ceil(job.minutes * 60 * rng.beta(0.6, 2.0))))
     return groups
@@ -79,7 +79,7 @@ def numbers_of(lua: str, folder: Path, text: str, jobs: list[Job]) -> NDArray[np
 
 
 def keys_by_kernel(
-    policy: DeployedPolicy, groups: Groups, jobs: list[Job], here: dict[str, tuple[int, int]]
+    policy: DeployedPolicy, groups: KeyedGroups, jobs: list[Job], here: dict[str, tuple[int, int]]
 ) -> NDArray[np.float64]:
     """Return the index of each job at its submission, beside the jobs that were there before."""
     if not policy.is_index and not policy.changes_with_time:

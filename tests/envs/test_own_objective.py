@@ -156,6 +156,6 @@ def test_a_number_of_no_objective_is_no_number_in_a_pool(code: int) -> None:
 def test_every_number_of_a_pool_is_told() -> None:
     env = JobPickEnv(**PICK)
     _, _, metrics = play(env)
-    values = entries.objectives(env.batch._lent, np.ones(1, dtype=bool))
+    values = entries.objectives(env.batch._borrowed, np.ones(1, dtype=bool))
     for name, one in POOL_OBJECTIVES.items():
         assert values[one.pool_code, 0] == pytest.approx(metrics[name], rel=1e-9), name

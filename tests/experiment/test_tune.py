@@ -24,7 +24,7 @@ from hdrl.batch import read_swf, write_swf
 from hdrl.experiment import Progress
 from hdrl.experiment.compare.comparison import Comparison, read_comparison
 from hdrl.experiment.compare.summary import deciding_rows
-from hdrl.experiment.tune import EVOLVED, SHIPPED, Request, TuneProgress, beats, budget_of, recommend, tune
+from hdrl.experiment.tune import EVOLVED, SHIPPED, TuneProgress, TuneRequest, beats, budget_of, recommend, tune
 from hdrl.launcher.main import cli
 from hdrl.report.page import build_report
 
@@ -121,7 +121,7 @@ def test_an_interrupted_tuning_goes_on_and_leaves_the_same_bytes(log: Path, tune
     def after_two():
         yield lambda: n_told >= 2
 
-    request = Request(str(log), "homogeneous:64", minutes=0.01, n_seeds=2)
+    request = TuneRequest(str(log), "homogeneous:64", minutes=0.01, n_seeds=2)
     stopping = TuneProgress(training=Progress(training=count, stoppable=after_two))
     assert tune(request, out=tmp_path / "out", n_workers=2, progress=stopping) is None
     assert not (tmp_path / "out" / "judged").exists()
@@ -133,7 +133,7 @@ def test_an_interrupted_tuning_goes_on_and_leaves_the_same_bytes(log: Path, tune
 def test_what_evolved_runs_by_the_command_that_is_written(log: Path, tuned: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(hdrl.experiment.tune, "recommend", lambda ranked, tables: EVOLVED)
     before = (tuned / "recommendation.json").read_bytes()
-    found = tune(Request(str(log), "homogeneous:64", minutes=0.01, n_seeds=2), out=tuned, n_workers=1)
+    found = tune(TuneRequest(str(log), "homogeneous:64", minutes=0.01, n_seeds=2), out=tuned, n_workers=1)
     assert found is not None
     assert found.recommended == EVOLVED
     programs = Path(sys.executable).parent
@@ -142,7 +142,7 @@ def test_what_evolved_runs_by_the_command_that_is_written(log: Path, tuned: Path
     assert done.returncode == 0, done.stderr
     assert read_json(tuned / "ran_evolved" / "metrics.json")["n_jobs"] == NEEDED
     monkeypatch.undo()
-    tune(Request(str(log), "homogeneous:64", minutes=0.01, n_seeds=2), out=tuned, n_workers=1)
+    tune(TuneRequest(str(log), "homogeneous:64", minutes=0.01, n_seeds=2), out=tuned, n_workers=1)
     assert (tuned / "recommendation.json").read_bytes() == before
 
 
@@ -206,7 +206,7 @@ def test_who_beats_a_classic_must_beat_the_shipped_weights_that_do_so_too(tuned:
 
 def test_the_budget_follows_from_minutes_and_jobs():
     def budget(n_jobs: int, minutes: float = 2.0, n_seeds: int | None = None):
-        return budget_of(Request("log.swf", "homogeneous:64", minutes, n_seeds), n_jobs)
+        return budget_of(TuneRequest("log.swf", "homogeneous:64", minutes, n_seeds), n_jobs)
 
     assert budget(10_000) == budget(10_000)
     lengths = [budget(n_jobs).length for n_jobs in (NEEDED, 20_000, 40_000, 70_000, 500_000)]
@@ -266,9 +266,9 @@ def test_the_log_must_be_long_enough_and_have_a_machine(log: Path, tmp_path: Pat
 
 
 def test_the_folder_of_a_site_names_log_and_machine(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    asked: list[Request] = []
+    asked: list[TuneRequest] = []
 
-    def remember(request: Request, **_: object) -> None:
+    def remember(request: TuneRequest, **_: object) -> None:
         asked.append(request)
         raise OptionsError("enough")
 

@@ -1,5 +1,6 @@
 """What docs/stability.md says is public, is there."""
 
+import ast
 import importlib
 import os
 import re
@@ -52,3 +53,25 @@ def test_capabilities_of_settings_are_named():
     assert "LoadGenerator" in bases
     for name in bases - parts:
         assert f"`{name}`" in PAGE, name
+
+
+def test_no_two_classes_share_a_name():
+    """But for those that the public modules of settings qualify, and those that HDeepRM and PyBatsim name."""
+    root, homes = DOCS.parent, {}
+    for folder in ("hdrl", "agents", "experiments", "launcher"):
+        for file in sorted((root / folder).rglob("*.py")):
+            place = file.relative_to(root).as_posix()
+            for node in ast.parse(file.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes.setdefault(node.name, []).append(place)
+    shared = {name: places for name, places in homes.items() if len(places) > 1}
+    for one in {*MODULES} - {"hdrl.learn", "hdrl.base.errors"}:
+        module = importlib.import_module(one)
+        for name in shared.keys() & {*module.__all__}:
+            place = getattr(module, name).__module__.replace(".", "/") + ".py"
+            shared[name] = [other for other in shared[name] if other != place]
+    left = {
+        name: [place for place in places if "/compat/" not in place and "/pybatsim/" not in place]
+        for name, places in shared.items()
+    }
+    assert {name: places for name, places in left.items() if places} == {"Agent": ["hdrl/learn/agent.py"]}

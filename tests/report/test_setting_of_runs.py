@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import OptionsError, ReadError, UnknownName
-from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, Schedule, Span
+from hdrl.figures.figure import Figure, ItemNumber, OnPage, Run, ScheduleChart, Span
 from hdrl.figures.over_time import over_time
-from hdrl.figures.steps import Steps
+from hdrl.figures.steps import StepFunction
 from hdrl.metrics.catalogue import MetricInfo, with_roles
 from hdrl.report import figures
 from hdrl.report.drawing import draw, figures_of, plot
@@ -49,9 +49,9 @@ def read(folder: Path, name: str | None) -> Run:
     data = Candles(name or folder.name, told["policy"], lit_s, (0.0, max(lit_s) + 5))
     items = np.arange(len(lit_s))
 
-    def schedule() -> Schedule:
+    def schedule() -> ScheduleChart:
         start_s = np.array(lit_s)
-        return Schedule(
+        return ScheduleChart(
             item_word="candle",
             unit_word="holder",
             n_units=4,
@@ -86,7 +86,7 @@ def read(folder: Path, name: str | None) -> Run:
 
 def flames(runs, ax=None, *, wind: str = "calm", places=None):
     """Draw how many candles were lit, over time."""
-    steps = [Steps(np.append(run.lit_s, run.span_s[1]), np.arange(1.0, len(run.lit_s) + 1)) for run in runs]
+    steps = [StepFunction(np.append(run.lit_s, run.span_s[1]), np.arange(1.0, len(run.lit_s) + 1)) for run in runs]
     return over_time(runs, steps, title=f"Flames ({wind})", quantity="flames", places=places, ax=ax)
 
 

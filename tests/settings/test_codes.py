@@ -28,8 +28,8 @@ from hdrl.compat.dissertation.env import DissertationVectorEnv
 from hdrl.compat.drl_gpu import world as seconds
 from hdrl.compat.drl_gpu.playing import shared_arrays
 from hdrl.compiled.borrow import borrow
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
-from hdrl.compiled.lend import Lent
 from hdrl.compiled.serving import Served
 from hdrl.settings.batch.compiled_play import entries as play_entries
 from hdrl.settings.batch.compiled_play.state import small_play
@@ -42,7 +42,7 @@ from hdrl.settings.batch.identical_cores.queue import key_value
 from hdrl.settings.batch.identical_cores.state import new_order_state, smallest_state
 from hdrl.settings.batch.kernel import codes, entries, episodes, keys, messages, observe, reward, selection, server
 from hdrl.settings.batch.kernel.backfill import _candidate_key as candidate_key
-from hdrl.settings.batch.kernel.decide import hear, run_pair
+from hdrl.settings.batch.kernel.decide import run_pair, take_events
 from hdrl.settings.batch.kernel.jobs import _run_steps, after_sleep
 from hdrl.settings.batch.kernel.state import small_state
 from hdrl.settings.gpu.cluster.machine import read_cluster
@@ -78,8 +78,8 @@ def value_of_candidate(state: Any, order: int) -> float:
 
 @numba.njit
 def value_of_group(state: Any, core_key: int) -> tuple[float, int]:
-    lent = borrow(state)
-    return selection._group_key(lent, 0, core_key), selection.choose_cores(lent, 0, core_key)
+    borrowed = borrow(state)
+    return selection._group_key(borrowed, 0, core_key), selection.choose_cores(borrowed, 0, core_key)
 
 
 @numba.njit
@@ -95,34 +95,34 @@ def run(state: Any, job_key: int, core_key: int, backfilling: int) -> int:
 @numba.njit
 def met(state: Any, which: int, code: int) -> None:
     """Let the kernel meet a number as the kind of a request, a message, an event, a step or a sleep."""
-    lent = borrow(state)
+    borrowed = borrow(state)
     if which == 0:
-        messages.add_op(lent, code, 0, 0, 0, 0.0)
-        server._apply(lent, 0)
+        messages.add_op(borrowed, code, 0, 0, 0, 0.0)
+        server._apply(borrowed, 0)
     elif which == 1:
-        server.receive(lent, code, 0)
+        server.receive(borrowed, code, 0)
     elif which == 2:
-        messages.add_event(lent, code, 0)
-        hear(lent)
+        messages.add_event(borrowed, code, 0)
+        take_events(borrowed)
     elif which == 3:
-        lent.steps[0].kind = code
-        lent.jobs[0].end_step = 1
-        _run_steps(lent, 0)
+        borrowed.steps[0].kind = code
+        borrowed.jobs[0].end_step = 1
+        _run_steps(borrowed, 0)
     else:
-        lent.jobs[0].sleep_kind = code
-        after_sleep(lent, 0)
+        borrowed.jobs[0].sleep_kind = code
+        after_sleep(borrowed, 0)
 
 
 @numba.njit
 def value_in_order(pool: Any, which: int, code: int) -> float:
-    lent = borrow(pool)
+    borrowed = borrow(pool)
     if which == 0:
-        return key_value(lent, 0, code)
+        return key_value(borrowed, 0, code)
     if which == 1:
-        return order_candidate_key(lent, 0, code, codes.JOB_FIRST)
+        return order_candidate_key(borrowed, 0, code, codes.JOB_FIRST)
     if which == 2:
-        return order_observe._common_column(lent, code)
-    return order_observe._own_column(lent, code, 0)
+        return order_observe._common_column(borrowed, code)
+    return order_observe._own_column(borrowed, code, 0)
 
 
 def first_of(pool: Any) -> Any:
@@ -158,12 +158,12 @@ def kernel_meets(which: int) -> Callable[[int], None]:
     def ask(code: int) -> None:
         state = small_state()
         met(state, which, code)
-        refuse_if_told(state, code)
+        refuse_if_illegal(state, code)
 
     return ask
 
 
-def refuse_if_told(state: Any, code: int) -> None:
+def refuse_if_illegal(state: Any, code: int) -> None:
     s = state.scalars[0]
     if (s["error"], s["error_core"]) == (codes.ERROR_UNKNOWN_CODE, code):
         raise SimulationError(str(code))
@@ -171,10 +171,10 @@ def refuse_if_told(state: Any, code: int) -> None:
 
 def rule_of_kernel(name: str) -> Callable[[int], None]:
     def ask(code: int) -> None:
-        lent = Lent(small_state())
-        lent.arrays.scalars[name] = code
-        entries.begin(lent)
-        refuse_if_told(lent.arrays, code)
+        borrowed = Borrowed(small_state())
+        borrowed.arrays.scalars[name] = code
+        entries.begin(borrowed)
+        refuse_if_illegal(borrowed.arrays, code)
 
     return ask
 
@@ -198,10 +198,10 @@ def watch_of_batch(name: str) -> Callable[[int], None]:
 
 
 def run_of_kernel(code: int) -> None:
-    lent = Lent(small_state())
-    entries.begin(lent)
-    assert run(lent.arrays, codes.JOB_FIRST, codes.CORE_FIRST, code) == codes.ILLEGAL
-    refuse_if_told(lent.arrays, code)
+    borrowed = Borrowed(small_state())
+    entries.begin(borrowed)
+    assert run(borrowed.arrays, codes.JOB_FIRST, codes.CORE_FIRST, code) == codes.ILLEGAL
+    refuse_if_illegal(borrowed.arrays, code)
 
 
 def setting_of_pool(name: str) -> Callable[[int], None]:
@@ -234,7 +234,7 @@ def setting_of_nodes(place: int) -> Callable[[int], None]:
 
 
 def ask_nodes(request: int, order: int) -> None:
-    dissertation_entries.SERVED.ask(whole_nodes()._lent, request, np.ones(1, dtype=bool), np.array([order]))
+    dissertation_entries.SERVED.ask(whole_nodes()._borrowed, request, np.ones(1, dtype=bool), np.array([order]))
 
 
 def order_of_nodes(code: int) -> None:
@@ -252,10 +252,10 @@ def rule_of_gpus(place: int) -> Callable[[int], int]:
         policy = read_policy("fifo")
         world = gpu_simulation.new_world(CLUSTER, LOAD, policy, seed=0, rules=Rules(), records=True)
         world.rules[place] = code
-        lent, one = Lent(world), np.zeros(LOAD.n_items)
-        gpu_entries.begin(lent.places)
-        assert gpu_entries.place_in_turn(lent.places, one, one.copy()) == UNKNOWN_CODE
-        return int(gpu_entries.run(lent.places, 1000))
+        borrowed, one = Borrowed(world), np.zeros(LOAD.n_items)
+        gpu_entries.begin(borrowed.addresses)
+        assert gpu_entries.place_in_turn(borrowed.addresses, one, one.copy()) == UNKNOWN_CODE
+        return int(gpu_entries.run(borrowed.addresses, 1000))
 
     return ask
 
@@ -282,21 +282,21 @@ def request_to(served: Served[Any], example: Callable[[], Any]) -> Callable[[int
     """Return what asks a batch for a request."""
 
     def ask(code: int) -> None:
-        served.ask(Lent(example()), code, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
+        served.ask(Borrowed(example()), code, np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64))
 
     return ask
 
 
 def baseline_of_seconds(code: int) -> None:
     world = seconds.new_seconds(shared_arrays(CLUSTER, frozenset()), 1, 4)
-    seconds.SERVED.ask(Lent(world), seconds.PLAY, np.ones(1, dtype=bool), np.array([code]))
+    seconds.SERVED.ask(Borrowed(world), seconds.PLAY, np.ones(1, dtype=bool), np.array([code]))
 
 
 def part_of_pipelines(place: int) -> Callable[[int], Any]:
     def ask(code: int) -> Any:
         policy = [pipeline_codes.BY_DEADLINE, pipeline_codes.ON_ANY, pipeline_codes.SINGLE]
         policy[place] = code
-        return pipeline_entries.run_policy(Lent(smallest_pipelines()), (policy[0], policy[1], policy[2]))
+        return pipeline_entries.run_policy(Borrowed(smallest_pipelines()), (policy[0], policy[1], policy[2]))
 
     return ask
 
@@ -305,7 +305,7 @@ def setting_of_pipelines(name: str) -> Callable[[int], None]:
     def ask(code: int) -> None:
         batch = smallest_pipelines()
         batch.settings[name] = code
-        pipeline_entries.begin_one(Lent(batch))
+        pipeline_entries.begin_one(Borrowed(batch))
 
     return ask
 
@@ -315,7 +315,7 @@ ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (codes.CORE_KEYS, lambda code: value_of_group(small_state(), code)[0]),
     (codes.EASY, lambda code: value_of_candidate(small_state(), code)),
     (codes.BACKFILLINGS, run_of_kernel),
-    (codes.UNCALLED_BACKFILLINGS, lambda code: entries.run_pair(Lent(small_state()), 1, 1, 10, code)),
+    (codes.UNCALLED_BACKFILLINGS, lambda code: entries.run_pair(Borrowed(small_state()), 1, 1, 10, code)),
     (codes.OPS, kernel_meets(0)),
     (codes.SERVER_MESSAGES, kernel_meets(1)),
     (codes.EVENTS, kernel_meets(2)),
@@ -333,7 +333,7 @@ ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (order_codes.COMMITMENTS, setting_of_pool("commitment")),
     (order_codes.OBJECTIVES, setting_of_pool("objective")),
     (order_codes.COLUMNS, lambda code: value_in_order(first_of(smallest_state()), 2, code)),
-    (play_entries.REQUESTS, lambda code: play_entries._ask(Lent(small_play()), code)),
+    (play_entries.REQUESTS, lambda code: play_entries._ask(Borrowed(small_play()), code)),
     (order_entries.REQUESTS, request_to(order_entries.SERVED, smallest_state)),
     (dissertation.ORDERS, order_of_nodes),
     (dissertation.SCORES, setting_of_nodes(dissertation.SCORE)),
@@ -387,7 +387,7 @@ def test_a_number_that_is_in_no_table_is_an_error(table: CodeTable, ask: Callabl
 def test_the_parts_of_a_policy_of_pipelines_go_together() -> None:
     for policy in ((7, 1, 0), (0, 5, 0), (0, 1, 5), (0, 1, 4), (0, 4, 0)):
         with pytest.raises(SimulationError, match="do not go together"):
-            pipeline_entries.run_policy(Lent(smallest_pipelines()), policy)
+            pipeline_entries.run_policy(Borrowed(smallest_pipelines()), policy)
 
 
 def test_every_room_with_compiled_code_has_tables() -> None:
@@ -424,15 +424,15 @@ def test_attributes(which: int) -> None:
     ],
 )
 def test_policies(policy: tuple[int, int, int], what: str) -> None:
-    lent = Lent(small_state())
-    entries.begin(lent)
-    state = lent.arrays
+    borrowed = Borrowed(small_state())
+    entries.begin(borrowed)
+    state = borrowed.arrays
     assert run(state, *policy) == codes.ILLEGAL
     assert state.scalars["error"][0] == codes.ERROR_UNKNOWN_CODE
     job_key, core_key, backfilling = policy
     for call in (
-        lambda: entries.schedule_pair(lent, job_key, core_key, backfilling),
-        lambda: entries.run_pair(lent, job_key, core_key, 10, backfilling),
+        lambda: entries.schedule_pair(borrowed, job_key, core_key, backfilling),
+        lambda: entries.run_pair(borrowed, job_key, core_key, 10, backfilling),
     ):
         with pytest.raises(SimulationError, match=f"the {what} is {max(policy) if min(policy) >= 0 else -1}; expected"):
             call()
@@ -440,23 +440,23 @@ def test_policies(policy: tuple[int, int, int], what: str) -> None:
 
 @pytest.mark.parametrize("backfilling", [codes.NO_BACKFILLING, codes.EASY_FCFS, codes.CONSERVATIVE])
 def test_an_index_needs_weights_and_easy(backfilling: int) -> None:
-    lent = Lent(small_state())
-    entries.begin(lent)
-    state = lent.arrays
+    borrowed = Borrowed(small_state())
+    entries.begin(borrowed)
+    state = borrowed.arrays
     with pytest.raises(SimulationError, match="the job key is 21, which needs weights and EASY"):
-        entries.schedule_pair(lent, codes.JOB_INDEX, 1, backfilling)
+        entries.schedule_pair(borrowed, codes.JOB_INDEX, 1, backfilling)
     if backfilling != codes.CONSERVATIVE:
         assert run(state, codes.JOB_INDEX, 1, backfilling) == codes.ILLEGAL
 
 
 def test_conservative_backfilling_does_not_run_without_calls() -> None:
     with pytest.raises(SimulationError, match="is 4; expected one of 0, 1, 2, 3"):
-        entries.run_pair(Lent(small_state()), codes.JOB_FIRST, codes.CORE_RANDOM, 10, codes.CONSERVATIVE)
+        entries.run_pair(Borrowed(small_state()), codes.JOB_FIRST, codes.CORE_RANDOM, 10, codes.CONSERVATIVE)
 
 
 def test_a_run_of_a_pool_knows_its_keys() -> None:
     with pytest.raises(SimulationError, match="the job key is 20; expected one of"):
-        run_keys(Lent(smallest_state()), [codes.JOB_GIVEN])
+        run_keys(Borrowed(smallest_state()), [codes.JOB_GIVEN])
 
 
 def test_no_two_things_in_one_place_have_the_same_number() -> None:

@@ -15,7 +15,7 @@ from hdrl.site.importing import together
 from hdrl.site.joining import CANCELLED, NEVER_STARTED, PENDING, jobs_of, join_components
 from hdrl.site.readers import FORMATS, Choices, read_dump
 from hdrl.site.readers.sacct import BROKEN, NO_ID, STEPS
-from hdrl.site.records import State
+from hdrl.site.records import AttemptState
 from hdrl.site.submitline import component_line, read_submit_line
 from hdrl.site.values import Clock, find_zone
 
@@ -67,7 +67,7 @@ def test_sacct_joins_and_counts(tmp_path: Path):
     assert jobs.lost_core_s == 40
     assert (second["run_s"], second["gpus"], np.isinf(second["limit_s"])) == (1, 2, True)
     assert (third["cores"], third["run_s"]) == (5, 90)
-    assert (last["run_s"], last["cores"], last["state"], last["after"]) == (50, 8, State.RUNNING, 1)
+    assert (last["run_s"], last["cores"], last["state"], last["after"]) == (50, 8, AttemptState.RUNNING, 1)
 
 
 def test_components_of_het_jobs_stay_jobs_where_they_start_together(tmp_path: Path):
@@ -231,7 +231,7 @@ def test_pbs(tmp_path: Path):
     assert first["memory_kb"] == 2**20
     assert dump.names["name"].texts() == ["a b"]
     assert dump.names["account"].texts() == ["p 1"]
-    assert (second["job"], second["task"], second["state"]) == (2, 3, State.FAILED)
+    assert (second["job"], second["task"], second["state"]) == (2, 3, AttemptState.FAILED)
 
 
 LSF_TAIL = " ".join(["-1"] * 19) + ' "" "project" 0 1 "" "" {index} 2048 0 "" ""'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hdrl.batsim.exact.actors import Actor, Kernel
+from hdrl.batsim.exact.actors import Actor, ActorKernel
 from hdrl.batsim.exact.flows import Cpu, Flow, Work
 from hdrl.batsim.exact.rows import Timer
 
@@ -23,7 +23,7 @@ class Mailbox:
 
     __slots__ = ("_kernel", "_n_bytes", "receivers", "senders")
 
-    def __init__(self, kernel: Kernel, n_bytes: float = 1.0) -> None:
+    def __init__(self, kernel: ActorKernel, n_bytes: float = 1.0) -> None:
         self._kernel = kernel
         self._n_bytes = n_bytes
         self.senders: list[Put] = []
@@ -62,7 +62,7 @@ class Put:
         self._source = source
         self._message = message
 
-    def serve(self, kernel: Kernel, actor: Actor) -> None:
+    def serve(self, kernel: ActorKernel, actor: Actor) -> None:
         """Begin, and wait."""
         self._kernel = kernel
         mailbox = self._mailbox
@@ -95,7 +95,7 @@ class Get:
         self._mailbox = mailbox
         self._target = target
 
-    def serve(self, kernel: Kernel, actor: Actor) -> None:  # noqa: ARG002 - as of all calls
+    def serve(self, kernel: ActorKernel, actor: Actor) -> None:  # noqa: ARG002 - as of all calls
         """Begin, and wait."""
         mailbox = self._mailbox
         if mailbox.senders:
@@ -109,7 +109,7 @@ class Execution:
 
     __slots__ = ("_kernel", "_timeout_s", "_timer", "_waiter", "cancelled", "flow", "over")
 
-    def __init__(self, kernel: Kernel, work: Work, timeout_s: float = -1.0) -> None:
+    def __init__(self, kernel: ActorKernel, work: Work, timeout_s: float = -1.0) -> None:
         self._kernel = kernel
         self._timeout_s = timeout_s
         self.flow = Flow(work, self)
@@ -122,7 +122,7 @@ class Execution:
         """Let the work begin."""
         self._kernel.engine.start_flow(self.flow)
 
-    def serve(self, kernel: Kernel, actor: Actor) -> None:
+    def serve(self, kernel: ActorKernel, actor: Actor) -> None:
         """Serve the call to wait: wake the actor at the end, or throw `TimedOut` or `Cancelled` into it."""
         self._waiter = actor
         actor.execution = self

@@ -21,7 +21,7 @@ Steps = Generator["Call", Any, T]
 class Call(Protocol):
     """A call to the kernel."""
 
-    def serve(self, kernel: Kernel, actor: Actor) -> None:
+    def serve(self, kernel: ActorKernel, actor: Actor) -> None:
         """Serve the call of an actor."""
 
 
@@ -59,7 +59,7 @@ class Actor:
         self.execution: Waited | None = None
 
 
-class Kernel:
+class ActorKernel:
     """Runs actors."""
 
     def __init__(self, engine: Engine) -> None:
@@ -144,7 +144,7 @@ class Do:
     def __init__(self, function: Callable[[], object]) -> None:
         self._function = function
 
-    def serve(self, kernel: Kernel, actor: Actor) -> None:
+    def serve(self, kernel: ActorKernel, actor: Actor) -> None:
         """Do it."""
         kernel.wake(actor, self._function())
 
@@ -158,7 +158,7 @@ class Spawn:
         self._steps = steps
         self._cpu = cpu
 
-    def serve(self, kernel: Kernel, actor: Actor) -> None:
+    def serve(self, kernel: ActorKernel, actor: Actor) -> None:
         """Make the actor, ahead of its creator."""
         kernel.wake(actor, kernel.spawn(self._steps, self._cpu))
 
@@ -171,7 +171,7 @@ class Sleep:
     def __init__(self, duration_s: float) -> None:
         self._duration_s = duration_s
 
-    def serve(self, kernel: Kernel, actor: Actor) -> None:
+    def serve(self, kernel: ActorKernel, actor: Actor) -> None:
         """Start the timer."""
         self._kernel, self._actor = kernel, actor
         actor.timer = Timer(actor.cpu.machine, self)
@@ -183,7 +183,7 @@ class Sleep:
         self._kernel.wake(self._actor)
 
 
-class Update:
+class MachineUpdate:
     """A call that brings one machine up to date; ``of_all`` says that the caller goes through all machines."""
 
     __slots__ = ("_machine", "_of_all")
@@ -192,7 +192,7 @@ class Update:
         self._machine = machine
         self._of_all = of_all
 
-    def serve(self, kernel: Kernel, actor: Actor) -> None:
+    def serve(self, kernel: ActorKernel, actor: Actor) -> None:
         """Bring it up to date."""
         kernel.engine.meter.update(self._machine, kernel.now_s)
         kernel.n_sweeping += self._of_all

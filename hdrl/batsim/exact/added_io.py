@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hdrl.base.errors import BatsimError
-from hdrl.batsim.exact.context import Context
+from hdrl.batsim.exact.context import ExactContext
 from hdrl.batsim.exact.flows import Work, transfers_of_matrix
-from hdrl.batsim.exact.jobs import Job
+from hdrl.batsim.exact.jobs import ExactJob
 from hdrl.batsim.exact.profiles import Composed, Homogeneous, Parallel, Profile
 from hdrl.batsim.exact.ptasks import amounts, check_computation
 
@@ -22,7 +22,7 @@ class JobIo:
     machines: list[int]
 
 
-def job_io(job: Job, name: str, machines: list[int], where: str) -> JobIo:
+def job_io(job: ExactJob, name: str, machines: list[int], where: str) -> JobIo:
     """Return what is added to a job, by the name of a profile of its workload.
 
     Raise BatsimError if it cannot be merged with what the job does, WorkloadError if there is no such profile.
@@ -32,7 +32,7 @@ def job_io(job: Job, name: str, machines: list[int], where: str) -> JobIo:
     return JobIo(io, machines)
 
 
-def _check_parts(job: Job, profile: Profile, io: Profile, where: str) -> None:
+def _check_parts(job: ExactJob, profile: Profile, io: Profile, where: str) -> None:
     """Refuse what has no like parts: Batsim would stop, or read beyond its lists."""
     if isinstance(io, Composed) != isinstance(profile, Composed):
         raise BatsimError(
@@ -49,7 +49,7 @@ def _check_parts(job: Job, profile: Profile, io: Profile, where: str) -> None:
             _check_parts(job, job.workload.part(part, where), job.workload.part(io_part, where), where)
 
 
-def task_with_io(context: Context, job: Job, profile: Profile, io: Profile, io_machines: list[int]) -> Work:
+def task_with_io(context: ExactContext, job: ExactJob, profile: Profile, io: Profile, io_machines: list[int]) -> Work:
     """Return the parallel task of a job's profile and of what is added to it, on the machines of both."""
     machines = sorted({*job.allocation, *io_machines})
     place = {machine: k for k, machine in enumerate(machines)}

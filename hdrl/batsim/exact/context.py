@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from hdrl.base.errors import BatsimError, suggest
 from hdrl.batsim.exact.activities import Mailbox
-from hdrl.batsim.exact.actors import Do, Kernel, Steps, Update
+from hdrl.batsim.exact.actors import ActorKernel, Do, MachineUpdate, Steps
 from hdrl.batsim.exact.energy import EnergyMeter
 from hdrl.batsim.exact.engine import Engine
 from hdrl.batsim.exact.extended import Extended
-from hdrl.batsim.exact.jobs import Job, Workload
+from hdrl.batsim.exact.jobs import ExactJob, ExactWorkload
 from hdrl.batsim.exact.machines import Machines
 from hdrl.batsim.exact.outputs import Outputs
 from hdrl.batsim.exact.sharing import SharedNetwork
@@ -87,7 +87,7 @@ class BatsimOptions:
     host_table: bool = False
 
 
-class Context:
+class ExactContext:
     """The state of a simulation.
 
     Attributes
@@ -106,7 +106,7 @@ class Context:
         Number of jobs without a walltime that poll for a message of the scheduler.
     """
 
-    def __init__(self, options: BatsimOptions, platform: SimGridPlatform, workloads: Sequence[Workload]) -> None:
+    def __init__(self, options: BatsimOptions, platform: SimGridPlatform, workloads: Sequence[ExactWorkload]) -> None:
         self.options = options
         self.workloads = {workload.name: workload for workload in workloads}
         network = SharedNetwork(platform)
@@ -133,7 +133,7 @@ class Context:
         self.trace = ScheduleTrace(names) if options.schedule_trace else None
         self.network = network
         self._engine = Engine(network, self.meter)
-        self.kernel = Kernel(self._engine)
+        self.kernel = ActorKernel(self._engine)
         self.master = self.machines.master
         self.server = Mailbox(self.kernel)
         self.n_polling = 0
@@ -143,7 +143,7 @@ class Context:
         """The date, in seconds."""
         return self._engine.now_s
 
-    def job(self, job_id: str, where: str) -> Job:
+    def job(self, job_id: str, where: str) -> ExactJob:
         """Return a job by its full id; raise `BatsimError` if Batsim does not know it (any more)."""
         parts = job_id.split("!")
         workload = self.workloads.get(parts[0])
@@ -175,7 +175,7 @@ class Context:
             machine = meter.first_outdated(machines, now_s)
             if machine < 0:
                 return meter.sum_j(machines)
-            yield Update(machine, of_all=machines is None)
+            yield MachineUpdate(machine, of_all=machines is None)
 
     def note_energy(self, event: str) -> Steps[Extended]:
         """Write a line of the energy file; return the energy of all machines."""

@@ -9,7 +9,7 @@ from hdrl.base.errors import BatsimError
 from hdrl.batsim.exact.activities import Cancelled, Execution, Mailbox, TimedOut
 from hdrl.batsim.exact.actors import Actor, Do, Sleep, Spawn, Steps
 from hdrl.batsim.exact.added_io import JobIo, task_with_io
-from hdrl.batsim.exact.context import Context
+from hdrl.batsim.exact.context import ExactContext
 from hdrl.batsim.exact.extended import difference
 from hdrl.batsim.exact.flows import Cpu, Work
 from hdrl.batsim.exact.jobs import (
@@ -19,8 +19,8 @@ from hdrl.batsim.exact.jobs import (
     SHORTEST_RUN_S,
     SUCCEEDED,
     WALLTIME_REACHED,
-    Job,
-    Task,
+    ExactJob,
+    ExactTask,
 )
 from hdrl.batsim.exact.messages import Completed, FromJob, Killed
 from hdrl.batsim.exact.profiles import Composed, Delay, Receive, Send, UsageTrace
@@ -37,8 +37,8 @@ _RANK_END_BYTES = 4.0
 class JobRun:
     """A job that is running."""
 
-    context: Context
-    job: Job
+    context: ExactContext
+    job: ExactJob
     cpus: list[Cpu]  # the host of each executor
     storage_mapping: dict[str, int]  # machines of storage labels
     left_s: float  # what is left of the walltime, negative if there is none
@@ -47,11 +47,11 @@ class JobRun:
 
 
 def run_job(
-    context: Context, job: Job, cpus: list[Cpu], storage_mapping: dict[str, int], io: JobIo | None = None
+    context: ExactContext, job: ExactJob, cpus: list[Cpu], storage_mapping: dict[str, int], io: JobIo | None = None
 ) -> Steps[None]:
     """Be the actor of a job, from its start until its end is reported."""
     now_s = job.start_s = context.now_s
-    job.task = Task(job.profile, None if io is None else io.profile)
+    job.task = ExactTask(job.profile, None if io is None else io.profile)
     here = context.machines[job.allocation[0]].cpu
     run = JobRun(context, job, cpus, storage_mapping, job.walltime_s, here, io)
     if context.options.energy:
@@ -74,7 +74,7 @@ def run_job(
     job.task = None
 
 
-def _end_job(context: Context, job: Job, state: str) -> Steps[None]:
+def _end_job(context: ExactContext, job: ExactJob, state: str) -> Steps[None]:
     job.state = state
     now_s = job.end_s = context.now_s
     context.machines.end_job(job, now_s)
@@ -88,7 +88,7 @@ def _end_job(context: Context, job: Job, state: str) -> Steps[None]:
         context.outputs.last_end_j = yield from context.note_energy("e")
 
 
-def _run_task(run: JobRun, task: Task) -> Steps[int]:
+def _run_task(run: JobRun, task: ExactTask) -> Steps[int]:
     """Go through a task; return 0 if nothing went wrong."""
     profile = task.profile
     if isinstance(profile, Composed):
@@ -108,14 +108,14 @@ def _run_task(run: JobRun, task: Task) -> Steps[int]:
     return code or profile.return_code
 
 
-def _run_sequence(run: JobRun, task: Task, profile: Composed) -> Steps[int]:
+def _run_sequence(run: JobRun, task: ExactTask, profile: Composed) -> Steps[int]:
     workload, where = run.job.workload, f"job {run.job.id!r}"
     io = task.io.sequence if isinstance(task.io, Composed) else [None] * len(profile.sequence)
     for _ in range(profile.repeat):
         for name, io_name in zip(profile.sequence, io, strict=True):
             task.index += 1
             io_part = None if io_name is None else workload.part(io_name, where)
-            task.part = Task(workload.part(name, where), io_part)
+            task.part = ExactTask(workload.part(name, where), io_part)
             code = yield from _run_task(run, task.part)
             if code != 0:
                 return code
@@ -134,7 +134,7 @@ def _sleep(run: JobRun, duration_s: float) -> Steps[int]:
     return TIMED_OUT
 
 
-def _receive(run: JobRun, task: Task, profile: Receive) -> Steps[int]:
+def _receive(run: JobRun, task: ExactTask, profile: Receive) -> Steps[int]:
     """Take the oldest message for the job, and go on as it says."""
     inbox = run.job.messages
     if not inbox and not profile.timeout:
@@ -148,7 +148,7 @@ def _receive(run: JobRun, task: Task, profile: Receive) -> Steps[int]:
     if not following:
         return 0
     task.index = 0
-    task.part = Task(run.job.workload.profile(following, f"job {run.job.id!r}"))
+    task.part = ExactTask(run.job.workload.profile(following, f"job {run.job.id!r}"))
     return (yield from _run_task(run, task.part))
 
 
@@ -171,7 +171,7 @@ def _poll(run: JobRun, period_s: float) -> Steps[int]:
     return 0
 
 
-def _run_parallel(run: JobRun, task: Task) -> Steps[int]:
+def _run_parallel(run: JobRun, task: ExactTask) -> Steps[int]:
     """Run a parallel task, with the walltime as its timeout."""
     kernel = run.context.kernel
     if run.io is None or task.io is None:
@@ -193,7 +193,7 @@ def _run_parallel(run: JobRun, task: Task) -> Steps[int]:
     return code
 
 
-def _execute(context: Context, execution: Execution) -> Steps[None]:
+def _execute(context: ExactContext, execution: Execution) -> Steps[None]:
     yield Do(execution.start)
     cpus = execution.flow.work.cpus
     if len(cpus) == 1 and cpus[0].machine >= 0:
@@ -227,7 +227,7 @@ def _replay_rank(run: JobRun, cpu: Cpu, phases: Iterable[tuple[float, float]], e
     yield ends.put(cpu, None)
 
 
-def kill_jobs(context: Context, jobs: list[Job]) -> Steps[None]:
+def kill_jobs(context: ExactContext, jobs: list[ExactJob]) -> Steps[None]:
     """Be the actor that kills jobs: parallel tasks are cancelled, everything else ends on the spot."""
     tasks = []
     for job in jobs:
@@ -244,7 +244,7 @@ def kill_jobs(context: Context, jobs: list[Job]) -> Steps[None]:
     yield context.server.put(context.master, Killed(jobs, tasks))
 
 
-def _note_progress(context: Context, leaf: Task) -> Steps[None]:
+def _note_progress(context: ExactContext, leaf: ExactTask) -> Steps[None]:
     if leaf.execution is not None:
         flow = leaf.execution.flow
         leaf.progress = yield Do(lambda: context.kernel.engine.progress(flow))
@@ -252,7 +252,7 @@ def _note_progress(context: Context, leaf: Task) -> Steps[None]:
         leaf.progress = (context.now_s - leaf.began_s) / leaf.needed_s if leaf.needed_s else 1.0
 
 
-def _killing(context: Context, actors: list[Actor]) -> Callable[[], None]:
+def _killing(context: ExactContext, actors: list[Actor]) -> Callable[[], None]:
     def kill() -> None:
         for actor in actors:
             context.kernel.kill(actor)

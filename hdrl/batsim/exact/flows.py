@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from hdrl.settings.batch.simgrid.file import HostSpec, SimGridPlatform
-from hdrl.settings.batch.simgrid.zones import Link
+from hdrl.settings.batch.simgrid.zones import ZoneLink
 
 WINDOW_BYTES = 4194304.0
 """TCP's window: a flow gets at most this much per round trip."""
@@ -94,7 +94,7 @@ class Links(Protocol):
 
     platform: SimGridPlatform
 
-    def resource(self, link: Link) -> Resource:
+    def resource(self, link: ZoneLink) -> Resource:
         """Return a link as a resource."""
 
 

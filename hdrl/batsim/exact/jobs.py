@@ -36,7 +36,7 @@ _DEEPEST_COMPOSITION = 100
 ENDED = frozenset({SUCCEEDED, FAILED, WALLTIME_REACHED, KILLED, REJECTED})
 
 
-class Task:
+class ExactTask:
     """A profile that a job is going through.
 
     Parameters
@@ -61,14 +61,14 @@ class Task:
     def __init__(self, profile: Profile, io: Profile | None = None) -> None:
         self.profile = profile
         self.io = io
-        self.part: Task | None = None
+        self.part: ExactTask | None = None
         self.index = -1
         self.execution: Execution | None = None
         self.began_s = -1.0
         self.needed_s = 0.0
         self.progress = 0.0
 
-    def leaf(self) -> Task:
+    def leaf(self) -> ExactTask:
         """Return the task that is really running."""
         task = self
         while task.part is not None:
@@ -85,7 +85,7 @@ class Task:
         return {"profile_name": name, "current_task_index": -1}
 
 
-class Job:
+class ExactJob:
     """A job.
 
     Attributes
@@ -114,7 +114,7 @@ class Job:
         Parallel tasks that reached the walltime and go on until the job's actor ends.
     """
 
-    def __init__(self, workload: Workload, name: str, profile: Profile, description: Mapping[str, Any]) -> None:
+    def __init__(self, workload: ExactWorkload, name: str, profile: Profile, description: Mapping[str, Any]) -> None:
         self.workload = workload
         self.name = name
         self.id = f"{workload.name}!{name}"
@@ -136,11 +136,11 @@ class Job:
         self.messages: list[str] = []
         self.kill_requested = False
         self.actors: list[Actor] = []
-        self.task: Task | None = None
+        self.task: ExactTask | None = None
         self.timed_out: list[Execution] = []
 
 
-class Workload:
+class ExactWorkload:
     """Jobs and profiles that share a name.
 
     Parameters
@@ -162,7 +162,7 @@ class Workload:
         self.name = name
         self.path = path
         self.n_machines = 0
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, ExactJob] = {}
         self.profiles: dict[str, Profile | None] = {}
         self._parts: dict[str, Profile] = {}
         self._met: set[str] = set()
@@ -225,7 +225,7 @@ class Workload:
                 for part in profile.sequence:
                     self.drop_profile(part)
 
-    def add_job(self, description: object, where: str) -> Job:
+    def add_job(self, description: object, where: str) -> ExactJob:
         """Add a job from its JSON description; raise `WorkloadError` if it is wrong."""
         if not isinstance(description, dict):
             raise WorkloadError(f"{where}: {str(description)[:40]!r} is no job, expected an object")
@@ -235,7 +235,7 @@ class Workload:
         profile_name = description.get("profile")
         if not isinstance(profile_name, str):
             raise WorkloadError(f"{where}: 'profile' is {profile_name!r}, expected a string")
-        job = Job(self, name, self.profile(profile_name, where), description)
+        job = ExactJob(self, name, self.profile(profile_name, where), description)
         if job.id in self._met:
             raise WorkloadError(f"{where}: there is already a job with this id")
         self._met.add(job.id)
@@ -292,7 +292,7 @@ def kept_profiles(used: Iterable[str], parts: Mapping[str, Sequence[str]]) -> li
     return kept
 
 
-def read_workload(path: Path, name: str) -> Workload:
+def read_workload(path: Path, name: str) -> ExactWorkload:
     """Return a workload from a Batsim JSON file.
 
     Raise ReadError if the file cannot be read or is no JSON, WorkloadError if what it holds is wrong.
@@ -306,7 +306,7 @@ def read_workload(path: Path, name: str) -> Workload:
         raise WorkloadError(f"{where}: 'profiles' is missing or no object")
     if not isinstance(jobs, list):
         raise WorkloadError(f"{where}: 'jobs' is missing or no array")
-    workload = Workload(name, path)
+    workload = ExactWorkload(name, path)
     n_machines = data.get("nb_res", 0)
     if isinstance(n_machines, bool) or not isinstance(n_machines, int) or n_machines < 0:
         raise WorkloadError(f"{where}: 'nb_res' is {n_machines!r}, expected an integer of at least 0")

@@ -14,7 +14,7 @@ from hdrl.batsim.exact.sharing import SharedNetwork
 from hdrl.settings.batch.simgrid.file import HostSpec, SimGridPlatform
 
 if TYPE_CHECKING:
-    from hdrl.batsim.exact.jobs import Job
+    from hdrl.batsim.exact.jobs import ExactJob
 
 STATES = ("sleeping", "switching_on", "switching_off", "idle", "computing", "unavailable")
 """States of a machine; the first five are columns of the machine states file, in this order."""
@@ -49,7 +49,7 @@ class BatsimMachine:
         cpu.machine = machine_id
         self.is_storage = is_storage
         self.state = "idle"
-        self.jobs: list[Job] = []
+        self.jobs: list[ExactJob] = []
         self.sleep_pstates = sleep_pstates
         self.since = 0
         self.spent = dict.fromkeys(STATES, 0)
@@ -70,7 +70,7 @@ class BatsimMachine:
         return self.kinds[self.cpu.pstate]
 
 
-class Watcher(Protocol):
+class MachineWatcher(Protocol):
     """Who notes what machines do."""
 
     def leave(self, machine: BatsimMachine, now_s: float) -> None:
@@ -146,7 +146,7 @@ class Machines:
         self.switches: list[Switch] = []
         self.n_grouped_switches = 0
         self.n_machine_switches = 0
-        self.watcher: Watcher | None = None
+        self.watcher: MachineWatcher | None = None
         """Who notes what each machine does, if anybody wants to know."""
         self._units_per_s = 0  # of dates in `BatsimMachine`
 
@@ -189,14 +189,14 @@ class Machines:
         numerator, denominator = now_s.as_integer_ratio()
         return numerator * (self._units_per_s // denominator)
 
-    def begin_job(self, job: Job, now_s: float) -> None:
+    def begin_job(self, job: ExactJob, now_s: float) -> None:
         """Note that a job has started on its machines."""
         machines = [self.all[machine_id] for machine_id in job.allocation]
         self.set_state(machines, "computing", now_s)
         for machine in machines:
             machine.jobs.append(job)
 
-    def end_job(self, job: Job, now_s: float) -> None:
+    def end_job(self, job: ExactJob, now_s: float) -> None:
         """Note that a job has left its machines; unavailable ones stay so."""
         free = []
         for machine_id in job.allocation:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hdrl.batsim.exact.jobs import Job, Task
-from hdrl.batsim.exact.protocol import Request
+from hdrl.batsim.exact.jobs import ExactJob, ExactTask
+from hdrl.batsim.exact.protocol import SchedulerRequest
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -19,7 +19,7 @@ class Hello:
 class Submitted:
     """Jobs have been submitted."""
 
-    jobs: list[Job]
+    jobs: list[ExactJob]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -40,14 +40,14 @@ class Goodbye:
 class RequestArrived:
     """A request of the scheduler has come."""
 
-    request: Request
+    request: SchedulerRequest
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Registered:
     """The scheduler has registered a job."""
 
-    job: Job
+    job: ExactJob
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -59,15 +59,15 @@ class Ready:
 class Completed:
     """A job has ended."""
 
-    job: Job
+    job: ExactJob
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Killed:
     """Kills have been carried out: the requested jobs, and what those that were running were doing."""
 
-    jobs: list[Job]
-    tasks: list[tuple[Job, Task]] = field(default_factory=list)
+    jobs: list[ExactJob]
+    tasks: list[tuple[ExactJob, ExactTask]] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -87,7 +87,7 @@ class Switched:
 class FromJob:
     """A job has a message (any JSON value) for the scheduler."""
 
-    job: Job
+    job: ExactJob
     message: Any
 
 

@@ -20,7 +20,7 @@ from hdrl.batsim.exact.extended import (
     six_decimals,
 )
 from hdrl.batsim.exact.idsets import format_ids
-from hdrl.batsim.exact.jobs import REJECTED, SUCCEEDED, Job
+from hdrl.batsim.exact.jobs import REJECTED, SUCCEEDED, ExactJob
 from hdrl.batsim.exact.machines import STATES, Machines
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Totals:
         self._turnarounds_s: list[float] = []
         self._stretches: list[float] = []
 
-    def add(self, job: Job, times: JobTimes) -> None:
+    def add(self, job: ExactJob, times: JobTimes) -> None:
         """Count a job that has ended."""
         self.n_jobs += 1
         self.n_finished += 1
@@ -137,7 +137,7 @@ class JobTimes:
 
     __slots__ = ("finish_s", "stretch", "turnaround_s", "waiting_s")
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ExactJob) -> None:
         submission_s, start_s, end_s = job.submission_s, job.start_s, job.end_s
         if start_s < end_s < _EARLY * start_s:  # then start and run time add up to the end
             submission = (submission_s, 0.0)
@@ -180,7 +180,7 @@ class Outputs:
         self._epsilon_w: Extended | None = None
         self._epsilon_text = ""
 
-    def add_job(self, job: Job) -> None:
+    def add_job(self, job: ExactJob) -> None:
         """Add the row of a job that has ended or was rejected."""
         if job.state == REJECTED:
             self.totals.add_rejected()

@@ -115,7 +115,7 @@ def _with_id(value: Any, job_id: str) -> Any:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Request:
+class SchedulerRequest:
     """A request of the scheduler."""
 
     timestamp_s: float  # when it is to be applied
@@ -128,7 +128,7 @@ class Reply:
     """What a scheduler answers: requests in order, and the date at which it is ready again."""
 
     now_s: float
-    requests: list[Request]
+    requests: list[SchedulerRequest]
 
 
 Check = Callable[[Any], bool]
@@ -208,7 +208,7 @@ def _parse_json(text: str) -> Any:
         raise BatsimError(f"the scheduler's reply is no JSON ({error}): {_shown(text)}") from None
 
 
-def _parse_request(k: int, event: Any) -> Request:
+def _parse_request(k: int, event: Any) -> SchedulerRequest:
     if not isinstance(event, dict) or event.keys() != _REQUEST_MEMBERS:
         raise _wrong(k, f" is {_shown(event)}, expected 'timestamp', 'type' and 'data'")
     timestamp_s, kind, data = event["timestamp"], event["type"], event["data"]
@@ -226,7 +226,7 @@ def _parse_request(k: int, event: Any) -> Request:
             raise _wrong(k, f": {kind}: {name!r} is {_shown(data[name])}, expected {expected}")
     if len(data) > len(members):
         _check_extra(f"events[{k}] of the scheduler's reply: {kind}", kind, data)
-    return Request(float(timestamp_s), kind, data)
+    return SchedulerRequest(float(timestamp_s), kind, data)
 
 
 def _wrong(k: int, problem: str) -> BatsimError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hdrl.base.errors import BatsimError
-from hdrl.batsim.exact.context import Context
+from hdrl.batsim.exact.context import ExactContext
 from hdrl.batsim.exact.flows import Cpu, Work, transfers_of_matrix
-from hdrl.batsim.exact.jobs import Job
+from hdrl.batsim.exact.jobs import ExactJob
 from hdrl.batsim.exact.machines import BatsimMachine
 from hdrl.batsim.exact.profiles import DataStaging, Homogeneous, Parallel, ParallelStorage, Profile
 
@@ -17,7 +17,7 @@ _NO_COMPUTATION_FLOP = 1e-10
 
 
 def parallel_task(
-    context: Context, job: Job, profile: Profile, cpus: list[Cpu], storage_mapping: Mapping[str, int]
+    context: ExactContext, job: ExactJob, profile: Profile, cpus: list[Cpu], storage_mapping: Mapping[str, int]
 ) -> Work:
     """Return the parallel task of a profile on the host of each executor, with the machines of storage labels."""
     if isinstance(profile, Parallel | Homogeneous):
@@ -35,7 +35,7 @@ def parallel_task(
     raise AssertionError(profile)
 
 
-def amounts(job: Job, profile: Parallel | Homogeneous, n: int) -> tuple[Sequence[float], Transfers]:
+def amounts(job: ExactJob, profile: Parallel | Homogeneous, n: int) -> tuple[Sequence[float], Transfers]:
     """Return the flop of each of ``n`` executors, and the bytes between them.
 
     Raise BatsimError if the profile is for another number of executors.
@@ -54,7 +54,7 @@ def amounts(job: Job, profile: Parallel | Homogeneous, n: int) -> tuple[Sequence
     return [flops] * n, transfers
 
 
-def check_computation(context: Context, job: Job, machines: Sequence[int], flops: Sequence[float]) -> None:
+def check_computation(context: ExactContext, job: ExactJob, machines: Sequence[int], flops: Sequence[float]) -> None:
     """Refuse computation on storage hosts, executor by executor in the order of the machines, as Batsim looks."""
     if not context.machines.storage:
         return
@@ -67,7 +67,11 @@ def check_computation(context: Context, job: Job, machines: Sequence[int], flops
 
 
 def _with_storage(
-    context: Context, job: Job, profile: ParallelStorage, executors: list[Cpu], storage_mapping: Mapping[str, int]
+    context: ExactContext,
+    job: ExactJob,
+    profile: ParallelStorage,
+    executors: list[Cpu],
+    storage_mapping: Mapping[str, int],
 ) -> Work:
     if storage_mapping:
         storage = _mapped(context, job, profile.storage, profile, storage_mapping)
@@ -89,7 +93,7 @@ def _with_storage(
 
 
 def _mapped(
-    context: Context, job: Job, label: str, profile: Profile, storage_mapping: Mapping[str, int]
+    context: ExactContext, job: ExactJob, label: str, profile: Profile, storage_mapping: Mapping[str, int]
 ) -> BatsimMachine:
     machine_id = storage_mapping.get(label)
     if machine_id is None:

@@ -10,16 +10,16 @@ from hdrl.base.errors import BatsimError, WorkloadError, suggest
 from hdrl.batsim.exact.activities import Execution
 from hdrl.batsim.exact.actors import Do, Spawn, Steps
 from hdrl.batsim.exact.added_io import JobIo, job_io
-from hdrl.batsim.exact.context import Context
+from hdrl.batsim.exact.context import ExactContext
 from hdrl.batsim.exact.execution import kill_jobs, run_job
 from hdrl.batsim.exact.flows import Work
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
-from hdrl.batsim.exact.jobs import ENDED, REJECTED, RUNNING, SUBMITTED, Job, Workload
+from hdrl.batsim.exact.jobs import ENDED, REJECTED, RUNNING, SUBMITTED, ExactJob, ExactWorkload
 from hdrl.batsim.exact.machines import COMPUTATION, SLEEP, VIRTUAL, BatsimMachine
 from hdrl.batsim.exact.messages import Message, Registered, RequestArrived, Switched
 from hdrl.batsim.exact.profiles import Composed, Homogeneous
 from hdrl.batsim.exact.protocol import (
-    Request,
+    SchedulerRequest,
     dump,
     parse_added_io,
     parse_mapping,
@@ -49,7 +49,7 @@ class Unfinished:
 class Requests:
     """Carries out the requests of the scheduler."""
 
-    def __init__(self, context: Context, counts: Unfinished, emit: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(self, context: ExactContext, counts: Unfinished, emit: Callable[[str, dict[str, Any]], None]) -> None:
         self._context = context
         self._counts = counts
         self._emit = emit
@@ -61,13 +61,13 @@ class Requests:
             "CALL_ME_LATER": self._call_later,
             "QUERY": self._query,
             "SET_JOB_METADATA": self._set_metadata,
-            "TO_JOB_MSG": self._tell_job,
+            "TO_JOB_MSG": self._message_job,
             "CHANGE_JOB_STATE": self._change_state,
             "NOTIFY": self._notified,
             "REGISTER_PROFILE": self._nothing,
         }
 
-    def register(self, request: Request) -> Message:
+    def register(self, request: SchedulerRequest) -> Message:
         """Register what a request brings, before its date has come; return the internal message for it."""
         if request.kind == "EXECUTE_JOB" and "additional_io_job" in request.data:
             self._register_io(request.data)
@@ -83,7 +83,7 @@ class Requests:
             raise BatsimError(f"{error}: {_STOP}") from None
         return RequestArrived(request)
 
-    def apply(self, request: Request) -> Steps[None] | None:
+    def apply(self, request: SchedulerRequest) -> Steps[None] | None:
         """Carry out a request; return the steps that are left to do, if it takes any."""
         where = f"{request.kind} at {self._context.now_s:f}"
         return self._appliers[request.kind](request.data, where)
@@ -94,12 +94,12 @@ class Requests:
         done = yield from self._finish_switch(machine_id, pstate)
         if done:
             self._context.note_machine_states()
-            self._tell_state(done, pstate)
+            self._report_state(done, pstate)
 
-    def _workload(self, name: str, where: str) -> Workload:
+    def _workload(self, name: str, where: str) -> ExactWorkload:
         if "!" in name:
             raise BatsimError(f"{where}: workload name {name!r} contains '!': {_STOP}")
-        return self._context.workloads.setdefault(name, Workload(name))
+        return self._context.workloads.setdefault(name, ExactWorkload(name))
 
     def _register_profile(self, data: dict[str, Any]) -> None:
         workload = self._workload(data["workload_name"], "REGISTER_PROFILE")
@@ -121,7 +121,7 @@ class Requests:
         except WorkloadError as error:
             raise BatsimError(f"{error}: {_STOP}") from None
 
-    def _register_job(self, data: dict[str, Any]) -> Job:
+    def _register_job(self, data: dict[str, Any]) -> ExactJob:
         name = data["job_id"].split("!")[0]
         if name not in self._context.workloads:
             raise BatsimError(f"REGISTER_JOB: no workload {name!r}; {suggest(name, self._context.workloads)}: {_STOP}")
@@ -163,7 +163,7 @@ class Requests:
         actor = yield Spawn(run_job(context, job, cpus, storage, io), machines[ids[0]].cpu)
         job.actors.append(actor)
 
-    def _io(self, data: dict[str, Any], job: Job, where: str) -> JobIo | None:
+    def _io(self, data: dict[str, Any], job: ExactJob, where: str) -> JobIo | None:
         if "additional_io_job" not in data:
             return None
         io = parse_added_io(where, data["additional_io_job"])
@@ -227,7 +227,7 @@ class Requests:
     def _set_metadata(self, data: dict[str, Any], where: str) -> None:
         self._context.job(data["job_id"], where).metadata = data["metadata"]
 
-    def _tell_job(self, data: dict[str, Any], where: str) -> None:
+    def _message_job(self, data: dict[str, Any], where: str) -> None:
         self._context.job(data["job_id"], where).messages.append(data["msg"])
 
     def _change_state(self, data: dict[str, Any], where: str) -> None:
@@ -270,7 +270,7 @@ class Requests:
                 yield context.set_pstate(machine.cpu, pstate)
                 done = yield from self._finish_switch(machine.id, pstate)
                 if done:
-                    self._tell_state(done, pstate)
+                    self._report_state(done, pstate)
             elif machine.kinds[pstate] != VIRTUAL:
                 yield from self._start_switch(machine, pstate, where)
         context.note_machine_states()
@@ -317,7 +317,7 @@ class Requests:
             yield from self._context.note_energy("p")
         return done
 
-    def _tell_state(self, ids: list[int], pstate: int) -> None:
+    def _report_state(self, ids: list[int], pstate: int) -> None:
         self._emit("RESOURCE_STATE_CHANGED", {"resources": format_ids(ids), "state": str(pstate)})
 
 
@@ -326,7 +326,7 @@ def _as_kept(description: dict[str, Any]) -> Any:
     return loads(dump(description))
 
 
-def _fits_any_number(job: Job) -> bool:
+def _fits_any_number(job: ExactJob) -> bool:
     """Return whether a job may run on any number of machines: amounts are shared out, now or in every part."""
     profile = job.profile
     if isinstance(profile, Homogeneous):

@@ -8,9 +8,9 @@ from typing import Any
 
 from hdrl.base.errors import BatsimError
 from hdrl.batsim.exact.actors import Sleep, Spawn, Steps
-from hdrl.batsim.exact.context import Context, Scheduler
+from hdrl.batsim.exact.context import ExactContext, Scheduler
 from hdrl.batsim.exact.idsets import format_ids, parse_ids
-from hdrl.batsim.exact.jobs import KILLED, SUBMITTED, Job
+from hdrl.batsim.exact.jobs import KILLED, SUBMITTED, ExactJob
 from hdrl.batsim.exact.messages import (
     Called,
     Completed,
@@ -35,7 +35,7 @@ from hdrl.batsim.exact.submission import MACHINE_EVENTS
 class Server:
     """The server of a simulation, with what it counts."""
 
-    def __init__(self, context: Context, scheduler: Scheduler, n_event_submitters: int) -> None:
+    def __init__(self, context: ExactContext, scheduler: Scheduler, n_event_submitters: int) -> None:
         self.context = context
         self.counts = Unfinished(n_job_submitters=len(context.workloads), n_event_submitters=n_event_submitters)
         self.finished = False
@@ -45,7 +45,7 @@ class Server:
         self._pending: list[str] = []
         self._ready = False
         self._ending = False
-        self._ended: list[Job] = []
+        self._ended: list[ExactJob] = []
         self._last_s, self._last_date = -1.0, ""
         self._handlers: dict[type[Message], Callable[[Any], Steps[None] | None]] = {
             Hello: self._greeted,
@@ -164,7 +164,7 @@ class Server:
     def _greeted(self, message: Hello) -> None:
         """Do nothing: that a submitter has started is no news."""
 
-    def _submitted(self, job: Job, *, announce: bool) -> None:
+    def _submitted(self, job: ExactJob, *, announce: bool) -> None:
         self.counts.submitted += 1
         if announce:
             data = f'"job_id":{dump(job.id)},"job":{dump_job(job.description, job.id)}'
@@ -175,7 +175,7 @@ class Server:
     def _completed(self, message: Completed) -> None:
         self._end(message.job)
 
-    def _end(self, job: Job) -> None:
+    def _end(self, job: ExactJob) -> None:
         self.counts.running -= 1
         self.counts.completed += 1
         self._ended.append(job)

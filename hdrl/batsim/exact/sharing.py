@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from hdrl.batsim.exact.flows import Cpu, Flow, Resource, Work
 from hdrl.settings.batch.simgrid.file import SimGridPlatform
-from hdrl.settings.batch.simgrid.zones import Link
+from hdrl.settings.batch.simgrid.zones import ZoneLink
 
 USAGE_PRECISION = 1e-5
 """What is left of a resource counts as nothing below this (flop/s or bytes/s)."""
@@ -30,7 +30,7 @@ class SharedNetwork:
     def __init__(self, platform: SimGridPlatform) -> None:
         self.platform = platform
         self.cpus = [Cpu(host) for host in platform.hosts]
-        self._links: dict[Link, Resource] = {}
+        self._links: dict[ZoneLink, Resource] = {}
         self._messages: dict[tuple[Cpu, Cpu, float], Work] = {}
         self.dirty: dict[Flow, None] = {}
         """Flows that have begun to work, or shared a resource with one that has begun or ended."""
@@ -43,7 +43,7 @@ class SharedNetwork:
             found = self._messages[key] = Work(self, (source, target), (0.0, 0.0), ((0, 1, n_bytes),))
         return found
 
-    def resource(self, link: Link) -> Resource:
+    def resource(self, link: ZoneLink) -> Resource:
         """Return the resource of a link."""
         found = self._links.get(link)
         if found is None:

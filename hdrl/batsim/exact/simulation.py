@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import BatsimError
-from hdrl.batsim.exact.context import BatsimOptions, Context, Scheduler
-from hdrl.batsim.exact.jobs import Workload, read_workload
+from hdrl.batsim.exact.context import BatsimOptions, ExactContext, Scheduler
+from hdrl.batsim.exact.jobs import ExactWorkload, read_workload
 from hdrl.batsim.exact.machines import BatsimMachine
 from hdrl.batsim.exact.outputs import Outputs
 from hdrl.batsim.exact.server import Server
@@ -71,7 +71,7 @@ class ExactBatsim:
         self.options = options
         platform = SimGridPlatform(options.platform)
         workloads = [read_workload(path, f"w{k}") for k, path in enumerate(options.workloads)]
-        self.context = Context(options, platform, workloads)
+        self.context = ExactContext(options, platform, workloads)
         self._events = [
             read_events(path, n_machines=len(self.context.machines), forward_unknown=options.forward_unknown_events)
             for path in options.events
@@ -154,5 +154,5 @@ class ExactBatsim:
             self.context.outputs.add_pstate_change(0.0, by_pstate[pstate], pstate)
 
 
-def _absolute(workload: Workload) -> Path:
+def _absolute(workload: ExactWorkload) -> Path:
     return (workload.path or Path()).absolute()

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from hdrl.base.errors import ReadError
 from hdrl.base.files import read_text
 from hdrl.batsim.exact.actors import Sleep, Steps
-from hdrl.batsim.exact.context import Context
+from hdrl.batsim.exact.context import ExactContext
 from hdrl.batsim.exact.idsets import parse_ids
-from hdrl.batsim.exact.jobs import Job, Workload
+from hdrl.batsim.exact.jobs import ExactJob, ExactWorkload
 from hdrl.batsim.exact.messages import Called, ExternalEvents, Goodbye, Hello, Submitted
 from hdrl.batsim.exact.rapidjson import loads
 
@@ -20,10 +20,10 @@ _RANKS = {"machine_available": 0, "machine_unavailable": 1}
 MACHINE_EVENTS = tuple(_RANKS)
 """Types of external events that Batsim acts on."""
 
-T = TypeVar("T", Job, Mapping[str, Any])
+T = TypeVar("T", ExactJob, Mapping[str, Any])
 
 
-def submit_jobs(context: Context, workload: Workload) -> Steps[None]:
+def submit_jobs(context: ExactContext, workload: ExactWorkload) -> Steps[None]:
     """Be the submitter of a workload."""
     jobs = sorted(workload.jobs.values(), key=lambda job: (job.submission_s, job.id))
     yield context.server.put(context.master, Hello())
@@ -31,14 +31,14 @@ def submit_jobs(context: Context, workload: Workload) -> Steps[None]:
     yield context.server.put(context.master, Goodbye(of_jobs=True))
 
 
-def submit_events(context: Context, events: list[Mapping[str, Any]]) -> Steps[None]:
+def submit_events(context: ExactContext, events: list[Mapping[str, Any]]) -> Steps[None]:
     """Be the submitter of a file of external events."""
     yield context.server.put(context.master, Hello())
     yield from _submit(context, events, lambda event: float(event["timestamp"]), ExternalEvents)
     yield context.server.put(context.master, Goodbye(of_jobs=False))
 
 
-def call_later(context: Context, date_s: float) -> Steps[None]:
+def call_later(context: ExactContext, date_s: float) -> Steps[None]:
     """Be the actor that calls the scheduler at a date."""
     duration_s = date_s - context.now_s
     if duration_s > 0:
@@ -62,11 +62,11 @@ def read_events(path: Path, *, n_machines: int, forward_unknown: bool) -> list[M
 
 
 def _submit(
-    context: Context,
+    context: ExactContext,
     items: Iterable[T],
     date_of: Callable[[T], float],
     message: Callable[[list[T]], object],
-    first: Callable[[Context], Steps[None]] | None = None,
+    first: Callable[[ExactContext], Steps[None]] | None = None,
 ) -> Steps[None]:
     """Send all items of a date together; sleep from one date to the next."""
     woke_s = context.now_s
@@ -86,7 +86,7 @@ def _submit(
         yield context.server.put(context.master, message(batch))
 
 
-def _note_first(context: Context) -> Steps[None]:
+def _note_first(context: ExactContext) -> Steps[None]:
     """Read the energy that the platform has used before the first submission."""
     if context.options.energy and context.outputs.first_submission_j is None:
         context.outputs.first_submission_j = yield from context.read_energy()

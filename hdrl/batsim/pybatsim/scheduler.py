@@ -19,10 +19,10 @@ from procset import ProcSet
 
 from hdrl.base.errors import DecisionError, HdrlError, OptionsError, suggest
 from hdrl.batsim.decision_system import DecisionSystem
-from hdrl.batsim.exact.protocol import Request, parse_reply
+from hdrl.batsim.exact.protocol import SchedulerRequest, parse_reply
 from hdrl.batsim.pybatsim.require import require_pybatsim
 from hdrl.settings.batch.kernel import warm_up
-from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
+from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
 from hdrl.settings.batch.platform.reader import read_platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.predicted import OwnPrediction
@@ -113,7 +113,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
                 system.schedule_pair(policy.job_key, policy.core_key, policy.backfilling)
         elif isinstance(policy, OwnPriority):
             if is_due:
-                start_by(system.lent, policy.of(system.view), *policy.numbers)
+                start_by(system.borrowed, policy.of(system.view), *policy.numbers)
         else:
             system.decide(policy(system.view))
         reply = parse_reply(system.reply())
@@ -126,7 +126,7 @@ class Scheduler(require_pybatsim().BatsimScheduler):  # type: ignore[misc] # PyB
         if date_s > self._bs.time():
             self._bs.consume_time(date_s - self._bs.time())
 
-    def _ask(self, request: Request) -> None:
+    def _ask(self, request: SchedulerRequest) -> None:
         """Ask Batsim for something through PyBatsim, which keeps account of it."""
         bs, data = self._bs, request.data
         askers: dict[str, Callable[[], object]] = {
@@ -176,7 +176,7 @@ def _or_exit(function: Callable[..., Any], *args: Any) -> Any:
         raise SystemExit(f"hdrl: {error}") from error
 
 
-def _new_system(settings: SchedulerSettings, files: Mapping[str, str], rule: Rule) -> DecisionSystem:
+def _new_system(settings: SchedulerSettings, files: Mapping[str, str], rule: PolicyRule) -> DecisionSystem:
     """Return the decision system for a simulation."""
     files = {"w0": settings.workload} if settings.workload else files
     parts = [read_batsim_json(path, source=source) for source, path in files.items()]

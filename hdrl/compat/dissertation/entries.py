@@ -63,8 +63,8 @@ def _reward(w, is_job):
     if kind == RUNNING:
         return 0.0 if is_over else -mean_score(w)
     if kind == CORRECTED:
-        before, w.told[0] = w.told[0], 2.0 * _sigmoid(w)
-        return w.told[0] - before
+        before, w.rewarded[0] = w.rewarded[0], 2.0 * _sigmoid(w)
+        return w.rewarded[0] - before
     is_paid = is_job or w.flags[SKIP_IS_PAID] != 0
     return _sigmoid(w) if is_paid and not is_over else NO_REWARD
 

@@ -26,8 +26,8 @@ from hdrl.compat.dissertation.playing import (
     scores_of,
     shared_arrays,
 )
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fields import saved
-from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Length, Part, Start, Window, plan_episodes
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
@@ -184,7 +184,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         self._shared = shared
         given = shared | {"observations": self._observations}
         self._world = kernel.new_world(given, self.num_envs, self.plan.max_jobs, self.jobs.n_nodes)
-        self._lent = Lent(self._world)
+        self._borrowed = Borrowed(self._world)
         self._ended = EndedEpisodes(self.num_envs)
 
     @classmethod
@@ -199,13 +199,13 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         put_window(self._world, row, self._next_window(row, episode, seed), seed)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        entries.SERVED.reset(self._lent, self._team, chosen, self._counts)
+        entries.SERVED.reset(self._borrowed, self._team, chosen, self._counts)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        return entries.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
+        return entries.SERVED.step(self._borrowed, self._counts, self._team, chosen, actions)
 
     def _help(self, number: int) -> None:
-        entries.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
+        entries.SERVED.help(self._borrowed, self._counts, self._team, number, self._chosen)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         found = {name: np.zeros(self.num_envs) for name in ("objective", "n_run", *SCORES)}
@@ -238,7 +238,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
 
     def _guide_choices(self, number: int) -> NDArray[np.int64]:
         orders = np.full(self.num_envs, self._orders[number], dtype=np.int64)
-        rows = entries.SERVED.ask(self._lent, entries.GUIDE, self._all, orders)[0]
+        rows = entries.SERVED.ask(self._borrowed, entries.GUIDE, self._all, orders)[0]
         return np.asarray(rows, dtype=np.int64)
 
     def _guide_costs(self, number: int, windows: Sequence[Window]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from hdrl.compat.dissertation import entries
 from hdrl.compat.dissertation import world as kernel
 from hdrl.compat.dissertation.jobs import SHORTEST_S, FloatArray, NodeJobs
 from hdrl.compat.dissertation.view import CAP
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.envs.episodes import Window
 from hdrl.envs.requests import chosen_errors
 
@@ -285,7 +285,7 @@ def play_order(
     for row, window in enumerate(windows):
         put_window(world, row, window, seed + row)
     n = len(windows)
-    entries.SERVED.ask(Lent(world), entries.PLAY, np.ones(n, dtype=np.bool_), np.full(n, order, dtype=np.int64))
+    entries.SERVED.ask(Borrowed(world), entries.PLAY, np.ones(n, dtype=np.bool_), np.full(n, order, dtype=np.int64))
     outcomes = []
     for row, window in enumerate(windows):
         start_s = world.start_s[row, : window.n_jobs].copy()

@@ -85,7 +85,7 @@ class NodeWorld(NamedTuple):
     counts: Annotated[Ints, own(np.int64, "n_counts")]
     now_s: Annotated[Floats, own(np.float64, "one")]
     sums: Annotated[Floats, own(np.float64, "n_scores")]
-    told: Annotated[Floats, own(np.float64, "one")]
+    rewarded: Annotated[Floats, own(np.float64, "one")]
     # The queue, running jobs, and who holds each node
     queue: Annotated[Ints, own(np.int64, "n_jobs")]
     spare: Annotated[Ints, own(np.int64, "n_jobs")]
@@ -142,7 +142,7 @@ def clear(w):
     for row in range(N_ROWS):
         w.seen[row] = NO_JOB
     w.counts[N_FREE] = len(w.holder)
-    w.told[0] = 1.0
+    w.rewarded[0] = 1.0
     w.now_s[0] = w.submit_s[w.first[0]]
     submit(w)
 

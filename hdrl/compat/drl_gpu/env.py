@@ -21,8 +21,8 @@ from hdrl.compat.drl_gpu.playing import (
     shared_arrays,
     trace_of_seconds,
 )
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fields import saved
-from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Length, Part, Start
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.native import NativeVectorEnv
@@ -105,7 +105,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         width = min(self.plan.max_jobs, max(one.n_items for one in self.loads))
         given = shared_arrays(self.machine, self.errors) | {"observations": self._observations}
         self._state = kernel.new_seconds(given, self.num_envs, width)
-        self._lent = Lent(self._state)
+        self._borrowed = Borrowed(self._state)
 
     # ------------------------------------------------------------------ hooks of the batch
 
@@ -118,13 +118,13 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
         self._state.until_s[row] = math.floor(load.jobs["arrival_s"][0]) + self.max_s
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        kernel.SERVED.reset(self._lent, self._team, chosen, self._counts)
+        kernel.SERVED.reset(self._borrowed, self._team, chosen, self._counts)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        return kernel.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
+        return kernel.SERVED.step(self._borrowed, self._counts, self._team, chosen, actions)
 
     def _help(self, number: int) -> None:
-        kernel.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
+        kernel.SERVED.help(self._borrowed, self._counts, self._team, number, self._chosen)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         state = self._state
@@ -154,7 +154,7 @@ class GpuSecondsVectorEnv(Windowed, NativeVectorEnv):
 
         Rewards of the seconds between are not paid.
         """
-        kernel.SERVED.ask(self._lent, kernel.SKIP, np.arange(self.num_envs) == row)
+        kernel.SERVED.ask(self._borrowed, kernel.SKIP, np.arange(self.num_envs) == row)
 
     def trace(self) -> TaskTrace:
         """Return what has happened in the episode of the first row; raise OptionsError if it has had no episode."""

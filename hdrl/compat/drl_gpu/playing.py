@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hdrl.base.errors import UnknownName, WorkloadError
 from hdrl.base.seeding import stream
 from hdrl.compat.drl_gpu import world as kernel
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.envs.requests import chosen_errors
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.loads.load import GpuLoad
@@ -148,7 +148,7 @@ def play_baseline(
     first_s = float(load.origin.get("first_date_s", 0.0))
     world.until_s[0] = until_s - first_s
     order = BASELINES[baseline]
-    kernel.SERVED.ask(Lent(world), kernel.PLAY, np.ones(1, dtype=np.bool_), np.array([order], dtype=np.int64))
+    kernel.SERVED.ask(Borrowed(world), kernel.PLAY, np.ones(1, dtype=np.bool_), np.array([order], dtype=np.int64))
     return _outcome_of(cluster, load, world, chosen)
 
 

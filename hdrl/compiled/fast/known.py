@@ -13,12 +13,11 @@ import numba
 import numpy as np
 
 from hdrl.base.errors import SimulationError
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fast.bits import lowest, n_of
-from hdrl.compiled.fast.borrow import borrow
-from hdrl.compiled.fast.lend import take_as
+from hdrl.compiled.fast.borrow import borrow, take_as
 from hdrl.compiled.fast.parts import WHOLE
 from hdrl.compiled.fast.rows import moved_to
-from hdrl.compiled.lend import Lent
 
 
 class _Inner(NamedTuple):
@@ -58,12 +57,12 @@ def check() -> None:
         word = one.inner.seen[0]
         return one.numbers[1] + one.shared[0], n_of(word) + 8 * lowest(word)
 
-    lent = Lent(_batch())
+    borrowed = Borrowed(_batch())
     try:
-        found = look(lent.places)
+        found = look(borrowed.addresses)
     except Exception as error:
         raise SimulationError(_text(f"it does not compile: {str(error).splitlines()[0]}")) from error
-    written = lent.arrays.inner.marks.tolist()
+    written = borrowed.arrays.inner.marks.tolist()
     if (*found, written) != (4.5, 2 + 8 * 3, [[0, 1], [2, 8]]):
         raise SimulationError(_text(f"a small batch became {(*found, written)}"))
 

@@ -34,7 +34,7 @@ def moved_to(typing_context: Any, state: Any, batch: Any, row: Any) -> Any:
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         del signature
         to, of, row = arguments
-        _move(context, builder, state.lent, batch.lent, to, of, row)
+        _move(context, builder, state.tuple_type, batch.tuple_type, to, of, row)
         return new_pointer(builder, to)
 
     return state(state, batch, types.int64), lower

@@ -87,7 +87,7 @@ def read_comparison(folder: str | Path) -> Comparison:
     """Return a finished comparison from its folder."""
     folder = Path(folder)
     path = folder / SUMMARY_FILE
-    summary = checked(_Summary, read_json(path), path, told="is no summary of a comparison ({})", whole="it")
+    summary = checked(_Summary, read_json(path), path, message="is no summary of a comparison ({})", whole="it")
     if not summary.rows or summary.metric not in {row.metric for row in summary.rows}:
         raise ReadError(path, f"is no summary of a comparison (it has no rows of {readable(summary.metric)})")
     setting, _ = setting_of(*sweep_in(folder), trust=False)

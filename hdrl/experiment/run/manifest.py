@@ -58,4 +58,4 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_FILE
     if path.is_symlink() or not path.is_file():
         raise ReadError(folder, f"is no folder of results of hdrl: it has no {MANIFEST_FILE}")
-    return checked(Manifest, read_json(path), path, told="is no manifest of results ({})")
+    return checked(Manifest, read_json(path), path, message="is no manifest of results ({})")

@@ -136,7 +136,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     from hdrl.learn.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(path)
-    checked(_Notes, checkpoint.notes, path, told="is a damaged model file (notes: {})", whole="")
+    checked(_Notes, checkpoint.notes, path, message="is a damaged model file (notes: {})", whole="")
     try:
         checkpoint.spaces()
     except LearningError as error:
@@ -159,8 +159,8 @@ def spec_of(checkpoint: Checkpoint, path: str | Path, setting: Setting | None = 
             "does not say in which environment it decides; save it with checkpoint_of(..., "
             f"environment={{'id': '{list(known)[-1]}', 'arguments': {{}}}})",
         )
-    told = "is a damaged model file (environment: {})"
-    found = checked(_Environment, checkpoint.environment, path, told=told, whole="")
+    message = "is a damaged model file (environment: {})"
+    found = checked(_Environment, checkpoint.environment, path, message=message, whole="")
     if found.id not in known:
         for other in (SETTINGS[name] for name in SETTINGS):
             if found.id in {one.id for one in other.environments.values()}:

@@ -15,7 +15,7 @@ from hdrl.report.intervals import windows
 from hdrl.report.page.charts import chart
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.forest import Axis, Scale, interval
-from hdrl.report.page.parts import Cell, Chart, Column, File, Files, Row, Table
+from hdrl.report.page.parts import Cell, Chart, File, Files, PageColumn, PageTable, Row
 from hdrl.report.page.tables import code_table
 from hdrl.report.ranking import ranks_of
 
@@ -85,7 +85,7 @@ def facts_of_comparison(compared: Compared) -> list[tuple[str, str]]:
     return facts
 
 
-def tables_of_comparison(compared: Compared) -> tuple[list[Table], list[Table]]:
+def tables_of_comparison(compared: Compared) -> tuple[list[PageTable], list[PageTable]]:
     """Return the tables of the metric that decides, over all workloads and of each, and those of other metrics.
 
     All have one scale of ratios.
@@ -128,7 +128,7 @@ def windows_of_comparison(compared: Compared) -> list[Chart]:
         return charts
 
 
-def origin_of_comparison(compared: Compared) -> tuple[Files, Table]:
+def origin_of_comparison(compared: Compared) -> tuple[Files, PageTable]:
     """Return how to repeat a comparison, and the hashes and versions of all that went in."""
     identity = compared.identity
     pairs = [("folder", compared.folder.resolve().name), ("SHA-256 of the sweep", identity.sweep)]
@@ -143,14 +143,14 @@ def origin_of_comparison(compared: Compared) -> tuple[Files, Table]:
     return Files([sweep]), code_table("Where the results come from", known)
 
 
-def _tables(compared: Compared, parts: Iterable[tuple[str, str]], scale: Scale) -> Iterable[Table]:
+def _tables(compared: Compared, parts: Iterable[tuple[str, str]], scale: Scale) -> Iterable[PageTable]:
     for metric, workload in parts:
         rows = compared.rows(metric, workload)
         if rows:
             yield _table(compared, rows, scale)
 
 
-def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> Table:
+def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> PageTable:
     first = rows[0]
     info = compared.infos[first.metric]
     form = metric_form(first.metric, info, [value for row in rows for value in (row.mean, row.p99, row.worst)])
@@ -160,17 +160,17 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> Table:
     # Where one side is 0 in some window, nobody has a ratio.
     has_ratios = any(not math.isnan(row.ratio) for row in rows if not row.is_baseline)
     columns = [
-        *([Column(f"ratio to {compared.result.baseline}"), Column("", scale=axis)] if has_ratios else []),
-        Column("p (Holm)"),
-        Column("mean", form.unit),
-        Column("p99", form.unit),
-        Column("worst", form.unit),
+        *([PageColumn(f"ratio to {compared.result.baseline}"), PageColumn("", scale=axis)] if has_ratios else []),
+        PageColumn("p (Holm)"),
+        PageColumn("mean", form.unit),
+        PageColumn("p99", form.unit),
+        PageColumn("worst", form.unit),
     ]
     has_unrun = any(row.n_unfinished or row.n_failed for row in rows)
     if has_unrun:
-        columns.append(Column("unrun jobs"))
+        columns.append(PageColumn("unrun jobs"))
     ordered = sorted(rows, key=lambda row: not row.is_baseline)
-    return Table(
+    return PageTable(
         caption=f"{metric_words(first.metric).capitalize()}{where}: {windows_}, {info.preference}",
         about="candidate",
         columns=columns,

@@ -64,7 +64,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class DrawnInterval:
     """A ratio with its interval on a scale, in pixels from the left."""
 
     words: str  # the same in words
@@ -79,15 +79,15 @@ class Interval:
 
 def interval(
     scale: Scale, ratio: float, low: float, high: float, *, mark: str = "", is_learned: bool = False
-) -> Interval:
+) -> DrawnInterval:
     """Return the picture of a ratio.
 
     ``mark`` is ``"good"`` if the ratio is shown to be better, ``"bad"`` if worse. NaN stands for what is missing.
     """
     if not ratio > 0:
-        return Interval("no ratio", scale.at(1))
+        return DrawnInterval("no ratio", scale.at(1))
     words = f"{number_words(ratio)} times the baseline"
     if low > 0 and math.isfinite(high):
         words += f", interval from {number_words(low)} to {number_words(high)}"
-        return Interval(words, scale.at(1), scale.at(ratio), scale.at(low), scale.at(high), mark, is_learned)
-    return Interval(words, scale.at(1), scale.at(ratio), mark=mark, is_learned=is_learned)
+        return DrawnInterval(words, scale.at(1), scale.at(ratio), scale.at(low), scale.at(high), mark, is_learned)
+    return DrawnInterval(words, scale.at(1), scale.at(ratio), mark=mark, is_learned=is_learned)

@@ -19,7 +19,7 @@ class Cell:
     span: int = 1  # how many columns it fills
     drawing: Any = None  # a small picture instead of text, by the template ``interval.html``
 
-    def classes(self, column: Column) -> str:
+    def classes(self, column: PageColumn) -> str:
         """Return how it looks in a column, as classes of CSS."""
         kinds = ["forest-cell" if column.scale is not None else "number" if column.is_number else "text"]
         if self.mark:
@@ -30,7 +30,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PageColumn:
     """A column of a table."""
 
     title: str  # what stands above it
@@ -54,7 +54,7 @@ class Row:
 
     title: str  # what it is about
     cells: Sequence[Cell]  # its cells
-    # as of a `Column`
+    # as of a `PageColumn`
     unit: str = ""
     help: str = ""
     place: int | None = None
@@ -64,14 +64,14 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """A table."""
 
     template: ClassVar[str] = "table.html"
 
     caption: str  # what it shows
     about: str  # what its rows are
-    columns: Sequence[Column]
+    columns: Sequence[PageColumn]
     rows: Sequence[Row]
     # whether each row becomes a block of its own where the page is narrow; else the table scrolls within itself
     is_stacked: bool = False
@@ -145,7 +145,7 @@ class Files:
     note: str = ""
 
 
-Part = Table | Chart | Schedules | Verdicts | Files
+Part = PageTable | Chart | Schedules | Verdicts | Files
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hdrl.figures.figure import Schedule, Span
+from hdrl.figures.figure import ScheduleChart, Span
 from hdrl.figures.numbers import time_unit
 from hdrl.report.page.parts import Schedules
 
@@ -37,7 +37,7 @@ class Packed:
         Arrays by the id of the element that holds them.
     """
 
-    def __init__(self, schedules: Sequence[tuple[int, str, Schedule]]) -> None:
+    def __init__(self, schedules: Sequence[tuple[int, str, ScheduleChart]]) -> None:
         """Pack schedules, each with position and name of its run."""
         spans = [float(np.ptp([*one.start_s, *one.end_s])) for _, _, one in schedules if len(one.ids)]
         self._seconds, unit = time_unit(max(spans, default=0.0))
@@ -47,7 +47,7 @@ class Packed:
             "schedules": {str(place): self._add(place, name, one) for place, name, one in schedules},
         }
 
-    def _add(self, place: int, name: str, schedule: Schedule) -> dict[str, Any]:
+    def _add(self, place: int, name: str, schedule: ScheduleChart) -> dict[str, Any]:
         item, first, n_held, closed = closed_gaps(schedule.item, schedule.first_unit, schedule.n_held)
         pack = Pack()
         pack.add("start", schedule.start_s / self._seconds)
@@ -72,7 +72,7 @@ class Packed:
         }
 
 
-def part_of(schedules: Sequence[tuple[int, str, Schedule]]) -> Schedules:
+def part_of(schedules: Sequence[tuple[int, str, ScheduleChart]]) -> Schedules:
     """Return the part of the page that shows schedules."""
     first = schedules[0][2]
     return Schedules(

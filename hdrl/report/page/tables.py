@@ -11,33 +11,33 @@ from hdrl.figures.folders import get_nested
 from hdrl.figures.numbers import metric_form, metric_words
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.report.page.findings import best_of, is_comparable, n_unrun
-from hdrl.report.page.parts import Cell, Column, File, Files, Row, Table
+from hdrl.report.page.parts import Cell, File, Files, PageColumn, PageTable, Row
 from hdrl.setting import Setting
 
 
-def headline_table(runs: Sequence[Run], metric: str, setting: Setting) -> Table:
+def headline_table(runs: Sequence[Run], metric: str, setting: Setting) -> PageTable:
     """Return the first table: a row per run, the metrics that matter most, and what was left unrun."""
     unrun = [name for name in setting.measures.unrun if any(run.metrics.get(name, 0) for run in runs)]
     others = [name for name in setting.measures.headline if name != metric and any(name in run.metrics for run in runs)]
     numbers = [_Numbers(name, runs, setting) for name in (metric, *unrun, *others)]
-    return Table(
+    return PageTable(
         caption="Runs side by side" if len(runs) > 1 else "The run",
         about="run",
-        columns=[Column(one.title, one.unit, one.help) for one in numbers],
+        columns=[PageColumn(one.title, one.unit, one.help) for one in numbers],
         rows=[Row(run.name, [one.cell(index) for one in numbers], place=index) for index, run in enumerate(runs)],
         is_stacked=True,
     )
 
 
-def metrics_table(runs: Sequence[Run], setting: Setting) -> Table:
+def metrics_table(runs: Sequence[Run], setting: Setting) -> PageTable:
     """Return the table of all metrics: a row per metric, a column per run."""
     all_names = (*setting.measures.metrics, *dict.fromkeys(name for run in runs for name in run.own_infos))
     known = [name for name in all_names if any(name in run.metrics for run in runs)]
     numbers = [_Numbers(name, runs, setting) for name in known]
-    return Table(
+    return PageTable(
         caption="All metrics",
         about="metric",
-        columns=[Column(run.name, place=index) for index, run in enumerate(runs)],
+        columns=[PageColumn(run.name, place=index) for index, run in enumerate(runs)],
         rows=[
             Row(one.title, [one.cell(index) for index in range(len(runs))], unit=one.unit, help=one.help)
             for one in numbers
@@ -45,9 +45,9 @@ def metrics_table(runs: Sequence[Run], setting: Setting) -> Table:
     )
 
 
-def origin_tables(runs: Sequence[Run]) -> list[Table]:
+def origin_tables(runs: Sequence[Run]) -> list[PageTable]:
     """Return the options that are not the same in all runs, and where the runs come from: seeds, hashes, versions."""
-    columns = [Column(run.name, is_number=False) for run in runs]
+    columns = [PageColumn(run.name, is_number=False) for run in runs]
     flat = [_flat(run.options) for run in runs]
     keys = sorted({key for options in flat for key in options})
     different = {
@@ -58,14 +58,16 @@ def origin_tables(runs: Sequence[Run]) -> list[Table]:
         rows = [
             Row(key, [Cell(value, is_code=True) for value in values], is_code=True) for key, values in different.items()
         ]
-        tables.append(Table("Options that differ", "option", columns, rows))
-    rows = [_told(what, values) for what, values in _origins(runs) if set(values) != {"unknown"}]
-    return [*tables, Table("Where the results come from", "what", columns, rows)]
+        tables.append(PageTable("Options that differ", "option", columns, rows))
+    rows = [_row(what, values) for what, values in _origins(runs) if set(values) != {"unknown"}]
+    return [*tables, PageTable("Where the results come from", "what", columns, rows)]
 
 
-def code_table(caption: str, pairs: Sequence[tuple[str, str]]) -> Table:
+def code_table(caption: str, pairs: Sequence[tuple[str, str]]) -> PageTable:
     """Return a table of names and values to copy."""
-    return Table(caption, "what", [Column("value", is_number=False)], [_told(name, [value]) for name, value in pairs])
+    return PageTable(
+        caption, "what", [PageColumn("value", is_number=False)], [_row(name, [value]) for name, value in pairs]
+    )
 
 
 def options_files(runs: Sequence[Run]) -> list[Files]:
@@ -140,7 +142,7 @@ def _origins(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     return rows
 
 
-def _told(what: str, values: list[str]) -> Row:
+def _row(what: str, values: list[str]) -> Row:
     if len(set(values)) == 1 and len(values) > 1:
         return Row(what, [Cell(values[0], aside="(all)", is_code=True, span=len(values))])
     return Row(what, [Cell(value, is_code=True) for value in values])

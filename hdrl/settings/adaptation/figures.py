@@ -12,7 +12,7 @@ import numpy as np
 from hdrl.base.errors import OptionsError
 from hdrl.figures.figure import SUMMARY, Figure, OnPage, by_name
 from hdrl.figures.over_time import over_time
-from hdrl.figures.steps import Steps
+from hdrl.figures.steps import StepFunction
 from hdrl.figures.style import FAINT, GRID, WIDTH_IN, canvas, colour, legend, run_label
 from hdrl.figures.tables import TABLE_FIGURES
 from hdrl.settings.adaptation.files import SEQUENCES_FILE, AdaptationRun, Sequences
@@ -25,7 +25,7 @@ def anytime(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[i
     for run in runs:
         end_s = run.tasks["end_s"]
         regret = regret_so_far(end_s, run.outcomes["best"] - run.outcomes["expected"])
-        steps.append(Steps(end_s, regret[:-1]))
+        steps.append(StepFunction(end_s, regret[:-1]))
     return over_time(runs, steps, title="Regret so far", quantity="mean regret (accuracy)", places=places, ax=ax)
 
 

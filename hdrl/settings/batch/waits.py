@@ -104,7 +104,7 @@ def calibrated(predicted_s: FloatArray, true_s: FloatArray, level: float = LEVEL
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueSnapshot:
     """What runs and what waits at one date, all of it in rows of a log that begins there."""
 
     rows: Rows  # running jobs first, then waiting ones; run times are what is left of predictions
@@ -128,7 +128,7 @@ def het_columns(rows: Rows, het: Mapping[float, int]) -> SiteColumns | None:
 
 
 def waits_of(
-    queue: Queue,
+    queue: QueueSnapshot,
     platform: Platform,
     policy: str,
     header: Mapping[str, str] | None = None,
@@ -159,7 +159,7 @@ def waits_of(
     return np.maximum(start_s[queue.n_running :], 0.0)
 
 
-def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, waiting_s: FloatArray) -> Queue:
+def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, waiting_s: FloatArray) -> QueueSnapshot:
     """Return the queue of one date.
 
     A running job that has outrun its prediction is taken to run as long again, one that has outrun its request a
@@ -186,7 +186,7 @@ def queue_of(running: Rows, waiting: Rows, now_s: float, running_s: FloatArray, 
     for field in ("preceding_job", "think_s"):
         rows[field] = -1
     ranks = np.concatenate([np.arange(n_running), n_running + order])
-    return Queue(rows[ranks], n_running)
+    return QueueSnapshot(rows[ranks], n_running)
 
 
 @dataclass(frozen=True, slots=True)

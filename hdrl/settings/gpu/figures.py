@@ -19,7 +19,7 @@ from hdrl.figures.figure import SUMMARY, Figure, OnPage, Run, by_name
 from hdrl.figures.numbers import time_unit
 from hdrl.figures.over_time import over_time
 from hdrl.figures.rectangles import draw_rectangles
-from hdrl.figures.steps import Steps
+from hdrl.figures.steps import StepFunction
 from hdrl.figures.style import (
     WIDTH_IN,
     canvas,
@@ -197,7 +197,7 @@ def utilization(
     return over_time(runs, steps, title=words[0].upper() + words[1:], quantity=words, unit="%", places=places, ax=ax)
 
 
-def _share_held(run: GpuRun, *, is_weighted: bool) -> Steps:
+def _share_held(run: GpuRun, *, is_weighted: bool) -> StepFunction:
     """Return the share that jobs hold, in percent; one that takes a part of a GPU holds that part."""
     rows = read_records(run.folder / GPUS_FILE)
     weights = np.array([_number(run, GPUS_FILE, row, "flops") if is_weighted else 1.0 for row in rows])

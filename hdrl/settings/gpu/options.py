@@ -122,7 +122,7 @@ class AnyLoadOptions(Block):
     )
 
 
-class LoadOptions(AnyLoadOptions):
+class GpuLoadOptions(AnyLoadOptions):
     """How the workload becomes jobs."""
 
     offered: Offered | None = Field(
@@ -149,7 +149,7 @@ class SweepLoadOptions(AnyLoadOptions):
 class GpuOptions(ExperimentOptions):
     """The options of an experiment on a GPU cluster: ``platform`` the cluster, ``workload`` a trace or a generator."""
 
-    load: LoadOptions = Field(default_factory=LoadOptions, description="How the workload becomes jobs.")
+    load: GpuLoadOptions = Field(default_factory=GpuLoadOptions, description="How the workload becomes jobs.")
     rules: RuleOptions = Field(default_factory=RuleOptions, description="How jobs are simulated.")
 
     path_keys: ClassVar[tuple[str, ...]] = (*ExperimentOptions.path_keys, "load.throughputs", "load.adapting.values")

@@ -76,7 +76,7 @@ class ModelOptions(Block):
     implicit_deadlines: bool = Field(default=True, description="Whether deadlines are periods.")
 
 
-class LoadOptions(Block):
+class PipelineLoadOptions(Block):
     """How pipelines become instances."""
 
     graphs: PathText | None = Field(
@@ -127,7 +127,7 @@ class LoadOptions(Block):
 
     def refused(self, reasons: Mapping[str, str]) -> None:
         """Raise ValueError for keys that would have no effect, unless they have their defaults."""
-        defaults = LoadOptions()
+        defaults = PipelineLoadOptions()
         for key, why in reasons.items():
             if getattr(self, key) != getattr(defaults, key):
                 raise ValueError(f"load.{key} is for {why}")
@@ -136,7 +136,9 @@ class LoadOptions(Block):
 class PipelineOptions(ExperimentOptions):
     """The options of an experiment with pipelines: ``platform`` the units, ``workload`` the file or ``"generated"``."""
 
-    load: LoadOptions = Field(default_factory=LoadOptions, description="How pipelines become instances.")
+    load: PipelineLoadOptions = Field(
+        default_factory=PipelineLoadOptions, description="How pipelines become instances."
+    )
 
     path_keys: ClassVar[tuple[str, ...]] = (*ExperimentOptions.path_keys, "load.graphs")
 
@@ -152,7 +154,9 @@ class PipelineSweep(SettingSweep):
     Every configuration of a file is a load of its own.
     """
 
-    load: LoadOptions = Field(default_factory=LoadOptions, description="How pipelines become instances.")
+    load: PipelineLoadOptions = Field(
+        default_factory=PipelineLoadOptions, description="How pipelines become instances."
+    )
     configurations: Literal["all", "one"] = Field(
         default="all", description="Whether all combinations of periods are compared, or load.configuration alone."
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import ReadError
 from hdrl.base.textnumbers import int_of
-from hdrl.figures.figure import ItemNumber, Run, Schedule
+from hdrl.figures.figure import ItemNumber, Run, ScheduleChart
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, get_nested_text, read_numbers, read_object
 from hdrl.settings.pipelines.files import INSTANCES_FILE, RUNS_FILE, read_tables
 from hdrl.settings.pipelines.machine import MAX_UNITS
@@ -113,12 +113,12 @@ def read_run(folder: Path, name: str | None = None) -> Run:
     )
 
 
-def schedule_of(run: PipelineRun) -> Schedule:
+def schedule_of(run: PipelineRun) -> ScheduleChart:
     """Return which kernels had which units when."""
     late_s = np.maximum(run.end_us - run.deadline_us, 0)[run.run_instance] / 1e6
     owners = run.pipeline[run.run_instance]
     n = len(run.run_instance)
-    return Schedule(
+    return ScheduleChart(
         item_word="kernel",
         unit_word="unit",
         n_units=len(run.units),

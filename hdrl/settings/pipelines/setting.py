@@ -17,7 +17,7 @@ from hdrl.settings.pipelines.loads.load import PipelineLoad, Times, check_runs_o
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.metrics import METRICS, compute_metrics
 from hdrl.settings.pipelines.named_policies import PipelinePolicies
-from hdrl.settings.pipelines.options import GENERATED, LoadOptions, PipelineOptions, PipelineSweep
+from hdrl.settings.pipelines.options import GENERATED, PipelineLoadOptions, PipelineOptions, PipelineSweep
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 
 if TYPE_CHECKING:
@@ -143,14 +143,14 @@ class PipelineView(View):
         return read_run(folder, name)
 
 
-def _set(text: str, folder: Path, options: LoadOptions) -> Any:
+def _set(text: str, folder: Path, options: PipelineLoadOptions) -> Any:
     from hdrl.settings.pipelines.loads.readers import read_set
 
     graphs = None if options.graphs is None else folder / expanded(options.graphs)
     return read_set(file_of(text, folder), graphs=graphs, unit=options.times_in)
 
 
-def _model(options: LoadOptions, machine: Units, utilization: float | None = None) -> Any:
+def _model(options: PipelineLoadOptions, machine: Units, utilization: float | None = None) -> Any:
     from hdrl.settings.pipelines.loads.generate import Model
 
     values = options.model.model_dump()
@@ -174,7 +174,7 @@ def _loads(text: str, sweep: PipelineSweep, machine: Units) -> list[PipelineLoad
     return [_load(text, sweep.folder, one, machine) for one in chosen]
 
 
-def _sets(options: LoadOptions, machine: Units) -> list[PipelineLoad]:
+def _sets(options: PipelineLoadOptions, machine: Units) -> list[PipelineLoad]:
     """Return the sets that are generated."""
     return generated_loads(
         _model(options, machine, options.utilizations[0] if options.utilizations else None),
@@ -186,7 +186,7 @@ def _sets(options: LoadOptions, machine: Units) -> list[PipelineLoad]:
     )
 
 
-def _generated(options: LoadOptions, machine: Units) -> PipelineLoad:
+def _generated(options: PipelineLoadOptions, machine: Units) -> PipelineLoad:
     """Return all sets that are generated, one after the other."""
     loads = _sets(options, machine)
     if len(loads) == 1:
@@ -197,11 +197,11 @@ def _generated(options: LoadOptions, machine: Units) -> PipelineLoad:
     return in_a_row(loads, f"{GENERATED}-{utilizations}-{seeds}", Times(options.shortest, options.seed))
 
 
-def _length_us(options: LoadOptions) -> int:
+def _length_us(options: PipelineLoadOptions) -> int:
     return 0 if options.horizon_ms is None else round(1000 * options.horizon_ms)
 
 
-def _load(text: str, folder: Path, options: LoadOptions, machine: Units) -> PipelineLoad:
+def _load(text: str, folder: Path, options: PipelineLoadOptions, machine: Units) -> PipelineLoad:
     from hdrl.base.errors import OptionsError
     from hdrl.base.seeding import stream
     from hdrl.settings.pipelines.loads.releases import Context

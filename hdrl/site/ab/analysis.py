@@ -288,12 +288,12 @@ def _notes(plan: AbPlan, measured: MeasuredBlocks, n_pairs: int) -> Iterator[str
         )
     counts = {name: sum(block.n_jobs for block in settled if block.policy == name) for name in plan.policies}
     if n_pairs and max(counts.values()) > 1.25 * max(1, min(counts.values())):
-        told = " and ".join(f"{n:,} under {name}" for name, n in counts.items())
-        yield f"{told} jobs count: users may submit more under one policy, which no ratio of waits shows."
+        counted = " and ".join(f"{n:,} under {name}" for name, n in counts.items())
+        yield f"{counted} jobs count: users may submit more under one policy, which no ratio of waits shows."
     never = measured.left_out.get(CANCELLED, Counter())
     if sum(never.values()):
-        told = " and ".join(f"{never.get(name, 0):,} under {name}" for name in plan.policies)
-        yield f"Jobs that users cancelled while they waited do not count: {told}."
+        counted = " and ".join(f"{never.get(name, 0):,} under {name}" for name in plan.policies)
+        yield f"Jobs that users cancelled while they waited do not count: {counted}."
     if n_pairs:
         yield "The interval assumes the same ratio in all pairs; the bound on false alarms does not."
     if n_pairs == plan.n_pairs or not settled:

@@ -15,7 +15,7 @@ from hdrl.site.ab.plan import AbPlan
 from hdrl.site.importing import choose_cluster, together
 from hdrl.site.joining import CANCELLED, NEVER_STARTED, SHORTEST_S, every_job, join_components
 from hdrl.site.readers import Choices, read_dump
-from hdrl.site.records import Dump, State
+from hdrl.site.records import AttemptState, Dump
 from hdrl.site.values import Clock, find_zone
 from hdrl.site.waits import NOT_ELIGIBLE
 
@@ -99,18 +99,18 @@ def measure_blocks(plan: AbPlan, dump: Dump) -> MeasuredBlocks:
     start_s, end_s = jobs["start_s"], jobs["end_s"]
     has_started = start_s <= settled_s
     ended_before = ~has_started & (end_s <= settled_s)
-    is_over = ~np.isfinite(start_s) & (jobs["state"] != State.PENDING)
+    is_over = ~np.isfinite(start_s) & (jobs["state"] != AttemptState.PENDING)
     limit_s = jobs["limit_s"]
     reasons = {
         NOT_ELIGIBLE: np.fromiter(((one in held) for one in _ids(jobs)), bool, len(jobs)),
         OUTSIDE: ~is_inside,
         WASHED_OUT: jobs["eligible_s"] < begin_s + plan.wash_out_s,
         NOT_SETTLED: settled_s > seen_s,
-        CANCELLED: is_over & (ended_before | ~np.isfinite(end_s)) & (jobs["state"] == State.CANCELLED),
+        CANCELLED: is_over & (ended_before | ~np.isfinite(end_s)) & (jobs["state"] == AttemptState.CANCELLED),
         NEVER_STARTED: is_over & (ended_before | ~np.isfinite(end_s)),
         NO_LIMIT: ~has_started & ~(np.isfinite(limit_s) & (limit_s > 0)),
     }
-    n_tasks = np.where(jobs["state"] == State.PENDING, jobs["n_tasks"], 1)
+    n_tasks = np.where(jobs["state"] == AttemptState.PENDING, jobs["n_tasks"], 1)
     kept = np.ones(len(jobs), dtype=bool)
     left_out: dict[str, Counter[str]] = {}
     for reason, applies in reasons.items():
@@ -149,7 +149,7 @@ def _held(dump: Dump) -> set[tuple[int, int]]:
     records = dump.records
     if not np.any(np.isfinite(records["eligible_s"])):
         return set()
-    return set(_ids(records[(records["state"] == State.PENDING) & ~np.isfinite(records["eligible_s"])]))
+    return set(_ids(records[(records["state"] == AttemptState.PENDING) & ~np.isfinite(records["eligible_s"])]))
 
 
 def _ids(records: NDArray[np.void]) -> list[tuple[int, int]]:

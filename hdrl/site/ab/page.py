@@ -14,7 +14,7 @@ from hdrl.report.page.charts import chart
 from hdrl.report.page.findings import Findings
 from hdrl.report.page.forest import Axis, Scale, interval
 from hdrl.report.page.page import render
-from hdrl.report.page.parts import Cell, Chart, Column, Panel, Part, Row, Table
+from hdrl.report.page.parts import Cell, Chart, PageColumn, PageTable, Panel, Part, Row
 from hdrl.report.page.schedule import Packed
 from hdrl.site.page import new_folder, text_table, write_forms
 
@@ -79,7 +79,7 @@ def analysis_page(answer: Mapping[str, Any]) -> str:
 
 
 def _rows_of(part: Part) -> Sequence[Row]:
-    return part.rows if isinstance(part, Table) else ()
+    return part.rows if isinstance(part, PageTable) else ()
 
 
 def _number(value: float | None) -> str:
@@ -90,17 +90,17 @@ def _ends(low: float | None, high: float | None) -> str:
     return f"[{_number(low)}, {_number(high)}]"
 
 
-def _metrics_table(answer: Mapping[str, Any], *, drawn: bool = False) -> Table:
+def _metrics_table(answer: Mapping[str, Any], *, drawn: bool = False) -> PageTable:
     baseline, candidate = answer["policies"]
     numbers: Mapping[str, Mapping[str, Any]] = answer["metrics"]
     finite = [one[end] for one in numbers.values() for end in ("ratio", "low", "high") if one[end]]
     scale = Scale.over(finite)
     columns = [
-        Column("pairs"),
-        Column("ratio", help="with the interval that holds at all looks"),
-        *([Column("", scale=Axis(scale, "better", "worse"))] if drawn else []),
-        Column("at most", help="one-sided bound"),
-        Column("p"),
+        PageColumn("pairs"),
+        PageColumn("ratio", help="with the interval that holds at all looks"),
+        *([PageColumn("", scale=Axis(scale, "better", "worse"))] if drawn else []),
+        PageColumn("at most", help="one-sided bound"),
+        PageColumn("p"),
     ]
     rows = []
     for name, one in numbers.items():
@@ -115,11 +115,11 @@ def _metrics_table(answer: Mapping[str, Any], *, drawn: bool = False) -> Table:
             )
         cells += [Cell(_number(one["bound"])), Cell(MISSING if one["p"] is None else f"{one['p']:.2g}")]
         rows.append(Row(metric_words(name), cells))
-    return Table(f"{candidate} as a multiple of {baseline}", "metric", columns, rows, is_stacked=True)
+    return PageTable(f"{candidate} as a multiple of {baseline}", "metric", columns, rows, is_stacked=True)
 
 
-def _looks_table(answer: Mapping[str, Any]) -> Table:
-    columns = [Column("pairs"), Column("ratio"), Column("p")]
+def _looks_table(answer: Mapping[str, Any]) -> PageTable:
+    columns = [PageColumn("pairs"), PageColumn("ratio"), PageColumn("p")]
     rows = [
         Row(
             one["date"],
@@ -131,10 +131,10 @@ def _looks_table(answer: Mapping[str, Any]) -> Table:
         )
         for one in answer["looks"]
     ]
-    return Table(f"What each look showed of the {metric_words(answer['metric'])}", "date", columns, rows)
+    return PageTable(f"What each look showed of the {metric_words(answer['metric'])}", "date", columns, rows)
 
 
-def _counts_table(answer: Mapping[str, Any]) -> Table:
+def _counts_table(answer: Mapping[str, Any]) -> PageTable:
     policies = answer["policies"]
     jobs = answer["jobs"]
 
@@ -148,18 +148,18 @@ def _counts_table(answer: Mapping[str, Any]) -> Table:
         rows.append(Row(f"rows skipped: {reason}", [Cell(f"{n:,}"), Cell(), Cell()]))
     for reason, n in answer["pairs_left_out"].items():
         rows.append(Row(f"pairs left out: {reason}", [Cell(f"{n:,}"), Cell(), Cell()]))
-    columns = [Column("number"), *(Column(f"under {name}") for name in policies)]
-    return Table("What was read, and what does not count", "what", columns, rows)
+    columns = [PageColumn("number"), *(PageColumn(f"under {name}") for name in policies)]
+    return PageTable("What was read, and what does not count", "what", columns, rows)
 
 
-def _blocks_table(answer: Mapping[str, Any]) -> Table:
+def _blocks_table(answer: Mapping[str, Any]) -> PageTable:
     metric = answer["metric"]
     columns = [
-        Column("policy", is_number=False),
-        Column("pair"),
-        Column("jobs"),
-        Column("started after the end"),
-        Column(metric_words(metric)),
+        PageColumn("policy", is_number=False),
+        PageColumn("pair"),
+        PageColumn("jobs"),
+        PageColumn("started after the end"),
+        PageColumn(metric_words(metric)),
     ]
     rows = [
         Row(
@@ -174,7 +174,7 @@ def _blocks_table(answer: Mapping[str, Any]) -> Table:
         )
         for one in answer["blocks"]
     ]
-    return Table("The blocks of the plan", "begin", columns, rows)
+    return PageTable("The blocks of the plan", "begin", columns, rows)
 
 
 def _picture(answer: Mapping[str, Any]) -> Chart | None:
@@ -211,9 +211,9 @@ def plan_lines(plan: Mapping[str, Any], outlook: Mapping[str, Any]) -> Iterator[
     needed = [
         Row(f"{one['metric']}, pairs of {_PAIR_WORDS[one['pairing']]}", _needed_cells(one)) for one in outlook["needed"]
     ]
-    columns = [Column("pairs of the log"), Column("sd of the log ratio"), Column("days")]
+    columns = [PageColumn("pairs of the log"), PageColumn("sd of the log ratio"), PageColumn("days")]
     caption = f"Days until 4 of 5 experiments show a gain of {outlook['gain']:.0%}, from {outlook['source']}"
-    yield from text_table(Table(caption, "metric", columns, needed))
+    yield from text_table(PageTable(caption, "metric", columns, needed))
     yield f"{outlook['power']:.0%} of experiments as long as this plan show it."
     yield (
         f"All jobs that waited at a switch have started {outlook['clear_h']:.1f} h after it on nine of ten days. The "

@@ -30,7 +30,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class DumpFormat:
     """A format of accounting data."""
 
     help: str  # what it is
@@ -48,21 +48,21 @@ def _matches_nothing(first_line: str) -> bool:
     return False
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Mapping[str, DumpFormat] = MappingProxyType(
     {
-        "sacct": Format("sacct -P", is_sacct, lambda path, choices: read_sacct(path, choices.clock)),
-        "slurm-jobcomp": Format(
+        "sacct": DumpFormat("sacct -P", is_sacct, lambda path, choices: read_sacct(path, choices.clock)),
+        "slurm-jobcomp": DumpFormat(
             "Slurm's jobcomp/filetxt", is_jobcomp, lambda path, choices: read_jobcomp(path, choices.clock)
         ),
-        "pbs": Format("accounting of PBS", is_pbs, lambda path, choices: read_pbs(path, choices.clock)),
-        "lsf": Format("LSF's lsb.acct", is_lsf, _read_lsf),
-        "kubernetes": Format(
+        "pbs": DumpFormat("accounting of PBS", is_pbs, lambda path, choices: read_pbs(path, choices.clock)),
+        "lsf": DumpFormat("LSF's lsb.acct", is_lsf, _read_lsf),
+        "kubernetes": DumpFormat(
             "kubectl get ... -o json", is_kubernetes, lambda path, choices: read_kubernetes(path, choices.clock)
         ),
-        "swf": Format(
+        "swf": DumpFormat(
             "Standard Workload Format", is_swf, lambda path, choices: read_swf_dump(path, choices.nodes_field)
         ),
-        "csv": Format(
+        "csv": DumpFormat(
             "a table with --mapping",
             _matches_nothing,
             lambda path, choices: read_csv(path, choices.mapping, choices.clock),

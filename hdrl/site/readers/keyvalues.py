@@ -15,7 +15,7 @@ from hdrl.base.textnumbers import float_of, int_of
 from hdrl.settings.batch.site_rules.values import duration_s, gres_gpus, memory_kb, minutes_s, resource
 from hdrl.site.readers.rows import Attempt, Attempts
 from hdrl.site.readers.sacct import state_of
-from hdrl.site.records import Dump, State
+from hdrl.site.records import AttemptState, Dump
 from hdrl.site.values import Clock
 
 _PBS_LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];")
@@ -69,7 +69,9 @@ def _jobcomp(values: Mapping[str, str], attempt: Attempt, clock: Clock) -> None:
     gpus = resource(tres, "gres/gpu")
     attempt["gpus"] = 0 if np.isnan(gpus) else int(gpus)
     attempt["state"] = state_of(values.get("JobState", ""))
-    if attempt["state"] == State.CANCELLED and (values.get("NodeList", "(null)") == "(null)" or not attempt["cores"]):
+    if attempt["state"] == AttemptState.CANCELLED and (
+        values.get("NodeList", "(null)") == "(null)" or not attempt["cores"]
+    ):
         attempt["start_s"] = np.nan
     attempt.name("user", values.get("UserId", "").partition("(")[0])
     for column, key in (("account", "Account"), ("name", "Name"), ("qos", "QOS"), ("partition", "Partition")):
@@ -116,7 +118,7 @@ class _Pbs:
                 attempt.skip("records that a later one of the same job completes")
                 handler(job, values, when_s)
         for job, (kind, values, when_s) in self._open.items():
-            self._put(job, values, when_s, State.RUNNING if kind == "S" else State.PENDING)
+            self._put(job, values, when_s, AttemptState.RUNNING if kind == "S" else AttemptState.PENDING)
         return self._found.dump()
 
     def _stands(self, job: str, values: dict[str, str], when_s: float) -> None:
@@ -129,23 +131,23 @@ class _Pbs:
     def _ended(self, job: str, values: dict[str, str], when_s: float) -> None:
         self._open.pop(job, None)
         code = values.get("Exit_status", "0")
-        state = State.DONE if code == "0" else State.TIMEOUT if code == "-29" else State.FAILED
+        state = AttemptState.DONE if code == "0" else AttemptState.TIMEOUT if code == "-29" else AttemptState.FAILED
         self._put(job, values, when_s, state)
 
     def _rerun(self, job: str, values: dict[str, str], when_s: float) -> None:
         before = self._open.pop(job, None)
         known = {**(before[1] if before else {}), **values}
         if "start" in known:
-            self._put(job, known, when_s, State.STOPPED)
+            self._put(job, known, when_s, AttemptState.STOPPED)
 
     def _deleted(self, job: str, values: dict[str, str], when_s: float) -> None:
         before = self._open.get(job)
         if before is not None and before[0] == "S":
             return  # its end follows
         self._open.pop(job, None)
-        self._put(job, {**(before[1] if before else {}), **values}, when_s, State.CANCELLED)
+        self._put(job, {**(before[1] if before else {}), **values}, when_s, AttemptState.CANCELLED)
 
-    def _put(self, job: str, values: Mapping[str, str], when_s: float, state: State) -> None:
+    def _put(self, job: str, values: Mapping[str, str], when_s: float, state: AttemptState) -> None:
         with self._found.more() as attempt:
             number = _PBS_ID.match(job)
             if number is None:
@@ -156,10 +158,10 @@ class _Pbs:
             attempt["submit_s"] = second(values.get("ctime", values.get("qtime", "")))
             attempt["eligible_s"] = second(values.get("etime", values.get("qtime", "")))
             attempt["start_s"] = second(values.get("start", ""))
-            attempt["end_s"] = second(values.get("end", "")) if state != State.STOPPED else when_s
-            if np.isnan(attempt["submit_s"]) and state in (State.PENDING, State.CANCELLED):
+            attempt["end_s"] = second(values.get("end", "")) if state != AttemptState.STOPPED else when_s
+            if np.isnan(attempt["submit_s"]) and state in (AttemptState.PENDING, AttemptState.CANCELLED):
                 attempt["submit_s"] = when_s
-            if state == State.STOPPED and attempt["start_s"] > when_s:
+            if state == AttemptState.STOPPED and attempt["start_s"] > when_s:
                 attempt["start_s"] = when_s
             attempt["limit_s"] = duration_s(values.get("Resource_List.walltime", ""))
             _pbs_sizes(values, attempt)

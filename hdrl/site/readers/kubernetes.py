@@ -14,7 +14,7 @@ from hdrl.base.errors import ReadError
 from hdrl.base.files import read_json
 from hdrl.base.textnumbers import float_of
 from hdrl.site.readers.rows import Attempt, Attempts
-from hdrl.site.records import Dump, State
+from hdrl.site.records import AttemptState, Dump
 from hdrl.site.values import Clock
 
 NODES = "nodes, which make the machine"
@@ -156,10 +156,10 @@ class _Objects:
         attempt["end_s"] = float(np.nanmax(ends_s)) if has_ended else np.nan
         attempt["limit_s"] = _number(item["spec"].get("activeDeadlineSeconds"))
         attempt["state"] = {
-            "Succeeded": State.DONE,
-            "Failed": State.FAILED,
-            "Running": State.RUNNING,
-        }.get(phase, State.PENDING)
+            "Succeeded": AttemptState.DONE,
+            "Failed": AttemptState.FAILED,
+            "Running": AttemptState.RUNNING,
+        }.get(phase, AttemptState.PENDING)
 
     def _workload(self, item: dict[str, Any], attempt: Attempt) -> None:
         """Read a Workload of Kueue: admission is its start."""
@@ -171,10 +171,14 @@ class _Objects:
         attempt["start_s"] = dates.get("Admitted", dates.get("QuotaReserved", np.nan))
         attempt["end_s"] = dates.get("Finished", np.nan)
         attempt["state"] = (
-            State.DONE if "Finished" in dates else State.RUNNING if "Admitted" in dates else State.PENDING
+            AttemptState.DONE
+            if "Finished" in dates
+            else AttemptState.RUNNING
+            if "Admitted" in dates
+            else AttemptState.PENDING
         )
         if "Finished" in dates and np.isnan(attempt["start_s"]):
-            attempt["state"] = State.CANCELLED
+            attempt["state"] = AttemptState.CANCELLED
 
     def _ask_for_pods(self, attempt: Attempt, groups: Any, how_many: str) -> None:
         """Fill in what groups of equal pods ask for together; ``how_many`` is the key of a group's number of pods."""
@@ -204,9 +208,16 @@ class _Objects:
         phase = str(_at(item, "status", "state", "phase") or "Pending")
         changed_s = self._clock.second(str(_at(item, "status", "state", "lastTransitionTime") or ""))
         run_s = _span_s(str(_at(item, "status", "runningDuration") or ""))
-        states = {"Completed": State.DONE, "Failed": State.FAILED, "Aborted": State.CANCELLED, "Running": State.RUNNING}
-        state = attempt["state"] = states.get(phase, State.CANCELLED if phase == "Terminated" else State.PENDING)
-        if state == State.RUNNING:
+        states = {
+            "Completed": AttemptState.DONE,
+            "Failed": AttemptState.FAILED,
+            "Aborted": AttemptState.CANCELLED,
+            "Running": AttemptState.RUNNING,
+        }
+        state = attempt["state"] = states.get(
+            phase, AttemptState.CANCELLED if phase == "Terminated" else AttemptState.PENDING
+        )
+        if state == AttemptState.RUNNING:
             attempt["start_s"] = changed_s
         elif not np.isnan(run_s):
             attempt["end_s"], attempt["run_s"], attempt["start_s"] = changed_s, run_s, changed_s - run_s
@@ -225,8 +236,13 @@ class _Objects:
         attempt.name("partition", str(item["spec"].get("queue") or ""))
         attempt["start_s"] = self._conditions(item).get("Scheduled", np.nan)
         phase = str(_at(item, "status", "phase") or "Pending")
-        states = {"Running": State.RUNNING, "Completed": State.DONE, "Finished": State.DONE, "Failed": State.FAILED}
-        attempt["state"] = states.get(phase, State.PENDING)
+        states = {
+            "Running": AttemptState.RUNNING,
+            "Completed": AttemptState.DONE,
+            "Finished": AttemptState.DONE,
+            "Failed": AttemptState.FAILED,
+        }
+        attempt["state"] = states.get(phase, AttemptState.PENDING)
 
 
 def _at(item: Any, *keys: str) -> Any:

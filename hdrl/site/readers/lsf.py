@@ -14,7 +14,7 @@ from hdrl.base.errors import ReadError
 from hdrl.base.files import open_bytes
 from hdrl.base.textnumbers import int_of
 from hdrl.site.readers.rows import UNREADABLE, Attempt, Attempts
-from hdrl.site.records import Dump, State
+from hdrl.site.records import AttemptState, Dump
 
 _DONE = 64
 """Bit of the status of a job that ended well."""
@@ -79,7 +79,9 @@ def _finish(row: Sequence[str], attempt: Attempt) -> None:
     attempt["nodes"] = len(counts)
     attempt["gpus"] = 0
     code = int_of(status)
-    attempt["state"] = State.DONE if code & _DONE else State.FAILED if start_s > 0 else State.CANCELLED
+    attempt["state"] = (
+        AttemptState.DONE if code & _DONE else AttemptState.FAILED if start_s > 0 else AttemptState.CANCELLED
+    )
     attempt.name("user", row[11])
     attempt.name("partition", row[12])
     attempt.name("name", name)

@@ -19,7 +19,7 @@ from hdrl.base.files import open_bytes
 from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch.site_rules.hostlist import n_of_ranges
 from hdrl.settings.batch.site_rules.values import ABSENT, duration_s, gres_gpus, memory_of, minutes_s, resource
-from hdrl.site.records import UNKNOWN, Dump, Parsed, State, integers, new_names, unknown_records
+from hdrl.site.records import UNKNOWN, AttemptState, Dump, Parsed, integers, new_names, unknown_records
 from hdrl.site.submitline import ask_text, component_line, options_of, read_submit_line
 from hdrl.site.values import Clock
 
@@ -28,7 +28,7 @@ FloatArray = NDArray[np.float64]
 COLUMNS = (
     *("JobID", "JobIDRaw", "Cluster", "User", "Account", "JobName", "Partition", "QOS", "Submit", "Eligible", "Start"),
     *("End", "Elapsed", "ElapsedRaw", "Timelimit", "TimelimitRaw", "AllocCPUS", "NCPUS", "ReqCPUS", "AllocNodes"),
-    *("NNodes", "ReqNodes", "ReqMem", "ReqTRES", "AllocTRES", "AllocGRES", "ReqGRES", "State", "NodeList"),
+    *("NNodes", "ReqNodes", "ReqMem", "ReqTRES", "AllocTRES", "AllocGRES", "ReqGRES", "AttemptState", "NodeList"),
     "SubmitLine",
 )
 """The columns that are used; others are named on the page and left alone."""
@@ -40,31 +40,31 @@ EXPORT = (
 """The command whose output holds most."""
 
 STATES = {
-    "COMPLETED": State.DONE,
-    "FAILED": State.FAILED,
-    "OUT_OF_MEMORY": State.FAILED,
-    "CANCELLED": State.CANCELLED,
-    "DEADLINE": State.CANCELLED,
-    "REVOKED": State.CANCELLED,
-    "TIMEOUT": State.TIMEOUT,
-    "NODE_FAIL": State.STOPPED,
-    "BOOT_FAIL": State.STOPPED,
-    "LAUNCH_FAILED": State.STOPPED,
-    "RECONFIG_FAIL": State.STOPPED,
-    "PREEMPTED": State.STOPPED,
-    "REQUEUED": State.STOPPED,
-    "RUNNING": State.RUNNING,
-    "SUSPENDED": State.RUNNING,
-    "RESIZING": State.RUNNING,
-    "COMPLETING": State.RUNNING,
-    "CONFIGURING": State.RUNNING,
-    "SIGNALING": State.RUNNING,
-    "STAGE_OUT": State.RUNNING,
-    "STOPPED": State.RUNNING,
-    "PENDING": State.PENDING,
-    "REQUEUE_HOLD": State.PENDING,
-    "SPECIAL_EXIT": State.PENDING,
-    "RESV_DEL_HOLD": State.PENDING,
+    "COMPLETED": AttemptState.DONE,
+    "FAILED": AttemptState.FAILED,
+    "OUT_OF_MEMORY": AttemptState.FAILED,
+    "CANCELLED": AttemptState.CANCELLED,
+    "DEADLINE": AttemptState.CANCELLED,
+    "REVOKED": AttemptState.CANCELLED,
+    "TIMEOUT": AttemptState.TIMEOUT,
+    "NODE_FAIL": AttemptState.STOPPED,
+    "BOOT_FAIL": AttemptState.STOPPED,
+    "LAUNCH_FAILED": AttemptState.STOPPED,
+    "RECONFIG_FAIL": AttemptState.STOPPED,
+    "PREEMPTED": AttemptState.STOPPED,
+    "REQUEUED": AttemptState.STOPPED,
+    "RUNNING": AttemptState.RUNNING,
+    "SUSPENDED": AttemptState.RUNNING,
+    "RESIZING": AttemptState.RUNNING,
+    "COMPLETING": AttemptState.RUNNING,
+    "CONFIGURING": AttemptState.RUNNING,
+    "SIGNALING": AttemptState.RUNNING,
+    "STAGE_OUT": AttemptState.RUNNING,
+    "STOPPED": AttemptState.RUNNING,
+    "PENDING": AttemptState.PENDING,
+    "REQUEUE_HOLD": AttemptState.PENDING,
+    "SPECIAL_EXIT": AttemptState.PENDING,
+    "RESV_DEL_HOLD": AttemptState.PENDING,
 }
 
 STEPS, BROKEN, NO_ID = "steps of jobs", "rows with more or fewer fields than columns", "rows without a job id"
@@ -162,7 +162,7 @@ class _Table:
         self._n_columns = len(header)
         self._clock = clock
         self._names = new_names()
-        self._states = Parsed(state_of, State.DONE)
+        self._states = Parsed(state_of, AttemptState.DONE)
         self._parsed: dict[str, Parsed] = {}
         self._pieces: list[NDArray[np.void]] = []
         self._n_rows = 0
@@ -248,14 +248,14 @@ class _Table:
                 records[field], is_bad = self._clock.seconds(columns[column])
                 self._fault(column, int(np.count_nonzero(is_bad)))
         self._clock.put_in_order([records[field] for field in _DATES])
-        records["state"] = State.DONE
-        if "State" in columns:
-            records["state"] = self._states.values_of(columns["State"])
+        records["state"] = AttemptState.DONE
+        if "AttemptState" in columns:
+            records["state"] = self._states.values_of(columns["AttemptState"])
         records["limit_s"] = self._first(columns, {"TimelimitRaw": minutes_s, "Timelimit": duration_s})
         records["run_s"] = self._first(columns, {"ElapsedRaw": duration_s, "Elapsed": duration_s})
         self._sizes(records, columns)
         # Slurm before 21.08 says the date of the cancellation instead of none.
-        never = (records["state"] == State.CANCELLED) & (records["run_s"] == 0)
+        never = (records["state"] == AttemptState.CANCELLED) & (records["run_s"] == 0)
         if "NodeList" in columns and np.any(never):
             records["start_s"][never & np.isin(columns["NodeList"], ("None assigned", "(null)"))] = np.nan
         if "SubmitLine" in columns:
@@ -379,7 +379,7 @@ def _memory_kind(text: str) -> float:
 
 
 def state_of(text: str) -> float:
-    """Return the `State` of a word such as ``CANCELLED by 1000`` or ``COMPLETED+``.
+    """Return the `AttemptState` of a word such as ``CANCELLED by 1000`` or ``COMPLETED+``.
 
     Raises
     ------

@@ -12,12 +12,19 @@ from numpy.typing import NDArray
 from hdrl.base.errors import ReadError
 from hdrl.base.files import open_bytes
 from hdrl.batch import read_swf
-from hdrl.site.records import UNKNOWN, Dump, State, integers, new_names, unknown_records
+from hdrl.site.records import UNKNOWN, AttemptState, Dump, integers, new_names, unknown_records
 
 _N_FIELDS = 18
 _NODES = re.compile(r"(?:^|[^A-Za-z])(?:n_?nodes|num_?nodes|node_?count|nodes?)[\"']?\s*[:=]\s*[\"']?(\d{1,9})", re.I)
 
-_STATES = {1: State.DONE, 0: State.FAILED, 5: State.CANCELLED, 2: State.STOPPED, 3: State.DONE, 4: State.FAILED}
+_STATES = {
+    1: AttemptState.DONE,
+    0: AttemptState.FAILED,
+    5: AttemptState.CANCELLED,
+    2: AttemptState.STOPPED,
+    3: AttemptState.DONE,
+    4: AttemptState.FAILED,
+}
 PARTIAL = "parts of a checkpointed job that another row covers"
 
 
@@ -62,7 +69,7 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
     records["gpus"] = 0
     records["after"] = np.where(rows["preceding_job"] > 0, integers(rows["preceding_job"]), UNKNOWN)
     status = rows["status"]
-    records["state"] = State.DONE
+    records["state"] = AttemptState.DONE
     for number, state in _STATES.items():
         records["state"][status == number] = state
     names = new_names()

@@ -20,7 +20,7 @@ from hdrl.options.reading import checked
 from hdrl.settings.batch.site_rules.values import ABSENT, duration_s
 from hdrl.site.readers.rows import UNREADABLE, Attempt, Attempts
 from hdrl.site.readers.sacct import state_of
-from hdrl.site.records import Dump, State
+from hdrl.site.records import AttemptState, Dump
 from hdrl.site.values import Clock
 
 Text = Annotated[str, Field(min_length=1, max_length=200)]
@@ -183,12 +183,12 @@ class _Reader:
             return found.astimezone(UTC).timestamp()
         return self._clock.second(found.isoformat(timespec="seconds"))
 
-    def _state(self, text: str, *, has_ended: bool) -> State:
+    def _state(self, text: str, *, has_ended: bool) -> AttemptState:
         if not text:
-            return State.DONE if has_ended else State.PENDING
+            return AttemptState.DONE if has_ended else AttemptState.PENDING
         if text in self._mapping.states:
-            return State[self._mapping.states[text].upper()]
-        return State(int(state_of(text)))
+            return AttemptState[self._mapping.states[text].upper()]
+        return AttemptState(int(state_of(text)))
 
 
 def _duration(text: str, unit: str) -> float:

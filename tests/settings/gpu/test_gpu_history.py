@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.setting import SETTINGS
 from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
 from hdrl.settings.gpu.kernel import entries, state
@@ -137,9 +137,9 @@ def test_predictions_are_the_formulas(done_s: float) -> None:
     cluster = Cluster("c", (GpuType("t"),), np.array([(0, 1, 0, 0)], dtype=NODE_DTYPE))
     load = whole.window(6, 2)
     world = new_world(cluster, load, read_policy("gittins+history"), seed=0, rules=Rules(), records=True)
-    lent = Lent(world)
-    entries.begin(lent.places)
-    entries.run(lent.places, 1 if done_s == 0.0 else 2)
+    borrowed = Borrowed(world)
+    entries.begin(borrowed.addresses)
+    entries.run(borrowed.addresses, 1 if done_s == 0.0 else 2)
     said, expected = world.predicted[0, 0], plain_prediction(times_s, done_s)
     found = {"gittins": state.LOG_GITTINS, "mean": state.LOG_MEAN, "mean_log": state.MEAN_LOG, "whole": state.LOG_WHOLE}
     assert {name: said[place] for name, place in found.items()} == pytest.approx(expected, rel=1e-5)

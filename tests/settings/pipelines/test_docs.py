@@ -16,7 +16,7 @@ from hdrl.settings.pipelines.envs.options import ERRORS, OBJECTIVES, REWARDS
 from hdrl.settings.pipelines.inputs import all_configurations
 from hdrl.settings.pipelines.loads.readers import read_set
 from hdrl.settings.pipelines.machine import read_machine
-from hdrl.settings.pipelines.options import LoadOptions
+from hdrl.settings.pipelines.options import PipelineLoadOptions
 from hdrl.settings.pipelines.simulation.index import SIGMA
 from hdrl.settings.pipelines.simulation.policies import RULES
 from hdrl.settings.pipelines.simulation.view import simulate_python
@@ -32,7 +32,7 @@ def test_every_name_is_told():
     for name in (*(one for one in RULES if not one.endswith(fused)), *OBJECTIVES, *REWARDS, *ERRORS):
         assert f"`{name}`" in TEXT, name
     table = set(re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE))
-    assert set(LoadOptions.model_fields) - {"graphs", "seed"} <= table
+    assert set(PipelineLoadOptions.model_fields) - {"graphs", "seed"} <= table
 
 
 def test_its_file_and_its_policy(tmp_path: Path):

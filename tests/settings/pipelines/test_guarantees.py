@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hdrl.base.errors import WorkloadError
 from hdrl.settings.pipelines.analysis.guarantees import (
-    Task,
+    PeriodicTask,
     fewest_misses,
     is_dispatch_safe,
     least_misses,
@@ -33,8 +33,8 @@ from .worlds import ADAS, chain, independent, released, worlds
 BOTH = read_machine("1cpu+1gpu")
 
 
-def task(time_us: int, period_us: int, deadline_us: int = 0) -> Task:
-    return Task(time_us, time_us, period_us, deadline_us or period_us, deadline_us or period_us)
+def task(time_us: int, period_us: int, deadline_us: int = 0) -> PeriodicTask:
+    return PeriodicTask(time_us, time_us, period_us, deadline_us or period_us, deadline_us or period_us)
 
 
 def jeffay(tasks: list[tuple[int, int]]) -> bool:
@@ -75,11 +75,11 @@ def test_what_is_safe_misses_nothing(rows: list[tuple[int, int, int, int]]):
 def test_safety_by_hand():
     assert is_dispatch_safe([task(2, 4), task(2, 4)])
     assert not is_dispatch_safe([task(2, 4), task(4, 8)])  # whoever comes just after the long one has begun
-    assert is_dispatch_safe([Task(4, 2, 8, 8, 8), task(2, 4)])  # unless it is cut into parts
+    assert is_dispatch_safe([PeriodicTask(4, 2, 8, 8, 8), task(2, 4)])  # unless it is cut into parts
     assert not is_dispatch_safe([task(3, 4), task(2, 4)])
     assert is_dispatch_safe([])
     # Some instances of the first have late deadlines: they may have begun when short ones of the second come.
-    assert not is_dispatch_safe([Task(4, 4, 9, 4, 9), task(1, 4, 4)])
+    assert not is_dispatch_safe([PeriodicTask(4, 4, 9, 4, 9), task(1, 4, 4)])
 
 
 def brute_force(machine: Units, load: PipelineLoad) -> int:  # noqa: C901
@@ -205,10 +205,10 @@ def test_the_best_mapping_is_the_best_of_all(data: st.DataObject):
     load = PipelineLoad("x", pipelines, release(pipelines, [Context(periods)]))
     values = []
     for units in itertools.product(range(machine.n_units), repeat=n):
-        tasks: list[list[Task]] = [[] for _ in range(machine.n_units)]
+        tasks: list[list[PeriodicTask]] = [[] for _ in range(machine.n_units)]
         for pipeline, unit, period in zip(pipelines, units, periods, strict=True):
             times = [kernel.times_us[machine.kinds[unit]] for kernel in pipeline.kernels]
-            tasks[unit].append(Task(sum(times), max(times), period, period, period))
+            tasks[unit].append(PeriodicTask(sum(times), max(times), period, period, period))
         shares = [sum(one.time_us / one.period_us for one in own) for own in tasks]
         values.append((sum(not is_dispatch_safe(own) for own in tasks), max(shares)))
     mapping = best_mapping(machine, load)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hdrl.compiled.borrow import take_as
+from hdrl.compiled.borrowed import Addresses, Borrowed
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Lent, Places
 from hdrl.settings.batch.compiled_play import rules
 from hdrl.settings.batch.compiled_play.jit import CACHE_FOLDER, entry
 from hdrl.settings.batch.compiled_play.network import best_action, lay_out, note_hold
@@ -91,34 +91,34 @@ _taken = take_as(small_play)
 
 
 @entry
-def _call(places: Places) -> int:
+def _call(places: Addresses) -> int:
     return _serve(_taken(places))
 
 
-def _ask(lent: Lent[Play], request: int) -> int:
-    lent.arrays.pick.scalars["request"] = request
-    return _call(lent.places)
+def _ask(borrowed: Borrowed[Play], request: int) -> int:
+    borrowed.arrays.pick.scalars["request"] = request
+    return _call(borrowed.addresses)
 
 
-def decide(lent: Lent[Play]) -> None:
+def decide(borrowed: Borrowed[Play]) -> None:
     """Make all decisions of one date, at which a message has arrived, and write them into the kernel's answer."""
-    _ask(lent, DECIDE)
+    _ask(borrowed, DECIDE)
 
 
-def see(lent: Lent[Play]) -> int:
+def see(borrowed: Borrowed[Play]) -> int:
     """Take in a message of the kernel; return the stage of the choice that is due, `rules.WAIT` if none is."""
-    return _ask(lent, SEE)
+    return _ask(borrowed, SEE)
 
 
-def act(lent: Lent[Play], action: int) -> int:
+def act(borrowed: Borrowed[Play], action: int) -> int:
     """Carry out a legal action at the stage that was returned last; return the next stage at the same date."""
-    lent.arrays.pick.scalars["action"] = action
-    return _ask(lent, ACT)
+    borrowed.arrays.pick.scalars["action"] = action
+    return _ask(borrowed, ACT)
 
 
-def show(lent: Lent[Play]) -> None:
+def show(borrowed: Borrowed[Play]) -> None:
     """Write what is seen now, whether a choice is due or not."""
-    _ask(lent, SHOW)
+    _ask(borrowed, SHOW)
 
 
 def warm_up(message: Callable[[str], None] | None = None) -> None:
@@ -129,5 +129,5 @@ def warm_up(message: Callable[[str], None] | None = None) -> None:
 
 def _decide_once() -> None:
     """Decide about nothing: no job waits at date 0."""
-    play = Lent(small_play())  # its arrays must outlive the call
+    play = Borrowed(small_play())  # its arrays must outlive the call
     decide(play)

@@ -15,7 +15,7 @@ from hdrl.settings.batch.compiled_play.network import BLOCK
 from hdrl.settings.batch.compiled_play.rules import NO_JOB
 from hdrl.settings.batch.identical_cores.state import OrderState, smallest_state
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.state import State, small_state
+from hdrl.settings.batch.kernel.state import BatchState, small_state
 
 Rows: TypeAlias = NDArray[np.void]
 Singles: TypeAlias = NDArray[np.float32]
@@ -67,13 +67,13 @@ class Pick(NamedTuple):
 class Play(NamedTuple):
     """A simulation in which a model picks."""
 
-    kernel: State
+    kernel: BatchState
     pool: OrderState
     pick: Pick
 
 
 def new_play(
-    kernel: State,
+    kernel: BatchState,
     pool: OrderState,
     actor: PlainActor,
     *,

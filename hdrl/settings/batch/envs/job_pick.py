@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.compiled.fields import Role, names_of
-from hdrl.compiled.lend import Lent
-from hdrl.envs.arguments import Episodes, Stepping, defaults_of, taken
+from hdrl.envs.arguments import EpisodeArguments, Stepping, defaults_of, taken
 from hdrl.envs.episodes import Length, Window, plan_episodes
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_render_mode
@@ -38,7 +38,7 @@ DEFAULT_N_JOBS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PickEpisodes(Episodes):
+class PickEpisodes(EpisodeArguments):
     """Which jobs an episode holds, and which windows are drawn."""
 
     n_jobs: Length = DEFAULT_N_JOBS
@@ -198,7 +198,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
             masks=self._masks,
             row_masks=self._row_masks,
         )
-        self._lent = Lent(self._pool)
+        self._borrowed = Borrowed(self._pool)
         self._ended = EndedEpisodes(self.num_envs)
         self._pay = PickPay(self.options, self.num_envs)
         keeps = episodes.keeps
@@ -254,13 +254,13 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         return dict(zip(rows, windows, strict=True))
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        entries.SERVED.reset(self._lent, self._team, chosen)
+        entries.SERVED.reset(self._borrowed, self._team, chosen)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        illegal, n_ended = entries.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
+        illegal, n_ended = entries.SERVED.step(self._borrowed, self._counts, self._team, chosen, actions)
         paid = self._pay.due(chosen, self._terminations) if illegal == ALL_LEGAL else None
         if paid is not None:
-            self._pay.pay_own(paid, entries.objectives(self._lent, paid), self._rewards, self._returns)
+            self._pay.pay_own(paid, entries.objectives(self._borrowed, paid), self._rewards, self._returns)
         if n_ended > 0 and self.options.reward == RELATIVE:
             rows = np.flatnonzero(self._terminations & chosen)
             windows = [self.window(row) for row in rows.tolist()]
@@ -268,13 +268,13 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         return illegal, n_ended
 
     def _help(self, number: int) -> None:
-        entries.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
+        entries.SERVED.help(self._borrowed, self._counts, self._team, number, self._chosen)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
         for row in np.flatnonzero(ended).tolist():
             window = self.window(row)
             self._ended.keep(row, window, self._pool.start_s[row, : window.n_jobs].copy(), int(self._lengths[row]))
-        return self._pay.episode_info(entries.objectives(self._lent, ended), ended)
+        return self._pay.episode_info(entries.objectives(self._borrowed, ended), ended)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from hdrl.base.errors import SimulationError
 from hdrl.base.plainnet import PlainActor
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.batch.compiled_play.entries import act, decide, see, show
 from hdrl.settings.batch.compiled_play.state import Play, new_play
 from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
 from hdrl.settings.batch.envs.machines import PoolInputs
 from hdrl.settings.batch.identical_cores.state import new_order_state, set_episode
-from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
-from hdrl.settings.batch.kernel.state import State
+from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
+from hdrl.settings.batch.kernel.state import BatchState
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 
 
-def rule_of(options: JobPickOptions) -> Rule:
+def rule_of(options: JobPickOptions) -> PolicyRule:
     """Return what the kernel has to predict for an agent to see."""
-    return Rule(**PREDICTORS[options.predictor].asked()) if options.predicts else NO_RULE
+    return PolicyRule(**PREDICTORS[options.predictor].asked()) if options.predicts else NO_RULE
 
 
 class CompiledPicks:
@@ -28,18 +28,18 @@ class CompiledPicks:
 
     def __init__(self, inputs: PoolInputs, options: JobPickOptions, core_key: int, actor: PlainActor) -> None:
         self._inputs, self._options, self._core_key, self._actor = inputs, options, core_key, actor
-        self._lent: Lent[Play] | None = None
+        self._borrowed: Borrowed[Play] | None = None
 
-    def decide(self, lent: Lent[State]) -> None:
+    def decide(self, borrowed: Borrowed[BatchState]) -> None:
         """Make all decisions of the present date.
 
-        ``lent``: the arrays of the simulation; they may be others than the last time, if logs have grown.
+        ``borrowed``: the arrays of the simulation; they may be others than the last time, if logs have grown.
         """
-        decide(self._follow(lent))
+        decide(self._follow(borrowed))
 
-    def see(self, lent: Lent[State]) -> int:
+    def see(self, borrowed: Borrowed[BatchState]) -> int:
         """Take in a message; return the stage of the choice that is due, `compiled_play.rules.WAIT` if none is."""
-        return see(self._follow(lent))
+        return see(self._follow(borrowed))
 
     def act(self, action: int) -> int:
         """Carry out a legal action; return the next stage at the same date."""
@@ -55,19 +55,19 @@ class CompiledPicks:
         return self._playing.arrays
 
     @property
-    def _playing(self) -> Lent[Play]:
-        if self._lent is None:
+    def _playing(self) -> Borrowed[Play]:
+        if self._borrowed is None:
             raise SimulationError("no decision has been due yet")
-        return self._lent
+        return self._borrowed
 
-    def _follow(self, lent: Lent[State]) -> Lent[Play]:
-        if self._lent is None:
-            self._lent = Lent(self._new_play(lent.arrays))
-        elif self._lent.arrays.kernel is not lent.arrays:
-            self._lent = Lent(self._lent.arrays._replace(kernel=lent.arrays))
-        return self._lent
+    def _follow(self, borrowed: Borrowed[BatchState]) -> Borrowed[Play]:
+        if self._borrowed is None:
+            self._borrowed = Borrowed(self._new_play(borrowed.arrays))
+        elif self._borrowed.arrays.kernel is not borrowed.arrays:
+            self._borrowed = Borrowed(self._borrowed.arrays._replace(kernel=borrowed.arrays))
+        return self._borrowed
 
-    def _new_play(self, state: State) -> Play:
+    def _new_play(self, state: BatchState) -> Play:
         inputs, options = self._inputs, self._options
         n_jobs = len(inputs.orders[0])
         shared = options.shared_arrays(inputs.columns, inputs.n_procs)

@@ -28,7 +28,7 @@ from hdrl.settings.batch.predict.predictors import PREDICTORS
 OBJECTIVES: dict[str, Objective] = {name: one for name, one in ALL_OBJECTIVES.items() if one.pool_code != NO_CODE}
 """The objectives of `envs.rewards` that a pool knows, by the names of their metrics."""
 
-TOLD = ("mean_bounded_slowdown", "mean_slowdown", "mean_wait_s", "mean_turnaround_s", "utilization", "makespan_s")
+REPORTED = ("mean_bounded_slowdown", "mean_slowdown", "mean_wait_s", "mean_turnaround_s", "utilization", "makespan_s")
 """What ``info["results"]`` holds at every end; others are there if they are rewarded."""
 
 COMMITMENTS: dict[str, int] = {"block": codes.BLOCK, "repick": codes.REPICK}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hdrl.envs.episodes import Window
 from hdrl.envs.hooks import BoolArray, FloatArray, StateDict
 from hdrl.envs.own_objective import OwnObjective, OwnPay
-from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, SHAPED, TOLD, JobPickOptions
+from hdrl.settings.batch.envs.job_pick_options import OBJECTIVES, REPORTED, SHAPED, JobPickOptions
 from hdrl.settings.batch.identical_cores.state import LARGEST
 
 RunPriorities: TypeAlias = Callable[[str, Sequence[Window]], dict[str, dict[str, FloatArray]]]
@@ -56,7 +56,7 @@ class PickPay:
     def episode_info(self, values: FloatArray, ended: BoolArray) -> dict[str, FloatArray]:
         """Return what the info holds at the end of episodes."""
         named = self.named(values, np.flatnonzero(ended))
-        names = ("objective", *TOLD, self._objective.metric)
+        names = ("objective", *REPORTED, self._objective.metric)
         return {name: named[name] for name in dict.fromkeys(names) if name in named}
 
     def due(self, chosen: BoolArray, ended: BoolArray) -> BoolArray | None:

@@ -267,9 +267,9 @@ class _Episode:
 
     def _go_on(self, stage: int) -> None:
         while stage == WAIT:
-            lent = next(self._decisions, None)
-            if lent is None:
+            borrowed = next(self._decisions, None)
+            if borrowed is None:
                 self.is_over = True
                 self.picks.show_end()
                 return
-            stage = self.picks.see(lent)
+            stage = self.picks.see(borrowed)

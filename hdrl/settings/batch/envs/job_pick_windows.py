@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.envs.episodes import EpisodePlan, Window
 from hdrl.envs.seeds import mixed_bits
 from hdrl.settings.batch.envs.job_pick_options import JobPickOptions
@@ -125,10 +125,10 @@ class JobPickPools:
         settings["predictor"] = PREDICT_NOTHING
         shared = self._shared | {"settings": settings, "network": np.zeros(0)}
         pool = new_order_state(len(windows), max(window.n_jobs for window in windows), n_sums=0, **shared)
-        lent, results = Lent(pool), []
+        borrowed, results = Borrowed(pool), []
         for key in keys:
             self._fill(pool, windows)
-            results.append(entries.run_keys(lent, [key] * len(windows)))
+            results.append(entries.run_keys(borrowed, [key] * len(windows)))
         return results
 
     def _fill(self, pool: OrderState, windows: Sequence[Window]) -> None:

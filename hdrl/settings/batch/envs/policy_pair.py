@@ -47,7 +47,7 @@ from hdrl.settings.batch.simulators import COMPATIBILITY_MODES, HDEEPRM
 from hdrl.settings.batch.workload import read_workload
 from hdrl.settings.batch.workload.model import Workload
 
-_TOLD = tuple(ALIASES.values())
+_REPORTED = tuple(ALIASES.values())
 """What ``info["results"]`` holds at every end, the metrics of HDeepRM's objectives; others are there if rewarded."""
 
 DEFAULT_PLATFORM = "gaia"
@@ -236,11 +236,11 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         self._rows.begin(row, window, seed, has_random=self._has_random)
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        episodes.SERVED.reset(self._rows.lent[LEADER], self._team, chosen, self._counts)
+        episodes.SERVED.reset(self._rows.borrowed[LEADER], self._team, chosen, self._counts)
         self._check_goes_on(chosen)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        illegal, n_ended = episodes.SERVED.step(self._rows.lent[LEADER], self._counts, self._team, chosen, actions)
+        illegal, n_ended = episodes.SERVED.step(self._rows.borrowed[LEADER], self._counts, self._team, chosen, actions)
         if n_ended > 0:
             self._check_goes_on(chosen)
         if illegal == ALL_LEGAL and self._own_pay is not None:
@@ -248,10 +248,10 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         return illegal, n_ended
 
     def _help(self, number: int) -> None:
-        episodes.SERVED.help(self._rows.lent[number], self._counts, self._team, number, self._chosen)
+        episodes.SERVED.help(self._rows.borrowed[number], self._counts, self._team, number, self._chosen)
 
     def _check_goes_on(self, chosen: BoolArray) -> None:
-        stopped = episodes.first_that_stopped(self._rows.lent[LEADER].arrays, chosen)
+        stopped = episodes.first_that_stopped(self._rows.borrowed[LEADER].arrays, chosen)
         if stopped is not None:
             raise SimulationError(f"row {stopped}: jobs are waiting and nothing will ever happen again")
 
@@ -261,10 +261,10 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
             history = self._rows.watches.history[row, :n_actions].copy()
             self._finished[row] = (self.window(row), int(self._policy_seeds[row]), history)
         known = {name: np.where(ended, column, 0.0) for name, column in self._known().items()}
-        told = [name for name in dict.fromkeys((*_TOLD, self._objective.metric)) if name in known]
+        reported = [name for name in dict.fromkeys((*_REPORTED, self._objective.metric)) if name in known]
         own = None if self._own_pay is None else np.where(ended, self._own_pay.value, 0.0)
         objective = known[self._objective.metric].copy() if own is None else own
-        return {"objective": objective, **{name: known[name] for name in told}}
+        return {"objective": objective, **{name: known[name] for name in reported}}
 
     def _known(self) -> dict[str, NDArray[np.float64]]:
         """Return what compiled code has computed for all rows, by the names of the metrics."""
@@ -272,9 +272,13 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
         return {name: self._results[:, code] for name, code in codes_of.items()}
 
     def _state_arrays(self) -> StateDict:
-        own = {"windows": self._windows, "policy_seeds": self._policy_seeds, "results": self._results[:, : len(_TOLD)]}
-        if self._objective.metric not in _TOLD:
-            own |= {"more_results": self._results[:, len(_TOLD) :], "sums": self._rows.watches.sums}
+        own = {
+            "windows": self._windows,
+            "policy_seeds": self._policy_seeds,
+            "results": self._results[:, : len(_REPORTED)],
+        }
+        if self._objective.metric not in _REPORTED:
+            own |= {"more_results": self._results[:, len(_REPORTED) :], "sums": self._rows.watches.sums}
         if self._own_pay is not None:
             own["own_value"] = self._own_pay.value
         return own | self._rows.arrays()

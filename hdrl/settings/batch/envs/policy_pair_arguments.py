@@ -26,7 +26,7 @@ from hdrl.settings.batch.envs.rewards import (
     Objective,
 )
 from hdrl.settings.batch.kernel import codes, observe
-from hdrl.settings.batch.kernel.beginning import Rule
+from hdrl.settings.batch.kernel.beginning import PolicyRule
 from hdrl.settings.batch.kernel.observe import N_QUARTILES, N_QUEUE_VALUES
 from hdrl.settings.batch.kernel.reward import OWN
 from hdrl.settings.batch.kernel.state import MOST_TIMEOUTS
@@ -83,9 +83,9 @@ def action_names(actions: Actions | None, *, void: bool = True) -> list[str]:
     return [*names, VOID] if void else names
 
 
-def _is_action(rule: Rule) -> bool:
+def _is_action(rule: PolicyRule) -> bool:
     """Tell whether a rule is one that an action can have: none, or what switches nodes."""
-    return rule == Rule(
+    return rule == PolicyRule(
         node_rule=rule.node_rule, sleep_state=rule.sleep_state, share_on=rule.share_on, off_after_s=rule.off_after_s
     )
 
@@ -116,7 +116,7 @@ def off_after_s(policies: Sequence[PolicyPair]) -> NDArray[np.float64]:
     return timeouts
 
 
-def _n_on(rule: Rule, platform: Platform) -> int:
+def _n_on(rule: PolicyRule, platform: Platform) -> int:
     """Return how many nodes are to be on, -1 if a rule does not say."""
     return round(rule.share_on * platform.n_nodes) if rule.node_rule == codes.NODES_BY_NUMBER else -1
 
@@ -197,9 +197,9 @@ def watch_scalars(
     form = (INSTANTANEOUS if compatibility == HDEEPRM else GROWTH) if reward is None else reward
     if form not in FORMS:
         raise UnknownName("reward", form, FORMS)
-    told = {INSTANTANEOUS: "instantaneous", INSTANTANEOUS_0_1: "instantaneous_0_1"}.get(form)
-    if told is not None and not (isinstance(objective, Objective) and getattr(objective, told)):
-        known = ", ".join(alias for alias, metric in ALIASES.items() if getattr(OBJECTIVES[metric], told))
+    attribute = {INSTANTANEOUS: "instantaneous", INSTANTANEOUS_0_1: "instantaneous_0_1"}.get(form)
+    if attribute is not None and not (isinstance(objective, Objective) and getattr(objective, attribute)):
+        known = ", ".join(alias for alias, metric in ALIASES.items() if getattr(OBJECTIVES[metric], attribute))
         raise OptionsError(
             f"reward is {form!r}, which HDeepRM does not define for {objective.metric}; it does for {known}"
         )

@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import SimulationError, WorkloadError
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.counts import new_counts
 from hdrl.compiled.fields import alone, copied, for_another_thread, repeated, saved
-from hdrl.compiled.lend import Lent
 from hdrl.compiled.serving import RESET, STEP
 from hdrl.compiled.team import new_team
 from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.envs.episodes import EpisodePlan, Window
 from hdrl.settings.batch.kernel import codes, episodes, observe
-from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
-from hdrl.settings.batch.kernel.episodes import Episodes, Origin, Section, new_origin
+from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
+from hdrl.settings.batch.kernel.episodes import EpisodeArrays, Origin, Section, new_origin
 from hdrl.settings.batch.kernel.observe import MINIMAL, N_QUEUE_VALUES, N_SUMS, Watch, new_watches
-from hdrl.settings.batch.kernel.state import State, new_state
+from hdrl.settings.batch.kernel.state import BatchState, new_state
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.answer import grown_for, with_room_for_decisions
 from hdrl.settings.batch.simulation.collect import collect_trace
@@ -123,13 +123,13 @@ class PairRows:
     pairs, off_after_s, limits, shares
         ``pairs``, ``off_after_s``, ``limits``, and ``speed_share`` with ``power_share`` of `kernel.observe.Watch`.
     objectives, observations
-        Where `kernel.episodes.Episodes` are to write what is handed out.
+        Where `kernel.episodes.EpisodeArrays` are to write what is handed out.
 
     Attributes
     ----------
     batch, watches
         The arrays of the environments, and what accompanies them, with a leading axis.
-    lent
+    borrowed
         The same with what they begin with, for compiled code, and for each thread.
     origin
         The jobs that they begin with.
@@ -158,15 +158,15 @@ class PairRows:
         self._compatible = compatible
         longest = max(workloads, key=lambda one: one.n_jobs)
         sample = longest if longest.n_jobs == plan.max_jobs else longest.window(0, plan.max_jobs)
-        birth = new_state(platform, sample, energy=energy, compatible=compatible, logging=False)._replace(
+        initial = new_state(platform, sample, energy=energy, compatible=compatible, logging=False)._replace(
             steps=self._jobs.steps,
             allocated=np.zeros(self._jobs.n_allocated(plan), dtype=np.int32),
         )
         # Following what is left of each job is a tenth of all work, and one observation alone shows it.
-        birth.scalars["follows_progress"] = watch["detail"] == observe.NORMAL and not compatible
-        birth.scalars["decides_idle"] = switches
-        birth.scalars["node_rule"] = codes.NODES_BY_NUMBER if switches else codes.NODES_LEFT_ALONE
-        self.batch = repeated(birth, n_rows)
+        initial.scalars["follows_progress"] = watch["detail"] == observe.NORMAL and not compatible
+        initial.scalars["decides_idle"] = switches
+        initial.scalars["node_rule"] = codes.NODES_BY_NUMBER if switches else codes.NODES_LEFT_ALONE
+        self.batch = repeated(initial, n_rows)
         n_kept = 2 * plan.max_jobs + 2 + (episodes.MAX_VOIDS if compatible else 0)
         self.watches = new_watches(n_rows, plan.max_jobs, n_kept, len(pairs))._replace(
             pairs=np.ascontiguousarray(pairs),
@@ -179,9 +179,9 @@ class PairRows:
             self.watches.rows[name] = value
         self.origin = self._jobs.origin(n_rows)
         others = (for_another_thread(self.batch) for _ in range(n_threads - 1))
-        beginning = copied(birth)
-        self.lent = [
-            Lent(Episodes(batch, self.watches, beginning, self.origin, objectives, observations))
+        beginning = copied(initial)
+        self.borrowed = [
+            Borrowed(EpisodeArrays(batch, self.watches, beginning, self.origin, objectives, observations))
             for batch in (self.batch, *others)
         ]
 
@@ -202,32 +202,34 @@ class PairRows:
 class _Replay:
     """One environment with logs, stepped as a batch of one row."""
 
-    def __init__(self, platform: Platform, workload: Workload, state: State, watch: Watch, n_actions: int) -> None:
+    def __init__(self, platform: Platform, workload: Workload, state: BatchState, watch: Watch, n_actions: int) -> None:
         self.platform, self.workload, self.state, self.watch = platform, workload, state, watch
         jobs = JobTable(platform, [workload])
         origin = jobs.origin(1)
         jobs.choose(origin, 0, Window(0, 0, workload.n_jobs))
         observations = np.zeros((1, N_QUEUE_VALUES), dtype=np.float32)
-        self._lent = Lent(Episodes(alone(state), watch, copied(state), origin, np.zeros((1, 1)), observations))
+        self._borrowed = Borrowed(
+            EpisodeArrays(alone(state), watch, copied(state), origin, np.zeros((1, 1)), observations)
+        )
         counts = new_counts(1, n_actions)
         counts.masks[:] = 1  # the actions were legal
-        self._counts = Lent(counts)
+        self._counts = Borrowed(counts)
 
     def play(self, request: int, action: int) -> None:
         """Carry out one request, enlarging the logs as often as it takes."""
         self._go_on_with(with_room_for_decisions(self.state, self.platform, self.workload))
         one = np.ones(1, dtype=np.bool_)
         if request == RESET:
-            episodes.SERVED.reset(self._lent, new_team(1), one, self._counts)
+            episodes.SERVED.reset(self._borrowed, new_team(1), one, self._counts)
         else:
-            episodes.SERVED.step(self._lent, self._counts, new_team(1), one, np.array([action]))
+            episodes.SERVED.step(self._borrowed, self._counts, new_team(1), one, np.array([action]))
         while int(self.watch.rows["status"][0, 0]) == codes.GROW:
             self._go_on_with(grown_for(self.state, self.platform, self.workload))
-            episodes.SERVED.ask(self._lent, episodes.RESUME, one, counts=self._counts)
+            episodes.SERVED.ask(self._borrowed, episodes.RESUME, one, counts=self._counts)
 
-    def _go_on_with(self, state: State) -> None:
+    def _go_on_with(self, state: BatchState) -> None:
         if state is not self.state:
-            self.state, self._lent = state, Lent(self._lent.arrays._replace(state=alone(state)))
+            self.state, self._borrowed = state, Borrowed(self._borrowed.arrays._replace(state=alone(state)))
 
 
 def replay(
@@ -252,7 +254,7 @@ def replay(
     if len(actions) > n_kept:
         raise SimulationError(f"row {row}: the episode took {len(actions)} actions, of which {n_kept} are kept")
     switches = np.any(watches.pairs[:, 3] >= 0) or np.any(watches.off_after_s < np.inf)
-    rule = Rule(node_rule=codes.NODES_BY_NUMBER) if switches else NO_RULE
+    rule = PolicyRule(node_rule=codes.NODES_BY_NUMBER) if switches else NO_RULE
     state = first_state(platform, workload, seed=seed, energy=energy, compatibility=compatibility, rule=rule)
     state.scalars["decides_idle"] = rule != NO_RULE
     if compatibility == HDEEPRM:

@@ -19,13 +19,13 @@ from hdrl.base import elementary
 from hdrl.base.errors import OptionsError, SimulationError, UnknownName
 from hdrl.base.seeding import stream
 from hdrl.base.windows import PARTS, place_of_share, range_of_shares, side_by_side
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fields import Role, names_of
-from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Part
 from hdrl.metrics.formulas import bounded_slowdown, slowdown
 from hdrl.settings.batch.kernel import codes, entries
-from hdrl.settings.batch.kernel.beginning import Rule
-from hdrl.settings.batch.kernel.state import State, new_state
+from hdrl.settings.batch.kernel.beginning import PolicyRule
+from hdrl.settings.batch.kernel.state import BatchState, new_state
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import heuristic_names, read_pair
@@ -39,7 +39,7 @@ N_SELECTION_WINDOWS = 16
 """On how many windows of its part the best classic of a log is found."""
 
 _STEPS_PER_CALL = 1 << 40
-_CHANGING = names_of(State, Role.OWN, Role.SCRATCH)
+_CHANGING = names_of(BatchState, Role.OWN, Role.SCRATCH)
 
 
 OBJECTIVES: Mapping[str, Callable[[Floats, Floats], float]] = MappingProxyType(
@@ -159,13 +159,13 @@ class JudgedLog:
         n_jobs = self.n_jobs if n_jobs is None else n_jobs
         window = self.workload.window(start - warm_up, warm_up + n_jobs + follow_up)
         counting = slice(warm_up, warm_up + n_jobs)
-        births: dict[Rule, State] = {}
+        initial_states: dict[PolicyRule, BatchState] = {}
         results = []
         for policy in policies:
             plain = replace(policy.rule, weights=())  # what decides about the arrays at date 0
-            if plain not in births:
-                births[plain] = _birth(self.platform, window, plain)
-            wait_s, run_s = (times[counting] for times in _waits_and_runs(births[plain], policy))
+            if plain not in initial_states:
+                initial_states[plain] = _initial_state(self.platform, window, plain)
+            wait_s, run_s = (times[counting] for times in _waits_and_runs(initial_states[plain], policy))
             results.append(WindowOutcome.of(self.objective, wait_s, run_s))
         return results
 
@@ -221,8 +221,8 @@ def judge(
     def compared(task: tuple[JudgedLog, int]) -> NDArray[np.float64]:
         log, start = task
         reference, *others = log.outcomes(start, [read_pair(log.reference), *candidates])
-        told = [(one.value, one.value / reference.value, one.tail_s / reference.tail_s) for one in others]
-        return elementary.log(told)
+        ratios = [(one.value, one.value / reference.value, one.tail_s / reference.tail_s) for one in others]
+        return elementary.log(ratios)
 
     means = np.mean(in_threads(compared, tasks, n_threads), axis=0)
     return Judged(means[:, 0], means[:, 1], means[:, 2])
@@ -250,19 +250,19 @@ def _places(part: Part, workload: Workload, first_n_jobs: int) -> tuple[int, int
     return range_of_shares((float(low), float(high)), workload.n_jobs, what="part", items=f"jobs of {workload.name}")
 
 
-def _birth(platform: Platform, window: Workload, rule: Rule) -> State:
+def _initial_state(platform: Platform, window: Workload, rule: PolicyRule) -> BatchState:
     state = new_state(platform, window, energy=False, logging=False, rule=rule)
     state.scalars["follows_progress"] = 0
     return state
 
 
-def _waits_and_runs(birth: State, policy: PolicyPair) -> tuple[Floats, Floats]:
+def _waits_and_runs(initial: BatchState, policy: PolicyPair) -> tuple[Floats, Floats]:
     """Simulate a window; return its jobs' waiting and run times in seconds."""
-    own = {name: getattr(birth, name).copy() for name in _CHANGING}
-    state = birth._replace(**own, weights=np.array(policy.rule.weights, dtype=np.float64))
-    lent = Lent(state)
-    entries.begin(lent)
-    status = entries.run_pair(lent, policy.job_key, policy.core_key, _STEPS_PER_CALL, policy.backfilling)
+    own = {name: getattr(initial, name).copy() for name in _CHANGING}
+    state = initial._replace(**own, weights=np.array(policy.rule.weights, dtype=np.float64))
+    borrowed = Borrowed(state)
+    entries.begin(borrowed)
+    status = entries.run_pair(borrowed, policy.job_key, policy.core_key, _STEPS_PER_CALL, policy.backfilling)
     if status != codes.ENDED:
         raise SimulationError(f"a window ended with status {status}")
     jobs = state.jobs

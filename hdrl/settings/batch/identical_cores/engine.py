@@ -153,7 +153,7 @@ def begin(state):
     s.max_turnaround_s = 0.0
     s.max_slowdown = 0.0
     s.max_bounded_slowdown = 0.0
-    s.told = 0.0
+    s.rewarded = 0.0
     s.changed_from = 0
     s.moved_from = NOWHERE
     submit_next(state)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Lent
 from hdrl.compiled.serving import NO_NUMBERS, RESET, STEP, serving
 from hdrl.compiled.team import new_team
 from hdrl.settings.batch.identical_cores import engine
@@ -26,7 +26,7 @@ from hdrl.settings.batch.kernel.codes import ORDER_JOB_KEYS
 REQUESTS = CodeTable("request", range(6))
 """Requests to `SERVED`: what the functions below do."""
 
-_RUN, _TELL, _GUIDE, _FOLLOW = REQUESTS[2:]
+_RUN, _REPORT, _GUIDE, _FOLLOW = REQUESTS[2:]
 
 
 @jit
@@ -52,8 +52,8 @@ def _step(state, action):
     if settings.objective == OWN or (settings.is_shaped == 0 and stage != OVER):
         return 0.0
     value = objective_value(state, settings.objective)
-    gain = value - s.told
-    s.told = value
+    gain = value - s.rewarded
+    s.rewarded = value
     return reward_for(settings.objective, gain)
 
 
@@ -110,11 +110,11 @@ SERVED = serving(
 """Batches of environments; `identical_cores.state.set_episode` says which jobs their episodes consist of."""
 
 
-def _ask_all(batch: Lent[OrderState], request: int, numbers: NDArray[np.int64] = NO_NUMBERS) -> NDArray[np.float64]:
+def _ask_all(batch: Borrowed[OrderState], request: int, numbers: NDArray[np.int64] = NO_NUMBERS) -> NDArray[np.float64]:
     return SERVED.ask(batch, request, np.ones(len(batch.arrays.scalars), dtype=np.bool_), numbers)
 
 
-def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64]:
+def run_keys(batch: Borrowed[OrderState], keys: Sequence[int]) -> NDArray[np.float64]:
     """Run one whole episode of each environment under a job key, in one compiled call.
 
     Parameters
@@ -137,12 +137,12 @@ def run_keys(batch: Lent[OrderState], keys: Sequence[int]) -> NDArray[np.float64
     return _ask_all(batch, _RUN, np.array(keys, dtype=np.int64))
 
 
-def guide_rows(batch: Lent[OrderState]) -> NDArray[np.int64]:
+def guide_rows(batch: Borrowed[OrderState]) -> NDArray[np.int64]:
     """Return the action that the policy of the settings would take in each environment, shape ``(n_envs,)``."""
     return _ask_all(batch, _GUIDE)[0].astype(np.int64)
 
 
-def follow_rows(batch: Lent[OrderState]) -> NDArray[np.float64]:
+def follow_rows(batch: Borrowed[OrderState]) -> NDArray[np.float64]:
     """Run one whole episode of each environment under the policy of the settings, choice by choice.
 
     Returns all objectives by their numbers, shape ``(n_objectives, n_envs)``.
@@ -150,12 +150,12 @@ def follow_rows(batch: Lent[OrderState]) -> NDArray[np.float64]:
     return _ask_all(batch, _FOLLOW)
 
 
-def objectives(batch: Lent[OrderState], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+def objectives(batch: Borrowed[OrderState], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return all objectives of environments over the jobs that they have started.
 
     Returns by their numbers, shape ``(n_objectives, n_envs)``; 0 for environments that are not chosen.
     """
-    return SERVED.ask(batch, _TELL, chosen)
+    return SERVED.ask(batch, _REPORT, chosen)
 
 
 def warm_up(message: Callable[[str], None]) -> None:
@@ -167,4 +167,4 @@ def warm_up(message: Callable[[str], None]) -> None:
 def _step_once() -> None:
     """Run one job on one processor: the entries are one compiled function, so that this compiles them."""
     batch, chosen = smallest_state(), np.ones(1, dtype=np.bool_)
-    SERVED.reset(Lent(batch), new_team(1), chosen)
+    SERVED.reset(Borrowed(batch), new_team(1), chosen)

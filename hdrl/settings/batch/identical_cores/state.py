@@ -60,7 +60,7 @@ SCALARS_DTYPE = record_dtype(
         *of(np.int64, "chosen", "is_reserved"),
         ("shadow_s", np.float64),
         ("n_spare", np.int64),
-        *of(np.float64, "bounded_slowdown", "slowdown", "wait_s", "turnaround_s", "area_s", "last_end_s", "told"),
+        *of(np.float64, "bounded_slowdown", "slowdown", "wait_s", "turnaround_s", "area_s", "last_end_s", "rewarded"),
         *of(np.int64, "n_shown", "n_open", "changed_from", "moved_from"),
         ("shown_s", np.float64),
         ("shown_free", np.int64),
@@ -74,13 +74,12 @@ SCALARS_DTYPE = record_dtype(
 places in the table: the episode's first job, the one after its last, the next to be submitted; ``stage`` what is to be
 decided; ``chosen`` the job that waits for its start or its reservation, -1: none; ``is_reserved`` whether its
 reservation at this date is known: it can start at ``shadow_s`` with ``n_spare`` processors left over. The sums and
-the largest values are over started jobs;
-``told`` the part of the objective that has been rewarded. The rest says what the observation holds: ``n_shown`` rows
-for the date ``shown_s`` and ``shown_free`` free processors, of which those from
-``changed_from`` on are other jobs now, and those from ``moved_from`` on are to move up by one row; the mask is known to
-allow the first ``n_open`` of them. ``n_procs`` are the processors of the episode's machine;
+the largest values are over started jobs; ``rewarded`` the part of the objective that has been rewarded. The rest says
+what the observation holds: ``n_shown`` rows for the date ``shown_s`` and ``shown_free`` free processors, of which those
+from ``changed_from`` on are other jobs now, and those from ``moved_from`` on are to move up by one row; the mask is
+known to allow the first ``n_open`` of them. ``n_procs`` are the processors of the episode's machine;
 ``n_held`` how many waiting jobs are held until the next event: they are too large there (``waiting_sizes``);
-``is_weighed`` whether the index of waiting jobs is known that is told.
+``is_weighed`` whether the index of waiting jobs is known.
 """
 
 
@@ -162,7 +161,7 @@ def new_order_state(
     _check_codes(s, columns)
     is_predicted = int(s["predictor"]) != PREDICT_NOTHING
     numbers = np.zeros(0) if network is None else network
-    told = np.zeros(0) if weights is None else weights
+    rewarded = np.zeros(0) if weights is None else weights
     sizes = {
         "one": 1,
         "n_table": len(jobs),
@@ -174,7 +173,7 @@ def new_order_state(
         "n_sums": n_sums if is_predicted else 0,
         "n_index": N_FEATURES if is_predicted else 0,
         "n_network": len(numbers),
-        "n_weights": len(told),
+        "n_weights": len(rewarded),
         "n_neurons": N_NEURONS if len(numbers) else 0,
         "n_running": min(int(s["n_procs"]), n_jobs),
         "n_profile": N_PROFILE,
@@ -185,7 +184,7 @@ def new_order_state(
     if "observations" in outputs:
         outputs["observations"] = outputs["observations"].reshape(n_envs, -1)
     shared_arrays = {"jobs": jobs, "templates": templates, "settings": settings, "columns": columns}
-    shared_arrays |= {"network": numbers, "weights": told}
+    shared_arrays |= {"network": numbers, "weights": rewarded}
     state = new_arrays(OrderState, sizes, shared_arrays | outputs, n_envs)
     state.start_s[:] = -1.0
     state.scalars["n_procs"] = s["n_procs"]

@@ -1,6 +1,6 @@
 """What the rows of a state are at date 0: the platform and the workload as the kernel keeps them.
 
-A `Rule` is what orders jobs beyond a job key: a predictor of run times, an index, a gate.
+A `PolicyRule` is what orders jobs beyond a job key: a predictor of run times, an index, a gate.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def n_weights_of(form: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """What a policy adds to its job key and its backfilling."""
 
     predictor: int = codes.PREDICT_NOTHING  # ``PREDICT_*`` of `kernel.codes`
@@ -74,7 +74,7 @@ class Rule:
         CodeTable("number of weights of the network", (needed,)).check(len(self.network))
 
 
-NO_RULE = Rule()
+NO_RULE = PolicyRule()
 
 
 @entry
@@ -95,7 +95,7 @@ def first_sums(past: Past) -> NDArray[np.void]:
     return sums
 
 
-def arrays_of(rule: Rule, platform: Platform, workload: Workload) -> dict[str, NDArray[Any]]:
+def arrays_of(rule: PolicyRule, platform: Platform, workload: Workload) -> dict[str, NDArray[Any]]:
     """Return the arrays of a state that a rule needs; they are empty where it needs none."""
     weights = np.array(rule.weights, dtype=np.float64)
     if rule.predictor == codes.PREDICT_NOTHING:
@@ -250,7 +250,7 @@ def submitters(workload: Workload) -> tuple[NDArray[np.void], NDArray[np.int64]]
 
 
 def scalars(
-    platform: Platform, workload: Workload, *, energy: bool, compatible: bool, logging: bool, rule: Rule
+    platform: Platform, workload: Workload, *, energy: bool, compatible: bool, logging: bool, rule: PolicyRule
 ) -> NDArray[np.void]:
     """Return the scalars at date 0."""
     rows = np.zeros(1, dtype=SCALAR_DTYPE)

@@ -1,7 +1,8 @@
 """The decision system: what happens between a message and its answer.
 
-`hear` takes in the events of a message; then jobs are started (`start_job`, or `schedule_pair` for a policy pair);
-`answer` adds the P-state requests that follow and sends the answer. `run_pair` does all this until the end in one call.
+`take_events` takes in the events of a message; then jobs are started (`start_job`, or `schedule_pair` for a policy
+pair); `answer` adds the P-state requests that follow and sends the answer. `run_pair` does all this until the end in
+one call.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from hdrl.settings.batch.kernel.codes import refuse_code
 from hdrl.settings.batch.kernel.groups import share_without_room
 from hdrl.settings.batch.kernel.keys import backlog_of, weigh
 from hdrl.settings.batch.kernel.node_rules import manage_nodes
-from hdrl.settings.batch.kernel.onoff import hear_call, hear_node
+from hdrl.settings.batch.kernel.onoff import note_call, note_switched
 from hdrl.settings.batch.kernel.selection import CHOSEN, choose_cores
 from hdrl.settings.batch.kernel.waiting import enqueue, find, peek, sort_by_priority
 from hdrl.settings.batch.workload.history import ALL_LEVEL
 
 
 @jit
-def hear(state):
+def take_events(state):
     """Take in the events of a message and begin its answer.
 
     Returns whether a decision is due: jobs came or ended, or nodes were booted, since the last one, and jobs wait (or
@@ -49,9 +50,9 @@ def hear(state):
         elif event.kind == codes.EVENT_NO_MORE_JOBS:
             s.no_more_jobs = 1
         elif event.kind == codes.EVENT_NODE:
-            hear_node(state, event.subject)
+            note_switched(state, event.subject)
         elif event.kind == codes.EVENT_CALLED:
-            hear_call(state)
+            note_call(state)
         elif event.kind not in codes.EVENTS:
             refuse_code(state, event.kind)
     return s.news != codes.NO_NEWS and (s.n_queue > 0 or s.decides_idle == 1)
@@ -262,7 +263,7 @@ def to_decision(state, last, budget):
         status = engine.advance(state, budget)
         if status != codes.MESSAGE:
             return status
-        if hear(state):
+        if take_events(state):
             return codes.MESSAGE
         answer(state)
     return codes.PAUSED

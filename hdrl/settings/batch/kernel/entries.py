@@ -1,4 +1,4 @@
-"""The kernel's face: the functions that Python calls. Each takes the `State` of one environment, as it is lent.
+"""The kernel's face: the functions that Python calls. Each takes the `BatchState` of one environment, borrowed.
 
 They are one compiled function behind several names: what Python and the kernel need to talk to each other is then
 compiled, and loaded from the cache, once. Conservative backfilling, as large as half of the rest and rarely used, is a
@@ -13,19 +13,19 @@ import numpy as np
 
 from hdrl.base.errors import SimulationError
 from hdrl.compiled.borrow import take_as
+from hdrl.compiled.borrowed import Addresses, Borrowed
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Lent, Places
 from hdrl.settings.batch.kernel import codes, decide, engine, messages, printing, waiting
 from hdrl.settings.batch.kernel.backfill import start_job
 from hdrl.settings.batch.kernel.cluster import follow_owner, remaining
 from hdrl.settings.batch.kernel.conservative import schedule_conservative
 from hdrl.settings.batch.kernel.jit import CACHE_FOLDER, entry
 from hdrl.settings.batch.kernel.onoff import switch_hosts, switch_off, switch_on
-from hdrl.settings.batch.kernel.state import State, small_state
+from hdrl.settings.batch.kernel.state import BatchState, small_state
 
 _BEGIN, _ADVANCE, _ANSWER, _START, _REJECT, _ADD_OP = range(6)
-_HEAR, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING, _TO_DECISION = range(6, 12)
+_TAKE_EVENTS, _SCHEDULE_PAIR, _HAND_OUT, _RUN_PAIR, _REMAINING, _TO_DECISION = range(6, 12)
 _SWITCH_NODE, _SWITCH_HOSTS, _TO_NEXT = range(12, 15)
 
 
@@ -33,7 +33,7 @@ _SWITCH_NODE, _SWITCH_HOSTS, _TO_NEXT = range(12, 15)
 def _advance(state, budget):
     status = engine.advance(state, budget)
     if status == codes.MESSAGE:
-        decide.hear(state)
+        decide.take_events(state)
     return status
 
 
@@ -100,7 +100,7 @@ _taken = take_as(small_state)
 
 
 @entry
-def _call(places: Places, request: int, a: int, b: int, c: int, d: int, value: float) -> tuple[int, int, float]:
+def _call(places: Addresses, request: int, a: int, b: int, c: int, d: int, value: float) -> tuple[int, int, float]:
     """Carry out one request of Python; return two whole numbers and a real one that depend on it."""
     state = _taken(places)
     first, second, real = 0, 0, 0.0
@@ -114,8 +114,8 @@ def _call(places: Places, request: int, a: int, b: int, c: int, d: int, value: f
         _add_op(state, a, b, c, d, value)
     elif request == _REJECT:
         first = _reject(state, a)
-    elif request == _HEAR:
-        first = 1 if decide.hear(state) else 0
+    elif request == _TAKE_EVENTS:
+        first = 1 if decide.take_events(state) else 0
     elif request == _SCHEDULE_PAIR:
         decide.schedule(state, a, b, c)
     elif request == _HAND_OUT:
@@ -128,71 +128,71 @@ def _call(places: Places, request: int, a: int, b: int, c: int, d: int, value: f
 
 
 @entry
-def _call_conservative(places: Places, job_key: int, core_key: int) -> None:
+def _call_conservative(places: Addresses, job_key: int, core_key: int) -> None:
     schedule_conservative(_taken(places), job_key, core_key)
 
 
-def begin(lent: Lent[State]) -> None:
+def begin(borrowed: Borrowed[BatchState]) -> None:
     """Start the simulation: see `kernel.engine.begin`."""
-    _call(lent.places, _BEGIN, 0, 0, 0, 0, 0.0)
+    _call(borrowed.addresses, _BEGIN, 0, 0, 0, 0, 0.0)
 
 
-def advance(lent: Lent[State], budget: int) -> int:
+def advance(borrowed: Borrowed[BatchState], budget: int) -> int:
     """Simulate until a decision of the scheduler is due, and take in its events: see `kernel.engine.advance`."""
-    return int(_call(lent.places, _ADVANCE, budget, 0, 0, 0, 0.0)[0])
+    return int(_call(borrowed.addresses, _ADVANCE, budget, 0, 0, 0, 0.0)[0])
 
 
-def to_decision(lent: Lent[State], budget: int) -> int:
+def to_decision(borrowed: Borrowed[BatchState], budget: int) -> int:
     """Simulate until a compiled policy is to decide: see `kernel.decide.to_decision`."""
-    return int(_call(lent.places, _TO_DECISION, budget, 0, 0, 0, 0.0)[0])
+    return int(_call(borrowed.addresses, _TO_DECISION, budget, 0, 0, 0, 0.0)[0])
 
 
-def to_next_decision(lent: Lent[State], budget: int) -> int:
+def to_next_decision(borrowed: Borrowed[BatchState], budget: int) -> int:
     """Let the answer take effect, and simulate until a compiled policy is to decide again: `answer`, `to_decision`."""
-    return int(_call(lent.places, _TO_NEXT, budget, 0, 0, 0, 0.0)[0])
+    return int(_call(borrowed.addresses, _TO_NEXT, budget, 0, 0, 0, 0.0)[0])
 
 
-def answer(lent: Lent[State]) -> None:
+def answer(borrowed: Borrowed[BatchState]) -> None:
     """Let the answer take effect: see `kernel.decide.answer`."""
-    _call(lent.places, _ANSWER, 0, 0, 0, 0, 0.0)
+    _call(borrowed.addresses, _ANSWER, 0, 0, 0, 0, 0.0)
 
 
-def start(lent: Lent[State], job: int, first: int, n: int) -> tuple[int, int]:
+def start(borrowed: Borrowed[BatchState], job: int, first: int, n: int) -> tuple[int, int]:
     """Start a waiting job on the cores ``pool[first:first + n]``; return an error code (0: none) and a core."""
-    code, core, _ = _call(lent.places, _START, int(job), int(first), int(n), 0, 0.0)
+    code, core, _ = _call(borrowed.addresses, _START, int(job), int(first), int(n), 0, 0.0)
     return int(code), int(core)
 
 
-def reject(lent: Lent[State], job: int) -> int:
+def reject(borrowed: Borrowed[BatchState], job: int) -> int:
     """Reject a waiting job; return an error code (0: none)."""
-    return int(_call(lent.places, _REJECT, int(job), 0, 0, 0, 0.0)[0])
+    return int(_call(borrowed.addresses, _REJECT, int(job), 0, 0, 0, 0.0)[0])
 
 
-def switch_node(lent: Lent[State], node: int, sleep_state: int) -> int:
+def switch_node(borrowed: Borrowed[BatchState], node: int, sleep_state: int) -> int:
     """Begin to switch a node to a sleep state, or on (-1): see `kernel.onoff`; return an error code (0: none)."""
-    return int(_call(lent.places, _SWITCH_NODE, int(node), int(sleep_state), 0, 0, 0.0)[0])
+    return int(_call(borrowed.addresses, _SWITCH_NODE, int(node), int(sleep_state), 0, 0, 0.0)[0])
 
 
-def switch_hosts_of(lent: Lent[State], pstate: int, first: int, n: int) -> tuple[int, int]:
+def switch_hosts_of(borrowed: Borrowed[BatchState], pstate: int, first: int, n: int) -> tuple[int, int]:
     """Begin to switch the hosts ``pool[first:first + n]``: see `kernel.onoff`; return an error code and a node."""
-    code, node, _ = _call(lent.places, _SWITCH_HOSTS, int(pstate), int(first), int(n), 0, 0.0)
+    code, node, _ = _call(borrowed.addresses, _SWITCH_HOSTS, int(pstate), int(first), int(n), 0, 0.0)
     return int(code), int(node)
 
 
-def add_op(lent: Lent[State], kind: int, subject: int, first: int, n: int, value: float) -> None:
+def add_op(borrowed: Borrowed[BatchState], kind: int, subject: int, first: int, n: int, value: float) -> None:
     """Append any other request to the answer; what it names is ``pool[first:first + n]``."""
-    _call(lent.places, _ADD_OP, kind, int(subject), first, n, value)
+    _call(borrowed.addresses, _ADD_OP, kind, int(subject), first, n, value)
 
 
-def hear(lent: Lent[State]) -> bool:
+def take_events(borrowed: Borrowed[BatchState]) -> bool:
     """Take in a message from a simulator outside the kernel; return whether a decision is due.
 
-    ``events[:n_events]`` and ``message_s`` must have been filled in; see `kernel.decide.hear`.
+    ``events[:n_events]`` and ``message_s`` must have been filled in; see `kernel.decide.take_events`.
     """
-    return bool(_call(lent.places, _HEAR, 0, 0, 0, 0, 0.0)[0])
+    return bool(_call(borrowed.addresses, _TAKE_EVENTS, 0, 0, 0, 0, 0.0)[0])
 
 
-def _check_policy(state: State, job_key: int, core_key: int, backfilling: int) -> None:
+def _check_policy(state: BatchState, job_key: int, core_key: int, backfilling: int) -> None:
     codes.JOB_KEYS.check(job_key)
     if job_key == codes.JOB_INDEX and (len(state.weights) == 0 or backfilling not in codes.EASY):
         raise SimulationError(f"the job key is {job_key}, which needs weights and EASY")
@@ -202,32 +202,34 @@ def _check_policy(state: State, job_key: int, core_key: int, backfilling: int) -
         raise SimulationError("conservative backfilling plans with all nodes on, and some are off")
 
 
-def schedule_pair(lent: Lent[State], job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING) -> None:
+def schedule_pair(
+    borrowed: Borrowed[BatchState], job_key: int, core_key: int, backfilling: int = codes.NO_BACKFILLING
+) -> None:
     """Start jobs as a compiled policy does: see `kernel.decide.schedule` and `kernel.conservative`."""
-    _check_policy(lent.arrays, job_key, core_key, backfilling)
+    _check_policy(borrowed.arrays, job_key, core_key, backfilling)
     if backfilling == codes.CONSERVATIVE:
-        _call_conservative(lent.places, job_key, core_key)
+        _call_conservative(borrowed.addresses, job_key, core_key)
         return
-    _call(lent.places, _SCHEDULE_PAIR, job_key, core_key, backfilling, 0, 0.0)
+    _call(borrowed.addresses, _SCHEDULE_PAIR, job_key, core_key, backfilling, 0, 0.0)
 
 
-def hand_out(lent: Lent[State]) -> None:
+def hand_out(borrowed: Borrowed[BatchState]) -> None:
     """Complete the answer for a simulator outside the kernel: see `kernel.decide.hand_out`."""
-    _call(lent.places, _HAND_OUT, 0, 0, 0, 0, 0.0)
+    _call(borrowed.addresses, _HAND_OUT, 0, 0, 0, 0, 0.0)
 
 
-def remaining_work(lent: Lent[State], job: int) -> float:
+def remaining_work(borrowed: Borrowed[BatchState], job: int) -> float:
     """Return the part of its requested work that a running job has left: see `kernel.cluster.remaining`."""
-    return float(_call(lent.places, _REMAINING, int(job), 0, 0, 0, 0.0)[2])
+    return float(_call(borrowed.addresses, _REMAINING, int(job), 0, 0, 0, 0.0)[2])
 
 
 def run_pair(
-    lent: Lent[State], job_key: int, core_key: int, budget: int, backfilling: int = codes.NO_BACKFILLING
+    borrowed: Borrowed[BatchState], job_key: int, core_key: int, budget: int, backfilling: int = codes.NO_BACKFILLING
 ) -> int:
     """Simulate under a compiled policy: see `kernel.decide.run_pair`."""
-    _check_policy(lent.arrays, job_key, core_key, backfilling)
+    _check_policy(borrowed.arrays, job_key, core_key, backfilling)
     codes.UNCALLED_BACKFILLINGS.check(backfilling)
-    return int(_call(lent.places, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])
+    return int(_call(borrowed.addresses, _RUN_PAIR, job_key, core_key, backfilling, budget, 0.0)[0])
 
 
 def warm_up(message: Callable[[str], None]) -> None:
@@ -244,13 +246,13 @@ def warm_up_conservative(message: Callable[[str], None]) -> None:
 
 def _plan_once() -> None:
     """Make a decision about nothing: no job waits at date 0."""
-    schedule_pair(Lent(small_state()), codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, codes.CONSERVATIVE)
+    schedule_pair(Borrowed(small_state()), codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, codes.CONSERVATIVE)
 
 
 def _simulate_once() -> None:
     """Simulate and print: the entries of a simulation are one compiled function, so that this compiles them."""
-    lent = Lent(small_state())
-    begin(lent)
-    run_pair(lent, codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, 1000)
-    table = Lent(printing.small_table())
-    printing.print_rows(table.places, 1, 0)
+    borrowed = Borrowed(small_state())
+    begin(borrowed)
+    run_pair(borrowed, codes.JOB_FIRST, codes.CORE_HIGH_GFLOPS, 1000)
+    table = Borrowed(printing.small_table())
+    printing.print_rows(table.addresses, 1, 0)

@@ -33,7 +33,7 @@ from hdrl.settings.batch.kernel.cluster import add_pstate_ops
 from hdrl.settings.batch.kernel.codes import refuse_code
 from hdrl.settings.batch.kernel.jit import entry
 from hdrl.settings.batch.kernel.observe import Watch, new_watches
-from hdrl.settings.batch.kernel.state import State, small_state
+from hdrl.settings.batch.kernel.state import BatchState, small_state
 
 WINDOW_DTYPE = record_dtype([("section", np.int64), ("start", np.int64), ("n_jobs", np.int64), ("is_shifted", np.int8)])
 """Which jobs an environment begins with.
@@ -75,7 +75,7 @@ def new_origin(sections: Sequence[Section], n_environments: int) -> Origin:
     )
 
 
-_restore = restoring(State)
+_restore = restoring(BatchState)
 """Bring the machine back to date 0: ``_restore(state, beginning)``."""
 
 
@@ -197,7 +197,7 @@ def _go_on(state, watch, is_answered):
         if status != codes.MESSAGE:
             return status
         _take_in(state, watch)
-        due = decide.hear(state)
+        due = decide.take_events(state)
         if state.scalars[0].ended == 0:
             _pay_present(state, watch)
         is_answered = False
@@ -283,12 +283,12 @@ def _play(state, watch, request, action):
         reward.pay_growth(state, watch, w.status == codes.ENDED)
 
 
-class Episodes(NamedTuple):
+class EpisodeArrays(NamedTuple):
     """The arrays of a batch: machines and jobs, what accompanies them, and what they begin with."""
 
-    state: State
+    state: BatchState
     watch: Watch
-    beginning: Annotated[State, Role.SHARED]  # the machine at date 0, of one environment
+    beginning: Annotated[BatchState, Role.SHARED]  # the machine at date 0, of one environment
     origin: Annotated[Origin, Role.SHARED]  # the jobs
     # Every objective so far, in the order of their numbers: of episodes that end, or of all if the objective is the
     # user's own
@@ -336,18 +336,18 @@ def _excused(batch):
     return batch.watch.rows[0, 0].void_action if is_compatible else NO_ACTION
 
 
-def small_episodes() -> Episodes:
+def small_episodes() -> EpisodeArrays:
     """Return a batch of one environment with one job; its arrays are of the types of all batches'."""
     state = small_state()
     origin = new_origin([Section(state.jobs, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))], 1)
     empty = np.zeros((1, 0))
     watches = new_watches(1, 1, 1, 1)
-    return Episodes(repeated(state, 1), watches, state, origin, empty, empty.astype(np.float32))
+    return EpisodeArrays(repeated(state, 1), watches, state, origin, empty, empty.astype(np.float32))
 
 
 SERVED = serving(
     entry,
-    Episodes,
+    EpisodeArrays,
     small_episodes,
     serve_row=_serve_row,
     knows=_knows,
@@ -358,7 +358,7 @@ SERVED = serving(
 """Batches of environments, whose rows go on to their next decision points, or to their ends."""
 
 
-def first_that_stopped(batch: Episodes, chosen: NDArray[np.bool_]) -> int | None:
+def first_that_stopped(batch: EpisodeArrays, chosen: NDArray[np.bool_]) -> int | None:
     """Return the first chosen row that is neither at a decision nor at its end, if there is one."""
     status = batch.watch.rows["status"][:, 0]
     stopped = np.flatnonzero(chosen & (status != codes.MESSAGE) & (status != codes.ENDED))

@@ -206,7 +206,7 @@ def _show(state, node, owner):
 
 
 @jit
-def hear_node(state, node):
+def note_switched(state, node):
     """Take in that all hosts of a node, and of those that it leads, are off now, or on; nodes that are on are news."""
     s = state.scalars[0]
     for other in range(len(state.node_power)):
@@ -232,7 +232,7 @@ def note_idle(state, node):
 
 
 @jit
-def hear_call(state):
+def note_call(state):
     """Take in that a date has come at which the scheduler wanted to be asked."""
     for i in range(len(state.calls_s)):
         if state.scalars[0].message_s >= state.calls_s[i] - DATE_PRECISION_S:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.borrow import take_as
+from hdrl.compiled.borrowed import Addresses
 from hdrl.compiled.fields import new_arrays, own
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Places
 from hdrl.settings.batch.kernel.jit import entry
 
 FIXED, FIXED_OR_NA, GENERAL, WHOLE, LETTER, TEXT, SET = range(7)
@@ -42,7 +42,7 @@ _ZERO, _COMMA, _NEWLINE, _POINT, _MINUS, _PLUS, _SPACE, _E, _N, _A = (ord(one) f
 Numbers: TypeAlias = NDArray[np.int64]
 
 
-class Table(NamedTuple):
+class PrintedTable(NamedTuple):
     """Rows to be printed; a column has one row of ``reals``, or one or two of ``wholes``, in the order of the columns.
 
     A text is a slice of ``characters``, a set one of ``members``: where it begins, and how long it is.
@@ -65,7 +65,7 @@ def new_table(
     members: NDArray[np.int32],
     n_rows: int,
     room: int,
-) -> Table:
+) -> PrintedTable:
     """Return rows to be printed.
 
     ``room``: how many bytes sets take at most.
@@ -89,10 +89,10 @@ def new_table(
         "n_powers": len(_POWERS),
         "n_printed": n_printed,
     }
-    return new_arrays(Table, sizes, given)
+    return new_arrays(PrintedTable, sizes, given)
 
 
-def small_table() -> Table:
+def small_table() -> PrintedTable:
     """Return a row of one column, with arrays of the types of all tables."""
     return new_table([WHOLE], [], [np.zeros(1, dtype=np.int64)], b"", np.zeros(0, dtype=np.int32), 1, 0)
 
@@ -293,7 +293,7 @@ _taken = take_as(small_table)
 
 
 @entry
-def print_rows(places: Places, n_rows: int, room: int) -> int:
+def print_rows(places: Addresses, n_rows: int, room: int) -> int:
     """Print rows, whose sets take so much room at most; return how many bytes these are, or why they are not."""
     table = _taken(places)
     printed, place = table.printed, 0

@@ -104,7 +104,7 @@ def _keep(state, job, date_s, end_s, own_s):
         reserve(state, job, date_s, end_s)
     elif date_s != old_s:
         starts_close, ends_close = move_earlier(state, job, date_s, end_s)
-        _tell_if_close(state, job, starts_close, ends_close)
+        _note_if_close(state, job, starts_close, ends_close)
 
 
 @jit
@@ -157,7 +157,7 @@ def _most_free_before(state, date_s):
 
 
 @jit
-def _tell_if_close(state, job, starts_close, ends_close):
+def _note_if_close(state, job, starts_close, ends_close):
     """Note where a reservation has come close to other events: others may have room by that."""
     s, row = state.scalars[0], state.reservations[job]
     if starts_close:
@@ -172,7 +172,7 @@ def _tell_if_close(state, job, starts_close, ends_close):
 def reserve(state, job, date_s, end_s):
     """Give a job that has none its reservation."""
     starts_close, ends_close = _put_in(state, job, date_s, end_s)
-    _tell_if_close(state, job, starts_close, ends_close)
+    _note_if_close(state, job, starts_close, ends_close)
 
 
 @jit

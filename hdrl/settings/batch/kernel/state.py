@@ -1,9 +1,9 @@
 """The kernel's state: flat structured arrays, with a leading environment axis.
 
-`State` is what every kernel function takes: the arrays of *one* environment. A batch is the same tuple with one axis
-more in front, but for what all environments share. The functions of the kernel never allocate and never hold Python
-objects; what may grow (logs) is grown between two calls. All that is to be said of an array stands in one line of
-`State`; `hdrl.compiled.fields` makes batches, copies and new episodes of it.
+`BatchState` is what every kernel function takes: the arrays of *one* environment. A batch is the same tuple with one
+axis more in front, but for what all environments share. The functions of the kernel never allocate and never hold
+Python objects; what may grow (logs) is grown between two calls. One line of `BatchState` describes an array;
+`hdrl.compiled.fields` makes batches, copies and new episodes of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hdrl.compiled.fields import log, new_arrays, own, scratch, shared
 from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.twister import N_TWISTER, twister_state
 from hdrl.settings.batch.kernel import beginning
-from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule, arrays_of
+from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule, arrays_of
 from hdrl.settings.batch.kernel.dtypes import (
     CORE_DTYPE,
     CURVE_DTYPE,
@@ -72,7 +72,7 @@ LOGGED_PER_JOB = 16
 """Rows that logs have room for at first: few simulations need more, and what is never written takes no memory."""
 
 
-class State(NamedTuple):
+class BatchState(NamedTuple):
     """The arrays of one environment (or of a batch: see `hdrl.compiled.fields`); `sizes_of` tells their lengths."""
 
     scalars: Annotated[Rows, own(SCALAR_DTYPE, "one", is_restored=True)]
@@ -202,7 +202,7 @@ def sizes_of(
     energy: bool,
     logging: bool,
 ) -> dict[str, int]:
-    """Return the sizes that the fields of `State` name.
+    """Return the sizes that the fields of `BatchState` name.
 
     - ``ruled``: the arrays that a rule needs.
     - ``n_rungs``: how many P-states the kinds of cores have altogether.
@@ -278,8 +278,8 @@ def new_state(
     energy: bool = True,
     compatible: bool = False,
     logging: bool = True,
-    rule: Rule = NO_RULE,
-) -> State:
+    rule: PolicyRule = NO_RULE,
+) -> BatchState:
     """Return the state of one environment at date 0.
 
     Parameters
@@ -340,10 +340,10 @@ def new_state(
         **({} if twister is None else {"twister": np.array(twister, dtype=np.uint32)}),
     }
     sizes = sizes_of(platform, workload, len(rungs), ruled, energy=energy, logging=logging)
-    return new_arrays(State, sizes, given | ruled | {"calls_s": np.full(sizes["n_calls"], np.inf)})
+    return new_arrays(BatchState, sizes, given | ruled | {"calls_s": np.full(sizes["n_calls"], np.inf)})
 
 
-def small_state() -> State:
+def small_state() -> BatchState:
     """Return a world of four cores and one job at date 0; its arrays are of the types of all worlds'."""
     platform = read_platform("learning")
     jobs = np.zeros(1, dtype=JOB_DTYPE)

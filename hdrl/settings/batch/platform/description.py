@@ -46,7 +46,7 @@ Bandwidth = Annotated[str, _checked(gbit_per_s, may_be_zero=False)]
 Time = Annotated[str, _checked(lambda text: quantity(text, TIME_UNITS), may_be_zero=True)]
 
 
-def _told(problem: str) -> PydanticCustomError:
+def _error(problem: str) -> PydanticCustomError:
     return PydanticCustomError("told", "{problem}", {"problem": problem})
 
 
@@ -83,9 +83,9 @@ def _fitted(fit: dict[str, Any], cores: object, bandwidth_gbps: object) -> dict[
     """Return what a processor has by its fit; one field for all of it, since each costs time whenever hdrl starts."""
     lacking = [key for key in FIT_KEYS if key not in fit]
     if lacking:
-        raise _told(f"{lacking[0]} is missing, aaa to dbb, pidle and p00 to p20 belong together")
+        raise _error(f"{lacking[0]} is missing, aaa to dbb, pidle and p00 to p20 belong together")
     if _is_number(fit["pidle"]) and fit["pidle"] < 0:
-        raise _told(f"pidle is {fit['pidle']:g}, expected at least 0")
+        raise _error(f"pidle is {fit['pidle']:g}, expected at least 0")
     power_w = 0.0  # of what is wrong, which is refused later
     if isinstance(cores, int) and all(map(_is_number, fit.values())):
         power_w = FittedCurve(**fit).serving_w(cores)
@@ -128,7 +128,7 @@ class ProcessorEntry(Block):
         if not isinstance(value, dict):
             return value
         if "fit" in value:
-            raise _told("fit is no key, its numbers stand beside the others")
+            raise _error("fit is no key, its numbers stand beside the others")
         given = dict(value)
         static, dynamic, cores = (given.get(key) for key in ("static_power", "dynamic_power", "cores"))
         if _is_number(static) and _is_number(dynamic) and _is_number(cores):
@@ -144,11 +144,11 @@ class ProcessorEntry(Block):
         for keys in (POWER_KEYS, CURVE_KEYS):
             lacking = [key for key in keys if getattr(self, key) is None]
             if 0 < len(lacking) < len(keys):
-                raise _told(f"{lacking[0]} is missing, {', '.join(keys)} belong together")
+                raise _error(f"{lacking[0]} is missing, {', '.join(keys)} belong together")
         return self
 
 
-class Memory(Block):
+class NodeMemory(Block):
     """The memory of a node: capacity in GB and the name of its type."""
 
     capacity: Positive
@@ -166,7 +166,7 @@ class NodeEntry(Block):
     """A node type; ``node_power`` takes the place of what the options say of switching nodes."""
 
     processors: list[ProcessorUse] = Field(min_length=1)
-    memory: Memory
+    memory: NodeMemory
     id: str = ""
     source: str = ""
     node_power: NodePowerOptions | None = None

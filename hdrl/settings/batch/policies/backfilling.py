@@ -93,7 +93,7 @@ class Backfilling(abc.ABC):
         """Start jobs: ``queue`` is sorted by priority, ``arrivals`` by when they came."""
 
 
-class Reservation(NamedTuple):
+class HeadReservation(NamedTuple):
     """When the first of the queue can start, in seconds, and what is free on each node then: cores, and MiB."""
 
     shadow_s: float
@@ -150,18 +150,18 @@ class Easy(Backfilling):
 
     @staticmethod
     def _left(
-        machine: MachinePicture, head: int, job: int, cores: NDArray[np.int64], then: Reservation
-    ) -> Reservation | None:
+        machine: MachinePicture, head: int, job: int, cores: NDArray[np.int64], then: HeadReservation
+    ) -> HeadReservation | None:
         """Return what the head's reservation is if a job starts on some cores now, ``None`` if it delays the head."""
         if machine.now_s + machine.duration_s(job, cores) <= then.shadow_s:
             return then
         taken = machine.cores_per_node(cores)
         taken_mib = taken * float(machine.jobs["memory_mib"][job])
-        left = Reservation(then.shadow_s, then.cores - taken, then.memory_mib - taken_mib)
+        left = HeadReservation(then.shadow_s, then.cores - taken, then.memory_mib - taken_mib)
         fits = machine.room(head, left.cores, left.memory_mib).sum() >= machine.jobs["cores"][head]
         return left if fits else None
 
-    def _reserve(self, machine: MachinePicture, head: int) -> Reservation:
+    def _reserve(self, machine: MachinePicture, head: int) -> HeadReservation:
         """Return the reservation of the head of the queue."""
         cores = machine.cores_per_node(np.flatnonzero(machine.free))
         memory_mib = machine.free_memory_mib.copy()
@@ -172,7 +172,7 @@ class Easy(Backfilling):
             shadow_s = max(shadow_s, end_s)
             cores = cores + taken
             memory_mib = memory_mib + taken * float(machine.jobs["memory_mib"][job])
-        return Reservation(shadow_s, cores, memory_mib)
+        return HeadReservation(shadow_s, cores, memory_mib)
 
     def _candidates(self, machine: MachinePicture, queue: list[int], arrivals: list[int]) -> list[int]:
         if self.order == "priority":

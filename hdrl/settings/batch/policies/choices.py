@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hdrl.base.errors import UnknownName
 from hdrl.settings.batch import options
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
+from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
 from hdrl.settings.batch.site_rules import codes as site_codes
 
 CORE_SELECTIONS: dict[str, int] = {
@@ -61,7 +61,7 @@ class PolicyPair:
     job_key: int
     core_key: int
     backfilling: int = codes.NO_BACKFILLING
-    rule: Rule = NO_RULE
+    rule: PolicyRule = NO_RULE
     is_clairvoyant: bool = False
 
     @property

@@ -16,7 +16,7 @@ from hdrl.base.errors import OptionsError, UnknownName
 from hdrl.base.seeding import stream
 from hdrl.base.weights import placed_weights
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.beginning import Rule, n_weights_of
+from hdrl.settings.batch.kernel.beginning import PolicyRule, n_weights_of
 from hdrl.settings.batch.kernel.keys import AGING, FIRST_OF_GATE, N_HIDDEN
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
 from hdrl.settings.batch.predict.predictors import PREDICTORS
@@ -97,7 +97,7 @@ class IndexKind:
         """
         weights = np.clip(first_weights(self.form) + np.asarray(offsets, np.float64), -LARGEST_WEIGHT, LARGEST_WEIGHT)
         core_key, backfilling = read_choices(self.backfilling, self.core_selection)
-        rule = Rule(
+        rule = PolicyRule(
             **PREDICTORS[self.predictor].asked(),
             weights=tuple(weights.tolist()),
             index_form=FORMS[self.form],

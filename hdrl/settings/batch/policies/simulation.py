@@ -234,7 +234,7 @@ def embedded_simulator(
     return EmbeddedSimulator(platform, workload, **common)
 
 
-class Simulator(Protocol):
+class PolicySimulator(Protocol):
     """What policies in Python need of a simulator: `EmbeddedSimulator` has it, and those behind `SIMULATORS`."""
 
     workload: Workload
@@ -261,7 +261,7 @@ class Simulator(Protocol):
         """Start waiting jobs by given priorities."""
 
 
-def _run_priority(simulator: Simulator, own: OwnPriority, progress: Progress | None) -> None:
+def _run_priority(simulator: PolicySimulator, own: OwnPriority, progress: Progress | None) -> None:
     """Simulate under a priority in Python; all else is decided by the kernel."""
 
     def decide(view: View) -> list[Decision]:
@@ -272,21 +272,21 @@ def _run_priority(simulator: Simulator, own: OwnPriority, progress: Progress | N
     _run_function(simulator, decide, progress)
 
 
-def _run_prediction(simulator: Simulator, own: OwnPrediction, progress: Progress | None) -> None:
+def _run_prediction(simulator: PolicySimulator, own: OwnPrediction, progress: Progress | None) -> None:
     """Simulate a classic policy that goes by a predictor in Python."""
     if not isinstance(simulator, EmbeddedSimulator):
         raise DecisionError(f"{own.name}: predictors in Python are simulated by 'embedded' alone")
     _run_function(simulator, Asking(simulator, own).decide, progress)
 
 
-def _run_function(simulator: Simulator, policy: PolicyFunction, progress: Progress | None) -> None:
+def _run_function(simulator: PolicySimulator, policy: PolicyFunction, progress: Progress | None) -> None:
     """Simulate under a policy in Python."""
-    told_s = time.monotonic()
+    reported_s = time.monotonic()
     view = simulator.reset()
     while not view.is_over:
         view = simulator.step(_decisions(policy, view))
-        if progress is not None and time.monotonic() - told_s > PROGRESS_EVERY_S:
-            told_s = time.monotonic()
+        if progress is not None and time.monotonic() - reported_s > PROGRESS_EVERY_S:
+            reported_s = time.monotonic()
             progress(simulator.n_done, simulator.workload.n_jobs)
     if progress is not None:
         progress(simulator.n_done, simulator.workload.n_jobs)

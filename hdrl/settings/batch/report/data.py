@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import ReadError, UnknownName
 from hdrl.base.files import read_json
-from hdrl.figures.steps import Bins, FloatArray, Steps, cumulative_distribution, steps_of_changes
+from hdrl.figures.steps import Bins, FloatArray, StepFunction, cumulative_distribution, steps_of_changes
 from hdrl.metrics.formulas import bounded_slowdown
 from hdrl.settings.batch.report.runs import RunData, as_runs, read_run, read_runs, run_of_trace
 from hdrl.settings.batch.simulation.readers import read_overutilizations
@@ -30,7 +30,7 @@ __all__ = [
     "Bars",
     "Bins",
     "RunData",
-    "Steps",
+    "StepFunction",
     "as_runs",
     "busy_cores",
     "cumulative_distribution",
@@ -86,7 +86,7 @@ def gantt_bars(run: RunData) -> Bars:
     return Bars(blocks.job[drawn], start_s[drawn], end_s[drawn], blocks.first_core[drawn], blocks.n_cores[drawn])
 
 
-def queue_size(run: RunData) -> Steps:
+def queue_size(run: RunData) -> StepFunction:
     """Return how many submitted jobs wait, over time.
 
     Rejected jobs are left out, since no file tells when they were rejected. A job that never started waits to the end.
@@ -98,7 +98,7 @@ def queue_size(run: RunData) -> Steps:
     return steps_of_changes(np.concatenate((submits, starts)), changes, run.span_s[1])
 
 
-def busy_cores(run: RunData) -> Steps:
+def busy_cores(run: RunData) -> StepFunction:
     """Return how many cores jobs hold, over time, from the first submission on."""
     bars = gantt_bars(run)
     begin_s, until_s = run.span_s
@@ -107,13 +107,13 @@ def busy_cores(run: RunData) -> Steps:
     return steps_of_changes(dates, np.concatenate((nothing, bars.n_cores, -bars.n_cores)), until_s)
 
 
-def utilization(run: RunData) -> Steps:
+def utilization(run: RunData) -> StepFunction:
     """Return the share of the platform's cores that jobs hold, over time, from 0 to 1."""
     busy = busy_cores(run)
-    return Steps(busy.edges_s, busy.values / run.n_cores)
+    return StepFunction(busy.edges_s, busy.values / run.n_cores)
 
 
-def power(run: RunData) -> Steps:
+def power(run: RunData) -> StepFunction:
     """Return the power of all hosts in watts, over time."""
     if run.trace is not None:
         time_s, energy_j = run.trace.energy["time_s"], run.trace.energy["energy_j"]
@@ -125,7 +125,7 @@ def power(run: RunData) -> Steps:
         raise ReadError(where, "has no energy")
     kept = [0, *_apart(time_s, MIN_POWER_SPAN_S)]
     edges_s, joules = time_s[kept], energy_j[kept]
-    return Steps(edges_s, np.diff(joules) / np.diff(edges_s))
+    return StepFunction(edges_s, np.diff(joules) / np.diff(edges_s))
 
 
 def _apart(time_s: FloatArray, gap_s: float) -> list[int]:

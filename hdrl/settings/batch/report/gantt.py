@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import HdrlError
-from hdrl.figures.figure import ItemNumber, Schedule, Span
+from hdrl.figures.figure import ItemNumber, ScheduleChart, Span
 from hdrl.figures.folders import OPTIONS_FILE, PROVENANCE_FILE, read_object
 from hdrl.figures.rectangles import draw_rectangles
 from hdrl.figures.style import (
@@ -202,14 +202,14 @@ def _draw_lives(ax: Axes, run: RunData, runs: list[RunData]) -> None:
     entitle(ax, "Life of the jobs", [run], in_common([run]))
 
 
-def schedule_of(run: RunData) -> Schedule:
+def schedule_of(run: RunData) -> ScheduleChart:
     """Return which job had which cores when."""
     bars = gantt_bars(run)
     started = np.isfinite(run.start_s)
     row = np.cumsum(started) - 1
     ends = np.where(run.has_ended, run.end_s, run.span_s[1])
     platform = platform_of(run)
-    return Schedule(
+    return ScheduleChart(
         item_word="job",
         unit_word="core",
         n_units=run.n_cores,

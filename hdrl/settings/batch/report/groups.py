@@ -27,7 +27,7 @@ UNKNOWN_LABEL = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class JobGroups:
     """Jobs in groups."""
 
     title: str  # what the groups are, for a legend
@@ -35,7 +35,7 @@ class Groups:
     group: NDArray[np.int64]  # group of each job of the run, shape ``(n_jobs,)``
 
 
-def groups_of(run: RunData, by: str, *, max_groups: int = 12) -> Groups:
+def groups_of(run: RunData, by: str, *, max_groups: int = 12) -> JobGroups:
     """Put the jobs of a run in groups.
 
     Sizes are grouped in powers of two: 1, 2, 3-4, 5-8, ... cores. Of users and the like the ones with the most jobs
@@ -64,15 +64,15 @@ def groups_of(run: RunData, by: str, *, max_groups: int = 12) -> Groups:
     numbers, group, counts = np.unique(run.labels[by], return_inverse=True, return_counts=True)
     names = [UNKNOWN_LABEL if number < 0 else f"{by} {number}" for number in numbers.tolist()]
     if len(numbers) <= max_groups:
-        return Groups(by, tuple(names), group.astype(np.int64))
+        return JobGroups(by, tuple(names), group.astype(np.int64))
     kept = np.sort(np.argsort(-counts, kind="stable")[: max_groups - 1])
     place = np.full(len(numbers), max_groups - 1)
     place[kept] = np.arange(max_groups - 1)
     rest = f"{len(numbers) - len(kept)} {OTHERS}"
-    return Groups(by, (*(names[index] for index in kept.tolist()), rest), place[group])
+    return JobGroups(by, (*(names[index] for index in kept.tolist()), rest), place[group])
 
 
-def _sizes(cores: NDArray[np.int64], max_groups: int) -> Groups:
+def _sizes(cores: NDArray[np.int64], max_groups: int) -> JobGroups:
     power = np.frexp(np.maximum(cores, 1) - 1.0)[1].astype(np.int64)  # exactly the next power of two
     first = max(0, int(np.max(power, initial=0)) - max_groups + 1)
     power = np.maximum(power, first)
@@ -81,7 +81,7 @@ def _sizes(cores: NDArray[np.int64], max_groups: int) -> Groups:
     for exponent in found.tolist():
         low, high = (1 if exponent == first else 2 ** (exponent - 1) + 1), 2**exponent
         names.append(f"{low}" if low == high else f"{low:,}-{high:,}")
-    return Groups("cores", tuple(names), group.astype(np.int64))
+    return JobGroups("cores", tuple(names), group.astype(np.int64))
 
 
 def with_labels(run: RunData, workload: str | Path | None = None) -> RunData:

@@ -9,10 +9,10 @@ from typing import Any
 from hdrl.base.files import read_json
 from hdrl.figures import learning
 from hdrl.figures.learning import learning_curves
-from hdrl.figures.logs import Log
+from hdrl.figures.logs import LearningLog
 from hdrl.figures.numbers import number_words
 from hdrl.figures.over_time import over_time
-from hdrl.figures.steps import Steps
+from hdrl.figures.steps import StepFunction
 from hdrl.figures.style import Axes, Figure
 from hdrl.settings.batch.report import data
 from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
@@ -36,13 +36,13 @@ def power(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None 
     return _drawn(as_runs(runs), data.power, "Power of all hosts", "power", unit="W", ax=ax, places=places)
 
 
-def percent(run: RunData) -> Steps:
+def percent(run: RunData) -> StepFunction:
     """Return the share of the cores that jobs hold in percent, over time."""
     share = data.utilization(run)
-    return Steps(share.edges_s, 100 * share.values)
+    return StepFunction(share.edges_s, 100 * share.values)
 
 
-def means(quantity: Callable[[RunData], Steps], words: str) -> Callable[[Sequence[str], Sequence[RunData]], str]:
+def means(quantity: Callable[[RunData], StepFunction], words: str) -> Callable[[Sequence[str], Sequence[RunData]], str]:
     """Return what says the means over time of runs in words."""
 
     def describe(names: Sequence[str], runs: Sequence[RunData]) -> str:
@@ -54,7 +54,7 @@ def means(quantity: Callable[[RunData], Steps], words: str) -> Callable[[Sequenc
 
 def _drawn(
     runs: list[RunData],
-    quantity: Callable[[RunData], Steps],
+    quantity: Callable[[RunData], StepFunction],
     title: str,
     words: str,
     *,
@@ -66,7 +66,7 @@ def _drawn(
     return over_time(runs, steps, title=title, quantity=words, unit=unit, facts=in_common(runs), places=places, ax=ax)
 
 
-MAKESPANS = Log("makespans", "makespans.log", "episodes.csv", "makespan_s")
+MAKESPANS = LearningLog("makespans", "makespans.log", "episodes.csv", "makespan_s")
 
 
 def makespans(folders: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:

@@ -17,7 +17,7 @@ from hdrl.base.errors import PlatformError, ReadError, suggest
 from hdrl.base.files import read_text
 from hdrl.base.textnumbers import float_of
 from hdrl.settings.batch.simgrid.quantities import BANDWIDTH_UNITS, SPEED_UNITS, TIME_UNITS, quantity
-from hdrl.settings.batch.simgrid.zones import ClusterZone, Link, Route, VivaldiZone, Zone
+from hdrl.settings.batch.simgrid.zones import ClusterZone, Route, VivaldiZone, Zone, ZoneLink
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -103,12 +103,12 @@ class SimGridPlatform:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.hosts: list[HostSpec] = []
-        self.loopback = Link("__loopback__", LOOPBACK_BYTES_PER_S, 0.0, fatpipe=True)
-        self._links: dict[str, Link] = {}
+        self.loopback = ZoneLink("__loopback__", LOOPBACK_BYTES_PER_S, 0.0, fatpipe=True)
+        self._links: dict[str, ZoneLink] = {}
         self._zone_of: dict[str, Zone] = {}
         self._cache: dict[tuple[int, int], Route] = {}
         self._children: dict[str, list[str]] = {}
-        self._told: set[tuple[str | None, ...]] = set()
+        self._warned: set[tuple[str | None, ...]] = set()
         root = _parse(self.path)
         if root.tag != "platform":
             raise self._error(f"<{root.tag[:40]}> is the outermost element, expected <platform>")
@@ -161,7 +161,7 @@ class SimGridPlatform:
         zone = self._zone_of[source]
         return zone.extra_latency_s(source, target) if zone is self._zone_of[target] else 0.0
 
-    def _links_between(self, source: str, target: str) -> tuple[Link, ...]:
+    def _links_between(self, source: str, target: str) -> tuple[ZoneLink, ...]:
         here, there = self._zone_of[source], self._zone_of[target]
         if here is there:
             links = here.links(source, target)
@@ -342,7 +342,7 @@ class SimGridPlatform:
         for suffix in ("_UP", "_DOWN") if policy == "SPLITDUPLEX" else ("",):
             if name + suffix in self._links:
                 raise self._error(f"two links are called {name!r}")
-            self._links[name + suffix] = Link(name + suffix, bandwidth, latency_s, policy == "FATPIPE")
+            self._links[name + suffix] = ZoneLink(name + suffix, bandwidth, latency_s, policy == "FATPIPE")
         return policy
 
     def _read_route(self, element: Element, zone: Zone) -> None:
@@ -376,11 +376,11 @@ class SimGridPlatform:
     def _refuse_again(self, element: Element, zone: Zone) -> None:
         """Refuse what says a second time how to come from one end to the other."""
         ends = zone.name, _NEW_TAGS.get(element.tag, element.tag), element.get("src"), element.get("dst")
-        if ends in self._told:
+        if ends in self._warned:
             raise self._error(f"{_label(element)}: there is a route from {ends[2]!r} to {ends[3]!r} already")
-        self._told.add(ends)
+        self._warned.add(ends)
 
-    def _crossed(self, element: Element) -> Iterator[Link]:
+    def _crossed(self, element: Element) -> Iterator[ZoneLink]:
         if len(element) == 0:
             raise self._error(f"{_label(element)}: crosses no link")
         for child in element:
@@ -394,7 +394,7 @@ class SimGridPlatform:
                 raise self._error(f"{where}: no link {full[:40]!r}; {suggest(full, self._links)}")
             yield self._links[full]
 
-    def _reverse(self, links: tuple[Link, ...]) -> Iterator[Link]:
+    def _reverse(self, links: tuple[ZoneLink, ...]) -> Iterator[ZoneLink]:
         """Yield the links of the way back; a split-duplex link is crossed in its other direction."""
         for link in reversed(links):
             name = link.name

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Link:
+class ZoneLink:
     """A link, or one direction of a split-duplex link."""
 
     name: str  # its name, with ``_UP`` or ``_DOWN`` for a direction
@@ -21,7 +21,7 @@ class Link:
 class Route:
     """The links between two hosts, and the sum of their latencies in seconds."""
 
-    links: tuple[Link, ...]
+    links: tuple[ZoneLink, ...]
     latency_s: float
 
 
@@ -32,9 +32,9 @@ class Zone:
     # its name, and the zone that it is in
     name: str
     parent: Zone | None
-    routes: dict[tuple[str, str], tuple[Link, ...]] = field(default_factory=dict)  # links from one point to another
+    routes: dict[tuple[str, str], tuple[ZoneLink, ...]] = field(default_factory=dict)  # links from one point to another
     # gateway, entrance and links between them, from one child zone to another
-    zone_routes: dict[tuple[str, str], tuple[str, str, tuple[Link, ...]]] = field(default_factory=dict)
+    zone_routes: dict[tuple[str, str], tuple[str, str, tuple[ZoneLink, ...]]] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)  # its own properties
 
     def ancestry(self) -> list[Zone]:
@@ -48,7 +48,7 @@ class Zone:
             result |= zone.properties
         return result
 
-    def links(self, source: str, target: str) -> tuple[Link, ...] | None:
+    def links(self, source: str, target: str) -> tuple[ZoneLink, ...] | None:
         """Return the links from one of its points to another, ``None`` if there is no route."""
         return self.routes.get((source, target))
 
@@ -62,12 +62,12 @@ class ClusterZone(Zone):
     """A cluster: each host has a link, and all share a backbone."""
 
     # link of each host to the backbone, and back; its router has none
-    up: dict[str, Link] = field(default_factory=dict)
-    down: dict[str, Link] = field(default_factory=dict)
-    backbone: Link | None = None  # the backbone, if there is one
-    loopback: dict[str, Link] = field(default_factory=dict)  # link of each host to itself, if there is one
+    up: dict[str, ZoneLink] = field(default_factory=dict)
+    down: dict[str, ZoneLink] = field(default_factory=dict)
+    backbone: ZoneLink | None = None  # the backbone, if there is one
+    loopback: dict[str, ZoneLink] = field(default_factory=dict)  # link of each host to itself, if there is one
 
-    def links(self, source: str, target: str) -> tuple[Link, ...] | None:
+    def links(self, source: str, target: str) -> tuple[ZoneLink, ...] | None:
         """Return the links up from one point and down to another."""
         if source == target and source in self.loopback:
             return (self.loopback[source],)
@@ -82,7 +82,7 @@ class VivaldiZone(Zone):
     # coordinates of each host, in milliseconds; the last one is a height
     places: dict[str, tuple[float, float, float]] = field(default_factory=dict)
 
-    def links(self, source: str, target: str) -> tuple[Link, ...] | None:
+    def links(self, source: str, target: str) -> tuple[ZoneLink, ...] | None:
         """Return no link, if both have coordinates."""
         return () if source in self.places and target in self.places else None
 

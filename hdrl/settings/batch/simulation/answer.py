@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import DecisionError, quoted
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fields import grown
-from hdrl.compiled.lend import Lent
 from hdrl.settings.batch.kernel import codes, entries
-from hdrl.settings.batch.kernel.state import State
+from hdrl.settings.batch.kernel.state import BatchState
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.platform.sleep import FALLS_ASLEEP, SLEEPS
 from hdrl.settings.batch.simulation.decisions import (
@@ -47,7 +47,7 @@ def job_name(workload: Workload, job: int) -> str:
     return f"{workload.sources[workload.jobs['source'][job]]}!{workload.job_ids[job]}"
 
 
-def why_stuck(workload: Workload, state: State) -> str:
+def why_stuck(workload: Workload, state: BatchState) -> str:
     """Say that nothing will ever happen again although jobs are waiting."""
     s = state.scalars[0]
     waiting = int(s["n_queue"])
@@ -58,12 +58,12 @@ def why_stuck(workload: Workload, state: State) -> str:
     )
 
 
-def grown_for(state: State, platform: Platform, workload: Workload) -> State:
+def grown_for(state: BatchState, platform: Platform, workload: Workload) -> BatchState:
     """Return the state with more room in its logs."""
     return grown(state, margin=64 + 2 * platform.n_cores + workload.n_jobs)
 
 
-def with_room_for_decisions(state: State, platform: Platform, workload: Workload) -> State:
+def with_room_for_decisions(state: BatchState, platform: Platform, workload: Workload) -> BatchState:
     """Return the state, with room in what one answer may log."""
     s = state.scalars[0]
     is_full = (
@@ -87,7 +87,7 @@ class Answer:
 
     Attributes
     ----------
-    lent
+    borrowed
         The arrays of the environment, as the kernel is given them.
     metadata
         Texts attached to jobs, by index.
@@ -109,22 +109,22 @@ class Answer:
         AskEnergy: "_ask_energy",
     }
 
-    def __init__(self, platform: Platform, workload: Workload, state: State, *, may_sleep: bool = False) -> None:
-        self.lent = Lent(state)
+    def __init__(self, platform: Platform, workload: Workload, state: BatchState, *, may_sleep: bool = False) -> None:
+        self.borrowed = Borrowed(state)
         self.metadata: dict[int, str] = {}
         self.may_sleep = may_sleep
         self._platform = platform
         self._workload = workload
 
     @property
-    def state(self) -> State:
+    def state(self) -> BatchState:
         """The arrays of the environment; to be replaced when they are."""
-        return self.lent.arrays
+        return self.borrowed.arrays
 
     @state.setter
-    def state(self, state: State) -> None:
-        if state is not self.lent.arrays:
-            self.lent = Lent(state)
+    def state(self, state: BatchState) -> None:
+        if state is not self.borrowed.arrays:
+            self.borrowed = Borrowed(state)
 
     def add_all(self, decisions: Iterable[Decision]) -> None:
         """Append decisions to the answer.
@@ -205,14 +205,14 @@ class Answer:
         if n != self._workload.jobs["cores"][job]:
             raise self.error(codes.ERROR_WRONG_SIZE, job, -1)
         first = self._put_into_pool(cores)
-        code, core = entries.start(self.lent, job, first, n)
+        code, core = entries.start(self.borrowed, job, first, n)
         if code:
             raise self.error(code, job, core)
 
     def _add_reject(self, decision: Reject) -> None:
         self._check_job(decision.job)
         job = int(decision.job)
-        code = entries.reject(self.lent, job)
+        code = entries.reject(self.borrowed, job)
         if code:
             raise self.error(code, job, -1)
 
@@ -238,7 +238,7 @@ class Answer:
         if not switches:
             self._add_op(codes.SET_PSTATE, subject=decision.pstate, first=first, n=len(cores))
             return
-        code, node = entries.switch_hosts_of(self.lent, decision.pstate, first, len(cores))
+        code, node = entries.switch_hosts_of(self.borrowed, decision.pstate, first, len(cores))
         if code:
             raise self.error(code, -1, node)
 
@@ -260,7 +260,7 @@ class Answer:
         for node in nodes.tolist():
             if not 0 <= node < self._platform.n_nodes:
                 raise DecisionError(f"there is no node {node} (0 to {self._platform.n_nodes - 1})")
-            code = entries.switch_node(self.lent, node, self._sleep_state(node, decision))
+            code = entries.switch_node(self.borrowed, node, self._sleep_state(node, decision))
             if code:
                 raise self.error(code, -1, node)
 
@@ -307,4 +307,4 @@ class Answer:
     def _add_op(self, kind: int, *, subject: int = 0, first: int = 0, n: int = 0, value: float = 0.0) -> None:
         if int(self.state.scalars["n_ops"][0]) >= len(self.state.ops) - self._platform.n_pstates:
             raise DecisionError("too many decisions in one answer")
-        entries.add_op(self.lent, kind, subject, first, n, float(value))
+        entries.add_op(self.borrowed, kind, subject, first, n, float(value))

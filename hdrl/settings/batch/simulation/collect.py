@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.settings.batch.kernel.state import State
+from hdrl.settings.batch.kernel.state import BatchState
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import (
     ENERGY_DTYPE,
@@ -26,14 +26,14 @@ def _first_rows(log: NDArray[np.void], n: int, dtype: np.dtype[np.void]) -> NDAr
     return rows
 
 
-def _records(state: State) -> NDArray[np.void]:
+def _records(state: BatchState) -> NDArray[np.void]:
     records = _first_rows(state.jobs, len(state.jobs), RECORD_DTYPE)
     # A job that still runs has its energy at the start in the books.
     records["energy_j"][records["run_s"] < 0] = -1.0
     return records
 
 
-def _pstate_changes(platform: Platform, state: State) -> tuple[NDArray[np.void], NDArray[np.int32]]:
+def _pstate_changes(platform: Platform, state: BatchState) -> tuple[NDArray[np.void], NDArray[np.int32]]:
     """Return the P-state log, with the lines for date 0 in front that Batsim writes (one for each P-state)."""
     if not state.scalars["energy"][0]:
         return np.zeros(0, dtype=PSTATE_CHANGE_DTYPE), np.zeros(0, dtype=np.int32)
@@ -51,7 +51,7 @@ def _pstate_changes(platform: Platform, state: State) -> tuple[NDArray[np.void],
     return rows, np.concatenate([*initial, state.pstate_cores[:n_cores]])
 
 
-def _energy(state: State) -> NDArray[np.void]:
+def _energy(state: BatchState) -> NDArray[np.void]:
     n = int(state.scalars["n_energy_log"][0])
     rows = np.zeros(n, dtype=ENERGY_DTYPE)
     for name in ("time_s", "energy_j", "epsilon_w"):
@@ -60,7 +60,7 @@ def _energy(state: State) -> NDArray[np.void]:
     return rows
 
 
-def _host_energy_j(platform: Platform, state: State) -> NDArray[np.float64]:
+def _host_energy_j(platform: Platform, state: BatchState) -> NDArray[np.float64]:
     """Return what each host drew until now; the books of idle hosts are brought up to date, those of others are not."""
     hosts, s = state.hosts, state.scalars[0]
     if not s["energy"] or not len(hosts):
@@ -70,7 +70,7 @@ def _host_energy_j(platform: Platform, state: State) -> NDArray[np.float64]:
     return np.where(state.cores["owner"] < 0, energy_j, np.nan)
 
 
-def _time_in_state_s(state: State) -> dict[str, float]:
+def _time_in_state_s(state: BatchState) -> dict[str, float]:
     """Return how long all hosts together were in each state, under Batsim's names."""
     s = state.scalars[0]
     names = {"computing": "computing", "idle": "idle"}
@@ -79,7 +79,7 @@ def _time_in_state_s(state: State) -> dict[str, float]:
     return {name: float(s[f"time_{ours}_s"]) for name, ours in names.items()}
 
 
-def overutilization(state: State) -> OverUtilization:
+def overutilization(state: BatchState) -> OverUtilization:
     """Return when the decision system of an environment could not give what was asked for."""
     s = state.scalars[0]
     spans = state.spans[: int(s["n_spans"])]
@@ -92,7 +92,7 @@ def overutilization(state: State) -> OverUtilization:
     )
 
 
-def collect_trace(platform: Platform, workload: Workload, state: State, compatibility: str | None) -> Trace:
+def collect_trace(platform: Platform, workload: Workload, state: BatchState, compatibility: str | None) -> Trace:
     """Return what has happened so far in an environment."""
     s = state.scalars[0]
     pstate_changes, pstate_cores = _pstate_changes(platform, state)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.ways import JIT_DISABLED
 from hdrl.settings.batch.kernel import printing
 from hdrl.settings.batch.simulation.texts import interval_texts
@@ -49,7 +49,7 @@ class _Block:
         while True:
             characters = b"".join(self.characters)
             table = printing.new_table(self.kinds, self.reals, self.wholes, characters, self.members, n_rows, room)
-            n = int(printing.print_rows(Lent(table).places, n_rows, room))
+            n = int(printing.print_rows(Borrowed(table).addresses, n_rows, room))
             if n != printing.NO_ROOM:
                 return None if n == printing.UNCERTAIN else table.printed[:n].tobytes().decode()
             room *= 4

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.errors import SimulationError
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.twister import python_twister_state, twister_state
 from hdrl.settings.batch.kernel import codes, entries
-from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule
+from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule
 from hdrl.settings.batch.kernel.groups import SHORT_S
-from hdrl.settings.batch.kernel.state import State, new_state
+from hdrl.settings.batch.kernel.state import BatchState, new_state
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.answer import CANNOT_SWITCH, Answer, grown_for, why_stuck
 from hdrl.settings.batch.simulation.collect import collect_trace
@@ -40,8 +40,8 @@ def first_state(
     seed: int,
     energy: bool,
     compatibility: str | None,
-    rule: Rule = NO_RULE,
-) -> State:
+    rule: PolicyRule = NO_RULE,
+) -> BatchState:
     """Return the state of a simulation at date 0.
 
     Raises
@@ -97,16 +97,18 @@ def check_power(platform: Platform) -> None:
         )
 
 
-def start_by(lent: Lent[State], priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int) -> None:
+def start_by(
+    borrowed: Borrowed[BatchState], priorities: NDArray[np.float64], job_key: int, core_key: int, backfilling: int
+) -> None:
     """Let the kernel start waiting jobs by given priorities: see `EmbeddedSimulator.start_by`."""
-    state = lent.arrays
+    state = borrowed.arrays
     queue = state.queue[: int(state.scalars["n_queue"][0])]
     arrivals = queue[np.argsort(state.jobs["rank"][queue], kind="stable")]
     state.jobs["priority"][arrivals] = priorities
-    entries.schedule_pair(lent, job_key, core_key, backfilling)
+    entries.schedule_pair(borrowed, job_key, core_key, backfilling)
 
 
-def predict_given(state: State, jobs: NDArray[np.int64], lengths_s: NDArray[np.float64]) -> None:
+def predict_given(state: BatchState, jobs: NDArray[np.int64], lengths_s: NDArray[np.float64]) -> None:
     """Note how long jobs are expected to run, as `kernel.history.predict` does of what is given."""
     rows = state.predictions
     rows["given_s"][jobs] = rows["length_s"][jobs] = lengths_s
@@ -149,7 +151,7 @@ class EmbeddedSimulator:
         seed: int = 0,
         energy: bool = True,
         compatibility: str | None = None,
-        rule: Rule = NO_RULE,
+        rule: PolicyRule = NO_RULE,
     ) -> None:
         check_platform(platform, energy=energy)
         workload.check_simulated()
@@ -177,17 +179,17 @@ class EmbeddedSimulator:
         return self._current
 
     @property
-    def _state(self) -> State:
+    def _state(self) -> BatchState:
         return self._answer.state
 
     @property
-    def _lent(self) -> Lent[State]:
-        return self._answer.lent
+    def _borrowed(self) -> Borrowed[BatchState]:
+        return self._answer.borrowed
 
     def reset(self) -> View:
         """Go back to date 0 and return the first view."""
         self._current = None
-        entries.begin(self._lent)
+        entries.begin(self._borrowed)
         return self._advance()
 
     def step(self, decisions: Iterable[Decision] = (), *, now_s: float | None = None) -> View:
@@ -214,7 +216,7 @@ class EmbeddedSimulator:
         self._answer.add_all(decisions)
         if now_s is not None:
             self._state.scalars["reply_now_s"] = now_s
-        entries.answer(self._lent)
+        entries.answer(self._borrowed)
         return self._advance()
 
     def run_pair(
@@ -235,12 +237,12 @@ class EmbeddedSimulator:
             If jobs are waiting and nothing will ever happen again.
         """
         if backfilling == codes.CONSERVATIVE:  # it is compiled apart from the simulation
-            self.run_by(lambda lent: entries.schedule_pair(lent, job_key, core_key, backfilling), progress)
+            self.run_by(lambda borrowed: entries.schedule_pair(borrowed, job_key, core_key, backfilling), progress)
             return
         self._begin_unwatched()
         status = codes.PAUSED
         while status in (codes.PAUSED, codes.GROW):
-            status = entries.run_pair(self._lent, job_key, core_key, STEPS_PER_CALL, backfilling)
+            status = entries.run_pair(self._borrowed, job_key, core_key, STEPS_PER_CALL, backfilling)
             self._after(status)
             if progress is not None:
                 progress(self.n_done, self.workload.n_jobs)
@@ -249,9 +251,9 @@ class EmbeddedSimulator:
         """Begin at date 0 for a policy that never asks what is left of a job, which takes time to follow."""
         self._current = None
         self._state.scalars["follows_progress"] = 0
-        entries.begin(self._lent)
+        entries.begin(self._borrowed)
 
-    def run_by(self, decide: Callable[[Lent[State]], object], progress: Progress | None = None) -> None:
+    def run_by(self, decide: Callable[[Borrowed[BatchState]], object], progress: Progress | None = None) -> None:
         """Simulate from date 0 to the end with calls for each decision of compiled code that is apart from the kernel.
 
         Parameters
@@ -264,16 +266,16 @@ class EmbeddedSimulator:
         SimulationError
             If jobs are waiting and nothing will ever happen again.
         """
-        n_told = 0
-        for lent in self.decisions():
-            decide(lent)
-            if progress is not None and self.n_done >= n_told + JOBS_PER_WORD:
-                n_told = self.n_done
-                progress(n_told, self.workload.n_jobs)
+        n_reported = 0
+        for borrowed in self.decisions():
+            decide(borrowed)
+            if progress is not None and self.n_done >= n_reported + JOBS_PER_WORD:
+                n_reported = self.n_done
+                progress(n_reported, self.workload.n_jobs)
         if progress is not None:
             progress(self.n_done, self.workload.n_jobs)
 
-    def decisions(self) -> Iterator[Lent[State]]:
+    def decisions(self) -> Iterator[Borrowed[BatchState]]:
         """Simulate from date 0 to the end; yield the arrays whenever jobs have come or ended while jobs wait.
 
         Compiled code that is apart from the kernel writes its starts into the answer before the next one.
@@ -284,14 +286,14 @@ class EmbeddedSimulator:
             If jobs are waiting and nothing will ever happen again.
         """
         self._begin_unwatched()
-        status = entries.to_decision(self._lent, STEPS_PER_CALL)
+        status = entries.to_decision(self._borrowed, STEPS_PER_CALL)
         while status != codes.ENDED:
             if status == codes.MESSAGE:
-                yield self._lent
-                status = entries.to_next_decision(self._lent, STEPS_PER_CALL)
+                yield self._borrowed
+                status = entries.to_next_decision(self._borrowed, STEPS_PER_CALL)
             else:
                 self._after(status)
-                status = entries.to_decision(self._lent, STEPS_PER_CALL)
+                status = entries.to_decision(self._borrowed, STEPS_PER_CALL)
 
     @property
     def is_due(self) -> bool:
@@ -311,7 +313,7 @@ class EmbeddedSimulator:
         job_key, core_key, backfilling
             Numbers of the keys and of the kind of backfilling in `kernel.codes`; the job key is ``JOB_GIVEN``.
         """
-        start_by(self._lent, priorities, job_key, core_key, backfilling)
+        start_by(self._borrowed, priorities, job_key, core_key, backfilling)
 
     def start_predicted(
         self,
@@ -331,7 +333,7 @@ class EmbeddedSimulator:
             Numbers of the keys and of the kind of backfilling in `kernel.codes`.
         """
         predict_given(self._state, jobs, lengths_s)
-        entries.schedule_pair(self._lent, job_key, core_key, backfilling)
+        entries.schedule_pair(self._borrowed, job_key, core_key, backfilling)
 
     def run_s(self, job: int) -> float:
         """Return how long a job that has just ended ran, in seconds; its rule must predict run times."""
@@ -355,16 +357,16 @@ class EmbeddedSimulator:
     def _advance(self) -> View:
         """Go on to the next message, or to the end."""
         while True:
-            status = entries.advance(self._lent, STEPS_PER_CALL)
+            status = entries.advance(self._borrowed, STEPS_PER_CALL)
             if status == codes.MESSAGE and not self._state.scalars["ended"][0]:
                 break
             if status == codes.MESSAGE:
-                entries.answer(self._lent)
+                entries.answer(self._borrowed)
                 continue
             self._after(status)
             if status == codes.ENDED:
                 break
-        return View(self.platform, self.workload, self._lent)
+        return View(self.platform, self.workload, self._borrowed)
 
     def _after(self, status: int) -> None:
         """Do what a status of the kernel calls for."""

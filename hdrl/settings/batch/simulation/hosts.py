@@ -109,10 +109,10 @@ def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int
     held_cores = np.concatenate(held).astype(np.int64) if held else np.zeros(0, dtype=np.int64)
     start_s = np.repeat(stays["start_s"], stays["n_units"])
     end_s = np.repeat(np.where(stays["end_s"] >= 0, stays["end_s"], trace.end_s), stays["n_units"])
-    told_s, switched_cores, pstates = _told_pstates(trace)
+    reported_s, switched_cores, pstates = _reported_pstates(trace)
     n_held, n_switched = len(held_cores), len(switched_cores)
     nothing, unknown = np.zeros(n_switched, dtype=np.int64), np.full(2 * n_held, _UNKNOWN)
-    time_s = np.concatenate([np.zeros(n), told_s, start_s, end_s])
+    time_s = np.concatenate([np.zeros(n), reported_s, start_s, end_s])
     core = np.concatenate([np.arange(n), switched_cores, held_cores, held_cores])
     ones = np.ones(n_held, dtype=np.int64)
     change = np.concatenate([np.zeros(n, dtype=np.int64), nothing, ones, -ones])
@@ -123,16 +123,16 @@ def _events(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int
     return time_s, core, change, pstate[last_known]
 
 
-def _told_pstates(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
+def _reported_pstates(trace: Trace) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
     """Return what the log of P-states tells, host by host: the date, the core, and its P-state from then on."""
     has_ways = trace.platform.n_sleep_states > 0
-    is_told = trace.pstate_changes["pstate"] >= (_TO_SLEEP if has_ways else 0)
-    told = trace.pstate_changes[is_told & (trace.pstate_changes["time_s"] > 0)]
-    cores = [trace.pstate_cores[row["first_core"] : row["first_core"] + row["n_cores"]] for row in told]
-    times_s = np.repeat(told["time_s"], told["n_cores"])
-    pstates = np.repeat(told["pstate"], told["n_cores"]).astype(np.int64)
+    is_reported = trace.pstate_changes["pstate"] >= (_TO_SLEEP if has_ways else 0)
+    reported = trace.pstate_changes[is_reported & (trace.pstate_changes["time_s"] > 0)]
+    cores = [trace.pstate_cores[row["first_core"] : row["first_core"] + row["n_cores"]] for row in reported]
+    times_s = np.repeat(reported["time_s"], reported["n_cores"])
+    pstates = np.repeat(reported["pstate"], reported["n_cores"]).astype(np.int64)
     if has_ways and cores:
-        ends = np.cumsum(told["n_cores"])[:-1]
+        ends = np.cumsum(reported["n_cores"])[:-1]
         _find_ways(trace.platform, cores, np.split(times_s, ends), np.split(pstates, ends))
     return times_s, np.concatenate(cores).astype(np.int64) if cores else np.zeros(0, dtype=np.int64), pstates
 
@@ -155,21 +155,21 @@ def _find_ways(
     sleeps = {state.off for states in platform.sleep_states_of_node for state in states}
     pending: dict[bytes, tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]] = {}
     for hosts, time_s, known in zip(cores, times_s, pstates, strict=True):
-        told = int(known[0]) if len(known) else _UNKNOWN
-        if told < 0:
+        reported = int(known[0]) if len(known) else _UNKNOWN
+        if reported < 0:
             pending[hosts.tobytes()] = time_s, known, back[hosts]
             back[hosts] = _UNKNOWN
             continue
         asked_s, way, slept = pending.pop(hosts.tobytes(), (time_s, known, known))
-        if way is known or not (told in sleeps or slept.max() >= 0):
+        if way is known or not (reported in sleeps or slept.max() >= 0):
             continue
-        falls = down[kind[hosts], told]
+        falls = down[kind[hosts], reported]
         way[:] = np.where(falls >= 0, falls, slept)
         goes = way >= 0
         there_s = np.minimum(time_s, asked_s + 1.0 / platform.speed_flops[hosts, way])
         time_s[goes] = there_s[goes]
-        way[~goes], known[~goes] = told, _UNKNOWN
-        back[hosts[falls >= 0]] = up[kind[hosts[falls >= 0]], told]
+        way[~goes], known[~goes] = reported, _UNKNOWN
+        back[hosts[falls >= 0]] = up[kind[hosts[falls >= 0]], reported]
     first = np.array([states[0].down if states else _UNKNOWN for states in platform.sleep_states_of_node])
     for key, (_, way, slept) in pending.items():
         hosts = np.frombuffer(key, dtype=cores[0].dtype)

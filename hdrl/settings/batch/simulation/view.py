@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled import bits
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.batch.kernel import codes, entries
-from hdrl.settings.batch.kernel.state import State
+from hdrl.settings.batch.kernel.state import BatchState
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.workload.model import Workload
@@ -57,11 +57,11 @@ class View:
 
     platform: Platform
     workload: Workload
-    _lent: Lent[State]
+    _borrowed: Borrowed[BatchState]
 
     @property
-    def _state(self) -> State:
-        return self._lent.arrays
+    def _state(self) -> BatchState:
+        return self._borrowed.arrays
 
     @property
     def now_s(self) -> float:
@@ -135,7 +135,7 @@ class View:
         at the pace of the slowest, at the speeds that their P-states gave them since the start. A job that
         takes longer than was asked for stays at 0.
         """
-        return entries.remaining_work(self._lent, job)
+        return entries.remaining_work(self._borrowed, job)
 
     @property
     def free_cores(self) -> NDArray[np.int64]:

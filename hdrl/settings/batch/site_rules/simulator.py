@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.errors import SimulationError, WorkloadError
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.fields import grown, new_arrays
-from hdrl.compiled.lend import Lent
 from hdrl.settings.batch.kernel import codes as kernel_codes
-from hdrl.settings.batch.kernel.beginning import NO_RULE, Rule, arrays_of
+from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule, arrays_of
 from hdrl.settings.batch.kernel.groups import N_LEVELS, N_NEURONS
 from hdrl.settings.batch.kernel.keys import N_FEATURES
 from hdrl.settings.batch.platform.model import Platform
@@ -202,7 +202,7 @@ def has_het_jobs(asked: SiteJobs) -> bool:
     return bool(np.any(components_of(asked.jobs["het_group"])[0] >= 0))
 
 
-def new_site_state(inputs: _Inputs, key: int, backfilling: int, rule: Rule) -> SiteState:
+def new_site_state(inputs: _Inputs, key: int, backfilling: int, rule: PolicyRule) -> SiteState:
     """Return the arrays of a simulation that is about to begin."""
     rules, asked, jobs = inputs.rules, inputs.asked, inputs.workload.jobs
     n_nodes, n_jobs = len(rules.nodes), len(jobs)
@@ -457,7 +457,7 @@ def _arrays_of_jobs(rows: NDArray[np.void], asked: NDArray[np.void]) -> NDArray[
     return found
 
 
-def plays(rule: Rule) -> bool:
+def plays(rule: PolicyRule) -> bool:
     """Tell whether this simulator knows what a policy adds to its job key and its backfilling."""
     return not rule.predicts_ends and rule.node_rule == kernel_codes.NODES_LEFT_ALONE
 
@@ -480,7 +480,7 @@ class SiteSimulator:
         If a job fits into none of its partitions.
     """
 
-    def __init__(self, platform: Platform, workload: Workload, rule: Rule = NO_RULE) -> None:
+    def __init__(self, platform: Platform, workload: Workload, rule: PolicyRule = NO_RULE) -> None:
         if not plays(rule):
             raise SimulationError(_KNOWN)
         self._rule = rule
@@ -529,7 +529,7 @@ class SiteSimulator:
         margin = int(state.settings["n_cores"][0]) + 64 + len(state.dependencies)
         status = codes.PAUSED
         while status != codes.ENDED:
-            status = events.advance(Lent(state), DATES_PER_CALL)
+            status = events.advance(Borrowed(state), DATES_PER_CALL)
             if status == codes.GROW:
                 state = grown(state, margin=2 * margin + 4 * int(state.scalars["n_running"][0]))
             if progress is not None:
@@ -623,7 +623,12 @@ def _trace(inputs: _Inputs, state: SiteState) -> Trace:
 
 
 def site_simulator(
-    platform: Platform, workload: Workload, *, compatibility: str | None = None, rule: Rule = NO_RULE, **others: Any
+    platform: Platform,
+    workload: Workload,
+    *,
+    compatibility: str | None = None,
+    rule: PolicyRule = NO_RULE,
+    **others: Any,
 ) -> SiteSimulator:
     """Return the simulator `site`; it needs no files, and accounts for no energy.
 
@@ -641,4 +646,4 @@ def site_simulator(
 def warm_up(message: Callable[[str], None] | None = None) -> None:
     """Compile the simulator if it has never been compiled here; later processes load it from the cache."""
     text = "compiling the simulator of sites (the first time only, about ten seconds)"
-    compile_once(CACHE_FOLDER, "compiled", text, lambda: events.advance(Lent(arrays.smallest_state()), 1), message)
+    compile_once(CACHE_FOLDER, "compiled", text, lambda: events.advance(Borrowed(arrays.smallest_state()), 1), message)

@@ -100,14 +100,14 @@ def offered_load(workload: Workload, platform: Platform) -> float | None:
     ``None`` if all jobs are submitted at the same date, or some communicate, so that nothing says how long they take.
     """
     jobs = workload.jobs
-    if not _tells_run_times(workload):
+    if not _has_run_times(workload):
         return None
     return offered_load_of_jobs(
         jobs["submit_s"], reference_run_times(workload, platform), jobs["cores"], platform.n_cores
     )
 
 
-def _tells_run_times(workload: Workload) -> bool:
+def _has_run_times(workload: Workload) -> bool:
     return set(workload.jobs["profile"].tolist()).isdisjoint(workload.not_simulated)
 
 
@@ -150,7 +150,7 @@ def workload_statistics(workload: Workload, platform: Platform | None = None) ->
     }
     if workload.n_jobs > 1:
         columns["interarrival"] = Distribution.of(np.diff(submit_s))
-    if platform is not None and _tells_run_times(workload):
+    if platform is not None and _has_run_times(workload):
         columns["run_time"] = Distribution.of(reference_run_times(workload, platform))
     load = None if platform is None else offered_load(workload, platform)
     return WorkloadStatistics(workload.n_jobs, float(submit_s[-1] - submit_s[0]), columns, load)

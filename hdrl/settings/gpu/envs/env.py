@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, UnknownName
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fields import saved
-from hdrl.compiled.lend import Lent
-from hdrl.envs.arguments import Episodes, Stepping, defaults_of, taken
+from hdrl.envs.arguments import EpisodeArguments, Stepping, defaults_of, taken
 from hdrl.envs.episodes import Window
 from hdrl.envs.hooks import BoolArray, Options, StateDict
 from hdrl.envs.requests import check_render_mode, checked_count
@@ -23,7 +23,7 @@ from hdrl.envs.windowed import Windowed
 from hdrl.settings.gpu.cluster.machine import Cluster, read_cluster
 from hdrl.settings.gpu.envs.loads import joined, loads_of
 from hdrl.settings.gpu.kernel import acting, codes
-from hdrl.settings.gpu.kernel.state import World, new_world
+from hdrl.settings.gpu.kernel.state import GpuState, new_world
 from hdrl.settings.gpu.loads.load import GpuLoad
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.policies.names import ORDERS, PLACEMENTS, Policy, read_policy
@@ -118,7 +118,7 @@ class NamedRules:
 
 ARGUMENTS: Mapping[str, Any] = {
     **{"machine": "drl-gpu", "load": None, "seed_of_rules": 0, "records": False, "render_mode": None},
-    **defaults_of(Episodes(), ClusterChoices(), NamedRules(), Stepping()),
+    **defaults_of(EpisodeArguments(), ClusterChoices(), NamedRules(), Stepping()),
 }
 """The arguments of a batch by name, and their defaults."""
 
@@ -219,7 +219,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         *,
         machine: Cluster | str = "drl-gpu",
         load: Loads = None,
-        episodes: Episodes = Episodes(),  # noqa: B008 (frozen, as all groups)
+        episodes: EpisodeArguments = EpisodeArguments(),  # noqa: B008 (frozen, as all groups)
         choices: ClusterChoices = ClusterChoices(),
         rules: Rules = Rules(),  # noqa: B008
         seed_of_rules: int = 0,
@@ -242,7 +242,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         self._records = records and self.num_envs == 1
         self._seed_of_rules = seed_of_rules
         self._columns, self._state = self._new_world(seed_of_rules, "fgd" in choices.placements)
-        self._lent = Lent(self._state)
+        self._borrowed = Borrowed(self._state)
 
     @classmethod
     def of(cls, num_envs: int = 1, *, render_mode: None = None, **arguments: Any) -> GpuClusterVectorEnv:
@@ -253,14 +253,14 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         check_render_mode(render_mode)
         return cls(
             num_envs,
-            episodes=taken(Episodes(), arguments),
+            episodes=taken(EpisodeArguments(), arguments),
             choices=taken(ClusterChoices(), arguments),
             rules=taken(NamedRules(), arguments).rules(),
             stepping=taken(Stepping(), arguments),
             **arguments,
         )
 
-    def _new_world(self, seed: int, with_classes: bool) -> tuple[dict[str, NDArray[Any]], World]:  # noqa: FBT001
+    def _new_world(self, seed: int, with_classes: bool) -> tuple[dict[str, NDArray[Any]], GpuState]:  # noqa: FBT001
         """Return the columns of all jobs of all loads, and the world."""
         cluster, whole = self.machine, joined(self.loads)
         _, rates = whole.profiles(cluster)
@@ -331,16 +331,16 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         return self._found_units[window]
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        acting.SERVED.reset(self._lent, self._team, chosen, self._counts)
+        acting.SERVED.reset(self._borrowed, self._team, chosen, self._counts)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        return acting.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
+        return acting.SERVED.step(self._borrowed, self._counts, self._team, chosen, actions)
 
     def _help(self, number: int) -> None:
-        acting.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
+        acting.SERVED.help(self._borrowed, self._counts, self._team, number, self._chosen)
 
     def _episode_infos(self, ended: BoolArray) -> dict[str, NDArray[np.float64]]:
-        values = acting.SERVED.ask(self._lent, acting.TELL, ended)
+        values = acting.SERVED.ask(self._borrowed, acting.REPORT, ended)
         found = {name: values[number] for name, number in OBJECTIVES.items()}
         return {"objective": found[self.objective].copy(), **found}
 

@@ -31,9 +31,9 @@ MEAN_JCT, MEAN_QUEUEING, MEAN_SLOWDOWN, PRIORITY_JCT, MAKESPAN = OBJECTIVES = Co
 N_OBJECTIVES = 5
 
 REQUESTS = CodeTable("request", range(4))
-"""Requests to `SERVED`; `TELL` writes the objectives of environments, `RUN` those of whole episodes under the rules."""
+"""Requests to `SERVED`; `REPORT` writes the objectives of environments, `RUN` those of whole episodes under rules."""
 
-TELL, RUN = REQUESTS[2:]
+REPORT, RUN = REQUESTS[2:]
 
 ALL_STEPS = 1 << 62
 
@@ -273,7 +273,7 @@ def _serve_row(w, counts, request, row, numbers, results):  # noqa: ARG001
     if request == RUN:
         clear(w)
         run(w, ALL_STEPS)
-    if request in (TELL, RUN):
+    if request in (REPORT, RUN):
         for which in range(N_OBJECTIVES):
             results[which, row] = objective_value(w, which)
         return
@@ -286,8 +286,8 @@ def _serve_row(w, counts, request, row, numbers, results):  # noqa: ARG001
     if request == RESET:
         return
     value = objective_value(w, w.sizes[codes.OBJECTIVE])
-    counts.rewards[row] = (w.sums[state.TOLD] - value) / w.unit[0]
-    w.sums[state.TOLD] = value
+    counts.rewards[row] = (w.sums[state.REWARDED] - value) / w.unit[0]
+    w.sums[state.REWARDED] = value
     counts.terminations[row] = w.counts[state.N_DONE] == w.n_jobs[0]
 
 
@@ -300,7 +300,7 @@ def _knows(batch, request, numbers):  # noqa: ARG001
     return request in REQUESTS and knows_rules(batch) and batch.sizes[codes.OBJECTIVE] in OBJECTIVES
 
 
-def _asked(batch: state.World, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
+def _asked(batch: state.GpuState, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
     """Return the tables and numbers that an episode depends on."""
     del request, numbers
     placements = [(codes.PLACEMENTS, one) for one in batch.placements.tolist()]
@@ -309,7 +309,7 @@ def _asked(batch: state.World, request: int, numbers: Sequence[int]) -> list[tup
 
 SERVED = serving(
     entry,
-    state.World,
+    state.GpuState,
     state.smallest_world,
     serve_row=_serve_row,
     knows=_knows,

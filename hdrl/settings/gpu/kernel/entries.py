@@ -12,15 +12,15 @@ from hdrl.settings.gpu.kernel.history import add_end
 from hdrl.settings.gpu.kernel.jit import entry
 from hdrl.settings.gpu.kernel.placing import find_place, fragment
 from hdrl.settings.gpu.kernel.running import enqueue, start
-from hdrl.settings.gpu.kernel.state import World, clear, smallest_world
+from hdrl.settings.gpu.kernel.state import GpuState, clear, smallest_world
 
 _batch_at = take_as(smallest_world)
-_first_row = first_row_of(World)
+_first_row = first_row_of(GpuState)
 
 
 @entry
 def begin(places):
-    """Empty the first environment of the world at some addresses (`hdrl.compiled.lend.Lent`)."""
+    """Empty the first environment of the world at some addresses (`hdrl.compiled.borrowed.Borrowed`)."""
     w = borrow(_first_row(_batch_at(places)))
     clear(w)
 

@@ -1,4 +1,4 @@
-"""All that a simulation holds, one line of `World` for each array."""
+"""All that a simulation holds, one line of `GpuState` for each array."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class World(NamedTuple):
+class GpuState(NamedTuple):
     """The arrays of a batch of simulations, or without the leading axis those of one.
 
     Nodes ``n``, GPUs ``g``, types ``t``, profiles ``p``, jobs ``j``, users ``u``; ``typical_*`` are the typical jobs
@@ -177,7 +177,7 @@ class World(NamedTuple):
     SLOW_S,
     PRIORITY_NOW,
     PRIORITY_S,
-    TOLD,
+    REWARDED,
     DECIDED_S,
     QUEUED_GPUS,
     N_SUMS,
@@ -348,7 +348,7 @@ def new_world(
     *,
     n_groups: int = 0,
     n_weights: int = 0,
-) -> World:
+) -> GpuState:
     """Return a world whose environments have no jobs yet.
 
     Parameters
@@ -390,17 +390,19 @@ def new_world(
         "n_predicted": N_PREDICTED,
         "n_weights": n_weights,
     }
-    batch = new_arrays(World, sizes | sizes_of(World, given), given, n_envs)
+    batch = new_arrays(GpuState, sizes | sizes_of(GpuState, given), given, n_envs)
     batch.random[:] = 1
     batch.fgd_version[:] = -1
     batch.unit[:] = 1.0
     return batch
 
 
-def smallest_world() -> World:
+def smallest_world() -> GpuState:
     """Return a world of one GPU and one job; its arrays are of the types of all worlds'."""
-    names = [name for name, field in fields_of(World).items() if field.role is Role.SHARED]
-    given = {name: np.zeros([1] * len(fields_of(World)[name].lengths), fields_of(World)[name].dtype) for name in names}
+    names = [name for name, field in fields_of(GpuState).items() if field.role is Role.SHARED]
+    given = {
+        name: np.zeros([1] * len(fields_of(GpuState)[name].lengths), fields_of(GpuState)[name].dtype) for name in names
+    }
     given |= {"rules": np.zeros(N_RULES, dtype=np.int64), "rates": np.ones((1, 1, 2)), "level_memory": np.ones((1, 2))}
     given |= {"sizes": np.zeros(N_SIZES, dtype=np.int64)}
     return new_world(given, 1, 1, 1, 1, 1, 1)

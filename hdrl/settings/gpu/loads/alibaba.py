@@ -11,9 +11,9 @@ from hdrl.base.files import read_text
 from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad
 from hdrl.settings.gpu.loads.source import (
     Faulty,
-    Format,
     Row,
     Source,
+    TraceFormat,
     cells_of,
     kept,
     load_of,
@@ -122,9 +122,9 @@ def _is_pai(line: str) -> bool:
 
 _STATES = ("Terminated", "Failed", "Running", "Waiting", "Interrupted")
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
     {
         "openb": named_format("pods of Alibaba's gpu-v2023", _openb_job, "flops", _OPENB),
-        "pai": Format("pai_task_table of Alibaba's gpu-v2020", _pai, "flops", _is_pai),
+        "pai": TraceFormat("pai_task_table of Alibaba's gpu-v2020", _pai, "flops", _is_pai),
     }
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from hdrl.settings.gpu.loads.source import Format, Row, Source, gpus, kept, number
+from hdrl.settings.gpu.loads.source import Row, Source, TraceFormat, gpus, kept, number
 
 GAVEL_STEPS = "gavel"
 """The name of the format."""
@@ -42,6 +42,6 @@ def _matches(line: str) -> bool:
     return layout is not None and cells[layout.index("steps")].strip().isdecimal()
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
-    {GAVEL_STEPS: Format("job traces of Gavel's simulator", _rows, "equal", _matches)}
+FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
+    {GAVEL_STEPS: TraceFormat("job traces of Gavel's simulator", _rows, "equal", _matches)}
 )

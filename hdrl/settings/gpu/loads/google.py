@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from hdrl.settings.gpu.loads.source import Faulty, Format, Row, Source, cells_of, number
+from hdrl.settings.gpu.loads.source import Faulty, Row, Source, TraceFormat, cells_of, number
 
 _EVENTS_2011 = (
     *("time", "missing", "job_id", "task_index", "machine_id", "event", "user", "class", "priority"),
@@ -121,10 +121,10 @@ def _is_2011(line: str) -> bool:
     return len(cells) == len(_EVENTS_2011) and cells[0].isdigit() and cells[5] in tuple("012345678")
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
     {
-        "google-2011": Format("task_events of Google's trace of 2011", _task_events, "flops", _is_2011),
-        "google-2019": Format(
+        "google-2011": TraceFormat("task_events of Google's trace of 2011", _task_events, "flops", _is_2011),
+        "google-2019": TraceFormat(
             "instance events of Google's trace of 2019 as CSV",
             _csv_2019,
             "flops",

@@ -11,7 +11,17 @@ from types import MappingProxyType
 from typing import Any
 
 from hdrl.base.errors import ReadError
-from hdrl.settings.gpu.loads.source import Faulty, Format, Row, Source, gpus, kept, name_prefix, named_format, number
+from hdrl.settings.gpu.loads.source import (
+    Faulty,
+    Row,
+    Source,
+    TraceFormat,
+    gpus,
+    kept,
+    name_prefix,
+    named_format,
+    number,
+)
 
 _SIA = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 _HELIOS = ("job_id", "user", "gpu_num", "state", "submit_time", "duration")
@@ -139,16 +149,16 @@ def _philly_job(one: dict[str, Any]) -> Row:
     }
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
     {
         "philly-sia": named_format("Philly as in Sia's artifact", _sia, "flops", _SIA),
-        "philly": Format(
+        "philly": TraceFormat(
             "Philly's own cluster_job_log (JSON)", _philly, "flops", lambda line: line.startswith(("[", "{"))
         ),
         "helios": named_format("Helios' cluster_log.csv", _helios, "flops", _HELIOS),
         "tiresias": named_format("job traces of Tiresias' simulator", _tiresias, "equal", _TIRESIAS),
         "drl-gpu": named_format("cut traces of the DRL scheduler for GPU clusters", _drl, "equal", _DRL),
-        "drl-gpu-whole": Format(
+        "drl-gpu-whole": TraceFormat(
             "the same with the jobs that ask for no GPU",
             lambda source: kept(source, source.table(_DRL), _drl_whole),
             "equal",

@@ -14,9 +14,9 @@ from hdrl.settings.gpu.cluster.throughputs import Throughputs
 from hdrl.settings.gpu.loads import alibaba, gavel_trace, google, philly, table
 from hdrl.settings.gpu.loads.gavel_trace import GAVEL_STEPS
 from hdrl.settings.gpu.loads.load import GpuLoad, Speeds
-from hdrl.settings.gpu.loads.source import TOO_LARGE, Format, Row, Source, cells_of, describe_dropped, load_of
+from hdrl.settings.gpu.loads.source import TOO_LARGE, Row, Source, TraceFormat, cells_of, describe_dropped, load_of
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
     {**philly.FORMATS, **alibaba.FORMATS, **google.FORMATS, **gavel_trace.FORMATS, **table.FORMATS}
 )
 """All formats by name."""

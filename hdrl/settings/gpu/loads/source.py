@@ -118,7 +118,7 @@ def gpus(value: str) -> Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class TraceFormat:
     """A format of traces."""
 
     help: str  # which trace it is the format of
@@ -129,9 +129,11 @@ class Format:
     columns: Sequence[str] = ()  # columns that a first line with names must have; empty where the first line names none
 
 
-def named_format(what: str, job: Callable[[dict[str, str]], Row], speeds: Speeds, columns: Sequence[str]) -> Format:
+def named_format(
+    what: str, job: Callable[[dict[str, str]], Row], speeds: Speeds, columns: Sequence[str]
+) -> TraceFormat:
     """Return a format that hdrl recognises by the names of its columns, in any order, others among them."""
-    return Format(
+    return TraceFormat(
         what,
         lambda source: kept(source, source.table(columns), job),
         speeds,

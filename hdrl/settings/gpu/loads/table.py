@@ -12,8 +12,8 @@ from hdrl.base.textnumbers import float_of
 from hdrl.settings.gpu.loads.philly import date_s
 from hdrl.settings.gpu.loads.source import (
     Faulty,
-    Format,
     Row,
+    TraceFormat,
     cells_of,
     delimiter_of,
     gpus,
@@ -66,9 +66,9 @@ def _is_table(line: str) -> bool:
     return names >= {*NEEDED} and ("duration" in names or names >= {"start_time", "end_time"})
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
     {
-        TABLE: Format(
+        TABLE: TraceFormat(
             "a table of one's own, by load.columns",
             lambda source: kept(source, source.table(NEEDED), _job),
             "equal",

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError, SimulationError
 from hdrl.base.seeding import stream
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.codes import check_status
 from hdrl.compiled.fields import doubled
-from hdrl.compiled.lend import Lent
 from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.kernel.jit import CACHE_FOLDER
-from hdrl.settings.gpu.kernel.state import World
+from hdrl.settings.gpu.kernel.state import GpuState
 from hdrl.settings.gpu.loads.history import history_of
 from hdrl.settings.gpu.loads.load import GpuLoad, check_runs_on, new_jobs
 from hdrl.settings.gpu.policies.advisors import NEVER, advise
@@ -66,10 +66,10 @@ def simulate(
     check_runs_on(load, cluster)
     _check_adapts(load, policy, rules)
     world = new_world(cluster, load, policy, seed=seed, rules=rules, restart_s=restart_s, records=True)
-    batch = Lent(world)
-    entries.begin(batch.places)
+    batch = Borrowed(world)
+    entries.begin(batch.addresses)
     while True:
-        why = entries.run(batch.places, STEPS_AT_ONCE)
+        why = entries.run(batch.addresses, STEPS_AT_ONCE)
         check_status(why, *codes.asked_by(world.rules))
         if progress is not None:
             progress(int(world.counts[0, state.N_DONE]), load.n_items)
@@ -78,7 +78,7 @@ def simulate(
             return trace if load.values is None else advise(trace, _overheads_of(world), policy.advisor)
         if why == codes.NEEDS_ROOM:
             world = doubled(world)
-            batch = Lent(world)
+            batch = Borrowed(world)
         elif why == codes.STUCK:
             waiting = int(world.counts[0, state.N_WAITING])
             raise SimulationError(
@@ -192,7 +192,7 @@ def new_world(
     records: bool,
     restart_s: NDArray[np.float64] | None = None,
     typical: Any = None,
-) -> World:
+) -> GpuState:
     """Return the world of one simulation.
 
     Parameters
@@ -241,14 +241,14 @@ def columns_of(cluster: Cluster, load: GpuLoad) -> dict[str, NDArray[Any]]:
     }
 
 
-def put_jobs(world: World, row: int, columns: Mapping[str, NDArray[Any]], first: int, n: int) -> None:
+def put_jobs(world: GpuState, row: int, columns: Mapping[str, NDArray[Any]], first: int, n: int) -> None:
     """Write ``n`` jobs from the ``first`` one on into an environment, from what `columns_of` returned."""
     world.n_jobs[row] = n
     for name, column in columns.items():
         getattr(world, name)[row, :n] = column[first : first + n]
 
 
-def trace_of(cluster: Cluster, load: GpuLoad, world: World) -> TaskTrace:
+def trace_of(cluster: Cluster, load: GpuLoad, world: GpuState) -> TaskTrace:
     """Return the Trace of a simulation that has ended."""
     n = load.n_items
     tasks = np.zeros(n, dtype=TASK_DTYPE)
@@ -279,7 +279,7 @@ def trace_of(cluster: Cluster, load: GpuLoad, world: World) -> TaskTrace:
     )
 
 
-def _stays_of(world: World) -> tuple[NDArray[np.void], NDArray[np.int32]]:
+def _stays_of(world: GpuState) -> tuple[NDArray[np.void], NDArray[np.int32]]:
     n, n_units = int(world.counts[0, state.N_STAYS]), int(world.counts[0, state.N_UNITS])
     stays = np.zeros(n, dtype=STAY_DTYPE)
     jobs = world.stay_job[0, :n]
@@ -290,7 +290,7 @@ def _stays_of(world: World) -> tuple[NDArray[np.void], NDArray[np.int32]]:
     return stays[by_start], world.stay_units[0, :n_units].astype(np.int32)
 
 
-def _overheads_of(world: World) -> NDArray[np.float64]:
+def _overheads_of(world: GpuState) -> NDArray[np.float64]:
     """Return what each stay of `_stays_of` spent before its job went on."""
     n = int(world.counts[0, state.N_STAYS])
     return np.asarray(world.stay_overhead_s[0, :n][np.argsort(world.stay_start_s[0, :n], kind="stable")])

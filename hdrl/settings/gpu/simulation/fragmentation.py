@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import WorkloadError
 from hdrl.base.seeding import stream
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.codes import check_status
-from hdrl.compiled.lend import Lent
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad
@@ -94,7 +94,7 @@ def fill(
     rules = Rules(tie=tie, node_order=node_order)
     world = new_world(cluster, load, Policy("fifo", placement), seed=seed, rules=rules, records=False, typical=typical)
     shares, fragments = np.zeros(load.n_items), np.zeros(load.n_items)
-    n_placed = entries.place_in_turn(Lent(world).places, shares, fragments)
+    n_placed = entries.place_in_turn(Borrowed(world).addresses, shares, fragments)
     check_status(n_placed, *codes.asked_by(world.rules))
     requested = np.cumsum(load.jobs["n_gpus"] * load.jobs["gpu_milli"] / WHOLE_GPU)
     total = cluster.n_units

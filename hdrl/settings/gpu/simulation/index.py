@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.metrics.formulas import summary
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.envs.loads import joined
@@ -117,7 +117,7 @@ def play(
             world.groups[row, : len(one.groups)] = one.groups
             world.history_before[row, : len(one.before)] = one.before
     world.weights[:] = np.repeat(weights, n_windows, axis=0)
-    batch, rows = Lent(world), np.arange(n_rows)
+    batch, rows = Borrowed(world), np.arange(n_rows)
 
     def run_share(member: int) -> None:
         acting.SERVED.ask(batch, acting.RUN, rows % n_threads == member)

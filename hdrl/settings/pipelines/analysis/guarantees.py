@@ -27,7 +27,7 @@ MAX_SEARCHED, MAX_NODES = 12, 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PeriodicTask:
     """A pipeline on one unit."""
 
     time_us: int  # worst-case time of an instance
@@ -37,7 +37,7 @@ class Task:
     latest_us: int  # the longest one
 
 
-def is_dispatch_safe(tasks: Sequence[Task]) -> bool:
+def is_dispatch_safe(tasks: Sequence[PeriodicTask]) -> bool:
     """Return whether earliest deadline first, without preemption, meets all deadlines of tasks on one unit for sure.
 
     For every length, what is released and due within it, and one part that was begun before by a task with a later
@@ -76,7 +76,7 @@ def is_dispatch_safe(tasks: Sequence[Task]) -> bool:
     return bool(np.all(demand + blocking <= at))
 
 
-def _busy_period_us(tasks: Sequence[Task]) -> int | None:
+def _busy_period_us(tasks: Sequence[PeriodicTask]) -> int | None:
     """Return for how long a unit can be busy without a break, ``None`` if that is longer than can be looked at."""
     if sum((Fraction(one.time_us, one.period_us) for one in tasks), Fraction(0)) > 1:
         return None

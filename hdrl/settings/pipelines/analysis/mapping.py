@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from hdrl.base.errors import WorkloadError
-from hdrl.settings.pipelines.analysis.guarantees import Task, is_dispatch_safe
+from hdrl.settings.pipelines.analysis.guarantees import PeriodicTask, is_dispatch_safe
 from hdrl.settings.pipelines.loads.covers import cheapest_cover
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.loads.pipeline import Pipeline
@@ -67,7 +67,7 @@ def timings_us(load: PipelineLoad) -> list[tuple[int, int, int]]:
 class _Place:
     """A pipeline on a kind of unit: its task, and the options that it is cut into."""
 
-    task: Task
+    task: PeriodicTask
     cover: tuple[int, ...]
 
 
@@ -131,7 +131,7 @@ def _places(pipeline: Pipeline, machine: Units, timing: tuple[int, int, int]) ->
             continue
         time_us, options = cover
         longest_us = max(pipeline.options[option].times_us[kind] for option in options)
-        found[unit] = _Place(Task(time_us, longest_us, *timing), options)
+        found[unit] = _Place(PeriodicTask(time_us, longest_us, *timing), options)
     if not found:
         raise WorkloadError(f"pipeline {pipeline.name!r} can run on no single unit, as a static mapping needs it")
     return found
@@ -144,7 +144,7 @@ class _Search:
         self.places = places
         self.order = sorted(range(len(places)), key=lambda n: (-min(_share(one.task) for one in places[n].values()), n))
         self.kinds = list(zip(machine.kinds, machine.ecus, strict=True))
-        self.tasks: list[list[Task]] = [[] for _ in self.kinds]
+        self.tasks: list[list[PeriodicTask]] = [[] for _ in self.kinds]
         self.load = [Fraction(0)] * len(self.kinds)
         self.chosen = [-1] * len(places)
         self.best: list[int] = []
@@ -186,7 +186,7 @@ class _Search:
         return sum(load > 1 for load in self.load)
 
 
-def _share(task: Task) -> Fraction:
+def _share(task: PeriodicTask) -> Fraction:
     return Fraction(task.time_us, task.period_us) if task.period_us else Fraction(0)
 
 

@@ -10,8 +10,8 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from hdrl.base.errors import OptionsError
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fields import Role, names_of
-from hdrl.compiled.lend import Lent
 from hdrl.envs.episodes import Length, Part, Start, Window
 from hdrl.envs.native import BoolArray, Info, Options, StateDict
 from hdrl.envs.requests import check_flags, check_render_mode
@@ -20,7 +20,7 @@ from hdrl.envs.windowed import Windowed
 from hdrl.settings.pipelines.envs.options import OBJECTIVES, pipelines_options
 from hdrl.settings.pipelines.inputs import LoadLike, read_loads
 from hdrl.settings.pipelines.kernel import entries
-from hdrl.settings.pipelines.kernel.state import INDEXING, State, new_state, set_episode
+from hdrl.settings.pipelines.kernel.state import INDEXING, PipelinesState, new_state, set_episode
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units, read_machine
 from hdrl.settings.pipelines.simulation.policies import RULES, read_policy
@@ -189,7 +189,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
             masks=self._masks,
             row_masks=self._row_masks,
         )
-        self._lent = Lent(self._state)
+        self._borrowed = Borrowed(self._state)
         self._seeds_of_times = np.zeros(self.num_envs, dtype=np.int64)
         self._finished: dict[int, tuple[Window, dict[str, NDArray[Any]]]] = {}
 
@@ -222,13 +222,13 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         return load.times.shares(int(load.first_kernels[-1]), int(self._seeds_of_times[row]))
 
     def _reset_rows(self, chosen: BoolArray) -> None:
-        entries.SERVED.reset(self._lent, self._team, chosen)
+        entries.SERVED.reset(self._borrowed, self._team, chosen)
 
     def _step_rows(self, chosen: BoolArray, actions: NDArray[np.int64]) -> tuple[int, int]:
-        return entries.SERVED.step(self._lent, self._counts, self._team, chosen, actions)
+        return entries.SERVED.step(self._borrowed, self._counts, self._team, chosen, actions)
 
     def _help(self, number: int) -> None:
-        entries.SERVED.help(self._lent, self._counts, self._team, number, self._chosen)
+        entries.SERVED.help(self._borrowed, self._counts, self._team, number, self._chosen)
 
     def _mask_info(self, chosen: BoolArray) -> Info:
         info = super()._mask_info(chosen)
@@ -240,7 +240,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
                 self.window(row),
                 {name: getattr(self._state, name)[row].copy() for name in ("scalars", "stays", "progress")},
             )
-        values = entries.objectives(self._lent, ended)
+        values = entries.objectives(self._borrowed, ended)
         found = {name: values[number] for name, number in OBJECTIVES.items()}
         return {"objective": found[self.options.objective].copy(), **found}
 
@@ -251,7 +251,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
 
     def _state_arrays(self) -> StateDict:
         found: StateDict = {"windows": self._windows, "seeds_of_times": self._seeds_of_times}
-        for name in names_of(State, Role.OWN, is_output=False):
+        for name in names_of(PipelinesState, Role.OWN, is_output=False):
             array = getattr(self._state, name)
             if name in INDEXING:
                 continue
@@ -319,7 +319,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
                 raise OptionsError("policy 'static' follows a plan of each load; simulate it load by load")
             state.weights[:, : len(rule.weights)] = rule.weights
             state.scalars["random"] = 1 + np.arange(len(chosen))[:, np.newaxis]
-            values = entries.run_policy(Lent(state), rule.codes)
+            values = entries.run_policy(Borrowed(state), rule.codes)
             results[name] = {objective: values[number] for objective, number in OBJECTIVES.items()}
         return results
 

@@ -56,7 +56,7 @@ def begin(state):
     s.max_tardiness_us = 0
     s.lateness_us = 0
     s.earned = 0.0
-    s.told = 0.0
+    s.rewarded = 0.0
     for number in range(len(state.unit)):
         unit = state.unit[number]
         unit.stay = NONE

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Lent
 from hdrl.compiled.serving import RESET, STEP, serving
 from hdrl.settings.pipelines.kernel import engine
 from hdrl.settings.pipelines.kernel.codes import (
@@ -26,12 +26,12 @@ from hdrl.settings.pipelines.kernel.codes import (
 from hdrl.settings.pipelines.kernel.decide import knows_policy, run
 from hdrl.settings.pipelines.kernel.jit import entry
 from hdrl.settings.pipelines.kernel.observe import act, observe
-from hdrl.settings.pipelines.kernel.state import State, smallest_state
+from hdrl.settings.pipelines.kernel.state import PipelinesState, smallest_state
 
 REQUESTS = CodeTable("request", range(6))
 """Requests to `SERVED`: what the functions below do."""
 
-_RUN, _TELL, _BEGIN, _DISPATCH = REQUESTS[2:]
+_RUN, _REPORT, _BEGIN, _DISPATCH = REQUESTS[2:]
 
 
 @jit
@@ -60,8 +60,8 @@ def _step(state, action):
     observe(state)
     if state.settings[0].reward == R_METRIC:
         value = engine.objective_value(state, state.settings[0].objective)
-        gain = s.told - value
-        s.told = value
+        gain = s.rewarded - value
+        s.rewarded = value
         return gain
     gain = s.earned
     s.earned = 0.0
@@ -87,12 +87,12 @@ def _serve_row(state, counts, request, row, numbers, results):
         else:
             engine.dispatch(state, numbers[0], numbers[1], numbers[2])
         engine.advance(state)
-    if request in (_RUN, _TELL):
+    if request in (_RUN, _REPORT):
         for objective in range(N_OBJECTIVES):
             results[objective, row] = engine.objective_value(state, objective)
 
 
-def _asked(batch: State, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
+def _asked(batch: PipelinesState, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
     """Return the tables and numbers that a request depends on."""
     settings = batch.settings[0]
     tables = (REWARDS, "reward"), (OBJECTIVES, "objective"), (RELEASES, "compatibility")
@@ -102,7 +102,7 @@ def _asked(batch: State, request: int, numbers: Sequence[int]) -> list[tuple[Cod
 
 SERVED = serving(
     entry,
-    State,
+    PipelinesState,
     smallest_state,
     serve_row=_serve_row,
     knows=_knows,
@@ -117,7 +117,7 @@ _ONE = np.ones(1, dtype=np.bool_)
 
 
 def run_policy(
-    batch: Lent[State], policy: tuple[int, int, int], chosen: NDArray[np.bool_] | None = None
+    batch: Borrowed[PipelinesState], policy: tuple[int, int, int], chosen: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
     """Run one episode of each chosen environment under a policy, in one compiled call.
 
@@ -134,17 +134,17 @@ def run_policy(
     return SERVED.ask(batch, _RUN, rows, np.array(policy, dtype=np.int64))
 
 
-def objectives(batch: Lent[State], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
+def objectives(batch: Borrowed[PipelinesState], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return objectives over ended instances, by number, shape ``(n_objectives, n_envs)``; 0 if not chosen."""
-    return SERVED.ask(batch, _TELL, chosen)
+    return SERVED.ask(batch, _REPORT, chosen)
 
 
-def begin_one(batch: Lent[State]) -> None:
+def begin_one(batch: Borrowed[PipelinesState]) -> None:
     """Begin the episode of the only environment of a batch, up to its first decision, without observing."""
     SERVED.ask(batch, _BEGIN, _ONE)
 
 
-def dispatch_one(batch: Lent[State], place: int, choice: int, unit: int) -> None:
+def dispatch_one(batch: Borrowed[PipelinesState], place: int, choice: int, unit: int) -> None:
     """Start or queue a kernel in the only environment of a batch, and go on to its next decision.
 
     ``place`` is the number of the ready kernel, -1 to wait for the next event; ``choice`` and ``unit``, numbers in

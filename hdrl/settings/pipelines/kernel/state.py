@@ -1,4 +1,4 @@
-"""All that a simulation holds, one line of `State` for each array."""
+"""All that a simulation holds, one line of `PipelinesState` for each array."""
 
 from __future__ import annotations
 
@@ -72,12 +72,13 @@ SCALARS_DTYPE = record_dtype(
         *of(np.int64, "now_us", "start_us", "last_end_us", "first_instance", "end_instance", "next_instance"),
         *of(np.int64, "n_ready", "n_running", "n_ended", "n_missed", "n_stays", "n_decisions", "is_waiting", "stage"),
         *of(np.int64, "decided", "random", "tardiness_us", "max_tardiness_us", "lateness_us"),
-        *of(np.float64, "earned", "told"),
+        *of(np.float64, "earned", "rewarded"),
     ]
 )
 """One environment: dates; the places of its instances in the table; counts; ``is_waiting`` whether the last action was
 to wait for the next event; ``decided`` the instance that was decided on last (-1: none); ``random`` the state of a
-generator; sums over ended instances; ``earned`` rewards not yet paid, ``told`` the part of the objective that was."""
+generator; sums over ended instances; ``earned`` rewards not yet paid, ``rewarded`` the part of the objective that
+was."""
 
 UNIT_DTYPE = record_dtype(of(np.int64, "stay", "end_us", "member", "head", "tail", "queued_us"))
 """A unit: the stay that runs (-1: idle) and its end; which kernel of a fused group it is at, as rlschedsim has it; the
@@ -100,7 +101,7 @@ N_WEIGHTS = 17
 """Weights of an index, see `hdrl.settings.pipelines.kernel.index`."""
 
 
-class State(NamedTuple):
+class PipelinesState(NamedTuple):
     """The arrays of a batch, or without the leading axis those of one environment."""
 
     # The machine and the loads
@@ -138,14 +139,14 @@ INDEXING = ("weights", "features", "slack_us")
 
 def new_state(
     n_envs: int, n_instances: int, n_kernels: int, tables: Mapping[str, NDArray[Any]], **outputs: NDArray[Any]
-) -> State:
+) -> PipelinesState:
     """Return the arrays of a batch; no episode has begun.
 
     ``outputs`` are the arrays of observations by name; without them nothing is observed.
     """
     if "observations" in outputs:
         outputs["observations"] = outputs["observations"].reshape(n_envs, -1)
-    given = {name: tables[name] for name in names_of(State, Role.SHARED)} | outputs
+    given = {name: tables[name] for name in names_of(PipelinesState, Role.SHARED)} | outputs
     sizes = {
         "one": 1,
         "n_kernels": n_kernels,
@@ -156,10 +157,10 @@ def new_state(
         "n_actions": 0,
         "n_rows": 0,
     }
-    return new_arrays(State, sizes | sizes_of(State, given), given, n_envs)
+    return new_arrays(PipelinesState, sizes | sizes_of(PipelinesState, given), given, n_envs)
 
 
-def set_episode(state: State, row: int, first: int, n_instances: int, shares: NDArray[np.int64]) -> None:
+def set_episode(state: PipelinesState, row: int, first: int, n_instances: int, shares: NDArray[np.int64]) -> None:
     """Set the next episode of an environment: instances from ``first`` on, and the ``shares`` of their worst cases."""
     scalars = state.scalars[row, 0]
     scalars["first_instance"] = first
@@ -167,7 +168,9 @@ def set_episode(state: State, row: int, first: int, n_instances: int, shares: ND
     state.shares[row, : len(shares)] = shares
 
 
-def smallest_state() -> State:
+def smallest_state() -> PipelinesState:
     """Return a batch of one environment with one kernel on one unit; its arrays are of the types of all batches'."""
-    given = {name: np.zeros(1, dtype=fields_of(State)[name].dtype) for name in names_of(State, Role.SHARED)}
+    given = {
+        name: np.zeros(1, dtype=fields_of(PipelinesState)[name].dtype) for name in names_of(PipelinesState, Role.SHARED)
+    }
     return new_state(1, 1, 1, given)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.weights import bounded_weights, placed_weights
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.pipelines.kernel import codes, entries, index
 from hdrl.settings.pipelines.kernel.state import new_state, set_episode
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
@@ -132,7 +132,7 @@ class IndexedLoads:
             first = int(self._firsts[window.workload]) + window.start
             set_episode(state, row, first, window.n_jobs, shares[row % len(cut)])
         state.weights[:] = np.repeat(weights, len(cut), axis=0)
-        batch, rows = Lent(state), np.arange(len(state.scalars))
+        batch, rows = Borrowed(state), np.arange(len(state.scalars))
         results = np.zeros((codes.N_OBJECTIVES, len(rows)))
 
         def run_share(member: int) -> None:

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from hdrl.base.errors import SimulationError, UnknownName
 from hdrl.base.seeding import stream_seed
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.cache import compile_once
-from hdrl.compiled.lend import Lent
 from hdrl.settings.pipelines.analysis.mapping import best_mapping
 from hdrl.settings.pipelines.kernel import codes, entries
 from hdrl.settings.pipelines.kernel.jit import CACHE_FOLDER
-from hdrl.settings.pipelines.kernel.state import State, new_state, set_episode, smallest_state
+from hdrl.settings.pipelines.kernel.state import PipelinesState, new_state, set_episode, smallest_state
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.machine import Units
 from hdrl.settings.pipelines.simulation.index import (
@@ -30,7 +30,7 @@ from hdrl.settings.pipelines.simulation.trace import PipelineTrace, trace_of
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PipelineRule:
     """What a policy does."""
 
     # which ready kernel is next, where it goes, what is fused with it: numbers of
@@ -56,32 +56,34 @@ BY_HAND = "doomed_last+fusion"
 """The policy that follows the index with its weights by hand: where evolution begins."""
 
 
-def index_rule(weights: ArrayLike, what: str = "index") -> Rule:
+def index_rule(weights: ArrayLike, what: str = "index") -> PipelineRule:
     """Return what a policy with an index does; raise OptionsError if they are no such numbers."""
-    return Rule(*INDEX_CODES, what, tuple(checked_weights(weights).tolist()))
+    return PipelineRule(*INDEX_CODES, what, tuple(checked_weights(weights).tolist()))
 
 
 _RULES = {
-    "edf": Rule(
+    "edf": PipelineRule(
         codes.BY_DEADLINE, codes.ON_IDLE, codes.SINGLE, "earliest deadline of the instance, on the fastest idle unit"
     ),
-    "edf_global": Rule(
+    "edf_global": PipelineRule(
         codes.BY_DEADLINE, codes.ON_ANY, codes.SINGLE, "earliest deadline of the instance, on the unit that ends first"
     ),
-    "edf_local": Rule(
+    "edf_local": PipelineRule(
         codes.BY_LOCAL_DEADLINE, codes.ON_ANY, codes.SINGLE, "earliest local deadline, on the unit that ends first"
     ),
-    "rm": Rule(codes.BY_PERIOD, codes.ON_IDLE, codes.SINGLE, "shortest period, on the fastest idle unit"),
-    "dm": Rule(
+    "rm": PipelineRule(codes.BY_PERIOD, codes.ON_IDLE, codes.SINGLE, "shortest period, on the fastest idle unit"),
+    "dm": PipelineRule(
         codes.BY_RELATIVE_DEADLINE, codes.ON_IDLE, codes.SINGLE, "shortest relative deadline, on the fastest idle unit"
     ),
-    "llf": Rule(codes.BY_LAXITY, codes.ON_IDLE, codes.SINGLE, "least laxity, on the fastest idle unit"),
-    "heft": Rule(codes.BY_UPWARD_RANK, codes.ON_ANY, codes.SINGLE, "highest upward rank, on the unit that ends first"),
-    "earliest_finish": Rule(
+    "llf": PipelineRule(codes.BY_LAXITY, codes.ON_IDLE, codes.SINGLE, "least laxity, on the fastest idle unit"),
+    "heft": PipelineRule(
+        codes.BY_UPWARD_RANK, codes.ON_ANY, codes.SINGLE, "highest upward rank, on the unit that ends first"
+    ),
+    "earliest_finish": PipelineRule(
         codes.BY_FINISH, codes.ON_ANY, codes.SINGLE, "the kernel and the unit that end first of all"
     ),
-    "cpu": Rule(codes.BY_LOCAL_DEADLINE, codes.ON_CPU, codes.SINGLE, "earliest local deadline, CPUs only"),
-    "gpu": Rule(codes.BY_LOCAL_DEADLINE, codes.ON_GPU, codes.SINGLE, "earliest local deadline, GPUs only"),
+    "cpu": PipelineRule(codes.BY_LOCAL_DEADLINE, codes.ON_CPU, codes.SINGLE, "earliest local deadline, CPUs only"),
+    "gpu": PipelineRule(codes.BY_LOCAL_DEADLINE, codes.ON_GPU, codes.SINGLE, "earliest local deadline, GPUs only"),
 }
 
 _FUSIONS = {
@@ -89,11 +91,11 @@ _FUSIONS = {
     "edf_local": (codes.BY_THRESHOLD, "as long as local deadlines are before those of all others"),
 }
 
-RULES: Mapping[str, Rule] = MappingProxyType(
+RULES: Mapping[str, PipelineRule] = MappingProxyType(
     {
         **_RULES,
         **{
-            f"{name}{_FUSED}": Rule(
+            f"{name}{_FUSED}": PipelineRule(
                 one.order,
                 one.where,
                 _FUSIONS.get(name, (codes.SHORTEST, ""))[0],
@@ -101,8 +103,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             )
             for name, one in _RULES.items()
         },
-        STATIC: Rule(codes.BY_DEADLINE, codes.ON_PLANNED, codes.PLANNED, "the best static mapping, by deadline"),
-        "random": Rule(codes.BY_CHANCE, codes.ON_RANDOM, codes.ANY_DEPTH, "any ready kernel, any unit, any fusion"),
+        STATIC: PipelineRule(
+            codes.BY_DEADLINE, codes.ON_PLANNED, codes.PLANNED, "the best static mapping, by deadline"
+        ),
+        "random": PipelineRule(
+            codes.BY_CHANCE, codes.ON_RANDOM, codes.ANY_DEPTH, "any ready kernel, any unit, any fusion"
+        ),
         BY_HAND: index_rule(start_weights(), "index by hand: what is lost last, early deadlines on their best units"),
         **{name: index_rule(shipped_weights(name), "index with evolved weights") for name in shipped_indices()},
     }
@@ -130,7 +136,7 @@ def _random_state(seed: int) -> int:
 
 def one_state(
     machine: Units, load: PipelineLoad, *, seed: int = 0, plan: Plan | None = None, compatibility: int = codes.PLAIN
-) -> State:
+) -> PipelinesState:
     """Return the arrays of one environment, ready to begin a load; the seed is that of random policies."""
     shared = shared_tables(machine, [load], plan)
     shared["settings"]["compatibility"] = compatibility
@@ -170,7 +176,7 @@ def simulate_rule(
     machine: Units,
     load: PipelineLoad,
     name: str,
-    rule: Rule,
+    rule: PipelineRule,
     *,
     seed: int = 0,
     plan: Plan | None = None,
@@ -182,12 +188,12 @@ def simulate_rule(
     """
     state = one_state(machine, load, seed=seed, plan=plan, compatibility=compatibility)
     state.weights[0, : len(rule.weights)] = rule.weights
-    entries.run_policy(Lent(state), rule.codes)
+    entries.run_policy(Borrowed(state), rule.codes)
     check_ended(state, name)
     return trace_of(state, 0, machine, load, {"policy": name})
 
 
-def check_ended(state: State, policy: str) -> None:
+def check_ended(state: PipelinesState, policy: str) -> None:
     """Raise SimulationError if a simulation stopped before every instance had ended."""
     scalars = state.scalars[0, 0]
     if scalars["stage"] != codes.OVER:
@@ -201,4 +207,4 @@ def check_ended(state: State, policy: str) -> None:
 def warm_up(message: Callable[[str], None]) -> None:
     """Compile the simulator if it has never been compiled here, after a message; later processes load the cache."""
     text = "compiling the simulator of pipelines (the first time only, about half a minute)"
-    compile_once(CACHE_FOLDER, "compiled", text, lambda: entries.begin_one(Lent(smallest_state())), message)
+    compile_once(CACHE_FOLDER, "compiled", text, lambda: entries.begin_one(Borrowed(smallest_state())), message)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.records import of
-from hdrl.settings.pipelines.kernel.state import State
+from hdrl.settings.pipelines.kernel.state import PipelinesState
 from hdrl.settings.pipelines.loads.load import PipelineLoad
 from hdrl.settings.pipelines.machine import KINDS, Units
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState
@@ -119,7 +119,7 @@ def _steps(begin_us: NDArray[np.int64], end_us: NDArray[np.int64]) -> Signal:
 
 
 def trace_of(
-    state: State, row: int, machine: Units, load: PipelineLoad, info: Mapping[str, Any] | None = None
+    state: PipelinesState, row: int, machine: Units, load: PipelineLoad, info: Mapping[str, Any] | None = None
 ) -> PipelineTrace:
     """Return what happened in an environment of a batch, whose episode has ended."""
     scalars = state.scalars[row, 0]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hdrl.base.errors import DecisionError
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.pipelines.kernel import codes, entries
-from hdrl.settings.pipelines.kernel.state import State
+from hdrl.settings.pipelines.kernel.state import PipelinesState
 from hdrl.settings.pipelines.loads.load import PipelineLoad, check_runs_on
 from hdrl.settings.pipelines.loads.pipeline import NEVER, Group, Pipeline
 from hdrl.settings.pipelines.machine import KINDS, Units
@@ -82,7 +82,7 @@ class Start:
 class View:
     """What is known when a decision is due; valid until the next one."""
 
-    def __init__(self, state: State, machine: Units, load: PipelineLoad) -> None:
+    def __init__(self, state: PipelinesState, machine: Units, load: PipelineLoad) -> None:
         self._state, self._machine, self._load = state, machine, load
 
     @property
@@ -153,7 +153,7 @@ def simulate_python(machine: Units, load: PipelineLoad, policy: PythonPolicy) ->
     """
     check_runs_on(load, machine)
     state = one_state(machine, load)
-    batch, view = Lent(state), View(state, machine, load)
+    batch, view = Borrowed(state), View(state, machine, load)
     entries.begin_one(batch)
     while state.scalars[0, 0]["stage"] == codes.CHOOSE:
         entries.dispatch_one(batch, *_checked(policy(view), view, state))
@@ -161,7 +161,7 @@ def simulate_python(machine: Units, load: PipelineLoad, policy: PythonPolicy) ->
     return trace_of(state, 0, machine, load, {"policy": getattr(policy, "__name__", "policy")})
 
 
-def _checked(decision: object, view: View, state: State) -> tuple[int, int, int]:
+def _checked(decision: object, view: View, state: PipelinesState) -> tuple[int, int, int]:
     """Return the numbers of a decision; refuse one that is not possible."""
     where = f"at {view.now_us} us"
     if decision is None:

@@ -20,7 +20,7 @@ from hdrl.batsim.exact.extended import (
     rounded_fraction,
     six_decimals,
 )
-from hdrl.batsim.exact.jobs import SHORTEST_RUN_S, Job, Workload
+from hdrl.batsim.exact.jobs import SHORTEST_RUN_S, ExactJob, ExactWorkload
 from hdrl.batsim.exact.outputs import ExactTimes, JobTimes, Totals
 from hdrl.batsim.exact.profiles import Delay
 from hdrl.batsim.exact.rows import ActionRows, ArrayRows, ListRows, Timer
@@ -72,8 +72,10 @@ def test_a_fraction_is_rounded_to_64_bits_and_a_half_to_the_even_one() -> None:
 _dates = st.floats(0, 1e7) | st.integers(0, 10**6).map(float)
 
 
-def _job(submission_s: float, waiting_s: float, run_s: float) -> Job:
-    job = Job(Workload("w0"), "1", Delay(name="p", description={}, delay_s=1.0), {"subtime": submission_s, "res": 1})
+def _job(submission_s: float, waiting_s: float, run_s: float) -> ExactJob:
+    job = ExactJob(
+        ExactWorkload("w0"), "1", Delay(name="p", description={}, delay_s=1.0), {"subtime": submission_s, "res": 1}
+    )
     job.start_s = submission_s + waiting_s
     job.end_s = job.start_s + run_s
     job.run_s = difference((job.end_s, 0.0), (job.start_s, 0.0)) or SHORTEST_RUN_S

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdrl.batsim.exact import BatsimOptions, ExactBatsim
-from hdrl.batsim.exact.actors import Kernel
+from hdrl.batsim.exact.actors import ActorKernel
 from hdrl.batsim.exact.energy import EnergyMeter
 from hdrl.batsim.exact.engine import Engine
 from hdrl.batsim.exact.flows import Cpu, Flow, Resource, Work, transfers_of_matrix
@@ -140,15 +140,15 @@ def _check_capacity(resource: Resource) -> None:
         assert resource.capacity == resource.spec.cores * resource.speed_flops
 
 
-def _never(kernel: Kernel) -> bool:
+def _never(kernel: ActorKernel) -> bool:
     return False
 
 
-def _many(kernel: Kernel) -> int:
+def _many(kernel: ActorKernel) -> int:
     return 2
 
 
-def _ignore(kernel: Kernel, value: object) -> None:
+def _ignore(kernel: ActorKernel, value: object) -> None:
     """Keep what was there."""
 
 
@@ -156,7 +156,7 @@ def _ignore(kernel: Kernel, value: object) -> None:
 def plain_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read energies one host and one round at a time, whoever else is there."""
     for name, value in (("n_running", _many), ("all_sweeping", _never)):
-        monkeypatch.setattr(Kernel, name, property(value, _ignore), raising=False)
+        monkeypatch.setattr(ActorKernel, name, property(value, _ignore), raising=False)
 
 
 def crowd(folder: Path) -> BatsimOptions:

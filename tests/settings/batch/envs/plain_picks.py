@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hdrl.settings.batch.envs.job_pick_options import SKIP, JobPickOptions, PickChoices
 from hdrl.settings.batch.identical_cores.codes import CHOOSE, OVERTAKE
-from hdrl.settings.batch.policies.backfilling import Easy, Reservation
+from hdrl.settings.batch.policies.backfilling import Easy, HeadReservation
 from hdrl.settings.batch.policies.machine import MachinePicture
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.simulation.view import News, View
@@ -45,7 +45,7 @@ class PickRules(Easy):
     """
 
     machine: MachinePicture
-    _then: Reservation
+    _then: HeadReservation
 
     def __init__(self, options: JobPickOptions, core_selection: str = "high_gflops") -> None:
         super().__init__(core_selection=core_selection)
@@ -169,7 +169,7 @@ class PickRules(Easy):
         self.queue.remove(job)
         self._fits = None
 
-    def _may_overtake(self, job: int) -> tuple[NDArray[np.int64], Reservation] | None:
+    def _may_overtake(self, job: int) -> tuple[NDArray[np.int64], HeadReservation] | None:
         """Return the cores on which a job may start although the chosen one waits, and what that is left then.
 
         ``None``: it may not start.

@@ -528,4 +528,4 @@ def test_a_batch_is_made_by_name() -> None:
     env = gymnasium.make_vec("hdrl/JobPick-v0", num_envs=3, n_procs=64, n_jobs=16)
     assert isinstance(env, JobPickVectorEnv)
     assert env.reset(seed=0)[0].shape == (3, 128, 8)
-    assert not entries.objectives(env._lent, np.ones(3, dtype=bool)).any()
+    assert not entries.objectives(env._borrowed, np.ones(3, dtype=bool)).any()

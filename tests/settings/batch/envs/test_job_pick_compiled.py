@@ -90,9 +90,9 @@ def compiled(env: JobPickPlayer, agent: PPO) -> tuple[Any, list[int]]:
     actions: list[int] = []
     decide = job_pick_compiled.decide
 
-    def noting(lent: Any) -> None:
-        decide(lent)
-        pick = lent.arrays.pick
+    def noting(borrowed: Any) -> None:
+        decide(borrowed)
+        pick = borrowed.arrays.pick
         actions.extend(pick.actions[: pick.scalars["n_actions"][0]].tolist())
 
     with pytest.MonkeyPatch.context() as patch:

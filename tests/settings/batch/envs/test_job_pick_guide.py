@@ -10,7 +10,7 @@ import pytest
 
 import hdrl
 from hdrl.base.errors import HdrlError
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 from hdrl.settings.batch.kernel import entries
 from hdrl.settings.batch.kernel.state import new_state
@@ -76,9 +76,9 @@ def test_the_gate_of_a_guide_knows_who_found_no_room_as_the_kernel_does() -> Non
     policy = read_pair("es-generalist")
     unused = np.zeros(625, dtype=np.uint32)
     kernel = new_state(platform, window, twister=unused, energy=False, logging=False, rule=policy.rule)
-    lent = Lent(kernel)
-    entries.begin(lent)
-    entries.run_pair(lent, policy.job_key, policy.core_key, 1 << 40, policy.backfilling)
+    borrowed = Borrowed(kernel)
+    entries.begin(borrowed)
+    entries.run_pair(borrowed, policy.job_key, policy.core_key, 1 << 40, policy.backfilling)
     arguments: dict[str, Any] = ASKS | {"may_hold": True, "skip": True, "guide": "es-generalist"}
     envs = JobPickVectorEnv.of(
         1, platform=platform, workload=window, n_jobs="all", autoreset_mode="Disabled", **arguments

@@ -10,7 +10,7 @@ import pytest
 
 import hdrl
 from hdrl.base.errors import HdrlError
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.envs.episodes import Window
 from hdrl.settings.batch.envs.job_pick import JobPickEnv, JobPickVectorEnv
 from hdrl.settings.batch.kernel import entries
@@ -62,9 +62,9 @@ def test_predictions_are_the_kernels(predictor: str) -> None:
     policy = read_pair(f"fcfs+easy@{predictor}")
     twister = np.zeros(625, dtype=np.uint32)
     kernel = new_state(platform, window, twister=twister, energy=False, logging=False, rule=policy.rule)
-    lent = Lent(kernel)
-    entries.begin(lent)
-    entries.run_pair(lent, policy.job_key, policy.core_key, 1 << 40, policy.backfilling)
+    borrowed = Borrowed(kernel)
+    entries.begin(borrowed)
+    entries.run_pair(borrowed, policy.job_key, policy.core_key, 1 << 40, policy.backfilling)
     env = JobPickEnv(platform=platform, workload=window, n_jobs="all", features=["index"], predictor=predictor)
     first_come(env)
     pool = env.batch._pool
@@ -83,9 +83,9 @@ def test_features_are_those_of_the_index() -> None:
     policy = read_pair("es-generalist")
     twister = np.zeros(625, dtype=np.uint32)
     kernel = new_state(platform, window, twister=twister, energy=False, logging=False, rule=policy.rule)
-    lent = Lent(kernel)
-    entries.begin(lent)
-    entries.run_pair(lent, policy.job_key, policy.core_key, 1 << 40, policy.backfilling)
+    borrowed = Borrowed(kernel)
+    entries.begin(borrowed)
+    entries.run_pair(borrowed, policy.job_key, policy.core_key, 1 << 40, policy.backfilling)
     lowest = np.array([-4, -4, -3.5, -1.5, -3, 0, -2, 0, 0, -1, 0, 0, 0])
     highest = np.array([2.5, 1.5, 3, 3.5, 3, 10, 3, 10, 1, 2, 6, 6, 1])
     expected = np.clip((kernel.features - lowest) / (highest - lowest), 0, 1 - 1e-5)

@@ -78,7 +78,7 @@ def watch(
             values += queue_values(workload, waiting, limits, clip=not compatible)
             seen.append(np.array([*values, variation(before, len(waiting), sensitivity)], dtype=np.float32))
             before, news = len(waiting), False
-            entries.schedule_pair(simulator._lent, pair.job_key, pair.core_key)
+            entries.schedule_pair(simulator._borrowed, pair.job_key, pair.core_key)
         view = simulator.step()
     return seen
 

@@ -7,7 +7,7 @@ import hdrl
 from hdrl.batch import PolicyPairVectorEnv
 from hdrl.compiled.fields import Role, alone, names_of, repeated
 from hdrl.compiled.twister import twister_state
-from hdrl.settings.batch.kernel.state import State, new_state
+from hdrl.settings.batch.kernel.state import BatchState, new_state
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_scratch_holds_nothing_from_one_decision_to_the_next(world, compatibilit
     for _ in range(80):
         actions = rng.integers(0, kept.n_actions - 1, 3)
         # Parts of these stay as they are: zeros where nothing is counted, and the speeds of nodes.
-        for name in set(names_of(State, Role.SCRATCH)) - {"chosen", "n_switching", "counts", "forecasts"}:
+        for name in set(names_of(BatchState, Role.SCRATCH)) - {"chosen", "n_switching", "counts", "forecasts"}:
             array = getattr(spoilt._rows.batch, name)
             array.view(np.uint8)[...] = rng.integers(0, 256, array.nbytes, dtype=np.uint8)
         assert not spoilt._rows.batch.chosen.any()
@@ -86,7 +86,7 @@ def test_scratch_holds_nothing_from_one_decision_to_the_next(world, compatibilit
 
 def test_each_thread_has_scratch_of_its_own_and_nothing_else(world):
     env = PolicyPairVectorEnv(2, platform=world[0], workload=world[1], n_threads=2)
-    first, second = (lent.arrays.state for lent in env._rows.lent)
+    first, second = (borrowed.arrays.state for borrowed in env._rows.borrowed)
     own = {name for name in first._fields if getattr(first, name) is not getattr(second, name)}
-    assert own == set(names_of(State, Role.SCRATCH))
+    assert own == set(names_of(BatchState, Role.SCRATCH))
     assert not any(np.shares_memory(getattr(first, name), getattr(second, name)) for name in own)

@@ -1,4 +1,4 @@
-"""No index into the arrays of a lent State is out of bounds: compiled code does not look."""
+"""No index into the arrays of a borrowed state is out of bounds: compiled code does not look."""
 
 import os
 import subprocess

@@ -18,12 +18,12 @@ from hdrl.compiled.heap import SLOT_DTYPE
 from hdrl.compiled.rounding import round6
 from hdrl.compiled.twister import draw_below, python_twister_state, twister_state
 from hdrl.settings.batch.kernel import codes
-from hdrl.settings.batch.kernel.state import State, new_state
+from hdrl.settings.batch.kernel.state import BatchState, new_state
 from hdrl.settings.batch.simulation import JobState
 from hdrl.settings.batch.workload import StepKind
 from hdrl.testing import check_worlds
 
-LOGS = [name for name, field in fields_of(State).items() if field.counted_by]
+LOGS = [name for name, field in fields_of(BatchState).items() if field.counted_by]
 
 # What Python cannot call, a compiled function can.
 

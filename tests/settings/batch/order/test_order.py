@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.counts import Counts, new_counts
-from hdrl.compiled.lend import Lent
 from hdrl.compiled.team import new_team
 from hdrl.settings.batch.identical_cores import codes as order_codes
 from hdrl.settings.batch.identical_cores import entries
@@ -61,7 +61,7 @@ def pool_of(jobs: np.ndarray, n_procs: int, *, n_envs: int = 1, **choices: int) 
 
 def starts(jobs: np.ndarray, n_procs: int, key: int, **choices: int) -> list[float]:
     pool = pool_of(jobs, n_procs, **choices)
-    entries.run_keys(Lent(pool), [key])
+    entries.run_keys(Borrowed(pool), [key])
     return pool.start_s[0].tolist()
 
 
@@ -134,7 +134,7 @@ def test_a_processor_freed_now_serves_a_job_submitted_now() -> None:
 
 def test_objectives_are_those_of_the_formulas() -> None:
     pool = pool_of(QUEUE, 4, **EASY)
-    values = entries.run_keys(Lent(pool), [codes.JOB_FIRST])[:, 0]
+    values = entries.run_keys(Borrowed(pool), [codes.JOB_FIRST])[:, 0]
     wait = np.array([0, 9, 0, 12.0])
     run = np.array([10, 5, 8, 20.0])
     assert values.tolist() == pytest.approx(
@@ -196,10 +196,10 @@ def test_easy_never_delays_the_first_of_the_queue(jobs: np.ndarray) -> None:
         assert with_easy[blocked[0]] <= without[blocked[0]]
 
 
-def counts_of(pool: OrderState) -> Lent[Counts]:
+def counts_of(pool: OrderState) -> Borrowed[Counts]:
     """Return what is kept of the steps of a pool."""
     counts = new_counts(1, pool.masks.shape[1])
-    return Lent(counts._replace(masks=pool.masks))
+    return Borrowed(counts._replace(masks=pool.masks))
 
 
 @given(jobs=jobs_strategy, backfilling=st.sampled_from([codes.EASY_FCFS, codes.EASY_SJBF]))
@@ -208,11 +208,11 @@ def test_a_decision_maker_that_follows_a_key_gets_the_schedule_of_the_key(jobs: 
         choices = {"commitment": commitment, "backfilling": backfilling, "max_jobs": 16}
         choices["order_key"] = codes.JOB_SHORTEST  # the first row is then the shortest job
         pool = pool_of(jobs, 6, **choices)
-        lent, counts = Lent(pool), counts_of(pool)
+        borrowed, counts = Borrowed(pool), counts_of(pool)
         chosen, first_row = np.ones(1, dtype=bool), np.zeros(1, dtype=np.int64)
-        entries.SERVED.reset(lent, new_team(1), chosen)
+        entries.SERVED.reset(borrowed, new_team(1), chosen)
         for _ in range(1000):
-            entries.SERVED.step(lent, counts, new_team(1), chosen, first_row)
+            entries.SERVED.step(borrowed, counts, new_team(1), chosen, first_row)
             if counts.arrays.terminations[0]:
                 break
         assert pool.start_s[0].tolist() == starts(jobs, 6, codes.JOB_SHORTEST, **choices)
@@ -223,11 +223,11 @@ def test_picking_who_overtakes_by_a_key_is_backfilling_by_that_key(jobs: np.ndar
     for commitment in (order_codes.BLOCK, order_codes.REPICK):
         choices = {"commitment": commitment, "backfilling": codes.EASY_PRIORITY, "max_jobs": 16}
         pool = pool_of(jobs, 6, order_key=codes.JOB_SHORTEST, **choices)
-        lent, counts, chosen = Lent(pool), counts_of(pool), np.ones(1, dtype=bool)
-        entries.SERVED.reset(lent, new_team(1), chosen)
+        borrowed, counts, chosen = Borrowed(pool), counts_of(pool), np.ones(1, dtype=bool)
+        entries.SERVED.reset(borrowed, new_team(1), chosen)
         for _ in range(1000):
             first_legal = np.array([np.argmax(pool.masks[0])])
-            entries.SERVED.step(lent, counts, new_team(1), chosen, first_legal)
+            entries.SERVED.step(borrowed, counts, new_team(1), chosen, first_legal)
             if counts.arrays.terminations[0]:
                 break
         assert pool.start_s[0].tolist() == starts(jobs, 6, codes.JOB_SHORTEST, order_key=codes.JOB_SHORTEST, **choices)

@@ -17,7 +17,7 @@ from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.fields import first_row_of
 from hdrl.compiled.jit import entry_in
 from hdrl.compiled.borrow import take_as
-from hdrl.compiled.lend import Lent
+from hdrl.compiled.borrowed import Borrowed
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.identical_cores import engine
 from hdrl.settings.batch.identical_cores.state import (
@@ -52,7 +52,7 @@ for name, value in (chosen | {"max_jobs": 8, "n_features": 8, "has_expectations"
 templates, columns = np.zeros((40, 8), dtype=np.float32), np.zeros(0, dtype=np.int64)
 batch = new_order_state(1, 40, jobs=jobs, templates=templates, settings=settings, columns=columns)
 set_episode(batch, 0, 0, 40)
-run(Lent(batch).places, codes.JOB_F1)
+run(Borrowed(batch).addresses, codes.JOB_F1)
 print(batch.start_s[0].tolist())
 """
 

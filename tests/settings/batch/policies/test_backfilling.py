@@ -246,7 +246,7 @@ def simulate_watched(world, promise):
     pair = promise.policy
     while not view.is_over:
         if simulator.is_due:
-            entries.schedule_pair(simulator._lent, pair.job_key, pair.core_key, pair.backfilling)
+            entries.schedule_pair(simulator._borrowed, pair.job_key, pair.core_key, pair.backfilling)
             state = simulator._state
             ops = state.ops[: state.scalars["n_ops"][0]]
             promise.look(state, set(ops["subject"][ops["kind"] == codes.EXECUTE].tolist()))

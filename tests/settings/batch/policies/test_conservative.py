@@ -206,7 +206,7 @@ def reservations(world, policy):
     view = simulator.reset()
     while not view.is_over:
         if simulator.is_due:
-            entries.schedule_pair(simulator._lent, pair.job_key, pair.core_key, pair.backfilling)
+            entries.schedule_pair(simulator._borrowed, pair.job_key, pair.core_key, pair.backfilling)
             state = simulator._state
             queue = state.queue[: state.scalars["n_queue"][0]].tolist()
             yield {job: float(state.reservations["reserved_s"][job]) for job in queue}
@@ -258,7 +258,7 @@ def test_the_plan_survives_others():
         if simulator.is_due:
             turn += 1
             backfilling = pair.backfilling if turn % 3 else 1  # every third time EASY decides
-            entries.schedule_pair(simulator._lent, pair.job_key, pair.core_key, backfilling)
+            entries.schedule_pair(simulator._borrowed, pair.job_key, pair.core_key, backfilling)
         view = simulator.step()
     check_trace(simulator.trace)
 

@@ -84,8 +84,8 @@ def test_whole_conversation(run: tuple[Conversation, Platform, Workload, str, in
         if view.is_over:
             break
         if simulator._state.scalars["news"][0] and len(view.waiting):
-            entries.schedule_pair(simulator._lent, pair.job_key, pair.core_key)
-        entries.answer(simulator._lent)
+            entries.schedule_pair(simulator._borrowed, pair.job_key, pair.core_key)
+        entries.answer(simulator._borrowed)
         assert answered(simulator) == answer["events"]
         view = simulator._advance()
     assert view.is_over

@@ -10,7 +10,7 @@ import pytest
 from hdrl.batch import Platform, Workload, simulate
 from hdrl.setting import SETTINGS
 from hdrl.settings.batch.kernel import codes, keys
-from hdrl.settings.batch.kernel.beginning import Rule
+from hdrl.settings.batch.kernel.beginning import PolicyRule
 from hdrl.settings.batch.policies import read_pair
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition
 from hdrl.settings.batch.site_rules.simulator import SiteSimulator
@@ -35,7 +35,7 @@ def with_users(jobs: Workload, rng: np.random.Generator) -> Workload:
     return replace(jobs, jobs=rows)
 
 
-def run(platform: Platform, jobs: Workload, rule: Rule, key: int = codes.JOB_INDEX) -> SiteSimulator:
+def run(platform: Platform, jobs: Workload, rule: PolicyRule, key: int = codes.JOB_INDEX) -> SiteSimulator:
     simulator = SiteSimulator(platform, jobs, rule)
     simulator.run_pair(key, codes.CORE_FIRST, codes.EASY_PRIORITY)
     return simulator
@@ -55,7 +55,7 @@ def test_the_gate_keeps_a_share_of_each_partition_free():
     partitions = {"a": Partition(nodes="n[1-4]", is_default=True), "b": Partition(nodes="n[5-8]")}
     site = machine(Nodes("n[1-8]", 8, 1), partitions=partitions)
     # A share of 0.6 of four cores: a job of one core starts where all are free, one of two is never held.
-    rule = Rule(codes.PREDICT_REQUESTED, weights=weights(w14=50.0), has_gate=True)
+    rule = PolicyRule(codes.PREDICT_REQUESTED, weights=weights(w14=50.0), has_gate=True)
     jobs = workload(
         {"run": 100, "partitions": 1},
         {"at": 1, "run": 10, "partitions": 1},
@@ -72,8 +72,8 @@ def test_an_index_of_the_request_alone_is_the_shortest_first(seed: int):
     rng = np.random.default_rng(seed)
     platform = random_machine(rng, has_reservations=seed % 2 == 0, has_preemption=seed % 3 == 0)
     jobs = random_jobs(rng, platform, 40, has_wishes=True)
-    rule = Rule(codes.PREDICT_REQUESTED, weights=weights(w0=1.0))
-    shortest = run(platform, jobs, Rule(), codes.JOB_SHORTEST)
+    rule = PolicyRule(codes.PREDICT_REQUESTED, weights=weights(w0=1.0))
+    shortest = run(platform, jobs, PolicyRule(), codes.JOB_SHORTEST)
     assert run(platform, jobs, rule).trace.records["start_s"].tolist() == shortest.trace.records["start_s"].tolist()
 
 

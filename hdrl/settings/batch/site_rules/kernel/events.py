@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from hdrl.compiled.borrow import take_as
+from hdrl.compiled.borrowed import Addresses, Borrowed
 from hdrl.compiled.heap import drop_date
 from hdrl.compiled.jit import jit
-from hdrl.compiled.lend import Lent, Places
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, n_cores_on, put_node
 from hdrl.settings.batch.site_rules.kernel.backfill import run_cycle
@@ -274,16 +274,16 @@ _taken = take_as(smallest_state)
 
 
 @entry
-def _call(places: Places, n_dates: int) -> int:
+def _call(places: Addresses, n_dates: int) -> int:
     return _advance(_taken(places), n_dates)
 
 
-def advance(lent: Lent[SiteState], n_dates: int) -> int:
+def advance(borrowed: Borrowed[SiteState], n_dates: int) -> int:
     """Simulate on for some dates at which something happens.
 
     Parameters
     ----------
-    lent
+    borrowed
         The arrays; before the first call nothing has happened.
     n_dates
         After how many dates to pause, at least 1.
@@ -293,4 +293,4 @@ def advance(lent: Lent[SiteState], n_dates: int) -> int:
     int
         ``ENDED``, ``GROW`` or ``PAUSED`` of `site_rules.codes`.
     """
-    return int(_call(lent.places, n_dates))
+    return int(_call(borrowed.addresses, n_dates))

@@ -1,7 +1,7 @@
-"""Handing the same arrays to compiled code again and again, as one array of addresses.
+"""Borrowing the same arrays again and again, as one array of addresses.
 
 A compiled function that Python calls looks at each of its arrays anew in every call, a tenth of a microsecond for each,
-and more if they have left the cache meanwhile. `Lent` writes down once where the arrays of a named tuple lie; what
+and more if they have left the cache meanwhile. `Borrowed` writes down once where the arrays of a named tuple lie; what
 `hdrl.compiled.borrow.take_as` returns reads that as a tuple.
 """
 
@@ -15,34 +15,34 @@ from numpy.typing import NDArray
 
 from hdrl.compiled.ways import IS_FAST
 
-Places: TypeAlias = Any
-"""What compiled functions are given of a `Lent`, and turn into its tuple by what `take_as` returns."""
+Addresses: TypeAlias = Any
+"""What compiled functions take of a `Borrowed`, and turn into its tuple by what `take_as` returns."""
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
-class Lent(Generic[T]):
+class Borrowed(Generic[T]):
     """A named tuple of arrays for compiled code; it keeps them alive, and they must stay where they are.
 
     Attributes
     ----------
     arrays
         The tuple; the arrays are contiguous. What it holds may be such tuples again.
-    places
-        What compiled functions are given, and turn into the tuple by what `take_as` returns.
+    addresses
+        What compiled functions take, and turn into the tuple by what `take_as` returns.
     """
 
     def __init__(self, arrays: T) -> None:
         self.arrays = arrays
-        self.places: Places = arrays
+        self.addresses: Addresses = arrays
         if IS_FAST:
-            self.places = _places_of(arrays)
+            self.addresses = _addresses_of(arrays)
 
-    def __reduce__(self) -> tuple[type[Lent[T]], tuple[T]]:
-        return Lent, (self.arrays,)  # a copy's arrays lie elsewhere
+    def __reduce__(self) -> tuple[type[Borrowed[T]], tuple[T]]:
+        return Borrowed, (self.arrays,)  # a copy's arrays lie elsewhere
 
 
-def _places_of(arrays: tuple[Any, ...]) -> NDArray[np.int64]:
+def _addresses_of(arrays: tuple[Any, ...]) -> NDArray[np.int64]:
     """Return where the arrays of a tuple lie, in the layout of Numba's own tuples."""
     # Of each array: two owners (none), number of elements, size of one, address, shape, strides.
     numbers = [(0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in _flat(arrays)]
