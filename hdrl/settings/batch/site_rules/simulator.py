@@ -371,6 +371,8 @@ def _jobs(inputs: _Inputs, settings: np.void) -> dict[str, NDArray[Any]]:
         *("array", "site_factor"),
     ):
         rows[name] = asked[name]
+    has_user = rows["user"] >= 0
+    rows["user"][has_user] = np.unique(rows["user"][has_user], return_inverse=True)[1]
     rows["run_s"], rows["return_code"] = run_times_s(inputs.platform, workload)
     has_limit = jobs["walltime_s"] != NO_WALLTIME
     most_s = np.append(rules.qos["max_time_s"], np.inf)[asked["qos"]]  # MaxWall: the limit of jobs that have none
@@ -443,14 +445,14 @@ def _entries(inputs: _Inputs, rows: NDArray[np.void]) -> NDArray[np.void]:
 
 
 def _arrays_of_jobs(rows: NDArray[np.void], asked: NDArray[np.void]) -> NDArray[np.void]:
-    """Return the arrays of jobs, and chain their tasks."""
+    """Return the arrays of jobs, number them from 0, and chain their tasks."""
     rows["next_task"] = UNLIMITED
     tasks = np.flatnonzero(rows["array"] >= 0)
-    found = np.zeros(int(rows["array"].max(initial=-1)) + 1, arrays.ARRAY_DTYPE)
-    found["first_task"], found["limit"] = UNLIMITED, UNLIMITED
     tasks = tasks[np.argsort(rows["array"][tasks], kind="stable")]
     is_first = np.diff(rows["array"][tasks], prepend=-1) != 0
-    found["first_task"][rows["array"][tasks[is_first]]] = tasks[is_first]
+    rows["array"][tasks] = np.cumsum(is_first) - 1
+    found = np.zeros(np.count_nonzero(is_first), arrays.ARRAY_DTYPE)
+    found["first_task"] = tasks[is_first]
     found["limit"][rows["array"][tasks]] = asked["array_limit"][tasks]
     same = ~is_first[1:]
     rows["next_task"][tasks[:-1][same]] = tasks[1:][same]

@@ -205,6 +205,17 @@ def test_jobs_made_eligible_by_a_start_wait_for_the_next_pass():
     assert starts(machine(), jobs, "fcfs") == [0, 10, 60, 10]
 
 
+def test_large_numbers_of_arrays_and_users_need_no_room():
+    largest = 2**31 - 1
+    jobs = workload(*({"array": largest - k // 2, "array_limit": 1, "user": largest} for k in range(4)))
+    state = play(machine(), jobs, "slurm")._state
+    assert state is not None
+    assert (len(state.arrays), len(state.user_tests)) == (2, 1)
+    assert state.jobs["start_s"].tolist() == starts(
+        machine(), workload(*({"array": k // 2, "array_limit": 1, "user": 0} for k in range(4))), "slurm"
+    )
+
+
 def test_arrays_run_so_many_tasks_at_a_time():
     jobs = workload(*({"array": 0, "array_limit": 2} for _ in range(5)), {"at": 1})
     assert starts(machine(Nodes("n1", 1, 8)), jobs, "fcfs") == [0, 0, 60, 60, 120, 1]
