@@ -110,9 +110,9 @@ for _name, _module, _class, _summary, _settings in (
     ("sac", "sac", "SAC", "soft actor-critic for discrete actions", {}),
     ("cma_es", "cma_es", "CMAES", "evolution of weights by CMA-ES, for the environments of an index", {}),
     ("openai_es", "openai_es", "OpenAIES", "evolution of weights by OpenAI's strategy, for the same", {}),
-    ("advisor", "advisor", "Advisor", "REINFORCE that reads layers, for networks that adapt", {}),
-    ("advisor_exact", "advisor", "Advisor", "the same with the exact expected gradient", {"gradient": "exact"}),
-    ("advisor_seed", "advisor", "Advisor", "the same as in ChamiLamelas' advisor", _ADVISOR_SEED),
+    ("advisor", "advisor", "AdvisorAgent", "REINFORCE that reads layers, for networks that adapt", {}),
+    ("advisor_exact", "advisor", "AdvisorAgent", "the same with the exact expected gradient", {"gradient": "exact"}),
+    ("advisor_seed", "advisor", "AdvisorAgent", "the same as in ChamiLamelas' advisor", _ADVISOR_SEED),
     ("rlscheduler", "ppo", "PPO", "PPO as in RLScheduler, per-job kernel; made for 100 environments", _RLSCHEDULER),
     ("hdeeprm_reinforce", "reinforce", "Reinforce", "REINFORCE as in HDeepRM's example", _HDEEPRM),
     (

@@ -651,7 +651,7 @@ def _page_of_result(result: BenchResult, tasks: Mapping[str, Named]) -> str:
     findings = Findings(
         f"{card.name}: what makes it again?", answer, "What it says of its training cannot be checked.", notes
     )
-    return _rendered(findings, [("hdrl", card.hdrl)], [Panel("BenchResult", parts)])
+    return _rendered(findings, [("hdrl", card.hdrl)], [Panel("Result", parts)])
 
 
 def _page_of_task(named: Named, players: Sequence[BoardEntry]) -> str:

@@ -143,11 +143,11 @@ def test_bins_keep_means_and_extremes(changes, n_bins):
 
 
 def test_bins_beyond_the_function_are_zero():
-    steps = data.Steps(np.array([10.0, 20.0]), np.array([3.0]))
+    steps = data.StepFunction(np.array([10.0, 20.0]), np.array([3.0]))
     bins = steps.binned(4, (0.0, 40.0))
     assert bins.mean.tolist() == [0, 3, 0, 0]
     assert (bins.low.tolist(), bins.high.tolist()) == ([0, 3, 0, 0], [0, 3, 0, 0])
-    assert data.Steps(np.zeros(0), np.zeros(0)).binned(2, (0, 1)).mean.tolist() == [0, 0]
+    assert data.StepFunction(np.zeros(0), np.zeros(0)).binned(2, (0, 1)).mean.tolist() == [0, 0]
 
 
 def test_jobs_that_never_ended_are_counted(tmp_path):

@@ -28,7 +28,7 @@ FloatArray = NDArray[np.float64]
 COLUMNS = (
     *("JobID", "JobIDRaw", "Cluster", "User", "Account", "JobName", "Partition", "QOS", "Submit", "Eligible", "Start"),
     *("End", "Elapsed", "ElapsedRaw", "Timelimit", "TimelimitRaw", "AllocCPUS", "NCPUS", "ReqCPUS", "AllocNodes"),
-    *("NNodes", "ReqNodes", "ReqMem", "ReqTRES", "AllocTRES", "AllocGRES", "ReqGRES", "AttemptState", "NodeList"),
+    *("NNodes", "ReqNodes", "ReqMem", "ReqTRES", "AllocTRES", "AllocGRES", "ReqGRES", "State", "NodeList"),
     "SubmitLine",
 )
 """The columns that are used; others are named on the page and left alone."""
@@ -249,8 +249,8 @@ class _Table:
                 self._fault(column, int(np.count_nonzero(is_bad)))
         self._clock.put_in_order([records[field] for field in _DATES])
         records["state"] = AttemptState.DONE
-        if "AttemptState" in columns:
-            records["state"] = self._states.values_of(columns["AttemptState"])
+        if "State" in columns:
+            records["state"] = self._states.values_of(columns["State"])
         records["limit_s"] = self._first(columns, {"TimelimitRaw": minutes_s, "Timelimit": duration_s})
         records["run_s"] = self._first(columns, {"ElapsedRaw": duration_s, "Elapsed": duration_s})
         self._sizes(records, columns)
