@@ -292,7 +292,7 @@ def _verdict(rows: Sequence[Mapping[str, Any]], question: WhatIf) -> str:
             f"{nearest['nodes']:,} nodes ({nearest['size']}) under {nearest['policy']}. Ask for larger machines "
             "(--nodes +50%,+100%) or another target (--target-wait)."
         )
-    hedge = "" if sure else " on the mean, but not with its whole interval"
+    hedge = "" if sure else " on the mean, but not with its whole interval,"
     return (
         f"The cheapest machine with {target}{hedge} has {best['nodes']:,} nodes ({best['size']}) under "
         f"{best['policy']}: {costs[id(best)]:,.0f} a day."
