@@ -15,16 +15,16 @@ from hdrl.launcher.completion import files_or
 
 @click.group()
 def ab() -> None:
-    """Plan which of two policies schedules when on a running cluster, and analyse what came of it."""
+    """Plan when each of two policies schedules a running cluster, and analyse the results."""
 
 
 @ab.command()
-@click.option("--policies", required=True, metavar="A,B", help="The two policies; A is what runs today.")
+@click.option("--policies", required=True, metavar="A,B", help="The two policies; A is the current one.")
 @click.option("--start", required=True, type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="The first day.")
-@click.option("--days", "n_days", required=True, type=click.IntRange(1), help="How many days.")
+@click.option("--days", "n_days", required=True, type=click.IntRange(1), help="Number of days.")
 @click.option("--block", default="1d", show_default=True, metavar="Nd", help="Length of a block, in whole days.")
 @click.option(
-    "--wash-out", metavar="TIME", help="Time after the begin of a block that does not count: 6h, 90min; a quarter."
+    "--wash-out", metavar="TIME", help="Time after the start of a block that does not count: 6h, 90min; a quarter."
 )
 @click.option("--settle", default="1d", show_default=True, metavar="TIME", help="Time after its end until it counts.")
 @click.option(
@@ -34,7 +34,9 @@ def ab() -> None:
     show_default=True,
     help="Pairs of neighbours, or of the same weekday in two weeks.",
 )
-@click.option("--metric", default="mean_bounded_slowdown", show_default=True, metavar="NAME", help="What decides.")
+@click.option(
+    "--metric", default="mean_bounded_slowdown", show_default=True, metavar="NAME", help="Metric that decides."
+)
 @click.option("--zone", default="UTC", show_default=True, metavar="NAME", help="Time zone, such as Europe/Madrid.")
 @click.option(
     "--site",
@@ -43,9 +45,9 @@ def ab() -> None:
     metavar="FOLDER",
     help="Imported site whose log says how many days are needed; by default a generated log.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the coins.")
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="File of the plan.")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the coin flips.")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="File for the plan.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 def plan(
     policies: str,
     start: datetime,
@@ -62,7 +64,7 @@ def plan(
     *,
     force: bool,
 ) -> None:
-    """Write which policy schedules when, and say how many days it takes to show a gain of 20 %."""
+    """Write the schedule of the two policies, and print how many days can show a gain of 20 %."""
     from hdrl.site.ab import PlanChoices, history_of, outlook, plan_ab
     from hdrl.site.ab.page import plan_lines
     from hdrl.site.ab.plan import PAIRINGS, block_days_of, duration_of
@@ -92,8 +94,8 @@ def plan(
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.argument("dumps", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DUMP...")
 @click.option("--format", "form", default="auto", show_default=True, metavar="NAME", help="Format of the dumps.")
-@click.option("--zone", metavar="NAME", help="Time zone of dates that say none; by default that of the plan.")
-@click.option("--cluster", metavar="NAME", help="Cluster, where the dumps cover several.")
+@click.option("--zone", metavar="NAME", help="Time zone of dates without one; by default the plan's.")
+@click.option("--cluster", metavar="NAME", help="Cluster, if the dumps cover several.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder for page, text and JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def analyze(
@@ -106,7 +108,7 @@ def analyze(
     *,
     as_json: bool,
 ) -> None:
-    """Say what the accounting (sacct -P and others) shows of a PLAN that a cluster followed, as often as you like."""
+    """Analyse a PLAN from the accounting (sacct -P and others) of its cluster, as often as you like."""
     from hdrl.site.ab import AbChoices, analyze_ab, read_plan, write_analysis
     from hdrl.site.ab.page import analysis_text
 

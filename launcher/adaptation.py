@@ -20,10 +20,10 @@ _WHAT_TRAINS = (
 
 _PLAN_OPTIONS = (
     *_WHAT_TRAINS,
-    click.option("--budget", "budget_s", type=float, required=True, help="How long a job may train, in seconds."),
-    click.option("--start", "start_s", type=float, required=True, help="When it adapts first, in seconds."),
+    click.option("--budget", "budget_s", type=float, required=True, help="Training time of a job, in seconds."),
+    click.option("--start", "start_s", type=float, required=True, help="Time of the first decision, in seconds."),
     click.option("--gap", "gap_s", type=float, required=True, help="Seconds between two decisions."),
-    click.option("--device", help="Name of what it runs on; by default that of the clock."),
+    click.option("--device", help="Name of the device; by default the clock's."),
     click.option("--clock", default="counted", show_default=True, help="counted, table:FILE or wall."),
     click.option(
         "--rate",
@@ -37,7 +37,7 @@ _PLAN_OPTIONS = (
         type=click.Choice(["preserving", "fresh"]),
         default="preserving",
         show_default=True,
-        help="How inserted normalisations begin.",
+        help="Initial state of inserted normalisations.",
     ),
 )
 
@@ -64,8 +64,7 @@ def adaptation() -> None:
 def table(out: Path, seeds: int, scenario: str, n_workers: int | None, on: str, **plan: Any) -> None:
     """Train a job under every sequence of adaptations and write the table OUT.
 
-    What was measured is kept beside it in OUT.parts, a file for each seed: the same command continues an interrupted
-    one.
+    OUT.parts beside it keeps the measurements, a file for each seed: the same command continues an interrupted one.
     """
     from hdrl.distributed import run_tasks
     from hdrl.settings.adaptation.live.making import check_plan, is_measured, measure_part, table_json
@@ -100,9 +99,9 @@ def _plan(options: dict[str, Any]) -> Any:
 @click.argument("out", type=click.Path(path_type=Path), metavar="OUT")
 @_WHAT_TRAINS[0]
 @_WHAT_TRAINS[1]
-@click.option("--device", required=True, help="What this machine is called.")
+@click.option("--device", required=True, help="Name of this machine.")
 def times(out: Path, model: str, data: str, device: str) -> None:
-    """Measure how long training takes here, for a job and all that it can become, and write it to OUT.
+    """Measure training times here, for a job and all its adapted networks, and write them to OUT.
 
     With --clock table:OUT jobs take these times on any machine.
     """
@@ -121,9 +120,9 @@ def times(out: Path, model: str, data: str, device: str) -> None:
 @click.argument("out", type=click.Path(path_type=Path), metavar="OUT")
 @click.argument("tables", nargs=-1, required=True, metavar="TABLE...", shell_complete=files_or())
 def values(out: Path, tables: tuple[str, ...]) -> None:
-    """Write what jobs of TABLEs are worth when they are stopped early to OUT, for load.adapting of GPU clusters.
+    """Write the values of early stopped jobs of TABLEs to OUT, for load.adapting of GPU clusters.
 
-    A TABLE is a file, a folder of them, or the name of shipped ones, in which * stands for anything.
+    A TABLE is a file, a folder of them, or a pattern for names of shipped ones, such as digits_*.
     """
     from hdrl.settings.adaptation.inputs import find_tables
     from hdrl.settings.adaptation.values import values_json
@@ -136,7 +135,7 @@ def values(out: Path, tables: tuple[str, ...]) -> None:
 
 @adaptation.command()
 def check() -> None:
-    """Say on what live jobs would run here: Python, torch, its threads, CUDA and GPUs."""
+    """Print the environment of live jobs here: Python, torch, its threads, CUDA and GPUs."""
     from hdrl.settings.adaptation.live.timing import describe_machine
 
     for name, value in describe_machine().items():
@@ -146,9 +145,9 @@ def check() -> None:
 @adaptation.command()
 @click.argument("advisor", metavar="ADVISOR")
 @plan_options
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many jobs.")
+@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Number of jobs.")
 def run(advisor: str, seeds: int, **plan: Any) -> None:
-    """Run live jobs as ADVISOR says: a model file, last-while-half, or fixed-010 and its like."""
+    """Run live jobs under ADVISOR: a model file, last-while-half, or a sequence such as fixed-010."""
     from hdrl.settings.adaptation.live.env import LiveAdaptationEnv
 
     env = LiveAdaptationEnv(_plan(plan))

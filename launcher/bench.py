@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def bench() -> None:
-    """Judge a policy or a model on standing tasks, check results of others, write the board."""
+    """Evaluate a policy or a model on fixed tasks, check results of others, write the board."""
 
 
 @bench.command("list")
 def list_tasks() -> None:
-    """List the tasks: what may be known, what decides, how hard they are, and which log is missing."""
+    """List the tasks: allowed information, deciding metric, difficulty, and missing logs."""
     from rich.table import Table
 
     from hdrl.bench.difficulty import read_facts
@@ -46,7 +46,7 @@ def list_tasks() -> None:
 @bench.command()
 @click.argument("task")
 def show(task: str) -> None:
-    """Show TASK: its rules, what it simulates, how hard it is, and the classic policies."""
+    """Show TASK: its rules, simulations and difficulty, and the results of the classic policies."""
     from hdrl.bench.board import classic_rows
     from hdrl.bench.difficulty import read_facts
     from hdrl.bench.tasks import read_task
@@ -88,10 +88,10 @@ def show(task: str) -> None:
 @click.option(
     "--division",
     type=click.Choice(["untrained", "trained", "clairvoyant"]),
-    help="The division; by default the strictest that lets it in.",
+    help="The division; by default the strictest that accepts it.",
 )
 @click.option("--setting", default="batch", show_default=True, metavar="NAME", help="Setting of a Python file.")
-@click.option("--core-minutes", type=click.FloatRange(0, 1e9), default=0.0, help="What all its trainings took.")
+@click.option("--core-minutes", type=click.FloatRange(0, 1e9), default=0.0, help="Time of all its trainings.")
 @click.option("--how", default="", metavar="TEXT", help="How it was trained, in words.")
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
 @click.option("--quiet", is_flag=True, help="Print the answer only.")
@@ -107,7 +107,7 @@ def run(
     *,
     quiet: bool,
 ) -> None:
-    """Judge POLICY_OR_MODEL on tasks; the same command continues what was interrupted.
+    """Evaluate POLICY_OR_MODEL on tasks; the same command continues after an interruption.
 
     It is a policy (sjf+easy), a Python file (my.py+easy), a model (*.safetensors, *.pt), or the trainings of one
     method (NAME='models/*.safetensors').
@@ -138,9 +138,9 @@ def run(
 @click.option("--quiet", is_flag=True, help="Print the answer only.")
 @trust_option
 def check(folders: tuple[Path, ...], windows: str, *, quiet: bool, trust: bool) -> None:
-    """Check RESULTs: hashes, what their entries know, and windows to the last digit.
+    """Check RESULTs: hashes, the information of their entries, and windows to the last digit.
 
-    A Python file of a result runs in a process of its own, with bounds and without network, or with --trust in this
+    A Python file of a result runs in a separate process, with limits and without network, or with --trust in this
     one. The exit code is 0 if all are true, 1 if one is not, 2 if one cannot be read.
     """
     from hdrl.bench.check import check_result
@@ -176,12 +176,12 @@ def check(folders: tuple[Path, ...], windows: str, *, quiet: bool, trust: bool) 
 @bench.command()
 @click.argument("folders", nargs=-1, metavar="RESULT...", type=click.Path(path_type=Path))
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder for the pages.")
-@click.option("--force", is_flag=True, help="Replace pages that are there already.")
+@click.option("--force", is_flag=True, help="Replace existing pages.")
 def board(folders: tuple[Path, ...], out: Path, *, force: bool) -> None:
     """Write the board of RESULTs, and of the classic policies: static pages.
 
-    Their files and what they know are checked, nothing is simulated again (hdrl bench check does). What is not true,
-    or was withdrawn, stays visible with the reason. The exit code is 1 if a folder holds no result that can be read.
+    The command checks files and training data, and simulates nothing (hdrl bench check does). Results that are not
+    true or were withdrawn stay visible with the reason. The exit code is 1 if a folder holds no readable result.
     """
     from hdrl.bench.board import write_board
 
@@ -201,8 +201,10 @@ def round_group() -> None:
 @round_group.command("new")
 @click.argument("name")
 @click.option("--tasks", required=True, metavar="NAME,...", help="The tasks; their loads must be generated.")
-@click.option("--public", required=True, metavar="TEXT", help="What the public value will be, in words.")
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FOLDER", help="Where it goes.")
+@click.option("--public", required=True, metavar="TEXT", help="Description of the future public value.")
+@click.option(
+    "-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FOLDER", help="Folder for the round."
+)
 def new_command(name: str, tasks: str, public: str, out: Path) -> None:
     """Begin the round NAME: NAME.json holds the hash of a secret, NAME.secret the secret. Keep that to yourself."""
     from hdrl.bench.rounds import new_round
@@ -246,7 +248,7 @@ def reveal_command(path: Path, secret: Path, public: str) -> None:
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder for the tables.")
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
 def measure(tasks: str, out: Path, n_workers: int | None) -> None:
-    """Measure how hard tasks are, and what the classic policies reach: facts.csv and classics.csv."""
+    """Measure the difficulty of tasks and the results of the classic policies: facts.csv and classics.csv."""
     from hdrl.bench.difficulty import measure as measured
     from hdrl.bench.difficulty import write_measured
     from hdrl.bench.tasks import chosen_tasks

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def benchmark() -> None:
-    """Measure how fast things are on this machine."""
+    """Measure speeds on this machine."""
 
 
 @benchmark.command()

@@ -12,7 +12,7 @@ _MIB = 2**20
 @click.command()
 @click.option("--clear", is_flag=True, help="Delete it; the next simulation compiles again.")
 def cache(*, clear: bool) -> None:
-    """Show where compiled code is kept, how much it takes, and when it was last used."""
+    """Show the location, size and last use of compiled code."""
     from hdrl.compiled.cache import cache_parents, cached_code, clear_cached_code
 
     if clear:

@@ -45,17 +45,17 @@ WIDTH = 140
     metavar="LENGTH[:COUNT[:UP_TO]]",
     help="Simulate windows of LENGTH jobs, each separately; UP_TO: add windows until a difference is shown.",
 )
-@click.option("--starts", metavar="JOB,...", help="First job of each window; by default they lie side by side.")
+@click.option("--starts", metavar="JOB,...", help="First job of each window; by default windows are adjacent.")
 @click.option("--range", "part", metavar="FROM:TO", help="Part of each workload, in shares: 0.7:1 is the last 30 %.")
-@click.option("--warm-up", type=click.IntRange(0), help="Jobs before each window that are simulated but do not count.")
+@click.option("--warm-up", type=click.IntRange(0), help="Jobs before each window that are simulated but not counted.")
 @click.option(
-    "--baseline", "--opponent", metavar="NAME", help="What ratios refer to; best[:FROM:TO]: best of a training part."
+    "--baseline", "--opponent", metavar="NAME", help="Reference of ratios; best[:FROM:TO]: best of a training part."
 )
-@click.option("--simulator", metavar="NAME", help="Who simulates: slurm judges policies in a real Slurm.")
-@click.option("--seeds", type=click.IntRange(1), help="Number of seeds for candidates that draw.")
+@click.option("--simulator", metavar="NAME", help="Simulator; slurm: a real Slurm runs the policies.")
+@click.option("--seeds", type=click.IntRange(1), help="Number of seeds for random candidates.")
 @click.option("--seed", type=click.IntRange(0), help="The first seed.")
 @click.option("--metrics", metavar="NAME,...", help="Metrics to summarise; the first one decides.")
-@click.option("--bound", is_flag=True, help="Beside each policy, itself with true run times: what is left to win.")
+@click.option("--bound", is_flag=True, help="Repeat each policy with true run times: the largest possible gain.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Any other key of a sweep file.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>."
@@ -100,11 +100,10 @@ def compare(
     CANDIDATE is a policy (fcfs+easy), a group (pairs36, priorities, heuristics), a
     pattern ('f?+easy*'), a Python file, a model (*.pt), NAME=... one with a name
     (NAME='models/*.pt': the trainings of one method), or a sweep file (*.json), alone,
-    that says everything.
+    with all settings.
 
-    The same command continues what was interrupted. The exit code is 0, or 1 where a
-    candidate could not be simulated to the end, or 2 if something that is asked for is
-    wrong.
+    The same command continues after an interruption. The exit code is 0, or 1 if a
+    candidate could not be simulated to the end, or 2 if an argument is wrong.
     """  # noqa: D301 (click reads the backspace as "do not wrap")
     if protocol == "held-out" and not resume and not (candidates and _is_sweep(candidates[0])):
         asked["baseline"] = asked["baseline"] or "best"

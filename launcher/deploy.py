@@ -12,20 +12,20 @@ from hdrl.launcher.completion import files_or
 
 @click.group()
 def deploy() -> None:
-    """Let a policy order the queue of a real Slurm: write what to install, run the daemon, go back."""
+    """Order the queue of a real Slurm by a policy: write the files, run the daemon, revert."""
 
 
 @deploy.command("slurm")
 @click.argument("policy", shell_complete=files_or())
 @click.option("--site", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="An imported site.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to make.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to create.")
 @click.option(
     "--bound",
     default=14.0,
     show_default=True,
     type=click.FloatRange(0.01, 60),
     metavar="DAYS",
-    help="A job that has waited for longer is first.",
+    help="A job that has waited longer is first.",
 )
 @click.option(
     "--interval",
@@ -33,7 +33,7 @@ def deploy() -> None:
     show_default=True,
     type=click.FloatRange(1, 3600),
     metavar="SECONDS",
-    help="Pause of the daemon between two looks.",
+    help="Interval between two passes of the daemon.",
 )
 @click.option(
     "--place",
@@ -51,7 +51,7 @@ def slurm_command(
     place: Path | None,
     n_workers: int | None,
 ) -> None:
-    """Write what makes Slurm follow POLICY (a name, or a model whose weights evolved), and what simulation promises."""
+    """Write the files that make Slurm follow POLICY (a name, or an evolved model), and the simulated promise."""
     from hdrl.deploy import DeployChoices, export
     from hdrl.experiment.compare.comparison import CompareProgress
 
@@ -66,18 +66,18 @@ def slurm_command(
 
 @deploy.command("run")
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
-@click.option("--act", is_flag=True, help="Write to Slurm; without, decisions are only noted (shadow mode).")
-@click.option("--once", is_flag=True, help="Look at the queue once, then end.")
+@click.option("--act", is_flag=True, help="Write to Slurm; otherwise only record decisions (shadow mode).")
+@click.option("--once", is_flag=True, help="Run a single pass, then end.")
 @click.option(
     "--timeout",
     default=60.0,
     show_default=True,
     type=click.FloatRange(1),
     metavar="SECONDS",
-    help="How long to wait for an answer of Slurm.",
+    help="Time limit for an answer of Slurm.",
 )
 def run_command(folder: Path, timeout: float, *, act: bool, once: bool) -> None:
-    """Look at the queue of Slurm on behalf of the deployment in FOLDER, again and again."""
+    """Run the daemon of the deployment in FOLDER: read the queue of Slurm at regular intervals."""
     from hdrl.deploy import run
 
     run(folder, acts=act, once=once, timeout_s=timeout, say=click.echo)
@@ -86,7 +86,7 @@ def run_command(folder: Path, timeout: float, *, act: bool, once: bool) -> None:
 @deploy.command("undo")
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
 def undo_command(folder: Path) -> None:
-    """Give the queue back to Slurm: set SiteFactors to 0, release what is held, stop daemon and Lua."""
+    """Return the queue to Slurm: set SiteFactors to 0, release held jobs, stop daemon and Lua."""
     from hdrl.deploy import undo
 
     n_jobs = undo(folder, say=lambda text: click.echo(text, err=True))

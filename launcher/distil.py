@@ -13,17 +13,15 @@ from hdrl.launcher.tune import log_and_machine
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.argument("log", shell_complete=files_or("workloads"))
-@click.option(
-    "-p", "--platform", metavar="FILE", help="The machine; by default as many cores as the log's header says."
-)
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to make.")
+@click.option("-p", "--platform", metavar="FILE", help="The machine; by default the cores in the log's header.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to create.")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Seed of simulations.")
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
 def distil(model: Path, log: str, platform: str | None, out: Path, seed: int, n_workers: int | None) -> None:
-    """Make an index of at most 15 terms of MODEL, a network that picks jobs, and say how near it is.
+    """Approximate MODEL, a network that picks jobs, by an index of at most 15 terms, and measure the difference.
 
-    LOG is a log (SWF), or the folder of a site that was imported: its first 70 % show what the network picks, its last
-    30 % judge the index.
+    LOG is a log (SWF), or the folder of an imported site. The index is fitted to the network's picks on the first 70 %
+    and compared with the network on the last 30 %.
     """
     from hdrl.deploy.distil import INDEX, distil
     from hdrl.experiment.compare.comparison import CompareProgress

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where logs are kept; default: workloads in HDRL_CACHE, or in hdrl in the user's folder for caches.",
+    help="Folder for logs; default: workloads in HDRL_CACHE, or in hdrl in the user's cache folder.",
 )
 @click.option(
     "--max-mib", type=click.IntRange(1, 2**30), default=1024, show_default=True, help="Refuse a file larger than this."
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def fetch(
     name: str | None, out: Path | None, base_url: str | None, folder: Path | None, max_mib: int, *, is_listing: bool
 ) -> None:
-    """Fetch the log NAME of the Parallel Workloads Archive. One that is there already is not fetched again.
+    """Fetch the log NAME of the Parallel Workloads Archive. An existing one is not fetched again.
 
     The same command continues an interrupted download. Needs requests (hdrl[fetch]).
     """

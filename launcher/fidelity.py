@@ -13,10 +13,10 @@ from hdrl.launcher.completion import files_or
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), shell_complete=files_or())
 @click.option("--policies", metavar="NAME,NAME", help="Default: slurm,fcfs+easy,fcfs+conservative.")
 def fidelity(runs: tuple[Path, ...], policies: str | None) -> None:
-    """Compare policies with recorded RUNS of a real Slurm: the order of starts, and waits.
+    """Compare policies with recorded RUNS of a real Slurm: order of starts and waits.
 
-    RUNS are folders of runs with --simulator slurm, or of other recordings in their format. Two of the same jobs also
-    show how far Slurm is from itself.
+    RUNS are folders of runs with --simulator slurm, or of other recordings in their format. Two runs of the same jobs
+    also show how far Slurm is from itself.
     """
     from hdrl.slurm import fidelity as measured
     from hdrl.slurm.recorded import read_run

@@ -55,7 +55,7 @@ hdrl report judged -o judged.html
 @click.command()
 @click.argument("folder", metavar="NAME", type=click.Path(path_type=Path))
 def init(folder: Path) -> None:
-    """Make the folder NAME with options, a policy and the commands to start with."""
+    """Create the folder NAME with options, a policy and the first commands."""
     from hdrl.experiment.run.folder import new_folder
 
     with new_folder(folder) as filled:

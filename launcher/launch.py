@@ -41,16 +41,16 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
     "--custom-workload",
     "--customworkload",
     "custom",
-    help="Workload in Batsim's JSON, instead of the one that the options name.",
+    help="Workload in Batsim's JSON, instead of the one in the options.",
 )
 @click.option("-nr", "--runs", "--nbruns", type=click.IntRange(1), help="Number of runs; a training continues.")
 @click.option("--simulator", metavar="NAME", help="Simulator, instead of the one in the options.")
-@click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of what the options name.")
+@click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of the one in the options.")
 @click.option("--seed", type=click.IntRange(0), help="Seed, instead of the one in the options.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>."
 )
-@click.option("--on", default="local", metavar="PLACE", help="Where workers live: local, ray, or ray:<address>.")
+@click.option("--on", default="local", metavar="PLACE", help="Location of workers: local, ray, or ray:<address>.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option; VALUE is JSON or text.")
 @click.option("--quiet", is_flag=True, help="Only print the folder of the results.")
 @trust_option
@@ -77,7 +77,7 @@ def launch(
     """Run the experiment that the file OPTIONS describes.
 
     \b
-    hdrl-launch options.json                the agent that the options name
+    hdrl-launch options.json                the agent in the options
     hdrl-launch classic options.json        the classic agent
     hdrl-launch sjf options.json            a policy of the setting
     hdrl-launch ppo options.json            a built-in agent that learns

@@ -88,7 +88,7 @@ def _kinds(setting: Setting) -> Named:
 @click.argument("kind", metavar="[KIND]", type=click.Choice(list(KINDS)), required=False)
 @click.option("--setting", default=BATCH, show_default=True, metavar="NAME", help="Setting, or its Python file.")
 def list_names(kind: str | None, setting: str) -> None:
-    """List the names of one KIND of a setting, one a line, each with what it stands for.
+    """List the names of one KIND of a setting, one a line, each with its meaning.
 
     Without KIND, list the kinds.
     """

@@ -21,19 +21,21 @@ class LazyCommand(NamedTuple):
 
 
 COMMANDS = {
-    "init": LazyCommand("hdrl.launcher.init", "init", "Make a folder to start an experiment from."),
+    "init": LazyCommand("hdrl.launcher.init", "init", "Create a folder to start an experiment from."),
     "list": LazyCommand("hdrl.launcher.listing", "list_names", "List policies, metrics, algorithms, platforms, ..."),
     "options": LazyCommand("hdrl.launcher.options", "options", "Check options files, print their schema."),
     "run": LazyCommand("hdrl.launcher.launch", "launch", "Run an experiment (the same as hdrl-launch)."),
-    "compare": LazyCommand("hdrl.launcher.compare", "compare", "Compare policies: by how much, and how sure that is."),
-    "tune": LazyCommand("hdrl.launcher.tune", "tune", "Evolve on a log's first part, judge on its last, recommend."),
+    "compare": LazyCommand("hdrl.launcher.compare", "compare", "Compare policies, with intervals and tests."),
+    "tune": LazyCommand("hdrl.launcher.tune", "tune", "Evolve a policy for a log, test it, recommend one."),
     "report": LazyCommand("hdrl.launcher.report", "report", "Write one HTML file about runs and comparisons."),
-    "watch": LazyCommand("hdrl.launcher.watch", "watch", "Show a page of what still runs, in the browser."),
+    "watch": LazyCommand("hdrl.launcher.watch", "watch", "Show the progress of a run in the browser."),
     "plot": LazyCommand("hdrl.launcher.plot", "plot", "Draw pictures of runs."),
     "metrics": LazyCommand("hdrl.launcher.metrics", "metrics", "Show the metrics of runs side by side."),
-    "runs": LazyCommand("hdrl.launcher.runs", "runs", "List what was run in a folder and what came of it."),
-    "bench": LazyCommand("hdrl.launcher.bench", "bench", "Standing tasks: judge an entry, check results, the board."),
-    "reproduce": LazyCommand("hdrl.launcher.reproduce", "reproduce", "Repeat a claimed experiment, say what differs."),
+    "runs": LazyCommand("hdrl.launcher.runs", "runs", "List the runs in a folder and their results."),
+    "bench": LazyCommand("hdrl.launcher.bench", "bench", "Fixed tasks: evaluate an entry, check results, the board."),
+    "reproduce": LazyCommand(
+        "hdrl.launcher.reproduce", "reproduce", "Repeat a claimed experiment, print the differences."
+    ),
     "platform": LazyCommand("hdrl.launcher.platform", "platform", "Show platforms and export them for SimGrid."),
     "predict": LazyCommand("hdrl.launcher.predict", "predict", "Evaluate predictors of run times, train networks."),
     "model": LazyCommand("hdrl.launcher.model", "model", "Import models of other libraries, average models."),
@@ -45,16 +47,16 @@ COMMANDS = {
     "pybatsim": LazyCommand("hdrl.launcher.pybatsim", "pybatsim", "Run an experiment with a scheduler of PyBatsim."),
     "benchmark": LazyCommand("hdrl.launcher.benchmark", "benchmark", "Measure how fast devices learn."),
     "site": LazyCommand("hdrl.launcher.site", "site", "Import the accounting data of a cluster."),
-    "what-if": LazyCommand("hdrl.launcher.whatif", "what_if", "Ask how many nodes a site needs, under which policy."),
+    "what-if": LazyCommand("hdrl.launcher.whatif", "what_if", "Find out how many nodes a site needs, by policy."),
     "wait": LazyCommand("hdrl.launcher.wait", "wait", "Predict when each waiting job of a site will start."),
-    "distil": LazyCommand("hdrl.launcher.distil", "distil", "Make an index of few terms of a learned network."),
-    "deploy": LazyCommand("hdrl.launcher.deploy", "deploy", "Let a policy order the queue of a real Slurm."),
-    "ab": LazyCommand("hdrl.launcher.ab", "ab", "Let two policies take turns on a cluster, and compare them."),
+    "distil": LazyCommand("hdrl.launcher.distil", "distil", "Approximate a learned network by a short index."),
+    "deploy": LazyCommand("hdrl.launcher.deploy", "deploy", "Order the queue of a real Slurm by a policy."),
+    "ab": LazyCommand("hdrl.launcher.ab", "ab", "Alternate two policies on a cluster, and compare them."),
     "fidelity": LazyCommand(
         "hdrl.launcher.fidelity", "fidelity", "Compare policies with recorded runs of a real Slurm."
     ),
     "slurm": LazyCommand("hdrl.launcher.slurm", "slurm", "Write a file for sbatch that runs any command of hdrl."),
-    "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results, and nothing else."),
+    "clean": LazyCommand("hdrl.launcher.clean", "clean", "Delete results and no other files."),
     "cache": LazyCommand("hdrl.launcher.cache", "cache", "Show or clear the compiled code on disk."),
 }
 
@@ -73,7 +75,7 @@ NAME_WIDTH = max(map(len, COMMANDS))
 
 
 class LazyGroup(CleanErrors, click.Group):
-    """A group that imports a command when it is called, so that help is quick."""
+    """A group that imports commands on call, so that help is quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, in the order of the help."""

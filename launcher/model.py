@@ -20,7 +20,7 @@ def model() -> None:
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The model file to write."
 )
-@click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 def average(models: tuple[str, ...], out: Path, *, force: bool) -> None:
     """Write the mean of the weights of several MODELs that evolved on the same jobs, with different seeds."""
     from hdrl.experiment.train.averaging import average_models
@@ -46,7 +46,7 @@ def average(models: tuple[str, ...], out: Path, *, force: bool) -> None:
     help="By what observations were normalized (VecNormalize): numpy.savez(FILE, mean=..., var=...).",
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option of OPTIONS; repeatable.")
-@click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @trust_option
 def import_(
     source: Path,
@@ -59,10 +59,10 @@ def import_(
     force: bool,
     trust: bool,
 ) -> None:
-    """Make a model file of what Stable-Baselines3, RLlib or CleanRL saved in FILE.
+    """Make a model file from FILE, saved by Stable-Baselines3, RLlib or CleanRL.
 
-    OPTIONS is an options file that describes the environment of the training. FILE is what model.save of
-    Stable-Baselines3 wrote, or torch.save(network.state_dict(), FILE). Nothing in it is run.
+    OPTIONS is an options file that describes the environment of the training. FILE was written by model.save
+    of Stable-Baselines3, or by torch.save(network.state_dict(), FILE). hdrl runs nothing in it.
     """
     from hdrl.experiment.run.inputs import read_options
     from hdrl.experiment.train.foreign import import_model

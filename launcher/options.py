@@ -32,7 +32,7 @@ def schema(setting: str) -> None:
 @click.option(
     "-cw", "--custom-workload", "custom", metavar="FILE", help="Workload in Batsim's JSON, as in hdrl-launch."
 )
-@click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of what the options name.")
+@click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of the one in the options.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option, as in hdrl-launch.")
 @click.option("--resolved", is_flag=True, help="Print the options with every default filled in.")
 @trust_option
@@ -46,7 +46,7 @@ def check(
     resolved: bool,
     trust: bool,
 ) -> None:
-    """Check the options in FILE and all that they name: what hdrl-launch would refuse, this refuses, in one line.
+    """Check the options in FILE and their files: the command refuses the same errors as hdrl-launch, in one line.
 
     It runs no Python file that FILE names without --trust.
     """

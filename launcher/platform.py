@@ -21,7 +21,7 @@ _compatibility = click.option("--compatibility", metavar="MODE", help="P-states 
 _contention = click.option(
     "--contention",
     metavar="NAME",
-    help="What over-committed memory bandwidth does: step (default), proportional, none.",
+    help="Effect of over-committed memory bandwidth: step (default), proportional, none.",
 )
 
 

@@ -31,9 +31,9 @@ class PlotCommand(click.Command):
 @click.option("--save", "-s", "out", metavar="FILE", help="File to write or replace: .png, .svg or .pdf.")
 @click.option("--name", "-n", "names", multiple=True, help="A name for each run, in their order.")
 @click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of a custom one.")
-@click.option("--by", help="What colours (gantt) or groups (groups) stand for.")
+@click.option("--by", help="Meaning of colours (gantt) or groups (groups).")
 @click.option("--of", help="Which number of the jobs (slowdown_cdf, groups), or which metric (comparison).")
-@click.option("--workload", metavar="FILE", help="Workload of the runs, to know the user, ... of each job.")
+@click.option("--workload", metavar="FILE", help="Workload of the runs, for the user, ... of each job.")
 @trust_option
 def plot(
     kind: str,

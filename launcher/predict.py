@@ -27,11 +27,11 @@ def predict() -> None:
 
 @predict.command()
 @click.argument("log", shell_complete=files_or("workloads"))
-@click.option("--range", "part", default="0.7:1", show_default=True, metavar="FROM:TO", help="Part that is judged.")
+@click.option("--range", "part", default="0.7:1", show_default=True, metavar="FROM:TO", help="Part for the evaluation.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the calibration (PNG, SVG, PDF).")
 def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
-    """Say how well each predictor would have done on LOG, an SWF file, from the jobs that had ended each time."""
+    """Measure the accuracy of each predictor on LOG, an SWF file, with only the jobs that had ended each time."""
     from hdrl.settings.batch.platform.reader import read_platform
     from hdrl.settings.batch.predict.evaluation import as_rows, evaluate_predictors, has_users
     from hdrl.settings.batch.workload.read import read_workload
@@ -56,9 +56,9 @@ def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write (.json)."
 )
-@click.option("--range", "part", default="0:0.6", show_default=True, metavar="FROM:TO", help="Part that is learned.")
+@click.option("--range", "part", default="0:0.6", show_default=True, metavar="FROM:TO", help="Part for the training.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the training.")
-@click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def train(logs: tuple[str, ...], out: Path, part: str, seed: int, *, force: bool, quiet: bool) -> None:
     """Train a network that predicts run times on LOGs, SWF files; policies use it as 'sjf+easy@FILE'."""

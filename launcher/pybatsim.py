@@ -27,7 +27,7 @@ SHOWN = ("n_jobs", "n_finished", "makespan_s", "mean_wait_s", "mean_bounded_slow
 @click.argument("scheduler", shell_complete=files_or())
 @click.argument("options_file", metavar="OPTIONS", shell_complete=files_or())
 @click.option("-o", "--options", "wishes", default="{}", metavar="JSON", help="The scheduler's options, an object.")
-@click.option("--simulator", help="embedded or exact, instead of what the options say.")
+@click.option("--simulator", help="embedded or exact, instead of the one in the options.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option, as in hdrl-launch.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the results.")
 @click.option("--quiet", is_flag=True, help="Only print the folder of the results.")

@@ -23,11 +23,11 @@ from hdrl.launcher.trust import load_files, trust_option
 @click.option(
     "--metric",
     metavar="NAME",
-    help="The metric that the verdict is about; default that of the setting, or of the comparison.",
+    help="The metric of the verdict; default: the setting's, or the comparison's.",
 )
 @click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of a custom one.")
 @click.option("--question", metavar="TEXT", help="The question that the report answers, instead of a generated one.")
-@click.option("--force", is_flag=True, help="Replace the file if it is there already.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @trust_option
 def report(
     folders: tuple[str, ...],

@@ -30,7 +30,7 @@ MOST_COLUMNS = 7
 @click.option("--list", "is_listing", is_flag=True, help="List the experiments, what they claim, and missing traces.")
 @click.option("--null", "is_null", is_flag=True, help="Run nothing: which effects would be found without any?")
 @click.option("--all", "is_all", is_flag=True, help="With --null: all experiments that come with hdrl.")
-@click.option("--record", "is_recording", is_flag=True, help="Write reference.csv of an experiment of yours anew.")
+@click.option("--record", "is_recording", is_flag=True, help="Write a new reference.csv of your own experiment.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<NAME>."
 )
@@ -59,8 +59,8 @@ def reproduce(
 ) -> None:
     """Run the experiment NAME (or a folder with experiment.json) again.
 
-    The exit code is 0 if all claims hold; otherwise it is 1, with a table of the differences. With --null nothing is
-    run: the baseline stands in place of everything that is claimed, and the exit code is 0 if every effect fails.
+    The exit code is 0 if all claims hold; otherwise it is 1, with a table of the differences. With --null nothing
+    runs: the baseline replaces every claimed policy, and the exit code is 0 if every effect fails.
     """
     if is_listing:
         _list(traces)

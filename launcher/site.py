@@ -13,12 +13,12 @@ from hdrl.launcher.completion import files_or
 
 @click.group()
 def site() -> None:
-    """Import the accounting data of a cluster, show what was imported."""
+    """Import the accounting data of a cluster, show an import."""
 
 
 @site.command("import")
 @click.argument("dumps", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DUMP...")
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to make.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to create.")
 @click.option(
     "--conf",
     "confs",
@@ -27,23 +27,21 @@ def site() -> None:
     metavar="FILE",
     help="slurm.conf, or a descriptor of the site (.json); repeatable.",
 )
-@click.option("--qos", type=click.Path(path_type=Path), metavar="FILE", help="What 'sacctmgr show qos -P' prints.")
-@click.option(
-    "--accounts", type=click.Path(path_type=Path), metavar="FILE", help="What 'sacctmgr show assoc -P' prints."
-)
+@click.option("--qos", type=click.Path(path_type=Path), metavar="FILE", help="Output of 'sacctmgr show qos -P'.")
+@click.option("--accounts", type=click.Path(path_type=Path), metavar="FILE", help="Output of 'sacctmgr show assoc -P'.")
 @click.option(
     "--downtimes",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="When nodes took no jobs: what 'scontrol show res' prints, or a CSV file (start, end, nodes, kind).",
+    help="Downtimes of nodes: output of 'scontrol show res', or a CSV file (start, end, nodes, kind).",
 )
 @click.option("--format", "form", default="auto", show_default=True, metavar="NAME", help="Format of the dumps.")
 @click.option(
     "--mapping", type=click.Path(path_type=Path), metavar="FILE", help="Meaning of the columns of a CSV file."
 )
 @click.option("--nodes-field", type=click.IntRange(1), metavar="N", help="Field of an SWF log with the nodes of a job.")
-@click.option("--cluster", metavar="NAME", help="Cluster to import, where the dumps cover several.")
-@click.option("--zone", metavar="NAME", help="Time zone of dates that say none, such as Europe/Madrid; UTC by default.")
+@click.option("--cluster", metavar="NAME", help="Cluster to import, if the dumps cover several.")
+@click.option("--zone", metavar="NAME", help="Time zone of dates without one, such as Europe/Madrid; UTC by default.")
 @click.option(
     "--anonymize", "key", type=click.Path(path_type=Path), metavar="KEY_FILE", help="Hash names with the key in a file."
 )
@@ -53,7 +51,7 @@ def site() -> None:
     default="20000",
     show_default=True,
     metavar="N",
-    help="How many of the last jobs to replay: a number, all, or none.",
+    help="Number of last jobs to replay, all, or none.",
 )
 @click.option(
     "--replay-dependencies",
@@ -136,10 +134,12 @@ def _n_jobs(text: str) -> int | None:
 
 @site.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--jobs", "-n", "n_jobs", type=click.IntRange(2), default=100_000, show_default=True, help="How many.")
+@click.option(
+    "--jobs", "-n", "n_jobs", type=click.IntRange(2), default=100_000, show_default=True, help="Number of jobs."
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draws.")
 def example(folder: Path, n_jobs: int, seed: int) -> None:
-    """Make up a site to try an import on: FOLDER gets sacct.txt, slurm.conf and queue.txt."""
+    """Generate an example site to import: FOLDER gets sacct.txt, slurm.conf and queue.txt."""
     from hdrl.site.example import write_example
 
     write_example(folder, n_jobs, seed)
@@ -148,14 +148,12 @@ def example(folder: Path, n_jobs: int, seed: int) -> None:
 
 @site.command()
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
-@click.option("--jobs", "-n", "n_jobs", type=click.IntRange(2), default=100, show_default=True, help="How many.")
+@click.option("--jobs", "-n", "n_jobs", type=click.IntRange(2), default=100, show_default=True, help="Number of jobs.")
 @click.option("--first", type=click.IntRange(0), metavar="N", help="Jobs of the log before them; default: the last.")
 @click.option("--speed", type=click.FloatRange(1, 1000), default=40.0, show_default=True, help="Speed of its clock.")
-@click.option(
-    "--max-minutes", type=click.FloatRange(0.1), default=240.0, show_default=True, help="How long it may take."
-)
+@click.option("--max-minutes", type=click.FloatRange(0.1), default=240.0, show_default=True, help="Time limit.")
 def replay(folder: Path, n_jobs: int, first: int | None, speed: float, max_minutes: float) -> None:
-    """Run jobs of the site in FOLDER in a real Slurm with its rules, and compare with what happened there."""
+    """Run jobs of the site in FOLDER in a real Slurm with its rules, and compare with the recorded history."""
     from hdrl.settings.batch.simulators import SlurmSettings, floor_of
     from hdrl.site.in_slurm import replay_in_slurm, replay_text
 
@@ -171,7 +169,7 @@ def replay(folder: Path, n_jobs: int, first: int | None, speed: float, max_minut
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def show(folder: Path, *, as_json: bool) -> None:
-    """Say again what the import of FOLDER said."""
+    """Print the report of the import in FOLDER again."""
     from hdrl.site import read_report, text_of
 
     report = read_report(folder / "import.json")

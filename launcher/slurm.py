@@ -23,7 +23,9 @@ from hdrl.base.files import atomic_write
 @click.option("--directive", "directives", multiple=True, metavar="NAME=VALUE", help="A further option of sbatch.")
 @click.option("--module", "modules", multiple=True, metavar="NAME", help="Module to load, instead of the site's.")
 @click.option("--venv", type=click.Path(path_type=Path), help="Virtual environment; default: the one of this command.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="File to write; else it is printed.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="File to write, instead of printing it."
+)
 def slurm(
     command: tuple[str, ...],
     site: str,

@@ -22,18 +22,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("log", shell_complete=files_or("workloads"))
-@click.option(
-    "-p", "--platform", metavar="FILE", help="The machine; by default as many cores as the log's header says."
-)
+@click.option("-p", "--platform", metavar="FILE", help="The machine; by default the cores in the log's header.")
 @click.option(
     "--minutes",
     type=click.FloatRange(0.01, 10_000),
     default=2.0,
     show_default=True,
-    help="For about how long two cores are to work; it sets the generations, and no clock is looked at.",
+    help="Approximate time on two cores; it sets the number of generations, without a clock.",
 )
 @click.option(
-    "--seeds", type=click.IntRange(2, 100), help="Trainings that are averaged; by default 10 if they fit, or 5."
+    "--seeds", type=click.IntRange(2, 100), help="Number of averaged trainings; by default 10 if they fit, or 5."
 )
 @click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Seed of the first training.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("tuned"), show_default=True, help="Folder.")
@@ -52,11 +50,11 @@ def tune(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Evolve an index on the first part of LOG, and judge it once on the last part.
+    """Evolve an index on the first part of LOG, and evaluate it once on the last part.
 
-    LOG is a log (SWF), or the folder of a site that was imported. Beside what evolved stand the shipped weights, the
-    best classic policy of the first part and the untrained index. What is recommended is the simplest of them, unless
-    another is shown to be better and no worse in the tail. The same command goes on after an interruption.
+    LOG is a log (SWF), or the folder of an imported site. The command compares the evolved index with the shipped
+    weights, the best classic policy of the first part and the untrained index. It recommends the simplest of them,
+    unless another is shown to be better and no worse in the tail. The same command continues after an interruption.
     """
     from hdrl.experiment.run.manifest import write_manifest
     from hdrl.experiment.tune import FILES, PAGE_FILE, RECOMMENDATION_FILE, TuneRequest

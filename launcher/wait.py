@@ -12,12 +12,12 @@ from hdrl.launcher.completion import files_or
 
 @click.command()
 @click.argument("site", type=click.Path(path_type=Path), shell_complete=files_or())
-@click.option("--now", type=click.Path(path_type=Path), required=True, metavar="DUMP", help="Jobs that run and wait.")
-@click.option("--policy", default="fcfs+easy", show_default=True, metavar="NAME", help="Stands for the site's own.")
-@click.option("--predictor", default="geo", show_default=True, metavar="NAME", help="Says how long jobs will run.")
+@click.option("--now", type=click.Path(path_type=Path), required=True, metavar="DUMP", help="Running and waiting jobs.")
+@click.option("--policy", default="fcfs+easy", show_default=True, metavar="NAME", help="Model of the site's policy.")
+@click.option("--predictor", default="geo", show_default=True, metavar="NAME", help="Predictor of run times.")
 @click.option("--format", "form", default="auto", show_default=True, metavar="NAME", help="Format of the dump.")
-@click.option("--zone", metavar="NAME", help="Time zone of dates that say none, such as Europe/Madrid; UTC by default.")
-@click.option("--ignore-rules", is_flag=True, help="Let any job start on any node, whatever the rules of the site.")
+@click.option("--zone", metavar="NAME", help="Time zone of dates without one, such as Europe/Madrid; UTC by default.")
+@click.option("--ignore-rules", is_flag=True, help="Let any job start on any node, regardless of the site's rules.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def wait(
     site: Path,

@@ -47,7 +47,7 @@ workload.add_command(fetch)
 @click.option("--cores", "-c", "n_cores", type=int, help="Cores of the machine, instead of a platform.")
 @platform_option
 @click.option("--kind", default="all", help="all, batch, interactive or batch+interactive.")
-@click.option("--load", type=float, help="Offered load to reach by stretching the gaps between arrivals.")
+@click.option("--load", type=float, help="Offered load, reached by stretching the gaps between arrivals.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
 @click.option("--estimates", default="tsafrir", show_default=True, help="Requested times: tsafrir or exact.")
 @click.option("--users", "n_users", type=int, default=0, help="Number of different users (0: none are named).")
@@ -95,7 +95,9 @@ def generate(
 @click.option("--walltime", help="'requested': jobs are killed after their requested time.")
 @click.option("--walltime-factor", type=float, default=1.0, show_default=True, help="Factor on that walltime.")
 @click.option("--compatibility", help="'hdeeprm-0.3.1': make jobs of a log exactly as it does.")
-@click.option("--batsim", type=click.Choice(["4", "5"]), default="4", show_default=True, help="Whose JSON to write.")
+@click.option(
+    "--batsim", type=click.Choice(["4", "5"]), default="4", show_default=True, help="Dialect of the JSON to write."
+)
 @click.option("--custom", is_flag=True, help="The JSON is a custom workload of HDeepRM: its req_time sets the work.")
 def convert(source: str, out: str, platform: str | None, batsim: str, **choices: Any) -> None:
     """Convert the workload IN to the format of OUT. Its name ends in .swf or .json, or in .swf.gz or .json.gz."""
@@ -125,7 +127,7 @@ def convert(source: str, out: str, platform: str | None, batsim: str, **choices:
 @platform_option
 @click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
 @click.option("--setting", metavar="NAME", help="Setting whose load FILE is, if not batch jobs; needs --platform.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="How it is read, as compare takes it.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="How to read it, as in compare.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def stat(
     file: str,
@@ -140,7 +142,7 @@ def stat(
 ) -> None:
     """Describe the workload FILE. With FIELD and STATISTIC, print that number alone, as hdeeprm-jobstat does.
 
-    With --setting, FILE is whatever hdrl compare takes as a workload of that setting.
+    With --setting, FILE is any workload of that setting that hdrl compare accepts.
     """
     if setting not in (None, "batch"):
         if platform is None:
@@ -264,8 +266,8 @@ def _print_table(jobs: Workload, numbers: WorkloadStatistics, machine: Platform 
 @workload.command("export-swf")
 @click.argument("run", shell_complete=files_or())
 @click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf, optionally with .gz.")
-@click.option("--workload", metavar="FILE", help="Workload of the run, if it is not where the options say.")
-@click.option("--whole-seconds", is_flag=True, help="Round all dates, for programs that only read whole seconds.")
+@click.option("--workload", metavar="FILE", help="Workload of the run, if it has moved.")
+@click.option("--whole-seconds", is_flag=True, help="Round all dates, for programs that read only whole seconds.")
 def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool) -> None:
     """Write the schedule of the run folder RUN as a log. It is in the Standard Workload Format."""
     from hdrl.settings.batch.report.export import export_swf as export
