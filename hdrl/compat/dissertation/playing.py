@@ -29,12 +29,12 @@ COMPATIBILITY = "dissertation"
 
 ERRORS: Mapping[str, str] = MappingProxyType(
     {
-        "true_run_times": "agents see how long jobs will really run",
-        "skip_is_paid": "doing nothing is rewarded like choosing a job, so that idling pays",
-        "may_give_up": "an agent that does nothing when nothing runs and no job comes leaves the waiting jobs unrun",
-        "skip_row_first": "baselines score the row that skips below every job: they do nothing until 128 jobs wait",
+        "true_run_times": "agents see true run times",
+        "skip_is_paid": "skipping is rewarded like choosing a job, so that idling pays",
+        "may_give_up": "if no job runs or arrives, an agent that skips leaves the waiting jobs unrun",
+        "skip_row_first": "baselines prefer the skipping row to every job: they start nothing until 128 jobs wait",
         "scores_of_rows": "baselines score the rounded, capped shares of up to 128 rows instead of all waiting jobs",
-        "unrun_left_out": "means leave out jobs that were never run",
+        "unrun_left_out": "means omit jobs that never ran",
     }
 )
 """What the original gets wrong, by name."""
