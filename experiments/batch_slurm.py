@@ -6,7 +6,6 @@ Intervals are over blocks of neighbouring jobs, since what one job leaves to the
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base import elementary
-from hdrl.base.errors import HdrlError
 from hdrl.base.seeding import stream
 from hdrl.batch import Platform, SwfLog, Workload, simulate, workload_from_swf
 from hdrl.experiments import PROTOCOLS
@@ -29,7 +27,7 @@ from hdrl.settings.batch.site_rules.machine import platform_of
 from hdrl.settings.batch.site_rules.rules import rules_of
 from hdrl.settings.batch.workload.swf import unknown_rows
 from hdrl.slurm.fidelity import POLICIES, simulated_start_s
-from hdrl.slurm.recorded import RecordedRun, keep_run, read_run
+from hdrl.slurm.recorded import RecordedRun, keep_run, print_progress, read_run
 
 Floats = NDArray[np.float64]
 Columns = dict[str, Floats]
@@ -214,12 +212,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder for a folder of each run; those that it lacks are recorded")
     parser.add_argument("sites", nargs="*", default=list(SITES), choices=list(SITES))
     given = parser.parse_args()
-    try:
-        for line in recorded(given.folder, given.sites):
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
-    except HdrlError as error:
-        parser.exit(2, f"{error}\n")
+    print_progress(parser, recorded(given.folder, given.sites))
 
 
 if __name__ == "__main__":

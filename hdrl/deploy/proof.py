@@ -7,7 +7,6 @@ The runs of the real Slurm are recorded in a file beside the claims, so that any
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from hdrl.base import elementary
 from hdrl.base.csvfiles import atomic_table, read_table
-from hdrl.base.errors import HdrlError, ReadError
+from hdrl.base.errors import ReadError
 from hdrl.base.seeding import stream
 from hdrl.batch import Platform, SwfLog, Workload, read_platform, simulate, workload_from_swf
 from hdrl.deploy.policy import deployed_policy
@@ -32,6 +31,7 @@ from hdrl.settings.batch.simulators import SlurmSettings
 from hdrl.settings.batch.site_rules.simulator import plain_rules
 from hdrl.settings.batch.workload.run_times import run_times_at
 from hdrl.settings.batch.workload.swf import unknown_rows
+from hdrl.slurm.recorded import print_progress
 
 Floats = NDArray[np.float64]
 Starts = dict[tuple[str, int], Floats]
@@ -262,12 +262,8 @@ def main() -> None:
     parser.add_argument("--runs", nargs="*", default=list(_PLAYED), choices=list(_PLAYED), metavar="RUN")
     parser.add_argument("--speed", type=float, default=SlurmSettings().speed, help="of the clock")
     given = parser.parse_args()
-    try:
-        for line in recorded(given.file, n_windows=given.windows, runs=given.runs, speed=given.speed):
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
-    except HdrlError as error:
-        parser.exit(2, f"{error}\n")
+    lines = recorded(given.file, n_windows=given.windows, runs=given.runs, speed=given.speed)
+    print_progress(parser, lines)
 
 
 if __name__ == "__main__":

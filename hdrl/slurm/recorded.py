@@ -7,7 +7,9 @@ simulator `slurm` leaves it in a run folder. ``events.json``, if it is there, sa
 
 from __future__ import annotations
 
+import argparse
 import gzip
+import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from hdrl.base.errors import ReadError, quoted, suggest
+from hdrl.base.errors import HdrlError, ReadError, quoted, suggest
 from hdrl.base.files import read_json, read_text
 from hdrl.options.reading import checked
 from hdrl.settings.batch.platform.conversion import build_platform
@@ -151,6 +153,16 @@ def keep_run(folder: Path, place: Path) -> None:
         source = folder / FOLDER / name
         if source.is_file():
             (place / f"{name}.gz").write_bytes(gzip.compress(source.read_bytes(), mtime=0))
+
+
+def print_progress(parser: argparse.ArgumentParser, lines: Iterable[str]) -> None:
+    """Print the lines of a recorder as they come; leave with exit code 2 and a line if it fails."""
+    try:
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+    except HdrlError as error:
+        parser.exit(2, f"{error}\n")
 
 
 def read_run(folder: Path) -> RecordedRun:

@@ -1,6 +1,5 @@
 """The standing benchmark: a whole small cycle, and results that are not true."""
 
-import contextlib
 import json
 import math
 import os
@@ -34,6 +33,7 @@ from hdrl.experiment.run.manifest import write_manifest
 from hdrl.launcher.main import cli
 from hdrl.metrics.statistics import ladder
 from hdrl.metrics.statistics.student import student_quantile
+from tests.bench.processes import running
 
 ROOT = Path(__file__).parents[2]
 TASK = "pipelines-overload-130"
@@ -285,15 +285,6 @@ def test_python_of_strangers_can_do_no_harm_to_who_checks_it(tmp_path: Path):
     write_manifest(folder)
     check_result(folder, trust=True)
     assert mark.read_text() == "trusted"
-
-
-def running(*command: str) -> bool:
-    words = b"\0".join(word.encode() for word in command)
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if path.read_bytes().startswith(words):
-                return True
-    return False
 
 
 def test_a_python_file_that_changes_its_mind_is_found(tmp_path: Path):

@@ -19,6 +19,7 @@ pytest.importorskip("scipy", reason="needs scipy (the extra report)")
 
 from hdrl.bench.cell import ask_cell, known_sockets
 from hdrl.launcher.main import cli
+from tests.bench.processes import running
 
 TASK = "batch-gaia"
 POLICY = "\ndef priorities(jobs, now_s):\n    return jobs['requested_time_s']\n"
@@ -83,15 +84,6 @@ def test_what_a_policy_prints_is_no_answer(asked: Asking) -> None:
 
 def of_daemon(seconds: str) -> str:
     return f"import subprocess, time; subprocess.Popen(['sleep', '{seconds}'], start_new_session=True)\ntime.sleep(60)"
-
-
-def running(*command: str) -> bool:
-    words = b"\0".join(word.encode() for word in command)
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if path.read_bytes().startswith(words):
-                return True
-    return False
 
 
 def test_what_leaves_the_session_does_not_outlive_the_time(asked: Asking) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 pytest.importorskip("scipy", reason="needs scipy (the extra report)")
 
@@ -20,17 +19,8 @@ from hdrl.bench.check import MAX_BYTES, check_result
 from hdrl.bench.results import read_result
 from hdrl.bench.tasks import read_task
 from hdrl.experiment.run.manifest import write_manifest
-from hdrl.launcher.main import cli
 
 TASK = "pipelines-overload-130"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "edf"
-    done = CliRunner().invoke(cli, ["bench", "run", "edf+fusion", "--tasks", TASK, "-o", str(folder), "-j", "1"])
-    assert done.exit_code == 0, done.output
-    return folder
 
 
 @pytest.fixture

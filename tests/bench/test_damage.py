@@ -25,14 +25,6 @@ VALUES: tuple[Any, ...] = (None, True, 7, -1.5, "text", [], ["text"], {}, {"text
 """Of each type of JSON."""
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "edf"
-    done = CliRunner().invoke(cli, ["bench", "run", "edf+fusion", "--tasks", TASK, "-o", str(folder), "-j", "1"])
-    assert done.exit_code == 0, done.output
-    return folder
-
-
 def damages(value: Any) -> Iterator[tuple[list[str | int], Any]]:
     """Return what may be wrong in JSON: places, without what is there or with another value there."""
     for key in value:

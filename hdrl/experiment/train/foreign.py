@@ -250,7 +250,9 @@ class _Networks:
         """Return what the actor says where nothing is seen."""
         import torch
 
-        after = {"relu": torch.relu, "tanh": torch.tanh, "leaky_relu": torch.nn.functional.leaky_relu}[activation]
+        from hdrl.learn.networks.layers import ACTIVATIONS
+
+        after = dict[str, Any](ACTIVATIONS)[activation]()
         *hidden, (weight, bias) = self.trunk + self.actor
         values = torch.zeros(self.sizes[0])
         for one in hidden:

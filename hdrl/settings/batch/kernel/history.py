@@ -59,16 +59,21 @@ def predict(state, job):
 
 
 @jit
+def note_arrival(state, job, n_cores):
+    """Count a new job for its user, and describe what it asks of a machine of so many cores."""
+    row, prediction = state.jobs[job], state.predictions[job]
+    prediction.log_request = math.log(max(row.requested_time_s, 1.0))
+    prediction.log_share = math.log(row.n_requested / n_cores)
+    state.sums[state.job_groups[job, USER_LEVEL]].n_here += 1
+
+
+@jit
 def note_submission(state, job):
     """Note that a job has been submitted, and predict its run time."""
     if state.scalars[0].predictor == codes.PREDICT_NOTHING:
         return
-    row, prediction = state.jobs[job], state.predictions[job]
-    prediction.log_request = math.log(max(row.requested_time_s, 1.0))
-    prediction.log_share = math.log(row.n_requested / len(state.cores))
-    user = state.sums[state.job_groups[job, USER_LEVEL]]
-    user.n_here += 1
-    user.n_waiting += 1
+    note_arrival(state, job, len(state.cores))
+    state.sums[state.job_groups[job, USER_LEVEL]].n_waiting += 1
     predict(state, job)
     if state.scalars[0].index_form == codes.INDEX_GUARDED:
         _note_room(state, job)

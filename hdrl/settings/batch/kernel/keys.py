@@ -245,10 +245,17 @@ def weigh(state, job, backlog, without_room):
     - ``backlog``: (log(1 + the work that waits / cores of the machine in seconds) - 8) / 2.
     - ``without_room``: which share of the jobs that came lately found no room.
     """
-    s, row, prediction = state.scalars[0], state.jobs[job], state.predictions[job]
+    s, row = state.scalars[0], state.jobs[job]
+    waited_s, fits = max(0.0, s.message_s - row.submit_s), row.n_requested <= s.n_free_cores
+    weigh_waiting(state, job, waited_s, fits, backlog, without_room)
+
+
+@jit
+def weigh_waiting(state, job, waited_s, fits, backlog, without_room):
+    """Do what `weigh` does, of a job that has waited for some seconds and ``fits`` now or not."""
+    s, prediction = state.scalars[0], state.predictions[job]
     user = state.sums[state.job_groups[job, USER_LEVEL]]
-    waited_s = max(0.0, s.message_s - row.submit_s)
-    describe(state.features, row, prediction, user, waited_s, row.n_requested <= s.n_free_cores)
+    describe(state.features, state.jobs[job], prediction, user, waited_s, fits)
     form, gate = s.index_form, s.has_gate
     weigh_described(state.weights, state.features, form, gate, prediction, user.n, waited_s, backlog, without_room)
 

@@ -1,22 +1,19 @@
 """What policies know of jobs beyond their requests: predictions of run times, an index, a gate.
 
-What they compute is that of `batch.kernel.history` and `batch.kernel.keys`, as for `es-generalist` and `sjf@geo` with
-machines without rules. What a site adds: a job counts for its user from the date at which it is eligible first
-until it ends, requeued or not; the index sees how long it has been eligible, and whether its partition has enough free
-cores; the gate keeps a share of each partition free.
+`batch.kernel.history` and `batch.kernel.keys` compute all three, as on machines without rules. Under rules, a job
+counts for its user from its first eligible date until it ends, requeued or not. The index uses the time since the job
+became eligible, and the free cores of its partition. The gate keeps a share of each partition free.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.groups import end_in, note_room, share_without_room
-from hdrl.settings.batch.kernel.history import predict
-from hdrl.settings.batch.kernel.keys import backlog_of, describe, holds, weigh_described
+from hdrl.settings.batch.kernel.history import note_arrival, predict
+from hdrl.settings.batch.kernel.keys import backlog_of, holds, weigh_waiting
 from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 
@@ -25,13 +22,9 @@ def note_queued(state, job):
     """Note that a job is about to be queued, and predict its run time."""
     if state.scalars[0].predictor == codes.PREDICT_NOTHING:
         return
-    row, prediction = state.jobs[job], state.predictions[job]
-    user = state.sums[state.job_groups[job, USER_LEVEL]]
-    user.n_waiting += 1
-    if row.n_restarts == 0:
-        user.n_here += 1
-        prediction.log_request = math.log(max(row.requested_time_s, 1.0))
-        prediction.log_share = math.log(row.n_requested / state.settings[0].n_cores)
+    if state.jobs[job].n_restarts == 0:
+        note_arrival(state, job, state.settings[0].n_cores)
+    state.sums[state.job_groups[job, USER_LEVEL]].n_waiting += 1
     predict(state, job)
 
 
@@ -77,23 +70,22 @@ def note_ended(state, job):
 @jit
 def weigh_queue(state):
     """Give the entries of the queue the priorities of the index, and note what the gate keeps free for each job."""
-    s, settings, work_s = state.scalars[0], state.settings[0], 0.0
+    s, work_s = state.scalars[0], 0.0
+    if s.n_queue == 0:
+        return
     for i in range(s.n_queue):
         job = state.entries[state.queue[i]].job
         if state.queue[i] == state.jobs[job].first_entry:
             work_s += state.predictions[job].length_s * state.jobs[job].n_requested
-    backlog, described = backlog_of(work_s, settings.n_cores), state.described
+    backlog = backlog_of(work_s, state.settings[0].n_cores)
+    without_room = share_without_room(state.sums[state.job_groups[state.entries[state.queue[0]].job, ALL_LEVEL]])
     for i in range(s.n_queue):
         entry = state.entries[state.queue[i]]
-        job, groups = entry.job, state.job_groups[entry.job]
-        row, prediction, user = state.jobs[job], state.predictions[job], state.sums[groups[USER_LEVEL]]
+        row = state.jobs[entry.job]
         waited_s = max(0.0, s.message_s - row.eligible_s)
         fits = row.n_requested <= state.partitions[entry.partition].free_cores
-        describe(described, row, prediction, user, waited_s, fits)
-        without_room = share_without_room(state.sums[groups[ALL_LEVEL]])
-        form, gate = s.index_form, s.has_gate
-        weigh_described(state.weights, described, form, gate, prediction, user.n, waited_s, backlog, without_room)
-        entry.priority = -prediction.index
+        weigh_waiting(state, entry.job, waited_s, fits, backlog, without_room)
+        entry.priority = -state.predictions[entry.job].index
 
 
 @jit

@@ -239,7 +239,7 @@ class SiteState(NamedTuple):
     weights: Annotated[Floats, shared(np.float64, "n_weights")]
     network: Annotated[Floats, shared(np.float64, "n_network")]
     neurons: Annotated[Floats, own(np.float64, "n_neurons")]
-    described: Annotated[Floats, own(np.float64, "n_described")]
+    features: Annotated[Floats, own(np.float64, "n_described")]
     # What happened
     pairs: Annotated[Rows, log(PAIR_DTYPE, "n_pair_log", counted_by="n_pairs")]
     allocated: Annotated[Ints, log(np.int32, "n_core_log", counted_by="n_allocated")]
