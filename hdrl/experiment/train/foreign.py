@@ -252,7 +252,8 @@ class _Networks:
 
         from hdrl.learn.networks.layers import ACTIVATIONS
 
-        after = dict[str, Any](ACTIVATIONS)[activation]()
+        activations: Mapping[Any, Any] = ACTIVATIONS
+        after = activations[activation]()
         *hidden, (weight, bias) = self.trunk + self.actor
         values = torch.zeros(self.sizes[0])
         for one in hidden:
