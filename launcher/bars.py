@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ _REFRESHED_EVERY_S = 0.1
 
 
 USUAL_WIDTH = 160
-"""How wide tables are where there is no terminal, unless their numbers need more."""
+"""How wide tables are where neither a terminal nor COLUMNS says it, unless their numbers need more."""
 
 LEAST_NAME = 20
 """How wide a column of names is at least, unless all its names are shorter."""
@@ -31,9 +32,13 @@ _WIDEST = 100_000
 
 
 def table_width() -> int:
-    """Return how wide tables are: as the terminal, or `USUAL_WIDTH` where there is none."""
+    """Return how wide tables are: as the terminal or COLUMNS says, or `USUAL_WIDTH` where there is neither."""
     console = Console()
-    return console.width if console.is_terminal else USUAL_WIDTH
+    return console.width if _is_bounded(console) else USUAL_WIDTH
+
+
+def _is_bounded(console: Console) -> bool:
+    return console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 
 def new_table(texts: Sequence[str], numbers: Sequence[str] = (), title: str | None = None) -> Table:
@@ -54,11 +59,11 @@ def say(text: str, style: str = "") -> None:
 def print_table(table: Table) -> None:
     """Print a table without cutting a number: names fold first.
 
-    Where there is no terminal, lines are as long as the numbers need. On a terminal that is too narrow, columns that do
-    not fit follow in a table of their own, which begins with the first column again.
+    Columns that do not fit on the terminal, or into COLUMNS where there is none, follow in a table of their own, which
+    begins with the first column again. Without either, lines are as long as the numbers need.
     """
     console = Console(highlight=False)
-    if console.is_terminal:
+    if _is_bounded(console):
         for part in _parts(table, console):
             console.print(part)
         return
