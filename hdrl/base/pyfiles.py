@@ -45,12 +45,7 @@ class AgentError(HdrlError):
 class UntrustedFile(HdrlError):
     """Data names a Python file or a program, which only the user may let run.
 
-    Parameters
-    ----------
-    where
-        The file or folder with the data.
-    instead
-        What the user can do other than to trust the data.
+    ``instead``: what the user can do other than to trust the data.
     """
 
     def __init__(self, where: str | Path, name: str, instead: str = "", what: str = "the Python file") -> None:

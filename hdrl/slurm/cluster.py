@@ -225,8 +225,6 @@ class SlurmCluster(Closing):
 
     Parameters
     ----------
-    machine
-        The nodes.
     scheduling, partitions
         Lines about scheduling and about partitions for ``slurm.conf``.
     kills, requeues

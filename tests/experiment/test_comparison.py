@@ -117,6 +117,25 @@ def test_the_same_bytes_for_any_number_of_workers(sweep, tmp_path: Path):
     assert content(tmp_path / "one") == content(tmp_path / "two")
 
 
+COUNTS = """
+from pathlib import Path
+
+with Path(__file__).with_suffix(".txt").open("a") as runs:
+    runs.write("x")
+
+def priority(job, now_s):
+    return job.cores
+"""
+
+
+def test_each_simulation_runs_the_file_of_a_policy_once(sweep, tmp_path: Path):
+    (tmp_path / "counts.py").write_text(COUNTS)
+    run_comparison(sweep(tmp_path, candidates=["counts.py"]), out=tmp_path / "out", n_workers=1)
+    n_simulations = sum(row["candidate"] == "counts.py" for row in table(tmp_path / "out" / "results.csv"))
+    # And once before all, to check it.
+    assert (tmp_path / "counts.txt").read_text() == "x" * (1 + n_simulations)
+
+
 def test_the_sweep_in_the_folder_repeats_it(sweep, tmp_path: Path):
     from hdrl.experiment.run.inputs import read_sweep
 

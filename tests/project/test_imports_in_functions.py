@@ -8,7 +8,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 HEAVY = (
-    *("torch", "tensorboardX", "ray", "polars", "gymnasium", "matplotlib", "zmq", "numba", "rich", "fcntl"),
+    *("torch", "tensorboardX", "ray", "polars", "gymnasium", "matplotlib", "zmq", "numba", "llvmlite"),
+    *("scipy", "rich", "fcntl"),
     *("hdrl.learn", "hdrl.distributed", "hdrl.envs", "hdrl.launcher.bars"),
     # Agents of some kinds load torch, or the policies of batch jobs.
     *("hdrl.agents.classic", "hdrl.agents.ddpg", "hdrl.compat.hdeeprm.bases", "hdrl.compat.hdeeprm.adapter"),
@@ -35,7 +36,11 @@ OF_COMMANDS = (
 
 @pytest.mark.parametrize(
     ("folder", "allowed"),
-    [("hdrl/experiment", HEAVY), ("hdrl/options", HEAVY), ("launcher", (*HEAVY, *OF_COMMANDS))],
+    [
+        *((f"hdrl/{name}", HEAVY) for name in ("base", "trace", "metrics", "options", "figures", "envs", "learn")),
+        *((f"hdrl/{name}", HEAVY) for name in ("experiment", "site")),
+        ("launcher", (*HEAVY, *OF_COMMANDS)),
+    ],
 )
 def test_only_what_is_heavy_is_imported_within_functions(folder: str, allowed: tuple[str, ...]):
     found = []

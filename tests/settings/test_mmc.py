@@ -29,6 +29,7 @@ from hdrl.setting import (
 from hdrl.testing import SettingCheck, check_setting, parametrize_with_checks
 
 FILE = Path(__file__).with_name("mmc.py")
+DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
 
 
 def erlang_wait_s(n_servers: int, load: float) -> float:
@@ -94,6 +95,7 @@ def test_at_most_25_questions_must_be_answered() -> None:
     # Metrics are asked for once; `with_roles` takes the same ones.
     n = sum(map(len, questions().values())) - 1
     assert n <= 25, questions()
+    assert f"| abstract methods and values that a setting must give | - | 60 | {n} |" in DESIGN.read_text()
 
 
 def test_what_can_be_named_is_listed() -> None:

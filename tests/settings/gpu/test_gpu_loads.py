@@ -322,3 +322,30 @@ def test_what_is_packed_is_bounded_and_whole(tmp_path: Path, monkeypatch: pytest
     path.write_bytes(gzip.compress(b"nothing" * 100)[:-20])
     with pytest.raises(ReadError, match="packed: cannot be decompressed"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("philly-sia", "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:00:00,60,1,60,vc\n"),
+        (
+            "philly",
+            '[{"jobid": "a", "user": "u", "vc": "v", "submitted_time": "2017-10-09 07:00:00", "attempts": '
+            '[{"start_time": "2017-10-09 07:00:01", "end_time": "2017-10-09 07:01:01", "detail": '
+            '[{"ip": "m1", "gpus": ["gpu0"]}]}]}]',
+        ),
+        ("helios", "job_id,user,gpu_num,state,submit_time,duration\n1,u,1,COMPLETED,2020-04-01 00:00:00,60\n"),
+        ("table", "submit_time,gpus,duration\n2026-01-31 12:00:00,1,60\n"),
+    ],
+)
+def test_dates_of_the_calendar_are_no_late_start(form: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text(text)
+    load = read_trace(tmp_path / "trace.csv")
+    assert (load.origin["format"], load.faults) == (form, ())
+
+
+def test_seconds_that_begin_late_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text("job_id,num_gpu,submit_time,model_name,duration\n1,1,20000000,resnet,60\n")
+    assert read_trace(tmp_path / "trace.csv").faults == (
+        "dates begin at 20,000,000 s: they are counted from the first job on",
+    )

@@ -60,17 +60,31 @@ NODE_RULES = CodeTable("rule for nodes", (NODES_LEFT_ALONE, NODES_BY_TIMEOUT, NO
 QUEUE_BY_ARRIVAL = -1
 QUEUE_BY_PRIORITY = -2  # a list that is sorted again at every decision
 
-# Job keys, in HDeepRM's order.
-JOB_RANDOM, JOB_FIRST, JOB_SHORTEST, JOB_SMALLEST, JOB_LOW_MEM, JOB_LOW_MEM_BW = range(6)
-
-# Further job keys: the priorities of the literature.
-JOB_LONGEST, JOB_LARGEST, JOB_SAF, JOB_LXF, JOB_WFP3, JOB_UNICEF, JOB_F1, JOB_F2, JOB_F3, JOB_F4 = range(6, 16)
-JOB_F1_RELATIVE, JOB_F2_RELATIVE, JOB_F3_RELATIVE, JOB_F4_RELATIVE = range(16, 20)
-JOB_GIVEN = 20  # the priority that was written into the job from outside the kernel
-
-JOB_INDEX = 21  # the index of `kernel.keys`, which needs weights
-
-JOB_KEYS = CodeTable("job key", range(JOB_RANDOM, JOB_INDEX + 1))
+# Job keys: HDeepRM's in its order, the priorities of the literature, and two that need more than a key.
+(
+    JOB_RANDOM,
+    JOB_FIRST,
+    JOB_SHORTEST,
+    JOB_SMALLEST,
+    JOB_LOW_MEM,
+    JOB_LOW_MEM_BW,
+    JOB_LONGEST,
+    JOB_LARGEST,
+    JOB_SAF,
+    JOB_LXF,
+    JOB_WFP3,
+    JOB_UNICEF,
+    JOB_F1,
+    JOB_F2,
+    JOB_F3,
+    JOB_F4,
+    JOB_F1_RELATIVE,
+    JOB_F2_RELATIVE,
+    JOB_F3_RELATIVE,
+    JOB_F4_RELATIVE,
+    JOB_GIVEN,  # the priority that was written into the job from outside the kernel
+    JOB_INDEX,  # the index of `kernel.keys`, which needs weights
+) = JOB_KEYS = CodeTable("job key", range(22))
 
 # Job keys of the simulator of identical processors alone: RLScheduler's WFP3 and UNICEF, in which every job has waited
 # -1 - s.

@@ -25,12 +25,9 @@ OWN = -1
 """The number that stands for an objective of which the kernel knows nothing: nothing is paid here."""
 
 SLOWDOWN, COMPLETION, UTILIZATION, MAKESPAN, ENERGY, EDP, BOUNDED_SLOWDOWN = range(7)
-WAIT, MAX_WAIT, MAX_TURNAROUND, MAX_SLOWDOWN, MAX_BOUNDED_SLOWDOWN, THROUGHPUT, MEAN_POWER = range(7, 14)
-OBJECTIVES = CodeTable("objective", range(OWN, MEAN_POWER + 1))
-"""Numbers of the objectives."""
-
-N_OBJECTIVES = 14
-"""How many there are: `objective_so_far` gives NaN for any other number."""
+WAIT, MAX_WAIT, MAX_TURNAROUND, MAX_SLOWDOWN, MAX_BOUNDED_SLOWDOWN, THROUGHPUT, MEAN_POWER, N_OBJECTIVES = range(7, 15)
+OBJECTIVES = CodeTable("objective", range(OWN, N_OBJECTIVES))
+"""Numbers of the objectives: `objective_so_far` gives NaN for any other."""
 
 GROWTH, PRESENT, PRESENT_0_1 = PAYMENTS = CodeTable("way to pay", range(3))
 """Numbers of the ways to pay: by growth, as HDeepRM 0.3.1, as HDeepRM 0.1.0b1."""

@@ -151,11 +151,15 @@ def _philly_job(one: dict[str, Any]) -> Row:
 
 FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
     {
-        "philly-sia": named_format("Philly as in Sia's artifact", _sia, "flops", _SIA),
+        "philly-sia": named_format("Philly as in Sia's artifact", _sia, "flops", _SIA, has_calendar_dates=True),
         "philly": TraceFormat(
-            "Philly's own cluster_job_log (JSON)", _philly, "flops", lambda line: line.startswith(("[", "{"))
+            "Philly's own cluster_job_log (JSON)",
+            _philly,
+            "flops",
+            lambda line: line.startswith(("[", "{")),
+            has_calendar_dates=True,
         ),
-        "helios": named_format("Helios' cluster_log.csv", _helios, "flops", _HELIOS),
+        "helios": named_format("Helios' cluster_log.csv", _helios, "flops", _HELIOS, has_calendar_dates=True),
         "tiresias": named_format("job traces of Tiresias' simulator", _tiresias, "equal", _TIRESIAS),
         "drl-gpu": named_format("cut traces of the DRL scheduler for GPU clusters", _drl, "equal", _DRL),
         "drl-gpu-whole": TraceFormat(

@@ -82,7 +82,15 @@ def read_trace(
         )
         raise WorkloadError(f"{path}: {left_out}")
     sha256 = sha256_of_file(path)
-    load = load_of(source, form, rows, speeds=speeds or FORMATS[form].speeds, scale=scale_time, sha256=sha256)
+    load = load_of(
+        source,
+        form,
+        rows,
+        speeds=speeds or FORMATS[form].speeds,
+        scale=scale_time,
+        sha256=sha256,
+        has_calendar_dates=FORMATS[form].has_calendar_dates,
+    )
     return replace(load, throughputs=throughputs) if form == GAVEL_STEPS else load
 
 

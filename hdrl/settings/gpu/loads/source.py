@@ -127,10 +127,16 @@ class TraceFormat:
     speeds: Speeds  # whether types of GPUs differ in speed where the trace does not say on which ones it was measured
     matches: Callable[[str], bool]  # tells by its first line whether a file is of this format
     columns: Sequence[str] = ()  # columns that a first line with names must have; empty where the first line names none
+    has_calendar_dates: bool = False  # whether dates may be those of the calendar, not seconds since a start
 
 
 def named_format(
-    what: str, job: Callable[[dict[str, str]], Row], speeds: Speeds, columns: Sequence[str]
+    what: str,
+    job: Callable[[dict[str, str]], Row],
+    speeds: Speeds,
+    columns: Sequence[str],
+    *,
+    has_calendar_dates: bool = False,
 ) -> TraceFormat:
     """Return a format that hdrl recognises by the names of its columns, in any order, others among them."""
     return TraceFormat(
@@ -139,6 +145,7 @@ def named_format(
         speeds,
         lambda line: set(columns) <= set(cells_of(line)),
         columns,
+        has_calendar_dates,
     )
 
 
@@ -164,9 +171,6 @@ def name_prefix(name: str) -> str:
 
 TOO_LARGE = "jobs whose numbers are beyond all bounds"
 
-DATED = frozenset({"philly-sia", "philly", "helios", "table"})
-"""Formats whose dates may be those of the calendar."""
-
 
 def describe_dropped(dropped: Mapping[str, int]) -> str:
     """Return how many items were left out, in words."""
@@ -178,12 +182,19 @@ _NUMBERED = {"user": "user", "group": "group", "name": "name", "kind": "kind", "
 
 
 def load_of(
-    source: Source, form: str, rows: list[Row], *, speeds: Speeds = "flops", scale: float = 1.0, sha256: str = ""
+    source: Source,
+    form: str,
+    rows: list[Row],
+    *,
+    speeds: Speeds = "flops",
+    scale: float = 1.0,
+    sha256: str = "",
+    has_calendar_dates: bool = False,
 ) -> GpuLoad:
     """Return the load of the jobs of a source, in the order of their arrival; ``scale`` multiplies arrival dates."""
     rows.sort(key=lambda row: row["arrival_s"])
     first_s = rows[0]["arrival_s"]
-    if first_s >= LATE_S and form not in DATED:
+    if first_s >= LATE_S and not has_calendar_dates:
         source.faults.append(f"dates begin at {first_s:,.0f} s: they are counted from the first job on")
     jobs = new_jobs(len(rows))
     numbers: dict[str, dict[Any, int]] = {name: {} for name in _NUMBERED}

@@ -74,6 +74,7 @@ FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
             "equal",
             _is_table,
             NEEDED,
+            has_calendar_dates=True,
         )
     }
 )

@@ -81,8 +81,6 @@ def fill(
 
     Parameters
     ----------
-    pods
-        The cluster, and the pods of a trace.
     placement
         A name of `hdrl.settings.gpu.policies.names.PLACEMENTS`.
     tie, node_order

@@ -171,7 +171,7 @@ def test_slower_cores_are_expected_to_take_longer():
 
 
 def test_names():
-    assert len(priority_names()) == 17 * 5
+    assert len(priority_names()) == len(PRIORITIES) * (1 + len(KINDS))
     assert read_pair("wfp3+easy_sjbf-low_energy").name == "wfp3+easy_sjbf-low_power"
     assert read_pair("shortest+easy-high_mem").backfilling == 1
     for wrong in ("fcfs+esay", "fcfs-", "shortest", "low_mem_bw", "fcfs+", "+easy", "fcfs+easy-", ""):
