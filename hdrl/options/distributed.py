@@ -25,7 +25,7 @@ class DelayOptions(Block):
     compute_s: Annotated[float, Field(gt=0, le=1e9)] = Field(
         default=1.0, description="Seconds that a worker takes for a batch: its steps and its gradient."
     )
-    network_s: Seconds = Field(default=0.0, description="Seconds that a message takes, one way.")
+    network_s: Seconds = Field(default=0.0, description="Seconds of a message, in one direction.")
     update_s: Annotated[float, Field(gt=0, le=1e9)] = Field(
         default=0.25, description="apex: seconds that the learner takes for a batch."
     )
@@ -39,7 +39,7 @@ class DelayOptions(Block):
         default=10.0, description="How many times as long as the others slow workers take."
     )
     deaths: Annotated[tuple[Death, ...], Field(strict=False)] = Field(
-        default=(), description="When which worker dies: [[seconds, number from 0], ...]; another one takes its place."
+        default=(), description="Deaths of workers: [[seconds, number from 0], ...]; another worker replaces it."
     )
 
 

@@ -106,7 +106,7 @@ class SuspendOptions(Block):
     """What it takes to suspend nodes to memory and to resume them; powers as in `NodePowerOptions`."""
 
     suspend_s: Positive = Field(default=_SUSPEND.suspend_s, description="How long it takes.")
-    resume_s: Positive = Field(default=_SUSPEND.resume_s, description="How long the way back takes.")
+    resume_s: Positive = Field(default=_SUSPEND.resume_s, description="Duration of the transition back.")
     suspend_power: Fraction = Field(
         default=_SUSPEND.suspend_power, description="What cores draw while their node is being suspended."
     )

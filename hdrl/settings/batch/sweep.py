@@ -57,7 +57,7 @@ class BatchSweep(Sweep):
     def _takes_all_jobs(self) -> Self:
         for name in ("custom", "start", "shift"):
             if getattr(self.workload, name) != WorkloadOptions.model_fields[name].default:
-                raise ValueError(f"workload.{name} has no place in a comparison: use workloads, range and windows")
+                raise ValueError(f"workload.{name} is no option of a comparison: use workloads, range and windows")
         return self
 
     @model_validator(mode="before")
