@@ -102,7 +102,7 @@ class EnvironmentOptions(Block):
 
 
 class AgentOptions(AgentBlock):
-    """The agent."""
+    """Settings of the agent."""
 
     policy_pair: str | None = Field(
         default=None, description="The policy of a classic agent, for instance shortest-high_gflops."

@@ -124,7 +124,7 @@ class AnyLoadOptions(Block):
 
 
 class GpuLoadOptions(AnyLoadOptions):
-    """Conversion of the workload to jobs."""
+    """Options of the conversion to jobs."""
 
     offered: Offered | None = Field(
         default=None, description="Offered load to which hdrl stretches the arrivals; null: no stretching."

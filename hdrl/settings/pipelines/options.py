@@ -77,7 +77,7 @@ class ModelOptions(Block):
 
 
 class PipelineLoadOptions(Block):
-    """Conversion of pipelines to instances."""
+    """Options of the conversion to instances."""
 
     graphs: PathText | None = Field(
         default=None, description="Folder of the graphs that a period file names; null: that of the file."
