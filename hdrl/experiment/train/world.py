@@ -71,7 +71,7 @@ class TrainingWorld:
         whose = "those of worker" if what == "allotment" else "configuration"
         if isinstance(episodes.start, int):
             raise OptionsError(
-                f"{options.where}: learning.episodes.start is {episodes.start:,}, a place in one configuration alone, "
+                f"{options.where}: learning.episodes.start is {episodes.start:,}, an index in one configuration alone, "
                 f"expected 'random' or 'consecutive' with learning.distributed.{what} {value!r}"
             )
         for number, (first, last) in enumerate(shares):

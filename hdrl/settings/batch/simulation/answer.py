@@ -287,8 +287,8 @@ class Answer:
             asleep = self._platform.properties[core].get("sleep_pstates", "")
             if str(pstate) in asleep.replace(",", ":").replace(" ", "").split(":"):
                 raise DecisionError(
-                    f"P-state {pstate} of core {core} is a sleep state, or on the way to one; the embedded simulator "
-                    "knows sleep states with energy alone, no P-state of two of them, and no requests for their ways"
+                    f"P-state {pstate} of core {core} is a sleep state or a transition to one; the embedded simulator "
+                    "supports sleep states only with energy, no P-state of two of them, and no requests for transitions"
                 )
 
     def _add_call(self, decision: CallAt) -> None:
