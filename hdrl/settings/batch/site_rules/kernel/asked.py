@@ -20,7 +20,6 @@ from hdrl.settings.batch.site_rules.kernel.main_scheduler import (
     limit_in,
     open_partitions,
     put_nodes_of,
-    put_unblocked,
     stop_partition,
     try_now,
 )
@@ -44,7 +43,8 @@ def look(state, entry):
     leave_out_reserved(state, state.usable, now, now + limit_in(state, job, partition))
     if not may_run(state, job):
         return codes.IS_LIMITED
-    return codes.FITS if choose_now(state, job, partition, state.usable) else codes.HAS_NO_NODES
+    fits = choose_now(state, job, partition, state.usable)
+    return codes.FITS if fits else codes.HAS_NO_NODES
 
 
 @jit
@@ -72,21 +72,21 @@ def mark_picks(state):
     Returns
     -------
     int
-        How many entries of any tier could start now.
+        How many entries may be able to start: without one, nothing starts at this date.
     """
     s, n, tier = state.scalars[0], np.int64(0), np.int64(-1)
     preempts = state.settings[0].preempt_by != 0
     for i in range(s.n_queue):
         entry = state.queue[i]
         one = state.entries[entry]
-        one.may_be_picked = one.fits = 0
-        if not _is_candidate(state, entry):
-            continue
-        one.may_be_picked = 1
-        put_unblocked(state, one.job, one.partition)
-        one.fits = choose_now(state, one.job, one.partition, state.usable)
-        n += one.fits != 0 or preempts
-        tier = max(tier, np.int64(state.partitions[one.partition].tier))
+        one.fits = look(state, entry) == codes.FITS
+        limits = state.partitions[one.partition]
+        # Where a job may have few nodes, it may find none among all of them but some when others are stopped.
+        is_open = limits.max_nodes >= 0 and limits.free_cores >= state.jobs[one.job].n_requested
+        n += one.fits != 0 or preempts or is_open
+        one.may_be_picked = _is_candidate(state, entry)
+        if one.may_be_picked != 0:
+            tier = max(tier, np.int64(state.partitions[one.partition].tier))
     for i in range(s.n_queue):
         one = state.entries[state.queue[i]]
         if state.partitions[one.partition].tier < tier:

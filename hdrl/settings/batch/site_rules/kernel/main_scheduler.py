@@ -57,7 +57,7 @@ def put_nodes_of(state, usable, job, partition):
 
 
 @jit
-def put_unblocked(state, job, partition):
+def _put_unblocked(state, job, partition):
     """Write the nodes into the usable ones that stopped partitions and reservations leave to a job; tell if all are."""
     now, usable, is_all = state.scalars[0].message_s, state.usable, True
     put_nodes_of(state, usable, job, partition)
@@ -80,7 +80,7 @@ def try_now(state, entry):
     job, partition = state.entries[entry].job, state.entries[entry].partition
     if state.jobs[job].first_component >= 0:
         return WAITS
-    is_all, usable = put_unblocked(state, job, partition), state.usable
+    is_all, usable = _put_unblocked(state, job, partition), state.usable
     preempts = state.settings[0].preempt_by != 0  # then free cores count the suspended jobs as well
     if (preempts or state.partitions[partition].free_cores >= state.jobs[job].n_requested) and choose_now(
         state, job, partition, usable
