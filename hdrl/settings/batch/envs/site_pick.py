@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.base import elementary
 from hdrl.base.errors import OptionsError, SimulationError
 from hdrl.compiled.counts import ALL_LEGAL
 from hdrl.envs.arguments import Stepping
@@ -81,7 +82,9 @@ class SiteEpisode:
         self._templates[inputs.orders[0]] = templates
         self._requested_s = np.maximum(self.world.workload.jobs["requested_time_s"], 1.0)
         self._cores = self.world.workload.jobs["cores"]
-        self.shown = np.zeros(0, dtype=np.int64)
+        self._rank = self.state.jobs["rank"].copy()
+        self._fits = np.zeros(0, dtype=np.int8)
+        self.shown = np.zeros(0, dtype=np.int32)
         self.legal = np.zeros(options.layout.n_actions, dtype=np.int8)
         self.n_decisions = 0
         self._is_picking, self._n_preempted = False, 0
@@ -130,18 +133,18 @@ class SiteEpisode:
             self._end_picks(codes.SKIP)
             return False
         state = self.state
-        queue = state.queue[: self.simulation.n_waiting]
-        jobs, may_be_picked = state.entries["job"][queue], state.entries["may_be_picked"][queue] != 0
+        rows = state.entries[state.queue[: self.simulation.n_waiting]]
+        rows = rows[np.argsort(self._rank[rows["job"]], kind="stable")]
+        jobs, may_be_picked = rows["job"], rows["may_be_picked"]
         if not may_be_picked.any():
             self._end_picks(codes.END_PICKS)
             return False
-        waiting = np.unique(jobs)
-        waiting = waiting[np.argsort(state.jobs["rank"][waiting], kind="stable")]
-        self.shown = waiting[: self.options.max_jobs]
-        legal = np.isin(self.shown, jobs[may_be_picked])
+        first = np.flatnonzero(np.diff(jobs, prepend=-1))  # a job has an entry for each of its partitions
+        self.shown = jobs[first[: self.options.max_jobs]]
+        self._fits = np.maximum.reduceat(rows["fits"], first)[: self.options.max_jobs]
+        legal = np.maximum.reduceat(may_be_picked, first)[: self.options.max_jobs]
         if not legal.any():  # those that may be picked have no row: the first of them is
-            rank = state.jobs["rank"][jobs[may_be_picked]]
-            self._pick(int(jobs[may_be_picked][rank.argmin()]))
+            self._pick(int(jobs[may_be_picked.argmax()]))
             return False
         self.legal[:] = 0
         self.legal[: len(legal)] = legal
@@ -184,10 +187,7 @@ class SiteEpisode:
         wait_s = float(state.scalars["message_s"][0]) - state.jobs["eligible_s"][shown]
         out[:n, : len(_ABSENT_ROW)] = self._templates[shown]
         out[:n, 0] = np.minimum(wait_s * PER_LONGEST_WAIT, CAP)
-        fits = np.zeros(len(state.jobs), dtype=np.bool_)
-        queue = state.queue[: self.simulation.n_waiting]
-        fits[state.entries["job"][queue[state.entries["fits"][queue] != 0]]] = True
-        out[:n, _FIT_COLUMN] = np.where(fits[shown], CAP, 1.0 - CAP)
+        out[:n, _FIT_COLUMN] = np.where(self._fits != 0, CAP, 1.0 - CAP)
         for column, name in enumerate(self.options.features, start=len(_ABSENT_ROW)):
             out[:n, column] = np.clip(getattr(self, f"_see_{name}")(shown, wait_s), 0.0, 1.0)
 
@@ -202,19 +202,22 @@ class SiteEpisode:
 
     def _see_log_wait(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del jobs
-        return np.log1p(wait_s) / math.log1p(LONGEST_S)
+        return elementary.log(1.0 + wait_s) / math.log1p(LONGEST_S)
 
     def _see_log_requested_time(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del wait_s
-        return np.log1p(self._requested_s[jobs]) / math.log1p(LONGEST_S)
+        return elementary.log(1.0 + self._requested_s[jobs]) / math.log1p(LONGEST_S)
 
     def _see_log_processors(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del wait_s
-        return np.log(self._cores[jobs]) / math.log(max(int(self.state.settings["n_cores"][0]), 2))
+        return elementary.log(self._cores[jobs].astype(np.float64)) / math.log(
+            max(int(self.state.settings["n_cores"][0]), 2)
+        )
 
     def _see_expected_slowdown(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         requested_s = self._requested_s[jobs]
-        return np.log10(np.maximum(1.0, (wait_s + requested_s) / np.maximum(requested_s, 10.0))) / 6.0
+        slowdown = np.maximum(1.0, (wait_s + requested_s) / np.maximum(requested_s, 10.0))
+        return elementary.log(slowdown) / math.log(1e6)
 
     def _see_partition(self, jobs: NDArray[np.int64], wait_s: FloatArray) -> Any:
         del wait_s
@@ -440,8 +443,9 @@ class SitePickVectorEnv(Windowed, RowPickVectorEnv):
     def _values_of(self, trace: Trace) -> dict[str, float]:
         metrics, objective = compute_metrics(trace), self.options.objective
         values = {name: float(metrics[name]) for name in OBJECTIVES}
-        own = isinstance(objective, OwnObjective)
-        return {"objective": objective.value(values) if own else values[objective.metric], **values}
+        if isinstance(objective, OwnObjective):
+            return {"objective": objective.value(values), **values}
+        return {"objective": values[objective.metric], **values}
 
     def _reference(self, window: Window) -> float:
         """Return the objective of a window under the reference priority and the same backfilling."""

@@ -138,7 +138,7 @@ def priorities_of(
     rows = view.workload.jobs[jobs]
     columns = [rows[field].tolist() for field in fields]
     values = [
-        priority(WaitingJob(job, *row, site=view.request(job)), now_s)
+        priority(WaitingJob(job, *row, view.request(job)), now_s)  # type: ignore[call-arg]  # rows have all fields
         for job, row in zip(jobs.tolist(), zip(*columns, strict=True), strict=True)
     ]
     return _checked(values, view, jobs, name)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
 import hdrl.envs  # noqa: F401 (registers the environments)
 from hdrl.base.errors import DecisionError, OptionsError
 from hdrl.batch import Platform, Workload, compute_metrics, read_platform, read_workload, simulate
+from hdrl.launcher.main import cli
 from hdrl.settings.batch.envs.job_index import JobIndexVectorEnv
 from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 from hdrl.settings.batch.envs.site_pick import SitePickVectorEnv
@@ -21,6 +25,7 @@ from hdrl.settings.batch.site_rules.model import ACCOUNT_DTYPE, UNLIMITED
 from hdrl.settings.batch.site_rules.simulator import plain_rules
 from hdrl.testing import check_env
 from tests.settings.batch.site_rules.test_oracle import random_jobs, random_machine
+from tests.settings.batch.site_rules.test_reading import LOG, site_folder
 from tests.settings.batch.site_rules.worlds import machine, workload
 
 
@@ -197,3 +202,43 @@ def test_weights_of_an_index_are_judged_under_the_rules():
     free.reset(seed=0)
     other = free.step(actions[:1])[4]["results"]["objective"][0]
     assert other != pytest.approx(info["results"]["objective"][0])
+
+
+def test_an_agent_learns_and_is_judged_under_the_rules(tmp_path: Path):
+    header = LOG.partition("1 100")[0]
+    line = "{0} {1} -1 {2} {3} -1 -1 {3} {2} -1 1 {4} -1 -1 -1 {5} -1 -1\n"
+    rng = np.random.default_rng(1)
+    lines = [
+        line.format(job, 60 * job, 60 * rng.integers(1, 90), rng.integers(1, 5), rng.integers(1, 4), rng.integers(0, 2))
+        for job in range(1, 121)
+    ]
+    site = site_folder(tmp_path, log=header + "".join(lines))
+    arguments = {"max_jobs": 8, "features": ["partition", "account_share"], "reward": "relative"}
+    settings = {"network": "kernel", "n_steps": 8}
+    learning = {"environment": "job_pick", "arguments": arguments, "iterations": 1, "n_envs": 2, "settings": settings}
+    options = {
+        "platform_file_path": "platform.json",
+        "workload_file_path": "jobs.swf",
+        "workload": {"bandwidth": "none"},
+        "pybatsim": {"agent": {"type": "LEARNING", "run": "train"}},
+        "learning": learning | {"episodes": {"n_jobs": 16}, "tensorboard": False},
+    }
+    (site / "options.json").write_text(json.dumps(options))
+
+    def call(*words: object) -> Result:
+        return CliRunner().invoke(cli, [str(one) for one in words], prog_name="hdrl")
+
+    ran = call("run", "ppo", site / "options.json", "--out", site / "a")
+    assert ran.exit_code == 0, ran.stderr
+    assert (site / "a" / "site_jobs.csv").exists()
+    common = ("-p", site / "platform.json", "-w", site / "jobs.swf", "--windows", "30:2", "-j", 1)
+    ran = call("compare", f"mine={site}/a/model.pt", "--baseline", "fcfs+easy", *common, "--out", site / "b")
+    assert ran.exit_code == 0, ran.stderr
+    # Columns of sites have no meaning elsewhere.
+    ran = call("compare", f"mine={site}/a/model.pt", "-p", "homogeneous:40", *common[2:], "--out", site / "c")
+    assert (ran.exit_code, (site / "c").exists()) == (2, False)
+    assert "exists only on a machine with the rules of a site" in ran.stderr
+    model = site / "a" / "model.pt"
+    size = ("--nodes", "+100%", "--windows", "30:2", "--warm-up", 5)
+    ran = call("what-if", site, *size, "--policies", f"fcfs,{model}", "-o", site / "d")
+    assert ran.exit_code == 0, ran.stderr
