@@ -32,6 +32,11 @@ SLURM = 1  # the main scheduler and Slurm's backfill cycle
 EASY = 2  # the first job that cannot start has a reservation in each partition
 CONSERVATIVE = 3  # every job has a reservation, planned anew at each event
 
+# bf_hetjob_prio: which priority of its components counts for all components of a het job.
+HETJOB_MIN = 1
+HETJOB_AVG = 2
+HETJOB_MAX = 3
+
 # Priorities beyond the job keys of `hdrl.settings.batch.kernel.codes`.
 MULTIFACTOR = 200
 

@@ -282,6 +282,7 @@ def _settings(inputs: SiteWorld, key: int, backfilling: int) -> NDArray[np.void]
     if discipline != codes.SLURM:  # they plan exactly
         s["bf_resolution_s"], s["bf_window_s"], s["bf_max_job_test"] = 0.0, np.inf, 0
         s["bf_max_job_user"], s["bf_max_job_part"], s["partition_job_depth"], s["bf_busy_nodes"] = 0, 0, 0, 0
+        s["bf_hetjob_prio"] = 0
     return s
 
 

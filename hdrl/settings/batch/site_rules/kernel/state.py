@@ -52,7 +52,7 @@ SETTINGS_DTYPE = record_dtype(
         *of(np.int64, "partition_job_depth", "bf_max_job_test"),
         *of(np.int64, "bf_max_job_user", "bf_max_job_part", "bf_min_prio_reserve", "max_reserve_part"),
         *of(np.int64, "bf_busy_nodes", "preempt_by", "is_youngest_first", "is_fair_tree", "favor_small"),
-        *of(np.int64, "is_relative_to_time", "is_asked"),
+        *of(np.int64, "is_relative_to_time", "is_asked", "bf_hetjob_prio"),
         *of(np.float64, "sched_interval_s", "bf_interval_s", "bf_resolution_s", "bf_window_s"),
         *of(np.float64, "bf_min_age_reserve_s", "exempt_s", "restart_s", "launch_s", "kill_wait_s"),
         *of(np.float64, "over_time_limit_s", "age", "max_age_s", "fairshare", "decay", "calc_period_s", "job_size"),
@@ -90,6 +90,7 @@ JOB_DTYPE = record_dtype(
         *of(np.float64, "bandwidth_gbps", "begin_s", "held_until_s", "cancelled_s", "eligible_s", "start_s"),
         *of(np.float64, "ended_s", "due_s", "length_s", "charged_s", "planned_s", "waited_s", "lost_core_s"),
         *of(np.float64, "suspended_since_s", "suspended_s", "left_s", "component_s"),
+        *of(np.float64, "het_tier", "het_priority"),
         *of(np.int64, "n_requested", "rank", "site_factor", "first_pair", "first_core"),
         *of(np.int32, "return_code", "nodes", "features", "gpus", "nice", "qos", "account", "user", "array"),
         *of(np.int32, "next_task", "qos_user", "account_user", "first_entry", "n_entries", "first_dependency"),
@@ -111,7 +112,8 @@ grace before another job takes its nodes; it has been suspended for ``suspended_
 The components of a het job are a chain from ``first_component`` (-1: the job is none) by ``next_component``. A backfill
 cycle plans one for ``component_s`` in ``component_entry`` (infinity: not at all; -1: it has not come to it). One of
 which EASY may reserve the nodes, as a component of its het job is the first job of a partition, ``is_first``. The
-first component has the ``last_entry`` of its het job."""
+first component has the ``last_entry`` of its het job, and with bf_hetjob_prio the partition tier and the priority that
+count for all components (``het_tier``, ``het_priority``)."""
 
 ENTRY_DTYPE = record_dtype(
     [
