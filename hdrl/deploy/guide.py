@@ -56,8 +56,8 @@ Made by {made_by}. Nothing here has been installed, and nothing acts before you 
 
 {verdict}
 
-{ratios}`hdrl report {promised} -o promised.html` shows the comparison in full. It leaves out partitions, limits and
-other rules of the site: the import says how far simulations are from what happens there.
+{ratios}`hdrl report {promised} -o promised.html` shows the comparison in full. It obeys the rules that the
+site was imported with: the import says how far simulations are from what happens there.
 
 ## What the numbers mean
 

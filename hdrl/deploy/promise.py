@@ -32,6 +32,7 @@ from hdrl.experiment.run.inputs import make_sweep
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.settings.batch.site_rules.simulator import plain_rules
 from hdrl.site.folder import LOG, PLATFORM, REPORT
+from hdrl.site.machine import keeps_rules
 from hdrl.site.page import read_report
 from hdrl.site.replay import SLURM
 
@@ -62,13 +63,14 @@ def simulated_name(policy: DeployedPolicy) -> str:
 def stand_in(site: Path) -> str:
     """Return the policy that is nearest to what the scheduler of a site did, as its import found.
 
-    Learned policies are not played under the rules of a site, and neither are their opponents.
+    Slurm's own policy stands for it only where the site has rules.
     """
     try:
         nearest = read_report(site / REPORT)["replay"]["nearest"]
     except (ReadError, KeyError, TypeError):
         nearest = None
-    return nearest if isinstance(nearest, str) and nearest != SLURM else "fcfs+conservative"
+    is_known = isinstance(nearest, str) and (nearest != SLURM or keeps_rules(site / PLATFORM))
+    return str(nearest) if is_known else "fcfs+conservative"
 
 
 def promise_of(
@@ -134,7 +136,6 @@ def _compared(
             "range": [JUDGED_FROM, 1.0],
             "windows": {"length": length, "count": n_windows},
             "workload": {"memory": "none", "bandwidth": "none"},
-            "site_rules": False,
         },
         where="deploy",
         folder=folder,

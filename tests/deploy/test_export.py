@@ -92,6 +92,9 @@ def test_what_stands_for_the_scheduler_of_the_site(sites: Path, tmp_path: Path):
             json.dumps({**report, "replay": {**report["replay"], "nearest": nearest}})
         )
         assert stand_in(tmp_path) == expected
+    (tmp_path / "import.json").write_text(json.dumps({**report, "replay": {**report["replay"], "nearest": "slurm"}}))
+    (tmp_path / "platform.json").write_text('{"site_rules": "site.json"}')
+    assert stand_in(tmp_path) == "slurm"
     (tmp_path / "import.json").unlink()
     assert stand_in(tmp_path) == "fcfs+conservative"
 

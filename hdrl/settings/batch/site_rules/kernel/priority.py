@@ -59,6 +59,8 @@ def priority_of(state, entry):
     """Return the priority of a job in a partition; the highest is served first."""
     if state.settings[0].key == MULTIFACTOR:
         return multifactor(state, entry)
+    if state.settings[0].key == codes.JOB_GIVEN:
+        return state.entries[entry].priority
     job = state.entries[entry].job
     return -job_key(state, job, state.settings[0].key, order_length_s(state, job))
 
