@@ -108,7 +108,9 @@ class JudgingWindows:
     def _is_namesake(self, case: Case, part: Mapping[str, Any]) -> bool:
         if case.source < 0 or not _overlaps(case.first_job, case.n_jobs, part):
             return False
-        return self.workloads[case.source].name == part.get("workload")
+        load = self.workloads[case.source]
+        seeds = {load.origin.get("seed"), part.get("seed")} - {None}
+        return load.name == part.get("workload") and len(seeds) < 2  # other seeds generate other jobs
 
     def _source(self, case: Case) -> Load:
         """Return what a case is a part of; a generated one is all of it."""

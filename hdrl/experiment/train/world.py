@@ -151,6 +151,7 @@ class TrainingWorld:
                 "first_job": first,
                 "last_job": last - 1,
                 "platform": machine.name,
+                **({"seed": load.origin["seed"]} if "seed" in load.origin else {}),
                 **({} if marks is None else {"sketch": sketch_of(marks[first:last])}),
             }
             for first, last in parts

@@ -28,7 +28,8 @@ JOB_IS_ELIGIBLE = 5  # its begin date, the end of its hold, or the delay of a de
 RESERVATION_CHANGES = 6
 MAIN_IS_DUE = 7
 BACKFILL_IS_DUE = 8
-N_EVENTS = BACKFILL_IS_DUE + 1
+DAEMON_LOOKS = 9
+N_EVENTS = DAEMON_LOOKS + 1
 
 # States of a job: the values of `simulation.trace.JobState`.
 NOT_SUBMITTED = 0

@@ -14,6 +14,7 @@ from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, n_cores_on, put_node
 from hdrl.settings.batch.site_rules.kernel.backfill import run_cycle
 from hdrl.settings.batch.site_rules.kernel.components import untie
+from hdrl.settings.batch.site_rules.kernel.daemon import expect_look, look
 from hdrl.settings.batch.site_rules.kernel.jit import entry
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import run_main
 from hdrl.settings.batch.site_rules.kernel.preemption import resume_jobs
@@ -39,7 +40,7 @@ POLL_S = 1.0
 def _begin(state):
     """Note what is known to happen."""
     s = state.scalars[0]
-    s.backfill_due_s = s.main_due_s = NEVER
+    s.backfill_due_s = s.main_due_s = s.look_due_s = NEVER
     s.last_backfill_s = -state.settings[0].bf_interval_s
     for i in range(len(state.reservations)):
         add_event(state, state.reservations[i].start_s, codes.RESERVATION_CHANGES, i)
@@ -121,6 +122,8 @@ def _handle(state, code):
         state.scalars[0].is_changed = 1
         if state.reservations[thing].start_s == state.scalars[0].message_s:
             state.scalars[0].n_missed_reservations += _is_missed(state, thing)
+    elif kind == codes.DAEMON_LOOKS:
+        look(state)
 
 
 @jit
@@ -267,6 +270,7 @@ def _advance(state, n_dates):
         for i in range(n):
             _handle(state, state.batch[i])
         _schedule(state)
+        expect_look(state)
     return codes.PAUSED
 
 
