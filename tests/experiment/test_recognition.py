@@ -236,8 +236,8 @@ def test_generated_jobs_of_another_seed_are_other_jobs(tmp_path: Path):
     assert record["seed"] == 7
     record.pop("sketch", None)
 
-    def words(seed: int, **changes: object) -> str:
-        load = {"offered": 0.9, "seed": seed}
+    def words(judged: int, **changes: object) -> str:
+        load = {"offered": 0.9, "seed": judged}
         sweep = make_sweep(
             {**data, "load": load, "workloads": ["poisson"], "candidates": ["srtf"], "windows": {"length": 50}},
             where="test",

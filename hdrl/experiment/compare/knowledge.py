@@ -9,7 +9,7 @@ from hdrl.base.windows import overlap
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider, ModelDecider
-from hdrl.experiment.recognition import KNOWN_SHARE, Runs, known_share, runs_of
+from hdrl.experiment.recognition import KNOWN_SHARE, Runs, generator_seed, known_share, runs_of
 from hdrl.experiment.train.environments import marks_of
 from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
 
@@ -109,8 +109,9 @@ class JudgingWindows:
         if case.source < 0 or not _overlaps(case.first_job, case.n_jobs, part):
             return False
         load = self.workloads[case.source]
-        seeds = {load.origin.get("seed"), part.get("seed")} - {None}
-        return load.name == part.get("workload") and len(seeds) < 2  # other seeds generate other jobs
+        seeds = generator_seed(load), part.get("seed")
+        are_others = None not in seeds and seeds[0] != seeds[1]  # another seed generates other jobs
+        return load.name == part.get("workload") and not are_others
 
     def _source(self, case: Case) -> Load:
         """Return what a case is a part of; a generated one is all of it."""
