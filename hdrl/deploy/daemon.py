@@ -57,7 +57,8 @@ MOST_PROBLEMS = 20
 _UNKNOWN = -1.0
 """What was predicted of a job that ran before the daemon did."""
 
-_holds, _has_changed = (getattr(one, "py_func", one) for one in (holds, has_changed))
+_holds = getattr(holds, "py_func", holds)
+_has_changed = getattr(has_changed, "py_func", has_changed)
 
 
 @dataclass(slots=True)
