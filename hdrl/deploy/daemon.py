@@ -58,7 +58,7 @@ _UNKNOWN = -1.0
 """What was predicted of a job that ran before the daemon did."""
 
 _holds = getattr(holds, "py_func", holds)
-_has_changed = getattr(has_changed, "py_func", has_changed)
+_has_changed: Callable[[int, int], bool] = getattr(has_changed, "py_func", has_changed)
 
 
 @dataclass(slots=True)
