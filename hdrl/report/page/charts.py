@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections.abc import Callable
 
 import numpy as np
 
@@ -79,7 +80,8 @@ def _svg(drawing: Drawing, size_in: tuple[float, float]) -> str:
         for patch in (drawing.patch, *(ax.patch for ax in drawing.axes)):
             patch.set_facecolor("none")
         # Figure.savefig would draw everything twice, once to lay it out.
-        FigureCanvasSVG(drawing).print_svg(picture, metadata=undated)
+        write: Callable[..., None] = FigureCanvasSVG(drawing).print_svg
+        write(picture, metadata=undated)
     text = picture.getvalue()
     text = text[text.index("<svg") :]
     text = _NUMBERS.sub(lambda found: found[1] + _LONG.sub(r"\1", found[2]) + found[3], text)
