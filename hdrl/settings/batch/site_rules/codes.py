@@ -53,7 +53,8 @@ RESERVATION_CHANGES = 6
 MAIN_IS_DUE = 7
 BACKFILL_IS_DUE = 8
 POLICY_IS_CALLED = 9  # as it has asked
-N_EVENTS = POLICY_IS_CALLED + 1
+DAEMON_LOOKS = 10
+N_EVENTS = DAEMON_LOOKS + 1
 
 # States of a job: the values of `simulation.trace.JobState`.
 NOT_SUBMITTED = 0

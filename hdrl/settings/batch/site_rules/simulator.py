@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,32 @@ from hdrl.settings.batch.site_rules.model import (
 from hdrl.settings.batch.site_rules.view import SiteView, SiteWorld
 from hdrl.settings.batch.workload.model import NO_WALLTIME, StepKind, Workload
 from hdrl.settings.batch.workload.run_times import run_times_at
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """A daemon that orders Slurm's queue by a policy, with its Lua: what it does beside `PolicyRule`.
+
+    Attributes
+    ----------
+    key
+        The job key of the policy, of `kernel.codes`.
+    interval_s
+        How long it sleeps between two looks.
+    bound_s
+        After which wait a job is first.
+    aging_per_s
+        By how much the index of each waiting job falls in a second, where it does so for all alike; else 0.
+    has_lua
+        Whether jobs get a number when they are submitted.
+    """
+
+    key: int
+    interval_s: float
+    bound_s: float
+    aging_per_s: float = 0.0
+    has_lua: bool = True
+
 
 Progress = Callable[[int, int], None]
 
@@ -509,6 +536,7 @@ class SiteSimulator:
         core_key: int,
         backfilling: int = kernel_codes.NO_BACKFILLING,
         *,
+        looks: Looks | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Simulate from date 0 to the end under a priority.
@@ -521,6 +549,8 @@ class SiteSimulator:
             The default one, as nodes are chosen as Slurm does.
         backfilling
             Its number in `kernel.codes`, or ``SLURM_CYCLE`` of `site_rules.codes`.
+        looks
+            A daemon that orders the queue of ``MULTIFACTOR`` and ``SLURM_CYCLE`` by the rule.
         progress
             Called with the numbers of finished and of all jobs, a few times a second.
 
@@ -535,7 +565,13 @@ class SiteSimulator:
         if not is_known or (is_index and (not self._rule.weights or backfilling not in kernel_codes.EASY)):
             raise SimulationError(_KNOWN)
         self._check_het_jobs(backfilling)
+        if looks is not None and (job_key, backfilling) != (codes.MULTIFACTOR, codes.SLURM_CYCLE):
+            raise SimulationError("a daemon orders the queue of 'slurm' only")
         state = new_site_state(self._inputs, job_key, backfilling, self._rule)
+        if looks is not None:
+            s = state.settings[0]
+            s["look_key"], s["has_lua"], s["aging_per_s"] = looks.key, looks.has_lua, looks.aging_per_s
+            s["look_interval_s"], s["look_bound_s"] = looks.interval_s, looks.bound_s
         margin = int(state.settings["n_cores"][0]) + 64 + len(state.dependencies)
         status = codes.PAUSED
         while status != codes.ENDED:

@@ -15,6 +15,7 @@ from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, n_cores_
 from hdrl.settings.batch.site_rules.kernel.asked import begin_picks, look, mark_picks, pick
 from hdrl.settings.batch.site_rules.kernel.backfill import run_cycle
 from hdrl.settings.batch.site_rules.kernel.components import untie
+from hdrl.settings.batch.site_rules.kernel.daemon import expect_look, look_at_queue
 from hdrl.settings.batch.site_rules.kernel.jit import entry
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import run_main
 from hdrl.settings.batch.site_rules.kernel.preemption import resume_jobs
@@ -41,7 +42,7 @@ POLL_S = 1.0
 def _begin(state):
     """Note what is known to happen."""
     s = state.scalars[0]
-    s.backfill_due_s = s.main_due_s = NEVER
+    s.backfill_due_s = s.main_due_s = s.look_due_s = NEVER
     s.last_backfill_s = -state.settings[0].bf_interval_s
     for i in range(len(state.reservations)):
         add_event(state, state.reservations[i].start_s, codes.RESERVATION_CHANGES, i)
@@ -105,6 +106,14 @@ def _is_missed(state, reservation):
 
 
 @jit
+def _change_reservation(state, number):
+    """Begin or end an advance reservation; count it if it begins without all of its nodes."""
+    state.scalars[0].is_changed = 1
+    if state.reservations[number].start_s == state.scalars[0].message_s:
+        state.scalars[0].n_missed_reservations += _is_missed(state, number)
+
+
+@jit
 def _handle(state, code):
     kind, thing = code % codes.N_EVENTS, code // codes.N_EVENTS
     if kind == codes.JOB_ENDS:
@@ -120,11 +129,11 @@ def _handle(state, code):
     elif kind == codes.JOB_IS_ELIGIBLE:
         consider(state, thing)
     elif kind == codes.RESERVATION_CHANGES:
-        state.scalars[0].is_changed = 1
-        if state.reservations[thing].start_s == state.scalars[0].message_s:
-            state.scalars[0].n_missed_reservations += _is_missed(state, thing)
+        _change_reservation(state, thing)
     elif kind == codes.POLICY_IS_CALLED:
         state.scalars[0].is_changed = 1
+    elif kind == codes.DAEMON_LOOKS:
+        look_at_queue(state)
 
 
 @jit
@@ -299,6 +308,7 @@ def _advance(state, n_dates):
         for i in range(n):
             _handle(state, state.batch[i])
         _schedule(state)
+        expect_look(state)
         if _is_decision_due(state):
             return codes.ASKS
     return codes.PAUSED
