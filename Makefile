@@ -70,10 +70,10 @@ emulator:
 		$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y -qq --no-install-recommends qemu-user >/dev/null; }
 
 slurm:
-	@for one in slurmctld slurmd sbatch faketime lua5.4 slurmdbd mariadbd; do command -v $$one || lacks=1; done >/dev/null 2>&1; \
+	@for one in slurmctld slurmd sbatch faketime lua5.4 slurmdbd mariadbd my_print_defaults; do command -v $$one || lacks=1; done >/dev/null 2>&1; \
 		[ -z "$$lacks" ] || { $(if $(filter 0,$(shell id -u)),,sudo )apt-get update -qq && \
 		$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client faketime lua5.4 \
-		slurmdbd mariadb-server-core >/dev/null; }
+		slurmdbd mariadb-server-core mariadb-client-core >/dev/null; }
 
 docs: $(DOCS) tree
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -100,19 +100,25 @@ _ADVISOR_SEED = {"lr": 1e-4, "lr_decay": 0.99, "has_baseline": False}
 _HDEEPRM: dict[str, Any] = {"network": "hdeeprm_reinforce", "hidden": [16], "lr": 1e-3}
 
 for _name, _module, _class, _summary, _settings in (
-    ("random", "random", "Random", "every legal action alike, learns nothing", {}),
+    ("random", "random", "Random", "every legal action with the same probability; does not learn", {}),
     ("reinforce", "reinforce", "Reinforce", "policy gradient from whole episodes", {}),
     ("a2c", "a2c", "A2C", "advantage actor-critic", {}),
     ("ppo", "ppo", "PPO", "proximal policy optimisation", {}),
     ("dqn", "dqn", "DQN", "deep Q-learning", {}),
     ("d3qn", "dqn", "DQN", "double, dueling, prioritised deep Q-learning", _DUELING),
-    ("rainbow", "dqn", "DQN", "the same with three steps, noisy weights and distributions of returns", _RAINBOW),
+    ("rainbow", "dqn", "DQN", "d3qn with three steps, noisy weights and distributions of returns", _RAINBOW),
     ("sac", "sac", "SAC", "soft actor-critic for discrete actions", {}),
     ("cma_es", "cma_es", "CMAES", "evolution of weights by CMA-ES, for the environments of an index", {}),
-    ("openai_es", "openai_es", "OpenAIES", "evolution of weights by OpenAI's strategy, for the same", {}),
+    (
+        "openai_es",
+        "openai_es",
+        "OpenAIES",
+        "evolution of weights by OpenAI's strategy, for the environments of an index",
+        {},
+    ),
     ("advisor", "advisor", "AdvisorAgent", "REINFORCE that reads layers, for networks that adapt", {}),
-    ("advisor_exact", "advisor", "AdvisorAgent", "the same with the exact expected gradient", {"gradient": "exact"}),
-    ("advisor_seed", "advisor", "AdvisorAgent", "the same as in ChamiLamelas' advisor", _ADVISOR_SEED),
+    ("advisor_exact", "advisor", "AdvisorAgent", "advisor with the exact expected gradient", {"gradient": "exact"}),
+    ("advisor_seed", "advisor", "AdvisorAgent", "advisor as in ChamiLamelas' code", _ADVISOR_SEED),
     ("rlscheduler", "ppo", "PPO", "PPO as in RLScheduler, per-job kernel; made for 100 environments", _RLSCHEDULER),
     ("hdeeprm_reinforce", "reinforce", "Reinforce", "REINFORCE as in HDeepRM's example", _HDEEPRM),
     (

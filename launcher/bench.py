@@ -92,7 +92,7 @@ def show(task: str) -> None:
 )
 @click.option("--setting", default="batch", show_default=True, metavar="NAME", help="Setting of a Python file.")
 @click.option("--core-minutes", type=click.FloatRange(0, 1e9), default=0.0, help="Time of all its trainings.")
-@click.option("--how", default="", metavar="TEXT", help="How it was trained, in words.")
+@click.option("--how", default="", metavar="TEXT", help="Description of the training.")
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
 @click.option("--quiet", is_flag=True, help="Print the answer only.")
 def run(

@@ -39,7 +39,7 @@ def deploy() -> None:
     "--place",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Where the folder will lie on the machine of slurmctld, if not where it is made.",
+    help="Path of the folder on the machine of slurmctld, if it differs from the current one.",
 )
 @click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
 def slurm_command(

@@ -33,7 +33,7 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
 @click.argument("arguments", nargs=-1, metavar="[AGENT] OPTIONS", shell_complete=files_or("policies", "algorithms"))
 @click.option("-a", "--agent", help="Agent: a Python file, 'classic', a policy, or the name of an algorithm.")
 @click.option("-im", "--inmodel", help="Model that a learning agent starts from.")
-@click.option("-om", "--outmodel", help="Where a learning agent saves its model.")
+@click.option("-om", "--outmodel", help="File to which a learning agent saves its model.")
 @click.option("--hdeeprm-model", is_flag=True, help="Save --outmodel in the layout that HDeepRM loads.")
 @click.option("--resume", type=click.Path(path_type=Path), help="Resume the training in this folder.")
 @click.option(

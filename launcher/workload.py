@@ -127,7 +127,7 @@ def convert(source: str, out: str, platform: str | None, batsim: str, **choices:
 @platform_option
 @click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
 @click.option("--setting", metavar="NAME", help="Setting whose load FILE is, if not batch jobs; needs --platform.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="How to read it, as in compare.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Option of the load, as in compare.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def stat(
     file: str,

@@ -52,7 +52,9 @@ class UntrustedFile(HdrlError):
         self.name, self.instead, self.what = name, instead, what
         place, file = readable(str(where), MAX_SHOWN_PATH), readable(name, MAX_SHOWN_PATH)
         known = f"{instead}, or {TRUST}" if instead else TRUST
-        super().__init__(f"{place}: names {what} {file}, which hdrl runs only if you say so (if you know it: {known})")
+        super().__init__(
+            f"{place}: names {what} {file}, which hdrl runs only with your permission (if you trust it: {known})"
+        )
 
 
 def is_policy_file(name: str) -> bool:

@@ -281,7 +281,7 @@ class BatsimPicture:
         if kind == "no_more_static_job_to_submit":
             self._record(codes.EVENT_NO_MORE_JOBS, 0, event)
         elif kind not in _IGNORED_NOTIFICATIONS:
-            raise self._wrong(event, f"external event {shown(kind)}: hdrl knows none")
+            raise self._wrong(event, f"external event {shown(kind)}: hdrl supports none")
 
     def _machines(self, event: Event, text: str) -> list[int]:
         try:

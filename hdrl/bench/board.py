@@ -173,7 +173,12 @@ def write_board(
             if path.exists():
                 raise OutputError(f"{path}: exists already, expected a new folder (--force replaces it)")
     baselines = _baselines_of_rounds([results[one.page] for one in players], of_rounds)
-    players = [*_classic_players(tasks), *_shipped_players(tasks), *baselines, *players]
+    known = [*_classic_players(tasks), *_shipped_players(tasks), *baselines]
+    taken = {one.name for one in known}
+    players = [
+        *known,
+        *(dataclasses.replace(one, name=f"{one.name} (result)") if one.name in taken else one for one in players),
+    ]
     texts = {INDEX: _index(tasks, players, refused)}
     texts |= {name: _page_of_task(named, players) for name, named in tasks.items()}
     texts |= {page: _page_of_result(result, tasks) for page, result in results.items()}
@@ -417,15 +422,18 @@ def _of_division(division: Division, players: Sequence[BoardEntry]) -> list[Boar
 
 
 def _tables(tasks: Sequence[Named], players: Sequence[BoardEntry], where: str) -> Iterator[Part]:
-    """Return a table and a picture of ranks for each division that anybody is in."""
+    """Return tables and pictures of ranks for each division that anybody is in, then what makes all rows again."""
+    commands: dict[str, BoardEntry] = {}
     for division in DIVISIONS:
-        those = _of_division(division, players)
+        those = [one for one in _of_division(division, players) if all(named.name in one.objective for named in tasks)]
+        if division != "untrained" and all(one.origin == CLASSIC for one in those):
+            continue
         rows = _rows(tasks, those)
-        is_entered = any(row.player.origin != CLASSIC for row in rows)
-        if not rows or (division != "untrained" and not is_entered):
+        if not rows:
             continue
         baselines = {named.task.baseline for named in tasks}
         kept = _kept(rows, baselines)
+        commands |= {row.name: row.player for row in kept}
         yield _table(f"{where}, division {division}: {sum(_n_windows(rows, named) for named in tasks)} windows", kept)
         picture = _picture(tasks, kept, where, baselines)
         if picture is not None:
@@ -433,6 +441,15 @@ def _tables(tasks: Sequence[Named], players: Sequence[BoardEntry], where: str) -
         pareto = _pareto(kept, where)
         if pareto is not None:
             yield pareto
+    if commands:
+        yield _command_table(where, commands.values())
+
+
+def _command_table(where: str, players: Iterable[BoardEntry]) -> PageTable:
+    """Return the commands, which are too long for a table of numbers."""
+    rows = [Row(one.name, [Cell(one.command, is_code=True)], address=one.page) for one in players]
+    columns = [PageColumn("command", is_number=False)]
+    return PageTable(f"{where}: what makes these numbers again", "who", columns, rows, is_stacked=True)
 
 
 def _n_windows(rows: Sequence[BoardRow], named: Named) -> int:
@@ -452,7 +469,6 @@ def _table(caption: str, rows: Sequence[BoardRow]) -> PageTable:
         PageColumn("", scale=Axis(scale, "better", "worse")),
         PageColumn("tail", help="mean tail over the baseline's, of the task where that is largest"),
         PageColumn("core-minutes", help="that its training took, as its author says"),
-        PageColumn("run it again", is_number=False),
     ]
     return PageTable(caption, "who", columns, [_line(row, scale) for row in rows], is_stacked=True)
 
@@ -473,7 +489,6 @@ def _line(row: BoardRow, scale: Scale) -> Row:
             Cell(drawing=interval(scale, ratio, low, high, mark=mark, is_learned=is_learned)),
             Cell(_number(row.tail), "over the limit" if row.is_over else "", "bad" if row.is_over else ""),
             Cell(f"{one.core_minutes:g}" if one.core_minutes else ""),
-            Cell(one.command, is_code=True),
         ],
         badge="" if one.origin == CLASSIC else "learned" if is_learned else one.origin,
         address=one.page,

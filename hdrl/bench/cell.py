@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import resource
 import shutil
 import stat
@@ -33,8 +34,16 @@ SECONDS = 600
 FILE_BYTES = 64 << 20
 """Size of each file that it may write, what it prints included."""
 
+PROCESSES = 256
+"""How many processes and threads it may have at a time."""
+
 RIGHTS: Mapping[str, str] = MappingProxyType(
-    {"network": "its network", "writes": "the right to change files", "sockets": "the sight of sockets"}
+    {
+        "network": "its network",
+        "writes": "the right to change files",
+        "sockets": "the sight of sockets",
+        "processes": "the right to start any number of processes",
+    }
 )
 """What the process may have kept, as its answer says, and in words."""
 
@@ -146,6 +155,22 @@ def confine(seconds: int) -> bool:
     return True
 
 
+def bound_processes(*, has_spaces: bool) -> bool:
+    """Bound the processes and threads of this process; return whether it may still start any number.
+
+    Parameters
+    ----------
+    has_spaces
+        Whether it has a space of users, in which Linux counts since 5.14; before, all of the user's count. The
+        system's root has no bound anywhere.
+    """
+    release = [int(digits) for digits in re.findall(r"\d+", os.uname().release)[:2]]
+    if not has_spaces or release < [5, 14] or os.getuid() == 0:
+        return True
+    resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
+    return False
+
+
 def known_sockets() -> set[str]:
     """Return the paths of sockets: of those in use, those that are mounted, and those in the usual folders."""
     found = {str(path) for folder in _SOCKET_FOLDERS for path in Path(folder).rglob("*")}
@@ -221,7 +246,7 @@ def main() -> None:
     request = json.loads(sys.argv[1])
     sockets = known_sockets()
     has_spaces = confine(int(request["seconds"]))
-    rights = {"network": _has_interface()}
+    rights = {"network": _has_interface(), "processes": bound_processes(has_spaces=has_spaces)}
     # In the new space of process ids, the next process is the first: with it, all that it has started ends.
     if child := os.fork():
         os._exit(guard.shell_code(os.waitpid(child, 0)[1]))

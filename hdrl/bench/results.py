@@ -47,7 +47,7 @@ class TrainingCost(Block):
     core_minutes: Annotated[float, Field(ge=0, le=1e9)] = Field(
         default=0.0, description="Core-minutes of all trainings, those included that were lost."
     )
-    words: str = Field(default="", max_length=2000, description="How it was trained, in words.")
+    words: str = Field(default="", max_length=2000, description="Description of the training.")
 
 
 class Card(Block):

@@ -130,7 +130,7 @@ def _fitting(entry: Entry, tasks: Sequence[Named], tell: CompareProgress) -> lis
     if not found:
         raise next(iter(why.values()), OptionsError("no task is named"))
     for name in why:
-        tell.message(f"tasks of setting {name} are passed over: it does not know {entry.text}")
+        tell.message(f"tasks of setting {name} are skipped: it has no {entry.text}")
     return [(named, found[named.task.setting_name]) for named in tasks if named.task.setting_name in found]
 
 

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from hdrl.base.errors import HdrlError, OptionsError, OutputError, ReadError
 from hdrl.base.files import atomic_write, read_json, write_json
 from hdrl.deploy.drift import DriftWatch, watch_of
-from hdrl.deploy.factor import FIRST, MOST_WEIGHT, STEP, site_factors
+from hdrl.deploy.factor import MOST_WEIGHT, site_factors
 from hdrl.deploy.files import GROUPS, LOG, NOW, STATE, UNDONE
 from hdrl.deploy.folder import Deployment, read_deployment
 from hdrl.deploy.groups import KeyedGroups, read_groups
-from hdrl.deploy.guide import LEASE_INTERVALS
 from hdrl.deploy.promise import log_error, log_slowdown
 from hdrl.deploy.ranking import ranked, waiting_rows
 from hdrl.deploy.slurm import (
@@ -45,10 +44,8 @@ from hdrl.experiment.locks import lock
 from hdrl.experiment.run.progress import quiet
 from hdrl.settings.batch.kernel.groups import ROOM_DECAY
 from hdrl.settings.batch.kernel.keys import holds
+from hdrl.settings.batch.site_rules.kernel.site_factor import FIRST, LEASE_INTERVALS, has_changed
 from hdrl.settings.batch.workload.history import LEVELS
-
-TOLERANCE = STEP // 1000
-"""A number is written again once it is off by more: by a thousandth of the index."""
 
 MOST_MS = 10.0
 """If Slurm takes longer than that for a job, the rest has to wait for the next look."""
@@ -61,6 +58,7 @@ _UNKNOWN = -1.0
 """What was predicted of a job that ran before the daemon did."""
 
 _holds = getattr(holds, "py_func", holds)
+_has_changed: Callable[[int, int], bool] = getattr(has_changed, "py_func", has_changed)
 
 
 @dataclass(slots=True)
@@ -346,7 +344,7 @@ class Daemon:
             if is_beyond:
                 look.beyond.append(job.id)
             before = state.written.get(job.id)
-            if before is None or abs(factor - before) > (0 if is_beyond else TOLERANCE):
+            if before is None or _has_changed(factor, before):
                 look.factors[job.id] = factor
             can_start = job.id in state.since_s and job.reason not in _NOT_OURS
             if can_start and not is_beyond and _holds(reserve, job.cores, look.n_free, deployment.cores):

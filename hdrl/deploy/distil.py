@@ -128,7 +128,7 @@ def distil(
     Raises
     ------
     OptionsError
-        If the model is no network that picks jobs, or the log is too short.
+        If the model is no network that picks jobs, or may hold them back, or the log is too short.
     LearningError
         If no index comes near to the network.
     OutputError
@@ -146,6 +146,12 @@ def distil(
     if network.spec.id != JOB_PICK_ID:
         raise OptionsError(
             f"{model}: decides in {network.spec.id}, expected a network that picks jobs, in {JOB_PICK_ID}"
+        )
+    held = [name for name in ("may_hold", "skip") if network.environment["arguments"].get(name)]
+    if held:
+        raise OptionsError(
+            f"{model}: holds jobs back ({' and '.join(held)}), which no index can; expected a network that was trained "
+            "without"
         )
     if network.knows_too_much:
         raise OptionsError(f"{model}: sees true run times, which no index of a real queue can")

@@ -25,6 +25,7 @@ from hdrl.deploy.guide import guide_text, unit_text
 from hdrl.deploy.lua import LuaSite, lua_text
 from hdrl.deploy.policy import DeployedPolicy, deployed_policy
 from hdrl.deploy.promise import promise_of
+from hdrl.deploy.simulated import BOUND_S, INTERVAL_S
 from hdrl.deploy.slurm import total_weight
 from hdrl.experiment.compare.comparison import CompareProgress
 from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
@@ -49,8 +50,8 @@ class DeployChoices:
         Where the folder will lie on the machine of slurmctld; ``None``: where it is made.
     """
 
-    bound_s: float = 14 * 86400.0
-    interval_s: float = 30.0
+    bound_s: float = BOUND_S
+    interval_s: float = INTERVAL_S
     place: Path | None = None
 
 
@@ -105,7 +106,15 @@ def export(
     folder = Path(tempfile.mkdtemp(dir=out.parent.resolve(), prefix=f".{out.name}."))
     try:
         promise = promise_of(
-            deployed, site, platform, workload, folder / PROMISED, n_workers=n_workers, progress=progress
+            deployed,
+            site,
+            platform,
+            workload,
+            folder / PROMISED,
+            interval_s=choices.interval_s,
+            bound_s=choices.bound_s,
+            n_workers=n_workers,
+            progress=progress,
         )
         deployment = Deployment(
             made_by=f"hdrl {VERSION}",

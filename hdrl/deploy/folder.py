@@ -42,8 +42,7 @@ class Promise(Block):
     ratios
         Metrics relative to the baseline.
     by_rules
-        Metrics under the rules of the site, relative to the simulated Slurm: where jobs have the SiteFactors of their
-        submission.
+        Metrics of Lua and daemon under the rules of the site, relative to the simulated Slurm without them.
     blocks
         Means of blocks of jobs, sorted, by what they are of: see `drift`.
     rings

@@ -9,12 +9,9 @@ from pathlib import Path
 
 from hdrl.deploy import files
 from hdrl.deploy.drift import BLOCK, BLOCKS_BETWEEN, LEAST_BLOCKS, WATCHED
-from hdrl.deploy.factor import FIRST, MIDDLE, MOST, STEP, UNIT
 from hdrl.deploy.folder import Deployment, Promise, Ratio
 from hdrl.deploy.policy import DeployedPolicy
-
-LEASE_INTERVALS = 3
-"""For how many looks of the daemon a job is held."""
+from hdrl.settings.batch.site_rules.kernel.site_factor import FIRST, LEASE_INTERVALS, MIDDLE, MOST, STEP, UNIT
 
 _TITLES = {
     "mean_bounded_slowdown": "mean bounded slowdown",
@@ -56,8 +53,9 @@ Made by {made_by}. Nothing here has been installed, and nothing acts before you 
 
 {verdict}
 
-{ratios}`hdrl report {promised} -o promised.html` shows the comparison in full. It leaves out partitions, limits and
-other rules of the site: the import says how far simulations are from what happens there.
+{ratios}`hdrl report {promised} -o promised.html` shows the first comparison in full. It obeys the rules that the site
+was imported with, without the daemon: the policy acts at each event. The import says how far simulations are from
+what happens there.
 
 ## What the numbers mean
 
@@ -146,7 +144,7 @@ def guide_text(deployment: Deployment, policy: DeployedPolicy, weight: float, pl
         site=_text(deployment.site),
         made_by=_text(deployment.made_by),
         verdict=_text(promise.verdict),
-        ratios="".join(f"{line}\n" for line in (*_ratios(promise), *_left_out(deployment, policy))),
+        ratios="".join(f"{line}\n" for line in _ratios(deployment)),
         promised=files.PROMISED,
         first=FIRST,
         least=MIDDLE - MOST,
@@ -174,24 +172,16 @@ def guide_text(deployment: Deployment, policy: DeployedPolicy, weight: float, pl
     )
 
 
-def _ratios(promise: Promise) -> Iterator[str]:
+def _ratios(deployment: Deployment) -> Iterator[str]:
+    promise = deployment.promise
     baseline = _text(promise.baseline)
     if promise.ratios:
         yield f"Simulated: `{_text(promise.policy)}`, against `{baseline}`, which stands for the scheduler of the site."
         yield from _table(promise.ratios, f"`{baseline}`")
     if promise.by_rules:
-        yield "The numbers of the Lua alone, under the rules of the site, against the simulated scheduler of Slurm:"
+        yield "Lua and daemon under the rules of the site, against the simulated scheduler of Slurm without them. The"
+        yield f"daemon looks every {deployment.interval_s:g} s and holds jobs by leases, as it will here:"
         yield from _table(promise.by_rules, "the simulated Slurm")
-
-
-def _left_out(deployment: Deployment, policy: DeployedPolicy) -> Iterator[str]:
-    """Say what of the daemon no table simulates, if there is a table."""
-    what = [*(["the gate"] if policy.has_gate else []), *(["waiting"] if policy.changes_with_time else [])]
-    if not what or not (deployment.promise.ratios or deployment.promise.by_rules):
-        return
-    yield f"No table simulates the daemon, which looks every {deployment.interval_s:g} s and holds jobs by leases."
-    yield f"The second table leaves out {' and '.join(what)}; the first one lets that act at each event."
-    yield ""
 
 
 def _table(ratios: Sequence[Ratio], baseline: str) -> Iterator[str]:

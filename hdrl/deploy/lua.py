@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hdrl.deploy.factor import MIDDLE, MOST, STEP, UNIT
 from hdrl.deploy.files import GROUPS, NOW, UNDONE, Users
 from hdrl.deploy.folder import Deployment
 from hdrl.deploy.groups import COLUMNS, HEADER
 from hdrl.deploy.policy import DeployedPolicy
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.groups import FIRST_INVERSE, FIRST_LOG_RATIO, SHORT_S, SHRINKAGES
+from hdrl.settings.batch.site_rules.kernel.site_factor import MIDDLE, MOST, STEP, UNIT
 
 
 @dataclass(frozen=True, slots=True)

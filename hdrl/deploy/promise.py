@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,12 @@ from hdrl.batch import (
 from hdrl.deploy.drift import block_means, rings
 from hdrl.deploy.folder import Promise, Ratio
 from hdrl.deploy.policy import DeployedPolicy
-from hdrl.deploy.submitted import with_site_factors
+from hdrl.deploy.simulated import simulate_deployed
 from hdrl.experiment.compare.comparison import CompareProgress, run_comparison
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.metrics.statistics import Bootstrap
-from hdrl.settings.batch.site_rules.simulator import plain_rules
 from hdrl.site.folder import LOG, PLATFORM, REPORT
+from hdrl.site.machine import keeps_rules
 from hdrl.site.page import read_report
 from hdrl.site.replay import SLURM
 
@@ -62,13 +61,14 @@ def simulated_name(policy: DeployedPolicy) -> str:
 def stand_in(site: Path) -> str:
     """Return the policy that is nearest to what the scheduler of a site did, as its import found.
 
-    Learned policies are not played under the rules of a site, and neither are their opponents.
+    Slurm's own policy stands for it only where the site has rules.
     """
     try:
         nearest = read_report(site / REPORT)["replay"]["nearest"]
     except (ReadError, KeyError, TypeError):
         nearest = None
-    return nearest if isinstance(nearest, str) and nearest != SLURM else "fcfs+conservative"
+    is_known = isinstance(nearest, str) and (nearest != SLURM or keeps_rules(site / PLATFORM))
+    return str(nearest) if is_known else "fcfs+conservative"
 
 
 def promise_of(
@@ -78,6 +78,8 @@ def promise_of(
     workload: Workload,
     folder: Path,
     *,
+    interval_s: float,
+    bound_s: float,
     n_workers: int | None = None,
     progress: CompareProgress | None = None,
 ) -> Promise:
@@ -87,6 +89,8 @@ def promise_of(
     ----------
     folder
         Where the comparison is kept.
+    interval_s, bound_s
+        How long the daemon sleeps between two looks, and after which wait a job is first.
 
     Raises
     ------
@@ -102,7 +106,7 @@ def promise_of(
         baseline=baseline,
         verdict=verdict,
         ratios=ratios,
-        by_rules=_by_rules(policy, site, progress),
+        by_rules=_by_rules(policy, site, interval_s, bound_s, progress),
         blocks={what: sorted(block_means(values)) for what, values in watched.items()},
         rings={what: rings(first, then) for what, (first, then) in halves.items()},
     )
@@ -134,7 +138,6 @@ def _compared(
             "range": [JUDGED_FROM, 1.0],
             "windows": {"length": length, "count": n_windows},
             "workload": {"memory": "none", "bandwidth": "none"},
-            "site_rules": False,
         },
         where="deploy",
         folder=folder,
@@ -154,13 +157,11 @@ def _windows(n_jobs: int) -> tuple[int, int]:
     return length, min(n_judged // length, MOST_WINDOWS)
 
 
-def _by_rules(policy: DeployedPolicy, site: Path, progress: CompareProgress | None) -> list[Ratio]:
-    """Return what the numbers of the Lua change under Slurm's scheduler and the rules of the site, in the last windows.
-
-    What the daemon adds is left out: waiting, and the gate.
-    """
+def _by_rules(
+    policy: DeployedPolicy, site: Path, interval_s: float, bound_s: float, progress: CompareProgress | None
+) -> list[Ratio]:
+    """Return what Lua and daemon change under Slurm's scheduler and the rules of the site, in the last windows."""
     platform = read_platform(site / PLATFORM)
-    platform = replace(platform, site=platform.site or plain_rules(platform))
     workload = workload_from_swf(read_swf(site / LOG), platform, bandwidth="none", memory="none")
     workload = workload.take(np.flatnonzero(fits(workload, platform)))
     length, n_windows = _windows(workload.n_jobs)
@@ -169,11 +170,14 @@ def _by_rules(policy: DeployedPolicy, site: Path, progress: CompareProgress | No
     if progress is not None:
         progress.message(f"simulating {n_windows} windows under Slurm's rules")
     judged = workload.window(workload.n_jobs - n_windows * length, n_windows * length, shift=False)
-    measured: list[list[dict[str, float]]] = [[], []]
-    for found, jobs in zip(measured, (with_site_factors(policy, platform, judged), judged), strict=True):
-        for number in range(n_windows):
-            trace = simulate(platform, jobs.window(number * length, length), SLURM, energy=False)
-            found.append(compute_metrics(trace))
+    windows = [judged.window(number * length, length) for number in range(n_windows)]
+    measured = [
+        [
+            compute_metrics(simulate_deployed(one, platform, jobs, interval_s=interval_s, bound_s=bound_s))
+            for jobs in windows
+        ]
+        for one in (policy, None)
+    ]
     bootstrap, rows = Bootstrap(np.zeros(n_windows)), []
     for metric in METRICS:
         pair = [np.array([one[metric] for one in found]) for found in measured]

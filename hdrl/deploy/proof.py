@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +20,13 @@ from hdrl.base.seeding import stream
 from hdrl.batch import Platform, SwfLog, Workload, read_platform, simulate, workload_from_swf
 from hdrl.deploy.policy import deployed_policy
 from hdrl.deploy.promise import simulated_name
-from hdrl.deploy.submitted import with_site_factors
+from hdrl.deploy.simulated import simulate_deployed
 from hdrl.experiments import PROTOCOLS
 from hdrl.experiments.findings import Finding, Place, without_models
 from hdrl.metrics import bounded_slowdown
 from hdrl.metrics.orders import discordant_share
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.settings.batch.simulators import SlurmSettings
-from hdrl.settings.batch.site_rules.simulator import plain_rules
 from hdrl.settings.batch.workload.run_times import run_times_at
 from hdrl.settings.batch.workload.swf import unknown_rows
 from hdrl.slurm.recorded import print_progress
@@ -126,10 +124,11 @@ def slurm_deploy(traces: Mapping[str, Path]) -> dict[Place, Finding]:
         for number, one in zip(numbers, gained.tolist(), strict=True):
             found[f"{name}, window {number + 1}", SLOWDOWN] = Finding(one)
         if name in DEPLOYED:
+            found[name, BY_CONSERVATIVE] = _ratio(*_pairs(SLOWDOWN, jobs, conservative, numbers, name, SLURM))
+        if name != AGAIN:
             expected_pairs = _pairs(SLOWDOWN, jobs, rules, numbers, name, SLURM)
             expected = np.divide(*expected_pairs)
             found[name, BY_RULES] = _ratio(*expected_pairs)
-            found[name, BY_CONSERVATIVE] = _ratio(*_pairs(SLOWDOWN, jobs, conservative, numbers, name, SLURM))
             found[name, KEPT] = _ratio(gained, expected)
             for number, one in zip(numbers, expected.tolist(), strict=True):
                 found[f"{name}, window {number + 1}", BY_RULES] = Finding(one)
@@ -162,18 +161,15 @@ def promised(jobs: list[Workload], *, by_rules: bool) -> Starts:
     Parameters
     ----------
     by_rules
-        Whether the simulated Slurm serves jobs by the numbers that the Lua gives them; else conservative backfilling
-        stands for it.
+        Whether Lua and daemon order the queue of the simulated Slurm; else conservative backfilling stands for it.
     """
     platform = machine()
-    ruled = replace(platform, site=plain_rules(platform))
     starts: Starts = {}
     for number, window in enumerate(jobs):
-        for name in (SLURM, *DEPLOYED):
-            policy = None if name == SLURM else deployed_policy(name)
+        for name in (SLURM, *DEPLOYED, *([WITHOUT_LUA] if by_rules else [])):
+            policy = None if name == SLURM else deployed_policy(_PLAYED[name])
             if by_rules:
-                asked = window if policy is None else with_site_factors(policy, platform, window)
-                trace = simulate(ruled, asked, SLURM, energy=False)
+                trace = simulate_deployed(policy, platform, window, lua=name != WITHOUT_LUA)
             else:
                 played = "fcfs+conservative" if policy is None else simulated_name(policy)
                 trace = simulate(platform, window, played, energy=False)

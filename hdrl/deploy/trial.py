@@ -20,6 +20,7 @@ from hdrl.deploy.groups import learned_groups
 from hdrl.deploy.lua import LuaSite, lua_text
 from hdrl.deploy.policy import BY_DATE, DeployedPolicy, check_deployable
 from hdrl.deploy.ranking import warm_up
+from hdrl.deploy.simulated import BOUND_S
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pyfile import read_policy
 from hdrl.settings.batch.simulators import SlurmSettings
@@ -31,7 +32,6 @@ from hdrl.version import VERSION
 FOLDER = "deploy"
 """The deployment, within the folder of ``slurm.conf``."""
 
-_BOUND_S = 14 * 86400.0
 _TIMEOUT_S = 60.0
 """How long the daemon waits for an answer of Slurm, in seconds of the real clock."""
 
@@ -102,7 +102,7 @@ def _write(
         last_s=date_s,
         limits_s={},
         unlimited_s=UNLIMITED_S,
-        bound_s=_BOUND_S,
+        bound_s=BOUND_S,
         interval_s=settings.interval_s,
         promise=Promise(policy=policy.name, baseline="slurm", verdict="", ratios=[], blocks={}, rings={}),
     )

@@ -31,7 +31,9 @@ def check_place(on: str) -> str | None:
     """
     name, colon, address = on.partition(":")
     if name not in PLACES or (colon and (name != "ray" or not address)):
-        raise OptionsError(f"no place {on!r} to work on, expected local, ray or ray:<address>; {suggest(name, PLACES)}")
+        raise OptionsError(
+            f"no location {on!r} for workers, expected local, ray or ray:<address>; {suggest(name, PLACES)}"
+        )
     return address or None
 
 

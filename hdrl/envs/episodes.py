@@ -136,7 +136,7 @@ def part_bounds(part: Part, n_jobs: int, *, name: str = "workload") -> tuple[int
         return range_of_shares(bounds, n_jobs, what="part", items=f"jobs of {name}")
     first, last = int(bounds[0]), int(bounds[1])
     if not is_inside((first, last), (0, n_jobs)):
-        raise OptionsError(f"part is {part!r}, expected two places from 0 to {n_jobs}, the jobs of {name}")
+        raise OptionsError(f"part is {part!r}, expected two indices from 0 to {n_jobs}, the number of jobs of {name}")
     return first, last
 
 
@@ -252,7 +252,7 @@ def _explicit_windows(
     starts: Sequence[int], bounds: list[tuple[int, int]], n_jobs: int | None, names: Sequence[str]
 ) -> list[Window]:
     if not starts:
-        raise OptionsError("start is empty, expected at least one place")
+        raise OptionsError("start is empty, expected at least one index")
     windows = []
     for workload, (first, last) in enumerate(bounds):
         for at in starts:

@@ -14,6 +14,8 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.setting import Load
+
 Marks = NDArray[np.int64]
 """What each item is, as one number, in the order of release: equal items have equal marks."""
 
@@ -84,3 +86,9 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     values = (values ^ (values >> np.uint64(30))) * _MIX_1
     values = (values ^ (values >> np.uint64(27))) * _MIX_2
     return values ^ (values >> np.uint64(31))
+
+
+def generator_seed(load: Load) -> int | None:
+    """Return the seed by which a model made all of a load; ``None`` if that was read, whatever was drawn for it."""
+    origin = load.origin
+    return int(origin["seed"]) if {"model", "seed"} <= set(origin) and "file" not in origin else None

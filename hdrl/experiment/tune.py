@@ -320,8 +320,7 @@ def _train(
         "tensorboard": False,
         "episodes": {"n_jobs": budget.length, "train": [0.0, LEARNED_UNTIL], "test": [LEARNED_UNTIL, JUDGED_FROM]},
     }
-    # Environments know no rules of sites; all that chooses and judges obeys them.
-    data = _options(request) | {"seed": seed, "site_rules": False, "learning": learning}
+    data = _options(request) | {"seed": seed, "learning": learning}
     options = parse_options(data, where="tune", folder=out)
     result = run_experiment(options, out=folder, progress=progress, resumes=folder.exists())
     if result.training is not None and not result.training.is_complete:

@@ -35,10 +35,10 @@ _unrun = partial(_wrong, counts_unrun=True)
 COUNTS: Mapping[str, MetricInfo] = MappingProxyType(
     {
         "n_jobs": neutral("1", "jobs of the workload", OWN),
-        "n_finished": more("1", "jobs that ran to an end, whatever end", OWN),
+        "n_finished": more("1", "jobs that ended after their start, with any result", OWN),
         "n_successful": more("1", "finished jobs that did all their work", OWN),
         "n_failed": _wrong("1", "finished jobs that failed", OWN),
-        "n_walltime_reached": _wrong("1", "finished jobs that took longer than they may", OWN),
+        "n_walltime_reached": _wrong("1", "finished jobs that reached their time limit", OWN),
         "n_killed": _wrong("1", "finished jobs that were killed", OWN),
         "n_rejected": _unrun("1", "jobs that the policy rejected", OWN),
         "n_unfinished": _unrun("1", "jobs still running at the end of the simulation", OWN),

@@ -25,7 +25,7 @@ class DelayOptions(Block):
     compute_s: Annotated[float, Field(gt=0, le=1e9)] = Field(
         default=1.0, description="Seconds that a worker takes for a batch: its steps and its gradient."
     )
-    network_s: Seconds = Field(default=0.0, description="Seconds that a message takes, one way.")
+    network_s: Seconds = Field(default=0.0, description="Seconds of a message, in one direction.")
     update_s: Annotated[float, Field(gt=0, le=1e9)] = Field(
         default=0.25, description="apex: seconds that the learner takes for a batch."
     )
@@ -33,13 +33,13 @@ class DelayOptions(Block):
         default=0.0, description="Standard deviation of the logarithm of computing times; 0: always the same."
     )
     stragglers: Annotated[int, Field(ge=0, le=100_000)] = Field(
-        default=0, description="How many of the workers, the last ones, are slow."
+        default=0, description="Number of slow workers, the last ones."
     )
     slowdown: Annotated[float, Field(ge=1, le=1e6)] = Field(
-        default=10.0, description="How many times as long as the others slow workers take."
+        default=10.0, description="Factor by which slow workers take longer than the others."
     )
     deaths: Annotated[tuple[Death, ...], Field(strict=False)] = Field(
-        default=(), description="When which worker dies: [[seconds, number from 0], ...]; another one takes its place."
+        default=(), description="Deaths of workers: [[seconds, number from 0], ...]; another worker replaces it."
     )
 
 
@@ -47,30 +47,32 @@ class DistributedOptions(Block):
     """How several workers learn together."""
 
     scheme: Literal["sync", "sync_backup", "async", "ong", "gorila", "apex"] = Field(
-        description="Who waits for whom, and where steps are remembered."
+        description="Synchronisation of the workers, and location of the replay."
     )
-    workers: Count = Field(default=2, description="How many share the environments and each batch; apex: the actors.")
+    workers: Count = Field(
+        default=2, description="Number of workers, which share the environments and each batch; apex: actors."
+    )
     backup: Annotated[int, Field(ge=0, le=100_000)] = Field(
-        default=0, description="sync_backup: further workers, so that the slowest are not waited for."
+        default=0, description="sync_backup: additional workers, so that a step does not wait for the slowest."
     )
-    servers: Count = Field(default=1, description="How many servers share the weights.")
+    servers: Count = Field(default=1, description="Number of servers that share the weights.")
     allotment: Literal["simulations", "configurations"] = Field(
         default="simulations",
-        description="simulations: every worker simulates all that is learned from; configurations: each has some of the"
-        " load's configurations to itself.",
+        description="simulations: every worker simulates the whole training load; configurations: each has its own"
+        " configurations of the load.",
     )
     reliance: Literal["pooled", "none", "carried", "nearest"] = Field(
         default="pooled",
-        description="Whose weights the agent of a configuration begins with. pooled: there is one agent for all; none:"
-        " new ones; carried: those of the configuration before; nearest: those of the nearest that has been learned.",
+        description="Initial weights of the agent of a configuration. pooled: one agent for all; none:"
+        " random ones; carried: those of the previous configuration; nearest: those of the nearest trained one.",
     )
     visit_iterations: Count = Field(
         default=1,
-        description="One agent for each configuration: iterations on one before it is the next one's turn.",
+        description="One agent for each configuration: iterations on one before the next one.",
     )
     epsilon: Literal["visit", "configuration", "all"] = Field(
         default="visit",
-        description="One agent for each configuration: which steps the share of random actions falls with, those of"
+        description="One agent for each configuration: steps with which the share of random actions falls, those of"
         " this visit, of all visits to this configuration, or of all configurations.",
     )
     push_every: Count = Field(
@@ -79,18 +81,18 @@ class DistributedOptions(Block):
     )
     fetch_every: Count = Field(
         default=1,
-        description="async: batches of a worker between two looks at the weights; apex: messages.",
+        description="async: batches of a worker between two fetches of the weights; apex: messages.",
     )
     rule: Literal["agent", "sgd", "adagrad", "rmsprop"] | None = Field(
-        default=None, description="How servers use gradients; null: that of the scheme, agent: the agent's optimiser."
+        default=None, description="Optimiser of the servers; null: that of the scheme, agent: the agent's."
     )
     max_staleness: Number | None = Field(
-        default=None, description="Gradients of weights that are older by more updates are dropped; null: none are."
+        default=None, description="Servers drop gradients of weights that are older by more updates; null: none."
     )
     order: Literal["virtual", "arrival"] = Field(
         default="virtual",
-        description="virtual: messages count in the order of virtual time, so every run leaves the same bytes; "
-        "arrival: in that of the wall clock, on Ray alone, which no run can repeat.",
+        description="virtual: messages count in the order of virtual time, so every run gives the same bytes; "
+        "arrival: in the order of arrival, only on Ray and not repeatable.",
     )
     delays: DelayOptions = Field(default_factory=DelayOptions, description="Virtual time.")
 

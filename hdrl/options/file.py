@@ -218,9 +218,9 @@ class ExperimentOptions(OptionsFile):
     workload: Annotated[PathText, Field(min_length=1)] = Field(
         description="Workload file, relative to the options file, or the name of a shipped workload or a generator."
     )
-    nb_jobs: Count | None = Field(default=None, description="How many jobs of the workload are used; all by default.")
-    agent: PolicyAgent = Field(default_factory=PolicyAgent, description="Who decides.")
-    learning: LearningOptions = Field(default_factory=LearningOptions, description="How to learn.")
+    nb_jobs: Count | None = Field(default=None, description="Number of jobs of the workload; all by default.")
+    agent: PolicyAgent = Field(default_factory=PolicyAgent, description="The agent.")
+    learning: LearningOptions = Field(default_factory=LearningOptions, description="Settings of a training.")
     runs: Few = Field(
         default=1, description="Number of runs, each with its own seed; a training continues from run to run."
     )

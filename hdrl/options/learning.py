@@ -38,11 +38,11 @@ class AdversaryOptions(Block):
 
     weight: Annotated[float, Field(gt=0, le=1000)] = Field(
         default=0.01,
-        description="What a decision is paid for each unit of log-odds that it is the other's, in the unit in which the"
-        " agent sees rewards.",
+        description="Reward of a decision for each unit of log-odds that the expert made it, in the unit of the"
+        " agent's scaled rewards.",
     )
     iterations: Count | None = Field(
-        default=None, description="Iterations in which the weight falls linearly to 0; null: it stays."
+        default=None, description="Iterations in which the weight falls linearly to 0; null: a constant weight."
     )
     network: str | None = Field(
         default=None,
@@ -50,9 +50,7 @@ class AdversaryOptions(Block):
         " observations are tables with an action for each row, else that of the agent.",
     )
     lr: LearningRate = Field(default=1e-3, description="Learning rate of the discriminator.")
-    n_epochs: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=1, description="How often it learns from each decision of a batch."
-    )
+    n_epochs: Annotated[int, Field(ge=1, le=10_000)] = Field(default=1, description="Number of passes over each batch.")
 
 
 class ImitationOptions(Block):
@@ -65,10 +63,10 @@ class ImitationOptions(Block):
     )
     iterations: Count | None = Field(
         default=None,
-        description="In how many of the first iterations of the training it decides, and is imitated; null: in none.",
+        description="Number of first iterations in which the policy decides and the agent imitates it; null: none.",
     )
     adversarial: AdversaryOptions | None = Field(
-        default=None, description="Whether a discriminator pays the agent afterwards for deciding as it would."
+        default=None, description="Rewards by a discriminator afterwards, for decisions like the policy's."
     )
 
     @model_validator(mode="after")
@@ -92,7 +90,7 @@ class EpisodeOptions(Block):
     )
     start: Literal["random", "consecutive"] | Number = Field(
         default="random",
-        description="Where the windows of training lie: drawn anew, one after the other, or all at this job.",
+        description="Windows of the training: drawn at random, consecutive, or all at this job.",
     )
     train: Range = Field(
         default=PARTS["train"], description="Part of the workload to train on, as two fractions of it."
@@ -101,7 +99,7 @@ class EpisodeOptions(Block):
         default=PARTS["validation"], description="Part of the workload to choose the best model on."
     )
     test: Range = Field(default=PARTS["test"], description="Part of the workload to test on.")
-    filter: FilterOptions | None = Field(default=None, description="Which windows are trained on; null: all.")
+    filter: FilterOptions | None = Field(default=None, description="Selection of training windows; null: all.")
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
@@ -140,7 +138,7 @@ class LearningOptions(Block):
         default_factory=dict, description="Settings of the algorithm by name, instead of its defaults."
     )
     environment: str | None = Field(
-        default=None, description="In which environment the agent decides; by default the setting's first."
+        default=None, description="Environment of the agent; by default the setting's first."
     )
     arguments: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of the environment by name, instead of its defaults."
@@ -158,7 +156,7 @@ class LearningOptions(Block):
         default=None, description="Validations without a better one after which the training ends; null: any number."
     )
     device: Literal["cpu", "cuda", "mps", "auto"] = Field(
-        default="cpu", description="Where the networks learn; auto: on a GPU if torch finds one, else on the CPU."
+        default="cpu", description="Device of the networks; auto: a GPU if torch finds one, else the CPU."
     )
     episodes: EpisodeOptions = Field(default_factory=EpisodeOptions, description="The jobs of an episode.")
     tensorboard: bool = Field(default=True, description="Whether events for TensorBoard are written, too.")
@@ -166,7 +164,7 @@ class LearningOptions(Block):
         default=None, description="Which policy the agent imitates, at first or all the time; null: none."
     )
     distributed: DistributedOptions | None = Field(
-        default=None, description="How several workers learn together; null: there is one."
+        default=None, description="Training with several workers; null: one worker."
     )
 
     @field_validator("environment", mode="before")

@@ -132,8 +132,8 @@ class Sweep(PlacedBlock):
         max_length=2,
         description="Part of each workload that is used, as shares of its jobs: [0.7, 1.0] is the last 30 %.",
     )
-    nb_jobs: Count | None = Field(default=None, description="How many jobs of each workload are read; all by default.")
-    seeds: Few = Field(default=1, description="How many seeds candidates that draw are run with.")
+    nb_jobs: Count | None = Field(default=None, description="Number of jobs of each workload; all by default.")
+    seeds: Few = Field(default=1, description="Number of seeds for candidates that draw random numbers.")
     seed: Seed = Field(default=0, description="The first seed.")
     metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None,
@@ -151,7 +151,7 @@ class Sweep(PlacedBlock):
         description="Metrics of the tail that the verdict looks at beside a mean; by default p99 and longest waits.",
     )
     tail_margin: Annotated[float, Field(ge=1, le=10)] = Field(
-        default=1.1, description="How many times the tail of the baseline counts as no worse."
+        default=1.1, description="Ratio to the baseline's tail up to which a tail counts as no worse."
     )
     equal_within: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.02, description="Relative change below which two are equal in practice."

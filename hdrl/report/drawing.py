@@ -40,7 +40,7 @@ GENERIC = by_name(
     ),
     Figure(
         "action_preferences",
-        "how probable each action was while an agent learnt",
+        "probability of each action during a training",
         action_preferences,
         "trainings",
         1,

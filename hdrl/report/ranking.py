@@ -114,7 +114,7 @@ def drawn_ranks(
         axes.annotate(
             f"{ranks[which]:.2f}", (ranks[which], place), (8, 0), textcoords="offset points", va="center", fontsize=9
         )
-    rightmost = float(ranks.max()) + 0.08 * len(order)
+    rightmost = float(ranks.max()) + 0.14 * len(order)
     for number, clique in enumerate(joined):
         rows = [order.index(which) for which in clique]
         level = rightmost + 0.04 * len(order) * (number + 1)
@@ -123,7 +123,7 @@ def drawn_ranks(
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.set_xlim(0.8, rightmost + 0.04 * len(order) * (len(joined) + 1))
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("mean rank over the windows, 1 is the best")
+    axes.set_xlabel("mean rank (1: best)")
     title = f"{what.capitalize()}: mean ranks"
     axes.set_title(title, loc="left", fontsize=12, fontweight="bold", pad=22)
     below_title(axes, f"{len(table):,} windows; bars join those between which no difference is shown")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
@@ -18,6 +19,9 @@ _LATEST_S = 253_370_764_800.0  # the year 9999, the last that `datetime` has
 _EARLIEST_S = -2_208_988_800.0  # 1900
 _SLICE_S = 900
 """Clocks change at whole quarters of an hour only."""
+
+_SLICES_OF_A_DAY = 96
+"""Clocks that show the same offset at both ends of a day have not changed on it."""
 
 
 def find_zone(name: str | None) -> ZoneInfo | None:
@@ -138,9 +142,18 @@ class Clock:
         if self._zone is None:
             return local_s
         slices, place = np.unique(np.floor(local_s / _SLICE_S).astype(np.int64), return_inverse=True)
-        found = [self._offset(number) for number in slices.tolist()]
-        self.n_ambiguous += int(np.count_nonzero(np.array([is_double for _, is_double in found])[place] & counts))
-        return np.asarray(local_s - np.array([offset for offset, _ in found])[place], dtype=np.float64)
+        days, day = np.unique(slices // _SLICES_OF_A_DAY, return_inverse=True)
+        offsets = np.array([self._offset_of_day(number) for number in days.tolist()])[day]
+        is_double = np.zeros(len(slices), dtype=bool)
+        for i in np.flatnonzero(np.isnan(offsets)).tolist():
+            offsets[i], is_double[i] = self._offset(int(slices[i]))
+        self.n_ambiguous += int(np.count_nonzero(is_double[place] & counts))
+        return np.asarray(local_s - offsets[place], dtype=np.float64)
+
+    def _offset_of_day(self, number: int) -> float:
+        """Return the seconds by which the zone is ahead of UTC on a day, NaN if clocks change on it."""
+        ends = [self._offset(one * _SLICES_OF_A_DAY) for one in (number, number + 1)]
+        return ends[0][0] if ends[0] == ends[1] and not ends[0][1] else math.nan
 
     def _offset(self, number: int) -> tuple[float, bool]:
         """Return the seconds by which the zone is ahead of UTC in a quarter of an hour, and whether it is ambiguous."""

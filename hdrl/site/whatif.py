@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hdrl.base.errors import OptionsError, quoted
 from hdrl.batch import Platform, Trace, Workload, fits, read_swf, simulate, workload_from_swf
 from hdrl.distributed.tasks import run_tasks
+from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING
 from hdrl.settings.batch.site_rules.conf import SiteConf, read_conf
@@ -41,7 +42,7 @@ class WhatIf:
     sizes
         Changes of the number of nodes: ``"-10%"``, ``"+4"``; the machine as it is, is always among them.
     policies
-        Names of policies.
+        Names of policies, Python files or model files.
     window, n_windows, warm_up
         How many jobs a window has, how many windows, and how many jobs fill the machine before each.
     target_s
@@ -181,6 +182,25 @@ def _windows(log: Workload, question: WhatIf) -> list[Workload]:
     return [log.window(int(start), n_jobs) for start in starts]
 
 
+def _player(policy: str) -> Callable[..., Any]:
+    """Return what simulates a workload under a policy: a name, a Python file, or a model file."""
+    if not policy.endswith(MODEL_SUFFIXES):
+        return functools.partial(_play_policy, policy)
+    from hdrl.experiment import Model
+
+    model = Model(policy)
+
+    def play(platform: Platform, workload: Workload, *, seed: int) -> Any:
+        model.check_can_play(platform)
+        return model.play(platform, workload, seed=seed)
+
+    return play
+
+
+def _play_policy(policy: str, platform: Platform, workload: Workload, *, seed: int) -> Trace:
+    return simulate(platform, workload, policy, seed=seed)
+
+
 def _simulated(
     platforms: Mapping[str, Platform],
     windows: Sequence[Workload],
@@ -192,8 +212,9 @@ def _simulated(
     """Return the numbers of each window under one policy on one machine."""
     size, policy = pair
     found: dict[str, list[float]] = {}
+    play = _player(policy)
     for window in windows:
-        trace = simulate(platforms[size], window, policy, seed=question.seed)
+        trace = play(platforms[size], window, seed=question.seed)
         jobs, records = window.jobs, trace.records
         counts = np.zeros(window.n_jobs, dtype=bool)
         counts[window.submission_order()[question.warm_up :]] = True

@@ -17,10 +17,10 @@ from hdrl.base.errors import SimulationError
 from hdrl.settings.batch.site_rules.model import UNLIMITED, PreemptBy, PreemptMode, SiteJobs, SiteRules
 from hdrl.slurm.conf import clock_text, message_timeout_s, user_name
 
-PACKAGES = ("slurmdbd", "mariadb-server-core")
+PACKAGES = ("slurmdbd", "mariadb-server-core", "mariadb-client-core")
 """Debian's packages with what is needed."""
 
-COMMANDS = ("slurmdbd", "sacctmgr", "mariadb-install-db", "mariadbd")
+COMMANDS = ("slurmdbd", "sacctmgr", "mariadb-install-db", "my_print_defaults", "mariadbd")
 
 QOS, ACCOUNTS = "qos.txt", "accounts.txt"
 """Files with what `sacctmgr` prints of them."""

@@ -162,7 +162,8 @@ class Driver:
             env=environment,
         )
         if done.returncode != 0:
-            problem = " ".join(done.stderr.decode(errors="replace").split())[:300]
+            said = (done.stderr + b" " + done.stdout).decode(errors="replace")  # mariadb-install-db fails on stdout
+            problem = " ".join(said.split())[:300]
             raise Failed(f"{command} ended with code {done.returncode}: {problem}")
         return done.stdout.decode(errors="replace")
 

@@ -229,7 +229,7 @@ def _events(path: Path, n_jobs: int) -> list[_Event]:
         if one.kind == "reservation" and one.duration_min is None:
             raise ReadError(path, f"[{number}] has no duration_min, expected the minutes of the reservation")
         if one.kind != "reservation" and (one.job is None or one.job >= n_jobs):
-            raise ReadError(path, f"[{number}].job is {one.job}, expected the place of a job, 0 to {n_jobs - 1}")
+            raise ReadError(path, f"[{number}].job is {one.job}, expected the index of a job, 0 to {n_jobs - 1}")
     return events
 
 
@@ -262,9 +262,9 @@ def _check_jobs(path: Path, jobs: Sequence[_Job], conf: SiteConf, happened: Cont
             if delay_s is not None and (kind, number) not in happened:
                 raise ReadError(path.with_name("events.json"), f"has no {kind} of job {number}, expected one")
         if job.after is not None and job.after >= number:
-            raise ReadError(path, f"jobs.{number}.after is {job.after}, expected the place of an earlier job")
+            raise ReadError(path, f"jobs.{number}.after is {job.after}, expected the index of an earlier job")
         if job.het is not None and (job.het > number or jobs[job.het].het != job.het):
-            raise ReadError(path, f"jobs.{number}.het is {job.het}, expected the place of the first component")
+            raise ReadError(path, f"jobs.{number}.het is {job.het}, expected the index of the first component")
         named: list[tuple[str, str, Iterable[str]]] = [
             ("partition", name, conf.partitions) for name in (job.partition or "").split(",")
         ]

@@ -11,6 +11,7 @@ import numpy as np
 from hdrl.base.errors import SimulationError
 from hdrl.settings.batch.site_rules.model import (
     UNLIMITED,
+    HetjobPrio,
     PreemptBy,
     PriorityWeights,
     SchedulerParameters,
@@ -70,6 +71,9 @@ def scheduling_of(rules: SiteRules) -> list[str]:
         if one.name == "launch_s" or value == getattr(usual, one.name):
             continue
         key = one.name.removesuffix("_s")
+        if isinstance(value, HetjobPrio):
+            words.append(f"{key}={value.name.lower()}")
+            continue
         amount = value / 60 if one.name in _IN_MINUTES else value
         words.append(key if isinstance(value, bool) else f"{key}={math.ceil(amount)}")
     lines = [f"SchedulerParameters={','.join(words)}"] if words else []

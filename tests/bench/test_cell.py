@@ -152,3 +152,33 @@ def test_sockets_and_other_processes_are_out_of_sight(asked: Asking, tmp_path: P
                 server.accept()
         with socket.socket(socket.AF_UNIX) as client:  # it is hidden from that process alone
             client.connect(path)
+
+
+FORKING = """
+import os, signal
+from hdrl.bench.cell import bound_processes, confine
+has_spaces = confine(60)
+if (child := os.fork()) == 0:
+    if bound_processes(has_spaces=has_spaces):
+        os._exit(77)
+    for _ in range(1000):
+        try:
+            if os.fork() == 0:
+                signal.pause()
+        except BlockingIOError:
+            os._exit(0)
+    os._exit(1)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_policy_that_forks_without_end_is_stopped() -> None:
+    """Root, who has no bound, plays somebody else."""
+    is_root = os.getuid() == 0
+    if is_root and shutil.which("setpriv") is None:
+        pytest.skip("needs another user than root, or setpriv")
+    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if is_root else []
+    done = subprocess.run([*other, sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60)
+    if done.returncode == 77:
+        pytest.skip("needs Linux 5.14, and spaces of users")
+    assert done.returncode == 0, done.stderr

@@ -11,11 +11,12 @@ from click.testing import CliRunner, Result
 from hdrl.base.errors import HdrlError
 from hdrl.deploy import daemon as daemon_module
 from hdrl.deploy.daemon import Daemon, Look, run
-from hdrl.deploy.factor import FIRST, MIDDLE, site_factors
+from hdrl.deploy.factor import site_factors
 from hdrl.deploy.folder import Deployment, Promise, read_deployment, write_deployment
 from hdrl.deploy.groups import KeyedGroups, keys_of, read_groups
 from hdrl.deploy.slurm import SlurmError
 from hdrl.launcher.main import cli
+from hdrl.settings.batch.site_rules.kernel.site_factor import FIRST, MIDDLE
 from tests.deploy.fake_slurm import FakeSlurm, job_line
 from tests.fuzz.mutations import mutations_of
 

@@ -143,3 +143,20 @@ def test_what_is_no_network(folder: Path, tmp_path: Path):
     assert done.exit_code == 2
     assert "none.swf" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["may_hold", "skip"])
+def test_networks_that_hold_jobs_back_are_refused(folder: Path, tmp_path: Path, name: str):
+    platform = read_platform("homogeneous:64")
+    workload = workload_from_swf(read_swf(folder / "jobs.swf", max_rows=64), platform, bandwidth="none")
+    arguments = {"max_jobs": 16, "backfilling": "easy_priority", name: True}
+    env = JobPickPlayer(platform=platform, workload=workload, **arguments)
+    agent = make_agent("ppo", env.observation_space, env.action_space, seed=1)
+    environment = {"id": "hdrl/JobPick-v0", "arguments": arguments}
+    save_checkpoint(tmp_path / "network.pt", checkpoint_of(agent, "ppo", environment=environment))
+    words = ("-p", "homogeneous:64", "-o", tmp_path / "out")
+    done = call("distil", tmp_path / "network.pt", folder / "jobs.swf", *words)
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert f"holds jobs back ({name}), which no index can" in line
+    assert not (tmp_path / "out").exists()

@@ -11,12 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 from hdrl.base.errors import HdrlError, ReadError
-from hdrl.deploy.factor import FIRST, LARGEST, MIDDLE, MOST, MOST_WEIGHT, site_factors
+from hdrl.deploy.factor import MOST_WEIGHT, site_factors
 from hdrl.deploy.groups import KeyedGroups, keys_of, read_groups
 from hdrl.deploy.lua import LuaSite, lua_text, number_lua, quoted_lua
 from hdrl.deploy.policy import KEYS, DeployedPolicy, deployed_policy
 from hdrl.deploy.ranking import ranked, waiting_rows
 from hdrl.settings.batch.policies.indexed import IndexKind
+from hdrl.settings.batch.site_rules.kernel.site_factor import FIRST, LARGEST, MIDDLE, MOST
 
 LUAS = [path for name in ("lua5.4", "lua5.1", "lua") if (path := shutil.which(name))][:2]
 needs_lua = pytest.mark.skipif(not LUAS, reason="no Lua here; Debian's package lua5.4 has one")

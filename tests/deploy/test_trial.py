@@ -1,7 +1,6 @@
 """What a real Slurm on this host gets of a policy, and what simulation says of the same order under Slurm's rules."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,20 +9,19 @@ import numpy as np
 import pytest
 
 from hdrl.base.errors import OptionsError, ReadError
-from hdrl.batch import Workload, lublin_log, read_platform, simulate, workload_from_swf
+from hdrl.batch import Workload, lublin_log, read_platform, workload_from_swf
 from hdrl.deploy import proof
-from hdrl.deploy.factor import MIDDLE
 from hdrl.deploy.folder import read_deployment
 from hdrl.deploy.groups import read_groups
-from hdrl.deploy.policy import deployed_policy
-from hdrl.deploy.submitted import submission_factors, with_site_factors
+from hdrl.deploy.policy import DeployedPolicy, deployed_policy
+from hdrl.deploy.simulated import simulate_deployed
 from hdrl.deploy.trial import deployed_in_slurm
 from hdrl.experiment.reproduce.recipe import read_experiment
 from hdrl.experiment.reproduce.reproduce import reproduce
 from hdrl.experiment.run.inputs import make_sweep
 from hdrl.settings.batch.inputs import platform_of
+from hdrl.settings.batch.policies.indexed import IndexKind
 from hdrl.settings.batch.simulators import SIMULATORS, SlurmSettings
-from hdrl.settings.batch.site_rules.simulator import plain_rules
 from hdrl.testing import Job, small_workload
 
 PLATFORM = read_platform("homogeneous:8")
@@ -53,31 +51,52 @@ def test_without_the_lua_the_daemon_is_alone(tmp_path: Path) -> None:
     assert read_deployment(tmp_path / "deploy").deployed().has_gate
 
 
-def test_numbers_at_submission_order_the_queue_under_slurms_rules() -> None:
+def starts(policy: str | None, workload: Workload, **choices: Any) -> list[float]:
+    """Return when jobs start in a simulated Slurm that a deployed policy orders."""
+    deployed = None if policy is None else deployed_policy(policy)
+    found: list[float] = simulate_deployed(deployed, PLATFORM, workload, **choices).records["start_s"].tolist()
+    return found
+
+
+def test_lua_and_daemon_order_the_simulated_queue() -> None:
     jobs = [Job(0.0, 8, gflop=400.0, requested_time_s=900.0)]
     jobs += [Job(10.0 + n, 8, gflop=60.0, requested_time_s=60.0 * minutes) for n, minutes in enumerate((30, 20, 10))]
-    workload, policy = small_workload(*jobs), deployed_policy("sjf")
-    factors = submission_factors(policy, PLATFORM, workload)
-    assert factors.tolist() == sorted(factors.tolist(), key=lambda one: (one != factors[0], one))
-    assert np.all(factors < MIDDLE)
-    ruled = replace(PLATFORM, site=plain_rules(PLATFORM))
-    own = simulate(ruled, workload, "slurm", energy=False).records["start_s"]
-    ordered = simulate(ruled, with_site_factors(policy, PLATFORM, workload), "slurm", energy=False).records["start_s"]
-    assert np.argsort(own).tolist() == [0, 1, 2, 3]
-    assert np.argsort(ordered).tolist() == [0, 3, 2, 1]
+    workload = small_workload(*jobs)
+    assert np.argsort(starts(None, workload)).tolist() == [0, 1, 2, 3]
+    for lua in (True, False):
+        assert np.argsort(starts("sjf", workload, lua=lua)).tolist() == [0, 3, 2, 1]
+    # Waits beyond the bound are served in the order of arrival.
+    assert np.argsort(starts("sjf", workload, bound_s=60.0)).tolist() == [0, 1, 2, 3]
 
 
-def test_jobs_of_the_log_teach_as_they_end() -> None:
-    log = lublin_log(30, 8, seed=1, n_users=1)
-    rows = log.rows
-    rows["submit_s"], rows["run_s"], rows["requested_s"], rows["wait_s"] = np.arange(30) * 100, 50, 6000, 0
-    rows["processors"] = rows["requested_processors"] = 1
-    workload = workload_from_swf(log, PLATFORM, bandwidth="none", memory="none")
-    factors = submission_factors(deployed_policy("sjf@geo"), PLATFORM, workload)
-    # Jobs turn out to be much shorter than their limits, so that later ones come earlier.
-    assert np.all(np.diff(factors) > 0)
-    window = workload.window(20, 10)
-    assert submission_factors(deployed_policy("sjf@geo"), PLATFORM, window).tolist() == factors[20:].tolist()
+def test_without_the_lua_new_jobs_wait_for_a_look() -> None:
+    """Two jobs wait for the end of the first at 100 s; the shorter one came after the last look before that."""
+    jobs = [Job(0.0, 8, gflop=100.0), Job(1.0, 8, gflop=60.0, requested_time_s=1200.0)]
+    workload = small_workload(*jobs, Job(95.0, 8, gflop=60.0, requested_time_s=600.0))
+    assert np.argsort(starts("sjf", workload)).tolist() == [0, 2, 1]
+    assert np.argsort(starts("sjf", workload, lua=False)).tolist() == [0, 1, 2]
+    assert np.argsort(starts("sjf", workload, lua=False, interval_s=2.0)).tolist() == [0, 2, 1]
+
+
+def test_an_order_that_waiting_changes_is_that_of_the_last_look() -> None:
+    """A short job has waited so much of its time, when the first one ends, that it passes a longer older one."""
+    jobs = [Job(0.0, 8, gflop=1000.0), Job(1.0, 8, gflop=60.0, requested_time_s=36000.0)]
+    workload = small_workload(*jobs, Job(600.0, 8, gflop=60.0, requested_time_s=60.0))
+    assert np.argsort(starts("wfp3", workload)).tolist() == [0, 2, 1]
+    assert np.argsort(starts("wfp3", workload, interval_s=5000.0)).tolist() == [0, 1, 2]
+
+
+def test_the_gate_holds_from_look_to_look() -> None:
+    weights = np.zeros(24)
+    weights[14], weights[23] = 50.0, 5.0  # keep most of the machine free, for long
+    policy = DeployedPolicy("gated", IndexKind("linear", gate=True).policy(weights))
+    free = small_workload(Job(0.0, 4, gflop=1000.0), Job(500.0, 2, gflop=10.0))
+    assert simulate_deployed(policy, PLATFORM, free).records["start_s"].tolist() == [0, 500]  # no look was between
+    late = small_workload(Job(0.0, 8, gflop=100.0), Job(1.0, 4, gflop=1000.0), Job(2.0, 2, gflop=10.0))
+    held = simulate_deployed(policy, PLATFORM, late).records["start_s"]
+    own = simulate_deployed(None, PLATFORM, late).records["start_s"]
+    assert own[1] == own[2]
+    assert held[2] > held[1] + 900  # until the machine is empty again
 
 
 def test_a_comparison_in_a_real_slurm_is_checked_first(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to-add.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+SECTIONS = dict(re.findall(r"^##? ([^\n]*)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 BLOCK = re.compile(r"^```([\w ]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TOY = ROOT / "tests" / "settings" / "mmc.py"
 

@@ -99,7 +99,7 @@ def test_every_start_is_drawn_equally_often() -> None:
         ([10], {"start": 2, "n_jobs": 2, "part": (5, 9)}, "start is 2: no window .* holds the jobs 5 to 8"),
         ([10], {"start": [], "n_jobs": 2}, "start is empty"),
         ([10], {"start": ["a"], "n_jobs": 2}, "start holds 'a', expected whole numbers"),
-        ([10], {"part": (0, 11)}, "expected two places from 0 to 10"),
+        ([10], {"part": (0, 11)}, "expected two indices from 0 to 10"),
         ([10], {"part": (0.5, 0.2)}, "expected two fractions from 0 to 1"),
         ([10], {"part": (0.0, 0.01)}, "holds none of the 10 jobs"),
         ([10], {"part": "trai"}, "part is 'trai'; did you mean 'train'?"),

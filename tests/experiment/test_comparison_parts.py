@@ -72,7 +72,7 @@ def sweep(folder: Path | None = None, **changes):
         ({"workloads": []}, "there is nothing to simulate: give workloads (-w FILE), or loads (--loads 0.7,0.85)"),
         ({"loads": [0.7]}, "loads need windows with a length"),
         ({"windows": {"length": 5, "count": 2, "starts": [1]}}, "windows.starts cannot be empty, and says how many"),
-        ({"workload": {"start": 5}}, "workload.start has no place in a comparison"),
+        ({"workload": {"start": 5}}, "workload.start is no option of a comparison"),
     ],
 )
 def test_mistakes_in_a_sweep_are_one_line(changes, message: str):

@@ -222,7 +222,9 @@ def test_a_model_needs_its_agent_file(tmp_path: Path):
         evaluate_model(model, platform, workload)
     given = evaluate_model(model, platform, workload, agent_file=tmp_path / "mine.py")
     (tmp_path / "out" / "mine.py").write_text(worlds.REINFORCE)
-    with pytest.raises(HdrlError, match=r"model.pt: names the Python file mine.py, which hdrl runs only if you say so"):
+    with pytest.raises(
+        HdrlError, match=r"model.pt: names the Python file mine.py, which hdrl runs only with your permission"
+    ):
         evaluate_model(model, platform, workload)
     beside = evaluate_model(model, platform, workload, trust=True)
     assert given.end_s == beside.end_s

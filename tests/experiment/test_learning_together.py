@@ -103,7 +103,7 @@ def test_the_allotment_changes_what_is_learned(scheme: str, tmp_path: Path) -> N
             (*SETS, "learning.episodes.n_jobs=60"),
             r"those of worker 0 hold \d+ jobs, expected at least learning.episodes.n_jobs = 60$",
         ),
-        ((*SETS, "learning.episodes.n_jobs=8", "learning.episodes.start=9"), r"start is 9, a place in one config"),
+        ((*SETS, "learning.episodes.n_jobs=8", "learning.episodes.start=9"), r"start is 9, an index in one config"),
         (("learning.distributed.allotment=configuration",), r"allotment is 'configuration'; did you mean 'configurati"),
     ],
 )
@@ -136,7 +136,7 @@ def test_an_agent_from_a_file_stays_in_this_process(tmp_path: Path) -> None:
         "learning.settings={}",
         "learning.distributed.scheme=sync",
     )
-    with pytest.raises(OptionsError, match=r"mine.py: other processes do not know its class, expected --on local$"):
+    with pytest.raises(OptionsError, match=r"mine.py: other processes cannot import its class, expected --on local$"):
         run_experiment(options(tmp_path, *changes), out=tmp_path / "out", on="ray")
 
 

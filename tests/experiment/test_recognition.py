@@ -221,5 +221,34 @@ def test_places_in_the_same_log_tell_exactly_and_its_name_tells_probably(folder:
     assert words(first_job=150, last_job=300) == ""
     assert words(last_job=100, workload_sha256="b").startswith("first, made otherwise: probably jobs of 1 of")
     assert words(last_job=100, workload_sha256="b", workload="other") == ""
+    assert words(last_job=100, workload_sha256="b", seed=7) != ""  # a log has no seed that could differ
     assert judged.words({}, SPEC).startswith("jobs that its file does not name")
     assert judged.words({"further": [{}]}, SPEC).startswith("jobs that its file does not name")
+
+
+def test_generated_jobs_of_another_seed_are_other_jobs(tmp_path: Path):
+    """GPU loads have the name of their generator; models note its seed."""
+    pytest.importorskip("torch", reason="needs torch (the extra learn)")
+    data = {"setting": "gpu", "platform": "sia", "nb_jobs": 200, "load": {"offered": 1.0, "seed": 7}}
+    learning = {"environment": "gpu_cluster", "algorithm": "ppo", "episodes": {"n_jobs": 20}}
+    options = parse_options({**data, "workload": "poisson", "learning": learning}, folder=tmp_path)
+    record = TrainingWorld(plan_of(options)).trained_on()
+    assert record["seed"] == 7
+    record.pop("sketch", None)
+
+    def words(judged: int, **changes: object) -> str:
+        load = {"offered": 0.9, "seed": judged}
+        sweep = make_sweep(
+            {**data, "load": load, "workloads": ["poisson"], "candidates": ["srtf"], "windows": {"length": 50}},
+            where="test",
+            folder=tmp_path,
+        )
+        plan = plan_of(sweep)
+        cases = test_cases(plan.asked, plan.loads, setting=plan.setting)
+        return JudgingWindows(cases, plan.loads, plan.machine, lambda _: plan.loads[0]).words(
+            {**record, **changes}, None
+        )
+
+    assert "poisson, made otherwise" in words(7)
+    assert words(8) == ""
+    assert "poisson, made otherwise" in words(8, seed=None)  # older models do not say

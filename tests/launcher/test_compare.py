@@ -146,7 +146,7 @@ def test_many_rows_are_cut(folder: Path):
             "--set seed.x=2: seed has been set as a whole",
         ),
         ("fcfs -p homogeneous:16 --windows 9:2 --loads 0.7,0.9,0.7", "compare: loads holds 0.7 more than once"),
-        ("fcfs -p homogeneous:16 -w log.swf --on mars", "no place 'mars' to work on, expected local, ray or"),
+        ("fcfs -p homogeneous:16 -w log.swf --on mars", "no location 'mars' for workers, expected local, ray or"),
         ("fcfs -p homogeneous:16 -w log.swf -w log.swf", "compare: two workloads are called 'log'"),
         ("nobody.py -p homogeneous:16 -w log.swf", "nobody.py: No such file or directory"),
         ("nobody.json", "nobody.json: no such file"),

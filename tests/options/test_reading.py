@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hdrl.base.errors import HdrlError, OptionsError, ReadError
 from hdrl.experiment.run.inputs import parse_options, read_options
 from hdrl.options.reading import schema_of
+from hdrl.setting import SETTINGS
 from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.workload import shipped_workloads
 
@@ -257,18 +258,21 @@ def test_changed_options_are_checked_and_keep_their_place(tmp_path: Path):
     assert (options.seed, options.folder, options.where) == (9, tmp_path, "options.json")
 
 
-def test_schema_describes_every_key():
-    schema = schema_of(Options)
+@pytest.mark.parametrize("kind", ["Options", "Sweep"])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_schema_describes_every_key(setting: str, kind: str):
+    model = getattr(SETTINGS[setting].inputs, kind)
+    schema = schema_of(model)
     assert schema["additionalProperties"] is False
     blocks = [schema, *schema["$defs"].values()]
     lacking = [
         f"{block['title']}.{key}"
         for block in blocks
-        for key, value in block["properties"].items()
+        for key, value in block.get("properties", {}).items()
         if "description" not in value
     ]
     assert not lacking
-    assert set(schema["properties"]) == set(Options.model_fields)
+    assert set(schema["properties"]) == set(model.model_fields)
 
 
 VALUES = st.recursive(

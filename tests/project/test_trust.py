@@ -251,7 +251,7 @@ def test_files_within_results_and_experiments_are_data(evil: Path, tmp_path: Pat
         done = run(path, "--out", tmp_path / "out")
         assert not ran(evil), path
         assert done.exit_code == 2
-        assert "evil.py, which hdrl runs only if you say so" in done.stderr
+        assert "evil.py, which hdrl runs only with your permission" in done.stderr
 
 
 def test_the_refusal_says_what_to_do(evil: Path, tmp_path: Path):
@@ -259,7 +259,7 @@ def test_the_refusal_says_what_to_do(evil: Path, tmp_path: Path):
     for words in (["report", evil, "-o", tmp_path / "a.html"], ["compare", "--resume", "--out", evil], ["watch", evil]):
         done = call(*words)
         assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-        assert "names the Python file evil.py, which hdrl runs only if you say so" in done.stderr
+        assert "names the Python file evil.py, which hdrl runs only with your permission" in done.stderr
         assert "--setting" in done.stderr
         assert done.stderr.endswith("or --trust)\n")
     assert not (tmp_path / "a.html").exists()

@@ -1,6 +1,7 @@
 """Dates, durations, resources and lists of nodes as accounting writes them."""
 
 import math
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -75,3 +76,16 @@ def test_lists_of_nodes():
     for text in ("n[1-", "n[2-1]", "n[a-b]", "n[1]]"):
         with pytest.raises(ValueError, match=r"(expected|closed)"):
             node_names(text)
+
+
+@pytest.mark.parametrize("name", ["Europe/Madrid", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Kathmandu"])
+def test_every_quarter_of_an_hour_has_the_offset_of_its_zone(name: str):
+    zone, clock = ZoneInfo(name), Clock(ZoneInfo(name))
+    begin = np.datetime64("2018-01-01T00:07:00")
+    texts = [str(begin + np.timedelta64(15 * i, "m")) for i in range(0, 40_000, 3)]
+    found = clock.seconds(texts)[0]
+    expected = [datetime.fromisoformat(text).replace(tzinfo=zone) for text in texts]
+    assert found.tolist() == [one.timestamp() for one in expected]
+    doubles = [one for one in expected if one.utcoffset() > one.replace(fold=1).utcoffset()]
+    gaps = [one for one in expected if one.utcoffset() < one.replace(fold=1).utcoffset()]
+    assert clock.n_ambiguous == len(doubles) + len(gaps)

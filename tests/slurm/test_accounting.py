@@ -113,7 +113,9 @@ def test_what_slurm_would_not_follow(
     ("changes", "problem"),
     [
         ({"slurmdbd": None}, "needs slurmdbd, which is not on PATH: make slurm, or apt-get install slurmctld slurmd"),
+        ({"my_print_defaults": None}, "mariadb-server-core mariadb-client-core"),
         ({"mariadb-install-db": "sys.exit('no room')"}, "Slurm: mariadb-install-db ended with code 1: no room"),
+        ({"mariadb-install-db": "print('full'); sys.exit(1)"}, "Slurm: mariadb-install-db ended with code 1: full"),
         ({"mariadbd": "sys.exit(3)"}, "Slurm: mariadbd ended with code 3"),
         ({"slurmdbd": "import time; time.sleep(60)"}, "Slurm: slurmdbd does not listen after 1 s"),
         (
@@ -148,6 +150,7 @@ time.sleep(60)
 """
 STAND_INS = {
     "mariadb-install-db": "",
+    "my_print_defaults": "",
     "mariadbd": "import os, time; open(os.environ['MYSQL_UNIX_PORT'], 'w'); time.sleep(60)",
     "slurmdbd": DBD,
     "sacctmgr": "",

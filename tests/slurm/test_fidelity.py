@@ -89,7 +89,7 @@ def test_the_command(tmp_path: Path) -> None:
         ),
         (
             {"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "after": 0}] * 2},
-            "jobs.0.after is 0, expected the place",
+            "jobs.0.after is 0, expected the index",
         ),
         ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "gpus": 1}] * 2}, "gpus"),
         ({"jobs": [{"at": 0, "cores": 1, "run_s": 1, "id": 1, "partition": "mian"}] * 2}, "did you mean 'main'"),
@@ -173,7 +173,7 @@ def test_rules_of_a_site_are_played(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("events", "problem"),
     [
-        ([{"kind": "cancel", "at": 1, "job": 3}], r"\[0\]\.job is 3, expected the place of a job, 0 to 2"),
+        ([{"kind": "cancel", "at": 1, "job": 3}], r"\[0\]\.job is 3, expected the index of a job, 0 to 2"),
         ([{"kind": "reservation", "at": 1}], r"\[0\] has no duration_min"),
         ([{"kind": "refused", "at": 1, "job": 0}], r"\[0\]\.kind is 'refused'"),
     ],

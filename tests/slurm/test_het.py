@@ -86,7 +86,7 @@ def test_a_first_component_that_is_none_is_refused(tmp_path: Path) -> None:
     asked = json.loads(gzip.decompress((tmp_path / "jobs.json.gz").read_bytes()))
     asked["jobs"][4]["het"] = 2
     (tmp_path / "jobs.json").write_text(json.dumps(asked))
-    with pytest.raises(ReadError, match=r"jobs\.4\.het is 2, expected the place of the first component"):
+    with pytest.raises(ReadError, match=r"jobs\.4\.het is 2, expected the index of the first component"):
         read_run(tmp_path)
 
 

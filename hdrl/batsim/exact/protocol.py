@@ -259,7 +259,7 @@ def parse_mapping(where: str, mapping: Any, n_allocated: int) -> list[int]:
         if not all(text.isdecimal() and text.isascii() and len(text) < 9 for text in texts):
             raise BatsimError(f"{where}: 'mapping' maps {executor!r} to {_shown(place)}, expected integers in strings")
         if int(texts[1]) >= n_allocated:
-            raise BatsimError(f"{where}: 'mapping' names place {place} of an allocation of {n_allocated}")
+            raise BatsimError(f"{where}: 'mapping' has index {place}, but the allocation has {n_allocated} hosts")
         pairs.append((int(executor), int(texts[1])))
     return [place for _, place in sorted(pairs)]
 

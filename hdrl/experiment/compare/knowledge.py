@@ -9,7 +9,7 @@ from hdrl.base.windows import overlap
 from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider, ModelDecider
-from hdrl.experiment.recognition import KNOWN_SHARE, Runs, known_share, runs_of
+from hdrl.experiment.recognition import KNOWN_SHARE, Runs, generator_seed, known_share, runs_of
 from hdrl.experiment.train.environments import marks_of
 from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
 
@@ -108,7 +108,10 @@ class JudgingWindows:
     def _is_namesake(self, case: Case, part: Mapping[str, Any]) -> bool:
         if case.source < 0 or not _overlaps(case.first_job, case.n_jobs, part):
             return False
-        return self.workloads[case.source].name == part.get("workload")
+        load = self.workloads[case.source]
+        seeds = generator_seed(load), part.get("seed")
+        are_others = None not in seeds and seeds[0] != seeds[1]  # another seed generates other jobs
+        return load.name == part.get("workload") and not are_others
 
     def _source(self, case: Case) -> Load:
         """Return what a case is a part of; a generated one is all of it."""

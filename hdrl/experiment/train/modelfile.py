@@ -82,6 +82,7 @@ class _LoadPart(BaseModel):
     first_job: int = 0
     last_job: int = 0
     platform: str = ""
+    seed: int | None = None  # of a generated load
     sketch: str = ""
 
     @field_validator("sketch")

@@ -265,7 +265,7 @@ class TrainingRun:
 
         options = self.options
         if self.choice.path is not None and on != "local":
-            raise OptionsError(f"{self.choice.path}: other processes do not know its class, expected --on local")
+            raise OptionsError(f"{self.choice.path}: other processes cannot import its class, expected --on local")
         # What travels to other processes are options; worlds hold what need not travel.
         make_envs = TrainingEnvs(self.world)
         if distributed.allotment == "configurations":

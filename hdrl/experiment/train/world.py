@@ -11,7 +11,7 @@ from typing import Any
 from hdrl.base.errors import OptionsError
 from hdrl.base.windows import Places, range_of_shares
 from hdrl.experiment.plan import Plan, plan_of
-from hdrl.experiment.recognition import sketch_of
+from hdrl.experiment.recognition import generator_seed, sketch_of
 from hdrl.experiment.run.inputs import parse_options
 from hdrl.experiment.train.environments import environment_of, marks_of
 from hdrl.experiment.train.learning import environment_errors
@@ -71,7 +71,7 @@ class TrainingWorld:
         whose = "those of worker" if what == "allotment" else "configuration"
         if isinstance(episodes.start, int):
             raise OptionsError(
-                f"{options.where}: learning.episodes.start is {episodes.start:,}, a place in one configuration alone, "
+                f"{options.where}: learning.episodes.start is {episodes.start:,}, an index in one configuration alone, "
                 f"expected 'random' or 'consecutive' with learning.distributed.{what} {value!r}"
             )
         for number, (first, last) in enumerate(shares):
@@ -151,6 +151,7 @@ class TrainingWorld:
                 "first_job": first,
                 "last_job": last - 1,
                 "platform": machine.name,
+                **({} if (seed := generator_seed(load)) is None else {"seed": seed}),
                 **({} if marks is None else {"sketch": sketch_of(marks[first:last])}),
             }
             for first, last in parts

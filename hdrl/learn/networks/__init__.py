@@ -71,7 +71,7 @@ def build_network(
     more: dict[str, Any] = {}
     if n_per_row > 1 and name == "attention":
         raise LearningError(
-            f"network 'attention' knows one action for each row, but here each has {n_per_row}; expected 'kernel',"
+            f"network 'attention' has one action for each row, but here each row has {n_per_row}; expected 'kernel',"
             " 'rows' or 'mlp'"
         )
     if n_per_row > 1 and name in ("kernel", "rows", "normalized_rows"):

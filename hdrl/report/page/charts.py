@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections.abc import Callable
 
 import numpy as np
 
@@ -67,6 +68,8 @@ def chart(drawing: Drawing, title: str, words: str, names: list[tuple[int, str]]
 
 def _svg(drawing: Drawing, size_in: tuple[float, float]) -> str:
     """Return a figure as the address of an SVG that follows the colours of the screen."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     drawing.set_size_inches(*size_in)
     picture = io.StringIO()
     undated = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -74,7 +77,11 @@ def _svg(drawing: Drawing, size_in: tuple[float, float]) -> str:
         default_look(svg__hashsalt="hdrl", svg__fonttype="none"),
         np.errstate(all="ignore"),  # what is off the scale is not drawn
     ):
-        drawing.savefig(picture, format="svg", transparent=True, metadata=undated)
+        for patch in (drawing.patch, *(ax.patch for ax in drawing.axes)):
+            patch.set_facecolor("none")
+        # Figure.savefig would draw everything twice, once to lay it out.
+        write: Callable[..., None] = FigureCanvasSVG(drawing).print_svg
+        write(picture, metadata=undated)
     text = picture.getvalue()
     text = text[text.index("<svg") :]
     text = _NUMBERS.sub(lambda found: found[1] + _LONG.sub(r"\1", found[2]) + found[3], text)

@@ -128,7 +128,7 @@ FIGURES = by_name(
     Figure("ranks", "ranks among all sequences", ranks, on_page=(OnPage("Accuracy", "Ranks"),)),
     Figure(
         "sequences",
-        "accuracy of every sequence by its rank, with what runs did last",
+        "accuracy of every sequence by its rank, with the last choices of runs",
         sequences,
         needs=(SEQUENCES_FILE,),
         on_page=(OnPage("Accuracy", "Every sequence, and what was done last"),),

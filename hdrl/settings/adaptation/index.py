@@ -24,14 +24,14 @@ Ints = NDArray[np.int64]
 NAMES: Mapping[str, str] = MappingProxyType(
     {
         "deepens": "1: what speaks for deepening any block",
-        "place": "where the block is, from 0 (the first) to 1 (the last)",
+        "place": "position of the block, from 0 (the first) to 1 (the last)",
         "is_last": "1 if it is the last block",
         "time_left": "share of the budget that is left, less one half",
-        "place_and_time": "the place times that",
+        "place_and_time": "the position times that",
         "step": "share of the decisions that have been made",
-        "place_and_step": "the place times that",
+        "place_and_step": "the position times that",
         "is_convolution": "1 if what is inserted is a convolution",
-        "place_and_convolutions": "the place, if the network has convolutions",
+        "place_and_convolutions": "the position, if the network has convolutions",
         "width": "logarithm of the units or channels of what is inserted, less 3",
         "growth": "logarithm of how many times as many weights the network has then",
         "size": "logarithm of the weights that it has now, less 7",

@@ -34,8 +34,8 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType(
         "share_best": more("1", "share of jobs with rank 1", OWN),
         "mean_search_s": less("s", _OF + "device time spent on training other sequences than the chosen one", OWN),
         "relative_cost": less("1", "device time of all jobs / their budgets", OWN),
-        "mean_n_deepened": neutral("1", _OF + "times that it was deepened", OWN),
-        "n_tied": neutral("1", "jobs whose mean test accuracy other sequences share", OWN, hides_zero=True),
+        "mean_n_deepened": neutral("1", _OF + "the number of deepenings", OWN),
+        "n_tied": neutral("1", "jobs with other sequences of the same mean test accuracy", OWN, hides_zero=True),
     }
 )
 """Every metric that `compute_metrics` gives, in its order."""

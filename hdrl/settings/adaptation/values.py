@@ -39,7 +39,7 @@ def values_json(tables: Sequence[Table]) -> dict[str, Any]:
 def _table_json(table: Table) -> dict[str, Any]:
     if not table.rungs or not table.before.size:
         raise WorkloadError(
-            f"{table.name}: holds no accuracies on the way, expected a table of hdrl adaptation table as it is today"
+            f"{table.name}: has no accuracies during the training; make it again with hdrl adaptation table"
         )
     guess = 1.0 / _n_classes(table)
     rows = []

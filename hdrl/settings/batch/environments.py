@@ -180,6 +180,10 @@ class JobPickSpec(_OfMoreLogs):
 
     def refuses(self, machine: Platform, load: Workload, arguments: Mapping[str, Any]) -> str | None:
         """Return why its simulator of identical processors cannot simulate jobs exactly; ``None`` if it can."""
+        if machine.site is not None:
+            from hdrl.settings.batch.envs.site_pick import SitePickVectorEnv
+
+            return SitePickVectorEnv.refuses(machine, load)
         from hdrl.settings.batch.envs.job_pick import JobPickVectorEnv
 
         del arguments
@@ -235,9 +239,15 @@ class JobPickSpec(_OfMoreLogs):
 
         try:
             check_can_play(arguments.get("compatibility"))
+            if machine is not None:
+                from hdrl.envs.arguments import taken
+                from hdrl.settings.batch.envs.job_pick_options import PickChoices
+
+                choices = taken(PickChoices(), dict(arguments)).checked()
+                choices.check_world(has_rules=machine.site is not None)
         except OptionsError as error:
             return str(error)
-        return super().unplayable(arguments, machine)
+        return None
 
     def player(
         self,
@@ -246,7 +256,12 @@ class JobPickSpec(_OfMoreLogs):
         arguments: Mapping[str, Any],
         options: Options | BatchSweep | None = None,
     ) -> Any:
-        """Return an environment on the kernel in which a model picks among all jobs."""
+        """Return an environment on the policies' simulator in which a model picks among all jobs."""
+        if machine.site is not None:
+            from hdrl.settings.batch.envs.site_pick import SitePickEnv
+
+            given = {name: value for name, value in arguments.items() if name not in ("kill", "more_logs", "n_threads")}
+            return SitePickEnv(platform=machine, workload=load, n_jobs="all", **given)
         from hdrl.settings.batch.envs.job_pick_player import JobPickPlayer
 
         energy = None if options is None else options.energy

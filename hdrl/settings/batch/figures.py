@@ -34,7 +34,7 @@ _BY = ("job", *GROUPINGS)
 _FIGURES = (
     Figure(
         "gantt",
-        "which job had which cores when, with the ids of jobs where there is room",
+        "cores of each job over time, with ids where there is space",
         gantt,
         max_runs=6,
         choices={"by": _BY, "workload": ()},
@@ -59,12 +59,16 @@ _FIGURES = (
         needs=(ENERGY_FILE,),
         on_page=(OnPage(TIME, "Power", over_time.means(power, "Power of all hosts (W)")),),
     ),
-    Figure("lifecycle", "how long each job waited and ran", lifecycle, max_runs=6),
-    Figure("core_bubbles", "when the job chosen next found too few free cores", core_bubbles, needs=(SHORTAGES_FILE,)),
-    Figure("mem_bubbles", "when the job chosen next found too little memory", mem_bubbles, needs=(SHORTAGES_FILE,)),
+    Figure("lifecycle", "waiting time and run time of each job", lifecycle, max_runs=6),
+    Figure(
+        "core_bubbles", "dates at which the chosen job found too few free cores", core_bubbles, needs=(SHORTAGES_FILE,)
+    ),
+    Figure(
+        "mem_bubbles", "dates at which the chosen job found too little memory", mem_bubbles, needs=(SHORTAGES_FILE,)
+    ),
     Figure(
         "mem_bw_overutilization",
-        "when the memory bandwidth of which processor was over-committed",
+        "spans of over-committed memory bandwidth, by processor",
         mem_bw_overutilization,
         max_runs=6,
         needs=(SHORTAGES_FILE,),
@@ -81,7 +85,7 @@ _FIGURES = (
     ),
     Figure(
         "groups",
-        "bounded slowdown by size, user, ... of the jobs",
+        "bounded slowdown by size, user, ...",
         groups,
         max_runs=6,
         choices={"by": GROUPINGS, "of": tuple(JOB_VALUES), "workload": ()},
@@ -106,7 +110,7 @@ _FIGURES = (
     ),
     Figure(
         "action_preferences",
-        "how probable each action was while an agent learnt",
+        "probability of each action during a training",
         action_preferences,
         "trainings",
         1,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import HdrlError, OptionsError, UnknownName, suggest
-from hdrl.base.pyfiles import CPP_SUFFIX, is_policy_file
+from hdrl.base.pyfiles import CPP_SUFFIX, is_policy_file, split_policy_file
 from hdrl.settings.batch.node_power import NodePower
 from hdrl.settings.batch.options import Options, WorkloadOptions
 from hdrl.settings.batch.platform.model import Platform
@@ -64,12 +64,13 @@ def _candidates(sweep: BatchSweep) -> list[str]:
 def _check_played_by_site(sweep: BatchSweep, platform: Platform) -> None:
     """Refuse candidates that the simulator of sites does not play, before anything is simulated."""
     for name in _candidates(sweep):
-        if is_policy_file(name) or name.endswith(CPP_SUFFIX) or _is_not_played_by_site(name):
+        is_predictor = is_policy_file(name) and split_policy_file(name)[1].startswith("@")
+        if is_predictor or name.endswith(CPP_SUFFIX) or _is_not_played_by_site(name):
             why = "another candidate needs it" if platform.site is None else f"{platform.name!r} has rules of a site"
             raise OptionsError(
                 f"{sweep.where}: simulator 'site' does not play {name!r} ({why}): it plays 'slurm', 'multifactor' and "
-                "policies such as 'sjf+easy', 'sjf+easy@geo' and 'es-generalist'; --set site_rules=false plays all "
-                "kinds of policies without the rules"
+                "policies such as 'sjf+easy', 'sjf+easy@geo', 'es-generalist' and 'my.py+easy'; --set site_rules=false "
+                "plays all kinds of policies without the rules"
             )
 
 

@@ -27,7 +27,7 @@ _EDP = "Gonzalez and Horowitz, IEEE J. Solid-State Circuits 31(9), 1996, on a wh
 
 def _counts() -> dict[str, MetricInfo]:
     batsims = {
-        "n_finished": "jobs that ran to an end, whatever end: the four counts below",
+        "n_finished": "jobs that ended after their start: the sum of the next four counts",
         "n_successful": "finished jobs in COMPLETED_SUCCESSFULLY",
         "n_rejected": "jobs that the policy rejected",
         "success_rate": "n_successful / n_jobs",
@@ -61,7 +61,7 @@ def _energy() -> dict[str, MetricInfo]:
         ),
         "wasted_energy_j": MetricInfo(
             "J",
-            "energy_j less that of jobs and of hosts that are off: what idle and switching hosts drew",
+            "energy_j - energy of jobs and of hosts that are off: the energy of idle and switching hosts",
             "batsim-py 1.0.5, energy_waste",
             lower_is_better=True,
             is_of_whole_run=True,
@@ -76,15 +76,15 @@ def _overutilization() -> dict[str, MetricInfo]:
         return MetricInfo(unit, formula, source, lower_is_better=True, is_of_whole_run=True)
 
     return {
-        "n_core_shortages": of_whole_run("1", "times the job chosen next found too few free cores", _HDEEPRM),
+        "n_core_shortages": of_whole_run("1", "number of times that the chosen job found too few free cores", _HDEEPRM),
         "n_memory_shortages": of_whole_run(
-            "1", "times the job chosen next found too little memory on the nodes with free cores", _HDEEPRM
+            "1", "number of times that the chosen job found too little memory on the nodes with free cores", _HDEEPRM
         ),
         "n_bandwidth_overcommitments": of_whole_run(
             "1", "spans in which the memory bandwidth of a processor was over-committed", _HDEEPRM
         ),
         "bandwidth_overcommitted_s": of_whole_run(
-            "s", "time in which that held for at least one processor (length of the union of the spans)", OWN
+            "s", "time with such a processor (length of the union of the spans)", OWN
         ),
         "bandwidth_overcommitted_processor_s": of_whole_run(
             "s", "sum of the lengths of these spans over all processors", OWN
@@ -93,7 +93,9 @@ def _overutilization() -> dict[str, MetricInfo]:
 
 
 def _fairness() -> dict[str, MetricInfo]:
-    formula = "(sum of x)^2 / (users * sum of x^2), x the mean bounded slowdown of a user's finished jobs; 1: all alike"
+    formula = (
+        "(sum of x)^2 / (users * sum of x^2), x the mean bounded slowdown of a user's finished jobs; 1 if all are equal"
+    )
     return {"user_fairness": MetricInfo("1", formula, _JAIN, lower_is_better=False)}
 
 

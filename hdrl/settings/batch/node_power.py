@@ -105,32 +105,34 @@ _SUSPEND, _OFF = SuspendPower(), NodePower()
 class SuspendOptions(Block):
     """What it takes to suspend nodes to memory and to resume them; powers as in `NodePowerOptions`."""
 
-    suspend_s: Positive = Field(default=_SUSPEND.suspend_s, description="How long it takes.")
-    resume_s: Positive = Field(default=_SUSPEND.resume_s, description="How long the way back takes.")
+    suspend_s: Positive = Field(default=_SUSPEND.suspend_s, description="Duration of suspending a node.")
+    resume_s: Positive = Field(default=_SUSPEND.resume_s, description="Duration of the transition back.")
     suspend_power: Fraction = Field(
-        default=_SUSPEND.suspend_power, description="What cores draw while their node is being suspended."
+        default=_SUSPEND.suspend_power, description="Power of cores while their node is being suspended."
     )
     resume_power: Fraction = Field(
-        default=_SUSPEND.resume_power, description="What they draw while it is being resumed."
+        default=_SUSPEND.resume_power, description="Power of cores while their node is being resumed."
     )
     suspended_power: Fraction = Field(
-        default=_SUSPEND.suspended_power, description="What they draw while it is suspended."
+        default=_SUSPEND.suspended_power, description="Power of cores while their node is suspended."
     )
 
 
 class NodePowerOptions(Block):
     """What it takes to switch nodes off and on; powers are fractions of what a core draws at its peak."""
 
-    boot_s: Positive = Field(default=_OFF.boot_s, description="How long a node boots.")
-    shutdown_s: Positive = Field(default=_OFF.shutdown_s, description="How long it shuts down.")
-    boot_power: Fraction = Field(default=_OFF.boot_power, description="What its cores draw while it boots.")
-    shutdown_power: Fraction = Field(default=_OFF.shutdown_power, description="What they draw while it shuts down.")
-    off_power: Fraction = Field(default=_OFF.off_power, description="What they draw while it is off.")
+    boot_s: Positive = Field(default=_OFF.boot_s, description="Duration of booting a node.")
+    shutdown_s: Positive = Field(default=_OFF.shutdown_s, description="Duration of shutting down a node.")
+    boot_power: Fraction = Field(default=_OFF.boot_power, description="Power of cores while their node boots.")
+    shutdown_power: Fraction = Field(
+        default=_OFF.shutdown_power, description="Power of cores while their node shuts down."
+    )
+    off_power: Fraction = Field(default=_OFF.off_power, description="Power of cores while their node is off.")
     idle_power: Fraction = Field(
-        default=_OFF.idle_power, description="What cores without a job draw while their node is on."
+        default=_OFF.idle_power, description="Power of cores without a job while their node is on."
     )
     suspend: SuspendOptions | None = Field(
-        default=None, description="What it takes to suspend nodes, the second sleep state; null: they cannot be."
+        default=None, description="Times and powers of suspending nodes, the second sleep state; null: no such state."
     )
 
     @model_serializer(mode="wrap")

@@ -91,10 +91,10 @@ class ActionOptions(Block):
 class EnvironmentOptions(Block):
     """What an agent sees, may do and is rewarded for."""
 
-    objective: Objective = Field(default="avg_job_slowdown", description="What a learning agent is rewarded for.")
+    objective: Objective = Field(default="avg_job_slowdown", description="Objective of a learning agent.")
     actions: ActionOptions = Field(default_factory=ActionOptions, description="The actions of the agent.")
     observation: Literal["normal", "small", "minimal"] = Field(
-        default="normal", description="How much of the platform a learning agent sees."
+        default="normal", description="Size of a learning agent's observation of the platform."
     )
     queue_sensitivity: Positive = Field(
         default=0.05, description="Relative change of the queue length that saturates its observation; above 0."
@@ -102,7 +102,7 @@ class EnvironmentOptions(Block):
 
 
 class AgentOptions(AgentBlock):
-    """Who decides."""
+    """Settings of the agent."""
 
     policy_pair: str | None = Field(
         default=None, description="The policy of a classic agent, for instance shortest-high_gflops."
@@ -125,7 +125,7 @@ class DecisionOptions(Block):
 
 
 class WorkloadOptions(Block):
-    """How jobs are made from the rows of a log."""
+    """Conversion of the rows of a log to jobs."""
 
     custom: PathText | None = Field(
         default=None, description="Workload in Batsim's JSON that is used instead of workload_file_path."
@@ -141,12 +141,12 @@ class WorkloadOptions(Block):
     )
     walltime_factor: Positive = Field(default=1.0, description="Factor on the time after which jobs are killed.")
     oversized: Literal["error", "drop"] = Field(
-        default="error", description="What happens to jobs that the platform can never run."
+        default="error", description="Treatment of jobs that the platform can never run."
     )
 
 
 class RealBatsimOptions(Block):
-    """How Batsim is run, where it simulates."""
+    """Settings of the simulator batsim."""
 
     newer_keys: ClassVar[tuple[str, ...]] = ("protocol",)
 
@@ -155,7 +155,7 @@ class RealBatsimOptions(Block):
     )
     arguments: list[PathText] = Field(default_factory=list, description="Further arguments of Batsim.")
     endpoint: str = Field(
-        default="tcp://127.0.0.1:*", description="Where the decision system listens; * stands for a free port."
+        default="tcp://127.0.0.1:*", description="Address of the decision system's socket; * stands for a free port."
     )
     timeout_s: Positive = Field(default=60.0, description="Seconds without a word after which Batsim is given up.")
     wait_for: Literal["start", "connect"] = Field(
@@ -171,16 +171,16 @@ class RealBatsimOptions(Block):
 
 
 class RealSlurmOptions(Block):
-    """How a real Slurm is run, where it simulates."""
+    """Settings of the simulator slurm."""
 
     conf: Annotated[PathText, Field(min_length=1)] | None = Field(
         default=None, description="An administrator's slurm.conf, whose lines about scheduling count; null: none."
     )
     speed: Annotated[float, Field(ge=1, le=1000)] = Field(
-        default=40.0, description="How many times faster than real time its clock goes."
+        default=40.0, description="Speed of its clock relative to real time."
     )
     daemons: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=8, description="How many slurmd may run; equal nodes of a larger machine are put together."
+        default=8, description="Maximum number of slurmd; hdrl merges equal nodes of a larger machine."
     )
     timeout_s: Positive = Field(
         default=60.0, description="Seconds without what it should do after which Slurm is given up."
@@ -203,7 +203,7 @@ class BatchLearningOptions(LearningOptions):
 
     environment: Literal["policy_pair", "job_pick", "job_index"] = Field(
         default="policy_pair",
-        description="What the agent does: choose among policy pairs, pick jobs, or search weights of an index.",
+        description="Environment of the agent: choose among policy pairs, pick jobs, or search weights of an index.",
     )
 
 
@@ -260,26 +260,26 @@ class Options(OptionsFile):
         default="", description="Workload file, relative to the options file, or the name of a shipped workload."
     )
     nb_resources: Count | None = Field(default=None, description="Cores of the platform; only checked against it.")
-    nb_jobs: Count | None = Field(default=None, description="How many jobs of the workload are used; all by default.")
+    nb_jobs: Count | None = Field(default=None, description="Number of jobs of the workload; all by default.")
     pybatsim: DecisionOptions = Field(default_factory=DecisionOptions, description="The decision system.")
-    simulator: Annotated[str, OneOf(SIMULATORS)] = Field(default="embedded", description="Who simulates.")
-    batsim: RealBatsimOptions = Field(default_factory=RealBatsimOptions, description="How Batsim is run.")
-    slurm: RealSlurmOptions = Field(default_factory=RealSlurmOptions, description="How a real Slurm is run.")
+    simulator: Annotated[str, OneOf(SIMULATORS)] = Field(default="embedded", description="The simulator.")
+    batsim: RealBatsimOptions = Field(default_factory=RealBatsimOptions, description="Settings of Batsim.")
+    slurm: RealSlurmOptions = Field(default_factory=RealSlurmOptions, description="Settings of a real Slurm.")
     compatibility: Literal["hdeeprm-0.3.1", "irmasim"] | None = Field(
         default=None, description="System whose numbers are reproduced, its errors included."
     )
     contention: Annotated[str, OneOf(CONTENTION_MODELS)] = Field(
-        default="step", description="What over-committed memory bandwidth does to the speed of cores."
+        default="step", description="Speed of cores whose memory bandwidth is over-committed."
     )
     energy: bool = Field(default=True, description="Whether energy is accounted for.")
     node_power: NodePowerOptions | None = Field(
-        default=None, description="What it takes to switch nodes off; null: they are always on."
+        default=None, description="Times and powers of switching nodes off; null: they are always on."
     )
     site_rules: bool = Field(
-        default=True, description="Whether the rules of a site count, which a platform may have beside it."
+        default=True, description="Whether to apply the rules of a site in the folder of the platform."
     )
-    workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="How jobs are made.")
-    learning: BatchLearningOptions = Field(default_factory=BatchLearningOptions, description="How to learn.")
+    workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="Conversion of a log to jobs.")
+    learning: BatchLearningOptions = Field(default_factory=BatchLearningOptions, description="Settings of a training.")
     runs: Few = Field(
         default=1, description="Number of runs, each with its own seed; a training continues from run to run."
     )
@@ -331,7 +331,7 @@ class Options(OptionsFile):
 
     @property
     def agent_options(self) -> AgentOptions:
-        """Who decides."""
+        """The agent."""
         return self.pybatsim.agent
 
     @property

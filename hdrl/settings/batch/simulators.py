@@ -76,7 +76,7 @@ class BatsimProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatsimSettings:
-    """How Batsim is run."""
+    """Settings of Batsim."""
 
     endpoint: str = FREE_ENDPOINT  # where the decision system listens; ``*`` as port stands for a free one
     executable: str = "batsim"  # the command to start, looked for on ``PATH``
@@ -92,7 +92,7 @@ class BatsimSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """How a real Slurm is run."""
+    """Settings of a real Slurm."""
 
     # ``slurm.conf`` of an administrator, whose lines about scheduling count; ``None``: Slurm's defaults
     conf: Path | None = None

@@ -32,32 +32,32 @@ class BatchSweep(Sweep):
         default=DEFAULT_BASELINE,
         description="The candidate that ratios refer to; best[:FROM:TO] for the best heuristic of a training range.",
     )
-    workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="How jobs are made of a log.")
+    workload: WorkloadOptions = Field(default_factory=WorkloadOptions, description="Conversion of a log to jobs.")
     generated_estimates: Literal["tsafrir", "exact"] = Field(
         default="tsafrir", description="Requested times of generated workloads."
     )
     contention: Annotated[str, OneOf(CONTENTION_MODELS)] = Field(
-        default="step", description="What over-committed memory bandwidth does to the speed of cores."
+        default="step", description="Speed of cores whose memory bandwidth is over-committed."
     )
     node_power: NodePowerOptions | None = Field(
-        default=None, description="What it takes to switch nodes off; null: they are always on."
+        default=None, description="Times and powers of switching nodes off; null: they are always on."
     )
     site_rules: bool = Field(
-        default=True, description="Whether the rules of a site count, which a platform may have beside it."
+        default=True, description="Whether to apply the rules of a site in the folder of the platform."
     )
     simulator: Literal["embedded", "slurm"] = Field(
-        default="embedded", description="Who simulates: the compiled simulators, or a real Slurm on this host."
+        default="embedded", description="The simulator: the compiled ones, or a real Slurm on this host."
     )
-    slurm: RealSlurmOptions = Field(default_factory=RealSlurmOptions, description="How a real Slurm is run.")
+    slurm: RealSlurmOptions = Field(default_factory=RealSlurmOptions, description="Settings of a real Slurm.")
     energy: bool | None = Field(
-        default=None, description="Whether energy is accounted for; by default if the platform says what it draws."
+        default=None, description="Whether to account for energy; by default if the platform has powers."
     )
 
     @model_validator(mode="after")
     def _takes_all_jobs(self) -> Self:
         for name in ("custom", "start", "shift"):
             if getattr(self.workload, name) != WorkloadOptions.model_fields[name].default:
-                raise ValueError(f"workload.{name} has no place in a comparison: use workloads, range and windows")
+                raise ValueError(f"workload.{name} is no option of a comparison: use workloads, range and windows")
         return self
 
     @model_validator(mode="before")

@@ -249,9 +249,19 @@ def _wait_s(run: TableRun) -> NDArray[np.float64]:
 
 FIGURES = by_name(
     *TABLE_FIGURES.values(),
-    Figure("gantt", "which job had which GPUs when", gantt, max_runs=6),
-    Figure("jct_cdf", "completion times of jobs, cumulated", jct_cdf, on_page=(OnPage(SUMMARY, "Completion times"),)),
-    Figure("wait_cdf", "times of jobs without GPUs, cumulated", wait_cdf, on_page=(OnPage("Jobs", "Waiting times"),)),
+    Figure("gantt", "GPUs of each job over time", gantt, max_runs=6),
+    Figure(
+        "jct_cdf",
+        "cumulative distribution of completion times",
+        jct_cdf,
+        on_page=(OnPage(SUMMARY, "Completion times"),),
+    ),
+    Figure(
+        "wait_cdf",
+        "cumulative distribution of the times of jobs without GPUs",
+        wait_cdf,
+        on_page=(OnPage("Jobs", "Waiting times"),),
+    ),
     Figure(
         "groups",
         "boxes of the times of finished jobs by priority, user or GPUs",

@@ -92,6 +92,6 @@ FILES = (
     TraceFile((JOBS_FILE,), _write_jobs, "the log of finished jobs"),
     TraceFile((GPUS_FILE,), _write_gpus, "node, type and speed of each GPU"),
     TraceFile((PRIORITY_FILE,), _write_priorities, "completion times by priority"),
-    TraceFile((VALUES_FILE,), write_values, "what jobs that adapt were granted and are worth", is_of_few=True),
+    TraceFile((VALUES_FILE,), write_values, "granted budgets and values of jobs that adapt", is_of_few=True),
 )
 """What a run folder holds of a Trace."""

@@ -26,46 +26,42 @@ Floats = NDArray[np.float64]
 _KINDS = (
     ("jct_s", "s", "end - arrival", QUEUEING),
     ("queueing_s", "s", "time in the cluster without GPUs", QUEUEING),
-    ("slowdown", "1", "jct / time alone on the fastest type that it may run on", _GAVEL),
-    ("fair_rho", "1", "jct / time on an equal share of the GPUs among the jobs that were there with it", _THEMIS),
+    ("slowdown", "1", "jct / time alone on the fastest allowed type", _GAVEL),
+    ("fair_rho", "1", "jct / time on an equal share of the GPUs among the jobs present at the same time", _THEMIS),
 )
 
 _OWN: Mapping[str, MetricInfo] = {
-    "mean_censored_jct_s": less(
-        "s", "mean over all jobs of (end, or that of the simulation) - arrival: at least their jct", OWN
-    ),
+    "mean_censored_jct_s": less("s", "mean over all jobs of (end of the job or of the simulation) - arrival", OWN),
     "jct_bound_s": neutral("s", "lower bound on the mean jct of all jobs under any scheduler", _GOEMANS),
     "jct_over_bound": less("1", "mean_censored_jct_s / jct_bound_s", OWN),
     "priority_jct_s": less("s", "mean jct of finished jobs, weighted by their priorities", OWN),
     "share_unfair": less("1", "share of finished jobs with a fair_rho above 1", _THEMIS),
-    "n_missed": less("1", "jobs that end behind their deadlines, or never", OWN, hides_zero=True),
+    "n_missed": less("1", "jobs that end after their deadlines, or never", OWN, hides_zero=True),
     "utilization": more(
         "1", "GPU time of all jobs / (GPUs * makespan_s, or all the time if some run at the end)", QUEUEING
     ),
     "flops_utilization": more("1", "the same, each GPU weighted by its FLOPS", "HenryAJX/DRL_Scheduler"),
-    "busy_utilization": more(
-        "1", "the same without restarts, and without work that preemption lost", OWN, is_of_whole_run=True
-    ),
-    "n_preemptions": neutral("1", "times that a running job gave way", OWN, is_of_whole_run=True),
-    "n_migrations": neutral("1", "times that a job went on on other GPUs", OWN, is_of_whole_run=True),
-    "lost_gpu_h": less("h", "GPU time of restarts, and of work that preemption lost", OWN, is_of_whole_run=True),
+    "busy_utilization": more("1", "the same without restarts and work lost by preemption", OWN, is_of_whole_run=True),
+    "n_preemptions": neutral("1", "number of times that a policy preempted a running job", OWN, is_of_whole_run=True),
+    "n_migrations": neutral("1", "number of times that a job resumed on other GPUs", OWN, is_of_whole_run=True),
+    "lost_gpu_h": less("h", "GPU time of restarts and of work lost by preemption", OWN, is_of_whole_run=True),
 }
 
 _MEAN = "mean over all jobs of "
 
 _OF_VALUES: Mapping[str, MetricInfo] = {
-    "mean_value": more("1", _MEAN + "what they are worth at their ends; 0 if they never ran", OWN, hides_zero=True),
-    "mean_grant": more("1", _MEAN + "the share of their budget that they got", OWN, hides_zero=True),
+    "mean_value": more("1", _MEAN + "the value at the end of the job; 0 if it never ran", OWN, hides_zero=True),
+    "mean_grant": more("1", _MEAN + "the granted share of the budget", OWN, hides_zero=True),
     "share_without_result": less("1", "share of jobs that never ran", OWN, hides_zero=True),
     "grant_regret": less(
         "1",
-        _MEAN + "(mean value of the best sequence with the whole budget - that with what they got)",
+        _MEAN + "(mean value of the best sequence with the whole budget - with the granted share)",
         OWN,
         hides_zero=True,
     ),
     "advice_regret": less(
         "1",
-        _MEAN + "(mean value of the best sequence with what they got - that of the one followed)",
+        _MEAN + "(mean value of the best sequence with the granted share - of the chosen sequence)",
         OWN,
         hides_zero=True,
     ),

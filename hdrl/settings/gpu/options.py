@@ -18,15 +18,15 @@ Seconds = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class RuleOptions(Block):
-    """How jobs are simulated, see `hdrl.settings.gpu.policies.rules.Rules`."""
+    """Rules of the simulation, see `hdrl.settings.gpu.policies.rules.Rules`."""
 
     round_s: Seconds = Field(default=0.0, description="Decisions at multiples of it; 0: whenever something happens.")
     restart_s: Annotated[list[Seconds], Field(min_length=2, max_length=2)] = Field(
         default_factory=lambda: [0.0, 0.0],
-        description="What a preempted job spends before it goes on: drawn evenly between the two.",
+        description="Time before a preempted job resumes, drawn uniformly between the two.",
     )
     checkpoint_s: Seconds = Field(
-        default=0.0, description="How often jobs save what they did; 0: preemption loses nothing."
+        default=0.0, description="Time between two checkpoints of a job; 0: preemption loses no work."
     )
     node_order: Literal["file", "largest", "smallest", "shuffled"] = Field(
         default="file", description="In which order nodes are looked at."
@@ -59,9 +59,9 @@ class PoissonOptions(Block):
     min_gpus: Few = Field(default=1, description="Fewest GPUs of a job.")
     max_gpus: Few = Field(default=8, description="Most GPUs of a job.")
     priorities: Annotated[list[Positive], Field(min_length=1)] = Field(
-        default_factory=lambda: [0.5, 1.0, 2.5, 5.0], description="What priorities are drawn from."
+        default_factory=lambda: [0.5, 1.0, 2.5, 5.0], description="Values from which priorities are drawn."
     )
-    n_users: Few = Field(default=3, description="How many users.")
+    n_users: Few = Field(default=3, description="Number of users.")
     n_names: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=0,
         description="Names of jobs that each user has; those of one name take much the same. 0: jobs have no names.",
@@ -79,7 +79,7 @@ class GavelOptions(Block):
 class AdaptingOptions(Block):
     """Jobs that adapt while they train, and are ended at their deadlines; see `hdrl.settings.gpu.policies.advisors`."""
 
-    values: PathText = Field(description="What jobs are worth: a JSON file of hdrl adaptation values.")
+    values: PathText = Field(description="Values of jobs: a JSON file of hdrl adaptation values.")
     deadline: Annotated[float, Field(gt=0, le=1e6)] = Field(
         default=2.0,
         description="When a job is ended at the latest: this many times its budget after its arrival. Its budget is how"
@@ -88,7 +88,7 @@ class AdaptingOptions(Block):
 
 
 class AnyLoadOptions(Block):
-    """How workloads become jobs, but for how many of them arrive when."""
+    """Conversion of workloads to jobs, without their number and arrivals."""
 
     newer_keys: ClassVar[tuple[str, ...]] = ("adapting", "columns")
 
@@ -103,30 +103,31 @@ class AnyLoadOptions(Block):
         description="Throughputs in the form of Gavel's simulation_throughputs.json; gavel and its traces need them.",
     )
     speeds: Literal["flops", "equal"] | None = Field(
-        default=None, description="How fast types of GPUs are without throughputs; null: as the trace's format has it."
+        default=None, description="Speeds of types of GPUs without throughputs; null: those of the trace's format."
     )
     spread_speed: PositiveShare = Field(
         default=1.0, description="Speed of gangs on more nodes than they would need, without throughputs."
     )
     unrunnable: Literal["refuse", "leave out"] = Field(
-        default="refuse", description="What becomes of jobs that the cluster can never run, wider ones for instance."
+        default="refuse",
+        description="Treatment of jobs that the cluster can never run, for instance because they need too many GPUs.",
     )
     gpus_per_machine: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=8, description="GPUs that a machine of a trace without GPUs stands for."
+        default=8, description="GPUs per machine of a trace that does not list GPUs."
     )
     seed: Seed = Field(default=0, description="Seed of generated jobs.")
     poisson: PoissonOptions = Field(default_factory=PoissonOptions, description="Generated jobs: poisson.")
     gavel: GavelOptions = Field(default_factory=GavelOptions, description="Generated jobs: gavel.")
     adapting: AdaptingOptions | None = Field(
-        default=None, description="Jobs that adapt: what they are worth, and when they are ended; null: they do not."
+        default=None, description="Jobs that adapt: their values and deadlines; null: jobs do not adapt."
     )
 
 
 class GpuLoadOptions(AnyLoadOptions):
-    """How the workload becomes jobs."""
+    """Options of the conversion to jobs."""
 
     offered: Offered | None = Field(
-        default=None, description="Offered load to which arrivals are stretched; null: as they are."
+        default=None, description="Offered load to which hdrl stretches the arrivals; null: no stretching."
     )
 
 
@@ -135,7 +136,7 @@ class SweepLoadOptions(AnyLoadOptions):
 
     offered: Offered | Annotated[list[Offered], Field(min_length=1)] | None = Field(
         default=None,
-        description="Offered load to which arrivals are stretched, or several: each workload at each; null: as it is.",
+        description="Offered load to which hdrl stretches the arrivals, or several: each workload at each; null: none.",
     )
 
     @field_validator("offered")
@@ -149,8 +150,8 @@ class SweepLoadOptions(AnyLoadOptions):
 class GpuOptions(ExperimentOptions):
     """The options of an experiment on a GPU cluster: ``platform`` the cluster, ``workload`` a trace or a generator."""
 
-    load: GpuLoadOptions = Field(default_factory=GpuLoadOptions, description="How the workload becomes jobs.")
-    rules: RuleOptions = Field(default_factory=RuleOptions, description="How jobs are simulated.")
+    load: GpuLoadOptions = Field(default_factory=GpuLoadOptions, description="Conversion of the workload to jobs.")
+    rules: RuleOptions = Field(default_factory=RuleOptions, description="Rules of the simulation.")
 
     path_keys: ClassVar[tuple[str, ...]] = (*ExperimentOptions.path_keys, "load.throughputs", "load.adapting.values")
 
@@ -158,5 +159,5 @@ class GpuOptions(ExperimentOptions):
 class GpuSweep(SettingSweep):
     """A comparison of schedulers of GPU clusters: candidates x windows x seeds."""
 
-    load: SweepLoadOptions = Field(default_factory=SweepLoadOptions, description="How workloads become jobs.")
-    rules: RuleOptions = Field(default_factory=RuleOptions, description="How jobs are simulated.")
+    load: SweepLoadOptions = Field(default_factory=SweepLoadOptions, description="Conversion of workloads to jobs.")
+    rules: RuleOptions = Field(default_factory=RuleOptions, description="Rules of the simulation.")

@@ -143,7 +143,7 @@ def _runs(runs: Runs) -> list[PipelineRun]:
 FIGURES = by_name(
     Figure(
         "gantt",
-        "which kernels ran on which unit when, with releases and deadlines",
+        "kernels on each unit over time, with releases and deadlines",
         gantt,
         max_runs=6,
         on_page=(OnPage("Schedule", "Units and deadlines"),),

@@ -36,7 +36,7 @@ METRICS: Mapping[str, MetricInfo] = MappingProxyType(
             _OWN,
         ),
         "n_own_misses": less("1", "n_missed - n_unavoidable: upper bound on the policy's own misses", _OWN),
-        "n_mk_violations": less("1", "runs of 5 instances of a pipeline of which fewer than 4 were met", _MK),
+        "n_mk_violations": less("1", "sequences of 5 instances of a pipeline with fewer than 4 in time", _MK),
         "mean_lateness_s": less("s", "mean of end - deadline", _REAL_TIME),
         "max_lateness_s": less("s", "maximum of end - deadline", _REAL_TIME),
         "mean_tardiness_s": less("s", "mean of max(0, end - deadline)", _REAL_TIME),

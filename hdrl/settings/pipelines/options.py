@@ -44,18 +44,18 @@ class ContextOptions(Block):
     """A stretch in which pipelines have their periods."""
 
     periods_ms: list[Milliseconds] = Field(description="The period of each pipeline.")
-    length_ms: Milliseconds | None = Field(default=None, description="How long it lasts; null: one hyperperiod.")
+    length_ms: Milliseconds | None = Field(default=None, description="Duration; null: one hyperperiod.")
 
 
 class ModelOptions(Block):
     """What generated pipelines are like, see `hdrl.settings.pipelines.loads.generate.Model`."""
 
-    n_pipelines: Annotated[int, Field(ge=1, le=1000)] = Field(default=4, description="How many pipelines.")
+    n_pipelines: Annotated[int, Field(ge=1, le=1000)] = Field(default=4, description="Number of pipelines.")
     utilization: Utilization = Field(
         default=0.5, description="Least unit time that they need per time, as a share of all units."
     )
     split: Literal["uunifast_discard", "drs"] = Field(
-        default="uunifast_discard", description="How it is split among pipelines."
+        default="uunifast_discard", description="Method that splits the utilisation among pipelines."
     )
     largest: Annotated[float, Field(gt=0, le=100)] = Field(
         default=1.0, description="Largest utilisation of one pipeline, in units."
@@ -65,45 +65,46 @@ class ModelOptions(Block):
         default=(3, 8), description="Smallest and largest number of kernels."
     )
     periods_ms: list[Few] = Field(
-        default_factory=lambda: [100, 200, 250, 400, 500, 1000], description="What periods are drawn from."
+        default_factory=lambda: [100, 200, 250, 400, 500, 1000], description="Values from which periods are drawn."
     )
     affinity: Annotated[float, Field(ge=1, le=1000)] = Field(
-        default=3.0, description="How many times faster than the one the other kind of unit may be."
+        default=3.0, description="Largest ratio of speeds between the two kinds of units."
     )
     fusion: Annotated[tuple[float, float], Field(strict=False)] = Field(
-        default=(0.4, 0.9), description="Share of the separate times that fusing leaves: smallest and largest."
+        default=(0.4, 0.9), description="Time of fused kernels as a share of the separate times: smallest and largest."
     )
     implicit_deadlines: bool = Field(default=True, description="Whether deadlines are periods.")
 
 
 class PipelineLoadOptions(Block):
-    """How pipelines become instances."""
+    """Options of the conversion to instances."""
 
     graphs: PathText | None = Field(
         default=None, description="Folder of the graphs that a period file names; null: that of the file."
     )
     times_in: Literal["s", "ms", "us"] = Field(default="s", description="Unit of the times in graphs.")
     configuration: Number = Field(
-        default=0, description="Which combination of periods, the last pipeline's changing fastest."
+        default=0, description="Number of the combination of periods; the last pipeline's period changes fastest."
     )
     contexts: list[ContextOptions] = Field(
-        default_factory=list, description="Periods that switch while it runs, instead of a configuration."
+        default_factory=list, description="Periods that switch during the simulation, instead of a configuration."
     )
     tour: Literal["none", "ordered", "shuffled"] = Field(
         default="none",
         description="Whether all combinations of periods are contexts, a hyperperiod each, in their order or shuffled.",
     )
     horizon_ms: Milliseconds | None = Field(
-        default=None, description="How long instances are released; null: one hyperperiod."
+        default=None, description="Duration of the release of instances; null: one hyperperiod."
     )
     spread: Annotated[float, Field(ge=0, le=100)] = Field(
-        default=0.0, description="How much later than a period the next instance may come, as a share of the period."
+        default=0.0, description="Largest delay of the next release after a period, as a share of the period."
     )
     shortest: PositiveShare = Field(default=1.0, description="Smallest share of the worst case that a kernel takes.")
     seed: Seed = Field(default=0, description="Seed of execution times, of sporadic releases and of generated sets.")
     model: ModelOptions = Field(default_factory=ModelOptions, description="Generated pipelines.")
     sets: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=1, description="How many sets are generated, of consecutive seeds: one after the other in a training."
+        default=1,
+        description="Number of generated sets, with consecutive seeds; a training uses them one after the other.",
     )
     utilizations: list[Utilization] = Field(
         default_factory=list, description="Utilisations that each generated set has in turn, instead of the model's."
@@ -137,7 +138,7 @@ class PipelineOptions(ExperimentOptions):
     """The options of an experiment with pipelines: ``platform`` the units, ``workload`` the file or ``"generated"``."""
 
     load: PipelineLoadOptions = Field(
-        default_factory=PipelineLoadOptions, description="How pipelines become instances."
+        default_factory=PipelineLoadOptions, description="Conversion of pipelines to instances."
     )
 
     path_keys: ClassVar[tuple[str, ...]] = (*ExperimentOptions.path_keys, "load.graphs")
@@ -155,10 +156,10 @@ class PipelineSweep(SettingSweep):
     """
 
     load: PipelineLoadOptions = Field(
-        default_factory=PipelineLoadOptions, description="How pipelines become instances."
+        default_factory=PipelineLoadOptions, description="Conversion of pipelines to instances."
     )
     configurations: Literal["all", "one"] = Field(
-        default="all", description="Whether all combinations of periods are compared, or load.configuration alone."
+        default="all", description="all: compare all combinations of periods; one: load.configuration alone."
     )
 
     @model_validator(mode="after")

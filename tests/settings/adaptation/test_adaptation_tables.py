@@ -67,7 +67,7 @@ def test_what_a_job_is_worth_when_it_is_stopped_early(table: Table, tmp_path: Pa
     validation = table.validation[table.sequence([3, 0, 2])]
     assert row["draws"] == [pytest.approx([0.1, 0.2, 0.25, 0.25, 0.5 * one, one]) for one in validation]
     published = read_table(write_table(tmp_path / "seed.json", seed_json(BEST)))
-    with pytest.raises(WorkloadError, match="holds no accuracies on the way"):
+    with pytest.raises(WorkloadError, match="has no accuracies during the training"):
         values_json([published])
     data = table_json(BEST)
     data["rows"][5]["before"] = [[0.2]]

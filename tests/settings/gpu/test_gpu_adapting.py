@@ -162,7 +162,7 @@ def test_what_does_not_go_together_is_one_line(load: GpuLoad) -> None:
         (OptionsError, "2 decisions among 2 actions", lambda: outcomes(load, "fifo+fixed-02")),
         (OptionsError, "says its advisor twice", lambda: read_policy("fifo+exact+never")),
         (UnknownName, "did you mean 'promise'", lambda: read_policy("fifo+promised")),
-        (WorkloadError, "rounds know no jobs that adapt", lambda: simulate_rounds(ONE_GPU, load, "gavel-las")),
+        (WorkloadError, "rounds do not support jobs that adapt", lambda: simulate_rounds(ONE_GPU, load, "gavel-las")),
         (WorkloadError, "no agent learns", lambda: gpu_cluster_vector(1, machine=ONE_GPU, load=load)),
         (OptionsError, "order alone", lambda: gpu_cluster_vector(1, order="srtf+exact")),
     ]
@@ -182,7 +182,7 @@ def test_what_does_not_go_together_is_one_line(load: GpuLoad) -> None:
         ({"rows": [{**row, "shares": [0.1, 0.2, 0.4, 0.6, 1.0]} for row in rows()]}, "begin at 0"),
         ({"rows": [{**row, "draws": [[0.1, 0.2]]} for row in rows()]}, "a value for each share"),
         ({"rows": [{**row, "draws": [["x"]]} for row in rows()]}, "not equally many numbers"),
-        ({"rows": [{**row, "draws": row["draws"][:1]} for row in rows()]}, "half of them are what advisors know"),
+        ({"rows": [{**row, "draws": row["draws"][:1]} for row in rows()]}, "advisors use half of them"),
         ({"rows": [{**rows()[0], "shares": [0.0, 1.0]}, *rows()[1:]]}, "not equally many numbers"),
     ],
 )

@@ -78,7 +78,7 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         """
         job = self._job
         if job is None:
-            raise DecisionError("no job is under way, expected a reset")
+            raise DecisionError("no job is active, expected a reset")
         job.adapt(int(action))
         self._n_done += 1
         if self._n_done < self.plan.n_steps:
@@ -94,7 +94,7 @@ class LiveAdaptationEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         """Return the action of an index (`hdrl.settings.adaptation.index`) for the job that is under way."""
         job, plan = self._job, self.plan
         if job is None:
-            raise DecisionError("no job is under way, expected a reset")
+            raise DecisionError("no job is active, expected a reset")
         seen = features(job.network.model, job.left_s / plan.budget_s, self._n_done / plan.n_steps)
         return int(best_actions(seen, weights[np.newaxis])[0])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -47,6 +46,21 @@ class PickEpisodes(EpisodeArguments):
 
 ARGUMENTS = {**defaults_of(PoolSource(), PickEpisodes(), PickChoices(), Stepping()), "render_mode": None}
 """The arguments of a batch by name, and their defaults."""
+
+
+def grouped(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments by name in the groups that constructors take.
+
+    Raises
+    ------
+    OptionsError
+        If one is unknown.
+    """
+    given = dict(arguments)
+    groups = {"source": taken(PoolSource(), given), "episodes": taken(PickEpisodes(), given)}
+    groups |= {"choices": taken(PickChoices(), given), "stepping": taken(Stepping(), given)}
+    check_choices(given, ["num_envs", *ARGUMENTS])
+    return groups | {"reading": given}
 
 
 class JobPickVectorEnv(Windowed, RowPickVectorEnv):
@@ -184,7 +198,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         choices: PickChoices = PickChoices(),  # noqa: B008
         stepping: Stepping = Stepping(),  # noqa: B008
     ) -> None:
-        self.options = choices.checked()
+        self.options = choices.checked().check_world(has_rules=False)
         keeps_dates = choices.compatibility == COMPATIBILITY
         self.inputs, part = source.inputs(episodes.part, keeps_dates=keeps_dates, **reading)
         self.platform = self.inputs.platform
@@ -215,16 +229,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
             If one is unknown or wrong.
         """
         check_render_mode(render_mode)
-        made = partial(
-            cls,
-            num_envs,
-            source=taken(PoolSource(), arguments),
-            episodes=taken(PickEpisodes(), arguments),
-            choices=taken(PickChoices(), arguments),
-            stepping=taken(Stepping(), arguments),
-        )
-        check_choices(arguments, ["num_envs", *ARGUMENTS])
-        return made(reading=arguments)
+        return cls(num_envs, **grouped(arguments))
 
     @classmethod
     def refuses(cls, machine: Platform, load: Workload) -> str | None:

@@ -1,9 +1,13 @@
-"""What makes ``hdrl/JobPick-v0``: the environment of today, or by ``compatibility`` that of a dissertation."""
+"""What makes ``hdrl/JobPick-v0``: the environment of today, by ``compatibility`` that of a dissertation.
+
+On a machine with the rules of a site, it is that of `envs.site_pick`.
+"""
 
 from __future__ import annotations
 
 import inspect
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from hdrl.base.errors import OptionsError, suggest
@@ -11,6 +15,9 @@ from hdrl.envs.arguments import signature_of
 from hdrl.envs.native import NativeVectorEnv
 from hdrl.envs.single import SingleEnv
 from hdrl.settings.batch.envs.job_pick import ARGUMENTS, JobPickEnv, JobPickVectorEnv
+from hdrl.settings.batch.envs.site_pick import SitePickEnv, SitePickVectorEnv
+from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.platform.reader import read_platform
 
 DISSERTATION = "dissertation"
 
@@ -33,7 +40,8 @@ def job_pick(*, compatibility: str | None = None, **arguments: Any) -> SingleEnv
         If an argument belongs to the other environment alone.
     """
     if compatibility != DISSERTATION:
-        return JobPickEnv(compatibility=compatibility, **arguments)
+        given = {"compatibility": compatibility, **_with_platform(arguments)}
+        return SitePickEnv(**given) if _has_rules(given) else JobPickEnv(**given)
     _check_arguments(arguments)
     made: SingleEnv = import_module(_WORLDS[DISSERTATION]).DissertationEnv(**arguments)
     return made
@@ -48,10 +56,23 @@ def job_pick_vector(num_envs: int = 1, *, compatibility: str | None = None, **ar
         If an argument belongs to the other environment alone.
     """
     if compatibility != DISSERTATION:
-        return JobPickVectorEnv.of(num_envs, compatibility=compatibility, **arguments)
+        given = {"compatibility": compatibility, **_with_platform(arguments)}
+        return (SitePickVectorEnv if _has_rules(given) else JobPickVectorEnv).of(num_envs, **given)
     _check_arguments(arguments)
     made: NativeVectorEnv = _theirs()(num_envs, **arguments)
     return made
+
+
+def _with_platform(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments in which a platform has been read."""
+    platform = arguments.get("platform")
+    return {**arguments, "platform": read_platform(platform)} if isinstance(platform, (str, Path)) else arguments
+
+
+def _has_rules(arguments: dict[str, Any]) -> bool:
+    """Tell whether the machine has the rules of a site."""
+    platform = arguments.get("platform")
+    return isinstance(platform, Platform) and platform.site is not None
 
 
 def _theirs() -> type[NativeVectorEnv]:

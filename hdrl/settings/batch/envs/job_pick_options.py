@@ -66,6 +66,18 @@ FEATURES: dict[str, tuple[int, ...]] = {
 }
 """Further features, and the columns that each takes."""
 
+_OF_SITES = ("partition", "partition_free", "account_share", "qos", "gpus", "nodes")
+SITE_FEATURES: dict[str, tuple[int, ...]] = dict.fromkeys(_OF_SITES, ())
+"""Features that only machines with the rules of a site have, a column each; `envs.site_pick` computes them."""
+
+AT_SITES = frozenset(
+    (
+        *SITE_FEATURES,
+        *("free_processors", "queue_length", "log_wait", "log_requested_time", "log_processors", "expected_slowdown"),
+    )
+)
+"""Features that machines with the rules of a site have."""
+
 PREDICTED = frozenset({"index", "backlog"})
 """Features that need predicted run times."""
 
@@ -138,17 +150,49 @@ class JobPickOptions:
     @property
     def columns(self) -> tuple[int, ...]:
         """The columns of the observation beyond RLScheduler's eight."""
-        return tuple(code for name in self.features for code in FEATURES[name])
+        return tuple(code for name in self.features for code in FEATURES.get(name, ()))
 
     @property
     def n_features(self) -> int:
         """The number of columns of the observation."""
-        return codes.N_TEMPLATE + len(self.columns)
+        return codes.N_TEMPLATE + len(self.columns) + len(SITE_FEATURES.keys() & set(self.features))
 
     @property
     def layout(self) -> RowLayout:
         """The table that is seen, and the actions."""
         return RowLayout(self.max_jobs, self.n_features, (SKIP,) if self.has_skip else (), n_per_row=1 + self.may_hold)
+
+    def check_world(self, *, has_rules: bool) -> JobPickOptions:
+        """Return the options if machines with the rules of a site have what they name, or those without.
+
+        Raises
+        ------
+        OptionsError
+            If they do not; the message names it.
+        """
+        if not has_rules:
+            for name in SITE_FEATURES.keys() & set(self.features):
+                raise OptionsError(f"feature {name!r} exists only on a machine with the rules of a site")
+            return self
+        for name in self.features:
+            if name not in AT_SITES:
+                expected = ", ".join(sorted(AT_SITES))
+                raise OptionsError(f"a machine with the rules of a site has no feature {name!r}, expected: {expected}")
+        for what, value, known in (
+            ("commitment", self.commitment, ("repick",)),
+            ("backfilling", self.backfilling, ("none", "easy", "easy_sjbf")),
+            ("reward", self.reward, ("end", RELATIVE)),
+            ("order", self.order, ("fcfs",)),
+            ("may_hold", self.may_hold, (False,)),
+            ("guide", [one.name for one in self.guides] or None, (None,)),
+        ):
+            if value not in known:
+                expected = " or ".join(map(repr, known))
+                raise OptionsError(
+                    f"{what} is {value!r}; on a machine with the rules of a site, expected {expected} "
+                    "(site_rules=false leaves the rules out)"
+                )
+        return self
 
     def priority(self, name: str) -> int:
         """Return the job key of a priority."""
@@ -326,7 +370,7 @@ def _check_compatible(commitment: str, backfilling: str, *, has_more_actions: bo
 def _features(features: Iterable[str]) -> tuple[str, ...]:
     names: Sequence[str] = [features] if isinstance(features, str) else list(features)
     for name in names:
-        number_of("features", name, FEATURES)
+        number_of("features", name, FEATURES | SITE_FEATURES)
     if len(set(names)) < len(names):
         raise OptionsError(f"features holds {max(names, key=names.count)!r} more than once")
     return tuple(names)

@@ -93,7 +93,7 @@ class JobPickPlayer(gymnasium.Env[NDArray[Any], np.int64]):
         check_can_play(compatibility)
         if workload.n_jobs == 0:
             raise OptionsError(f"workload {workload.name!r} has no jobs, expected at least one")
-        self.options = PickChoices(**choices).checked()
+        self.options = PickChoices(**choices).checked().check_world(has_rules=False)
         self.platform, self.workload = platform, workload
         self._energy = platform.has_power if energy is None else energy
         self._core_key, _ = read_choices(None, core_selection)

@@ -29,6 +29,7 @@ from hdrl.settings.batch.kernel.state import BatchState, new_state
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import PolicyPair
 from hdrl.settings.batch.policies.pairs import heuristic_names, read_pair
+from hdrl.settings.batch.site_rules.simulator import SiteSimulator
 from hdrl.settings.batch.workload.model import Workload
 
 Floats = NDArray[np.float64]
@@ -159,6 +160,8 @@ class JudgedLog:
         n_jobs = self.n_jobs if n_jobs is None else n_jobs
         window = self.workload.window(start - warm_up, warm_up + n_jobs + follow_up)
         counting = slice(warm_up, warm_up + n_jobs)
+        if self.platform.site is not None:
+            return [self._outcome_at_site(window, policy, counting) for policy in policies]
         initial_states: dict[PolicyRule, BatchState] = {}
         results = []
         for policy in policies:
@@ -168,6 +171,16 @@ class JudgedLog:
             wait_s, run_s = (times[counting] for times in _waits_and_runs(initial_states[plain], policy))
             results.append(WindowOutcome.of(self.objective, wait_s, run_s))
         return results
+
+    def _outcome_at_site(self, window: Workload, policy: PolicyPair, counting: slice) -> WindowOutcome:
+        """Simulate a window under the rules of the site; jobs that never started count for nothing."""
+        simulator = SiteSimulator(self.platform, window, policy.rule)
+        simulator.run_pair(*policy.numbers)
+        records, submit_s = simulator.trace.records[counting], window.jobs["submit_s"][counting]
+        has_run = records["run_s"] >= 0
+        if not has_run.any():
+            raise SimulationError(f"no job of a window of {self.workload.name} started under the rules of the site")
+        return WindowOutcome.of(self.objective, (records["start_s"] - submit_s)[has_run], records["run_s"][has_run])
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator
 from hdrl.settings.batch.simulation.view import News, View
 from hdrl.settings.batch.workload.model import NO_WALLTIME, Workload
 
-_COLUMNS = WaitingJob._fields[1:]
+_COLUMNS = WaitingJob._fields[1:-1]
 
 
 @dataclass(frozen=True)

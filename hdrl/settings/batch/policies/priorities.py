@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, read_choices
 from hdrl.settings.batch.simulation.answer import job_name
 from hdrl.settings.batch.simulation.view import View
+
+if TYPE_CHECKING:
+    from hdrl.settings.batch.site_rules.view import SiteRequest
 
 
 class WaitingJob(NamedTuple):
@@ -47,6 +50,8 @@ class WaitingJob(NamedTuple):
         Memory in MiB and memory bandwidth in GB/s that each of its cores takes.
     user, group, executable, queue
         Numbers of the log, -1 if it has none.
+    site
+        What it asks of the site: partitions, account, QOS, ...; ``None`` on a machine without rules.
     """
 
     job: int
@@ -60,6 +65,7 @@ class WaitingJob(NamedTuple):
     group: int
     executable: int
     queue: int
+    site: SiteRequest | None = None
 
 
 PriorityFunction: TypeAlias = Callable[[WaitingJob, float], float]
@@ -118,7 +124,7 @@ class OwnPriority:
         """
         waiting = view.waiting
         if self.priorities is not None:
-            values: Any = self.priorities(view.workload.jobs[waiting], view.now_s)
+            values: Any = self.priorities(view.rows(waiting), view.now_s)
             return _checked(values, view, waiting, self.name)
         return priorities_of(cast("PriorityFunction", self.priority), view, waiting, self.name)
 
@@ -128,11 +134,11 @@ def priorities_of(
 ) -> NDArray[np.float64]:
     """Return the priorities of some jobs now."""
     now_s = view.now_s
-    fields = WaitingJob._fields[1:]
+    fields = WaitingJob._fields[1:-1]
     rows = view.workload.jobs[jobs]
     columns = [rows[field].tolist() for field in fields]
     values = [
-        priority(WaitingJob(job, *row), now_s)
+        priority(WaitingJob(job, *row, view.request(job)), now_s)  # type: ignore[call-arg]  # rows have all fields
         for job, row in zip(jobs.tolist(), zip(*columns, strict=True), strict=True)
     ]
     return _checked(values, view, jobs, name)

@@ -126,10 +126,11 @@ def simulate(
     ):
         if isinstance(chosen_policy, PolicyPair):
             chosen.run_pair(*chosen_policy.numbers, progress=progress)
-        elif simulator == "site":
+        elif simulator == "site" and isinstance(chosen_policy, (OwnPrediction, BatsimProgram)):
+            what = "a predictor in Python" if isinstance(chosen_policy, OwnPrediction) else "a scheduler in C++"
             raise OptionsError(
-                f"{_called(policy)} decides job by job, but platform {platform.name!r} has the rules of a site, under "
-                "which named policies are simulated only; --set site_rules=false simulates without them"
+                f"{_called(policy)} is {what}, which does not obey the rules of a site that platform "
+                f"{platform.name!r} has; --set site_rules=false simulates without them"
             )
         elif isinstance(chosen_policy, OwnPriority):
             _run_priority(chosen, chosen_policy, progress)

@@ -47,6 +47,22 @@ def job_name(workload: Workload, job: int) -> str:
     return f"{workload.sources[workload.jobs['source'][job]]}!{workload.job_ids[job]}"
 
 
+def check_job(workload: Workload, job: object) -> None:
+    """Raise an error if a decision does not name a job by its index."""
+    if not isinstance(job, int | np.integer):
+        raise DecisionError(f"job {job!r}: expected the index of a job (0 to {workload.n_jobs - 1})")
+    if not 0 <= job < workload.n_jobs:
+        raise DecisionError(f"there is no job {job} (0 to {workload.n_jobs - 1})")
+
+
+def check_call(time_s: object, now_s: float) -> None:
+    """Raise an error if a call is not at a date in the future."""
+    if not isinstance(time_s, int | float | np.integer | np.floating):
+        raise DecisionError(f"a call at {quoted(time_s)}: expected a date in seconds")
+    if not now_s < time_s <= sys.float_info.max:
+        raise DecisionError(f"t={now_s:g} s: a call must be at a date in the future")
+
+
 def why_stuck(workload: Workload, state: BatchState) -> str:
     """Say that nothing will ever happen again although jobs are waiting."""
     s = state.scalars[0]
@@ -74,7 +90,7 @@ def with_room_for_decisions(state: BatchState, platform: Platform, workload: Wor
     return grown_for(state, platform, workload) if is_full else state
 
 
-def _core_ids(cores: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+def core_ids(cores: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
     """Return core ids as an array, after a look at what they are."""
     ids = np.asarray(cores)
     if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
@@ -184,12 +200,6 @@ class Answer:
         del decision
         self._add_op(codes.ASK_ENERGY)
 
-    def _check_job(self, job: int) -> None:
-        if not isinstance(job, int | np.integer):
-            raise DecisionError(f"job {job!r}: expected the index of a job (0 to {self._workload.n_jobs - 1})")
-        if not 0 <= job < self._workload.n_jobs:
-            raise DecisionError(f"there is no job {job} (0 to {self._workload.n_jobs - 1})")
-
     def _put_into_pool(self, values: Sequence[int] | NDArray[np.int64]) -> int:
         """Copy ids into the answer's pool and return where they begin."""
         first = int(self.state.scalars["n_pool"][0])
@@ -199,8 +209,8 @@ class Answer:
         return first
 
     def _add_start(self, decision: Start) -> None:
-        self._check_job(decision.job)
-        job, cores = int(decision.job), _core_ids(decision.cores)
+        check_job(self._workload, decision.job)
+        job, cores = int(decision.job), core_ids(decision.cores)
         n = len(cores)
         if n != self._workload.jobs["cores"][job]:
             raise self.error(codes.ERROR_WRONG_SIZE, job, -1)
@@ -210,7 +220,7 @@ class Answer:
             raise self.error(code, job, core)
 
     def _add_reject(self, decision: Reject) -> None:
-        self._check_job(decision.job)
+        check_job(self._workload, decision.job)
         job = int(decision.job)
         code = entries.reject(self.borrowed, job)
         if code:
@@ -218,7 +228,7 @@ class Answer:
 
     def _add_kill(self, decision: Kill) -> None:
         for job in decision.jobs:
-            self._check_job(job)
+            check_job(self._workload, job)
             if not np.any(self.state.cores["owner"] == job):
                 never = int(self.state.jobs["state"][job]) in (codes.NOT_SUBMITTED, codes.WAITING, codes.REJECTED)
                 raise self.error(codes.ERROR_KILL_UNKNOWN if never else codes.ERROR_KILL_ENDED, job, -1)
@@ -226,7 +236,7 @@ class Answer:
         self._add_op(codes.KILL, first=first, n=len(decision.jobs))
 
     def _add_pstate(self, decision: SetPState) -> None:
-        cores = np.unique(_core_ids(decision.cores))
+        cores = np.unique(core_ids(decision.cores))
         if len(cores) == 0 or cores[0] < 0 or cores[-1] >= self._platform.n_cores:
             raise DecisionError(f"P-state {decision.pstate}: cores must be 0 to {self._platform.n_cores - 1}")
         if not 0 <= decision.pstate < self._platform.n_pstates:
@@ -253,7 +263,7 @@ class Answer:
         return bool(np.any(goes) and np.all(uses < FALLS_ASLEEP))
 
     def _switch_nodes(self, decision: SwitchOff | SwitchOn) -> None:
-        nodes = np.unique(_core_ids(decision.nodes))
+        nodes = np.unique(core_ids(decision.nodes))
         if len(self.state.node_power) == 0:
             why = "energy is not accounted for" if self._platform.n_sleep_states else CANNOT_SWITCH
             raise DecisionError(f"nodes of platform {self._platform.name!r} cannot be switched off: {why}")
@@ -287,20 +297,16 @@ class Answer:
             asleep = self._platform.properties[core].get("sleep_pstates", "")
             if str(pstate) in asleep.replace(",", ":").replace(" ", "").split(":"):
                 raise DecisionError(
-                    f"P-state {pstate} of core {core} is a sleep state, or on the way to one; the embedded simulator "
-                    "knows sleep states with energy alone, no P-state of two of them, and no requests for their ways"
+                    f"P-state {pstate} of core {core} is a sleep state or a transition to one; the embedded simulator "
+                    "supports sleep states only with energy, no P-state of two of them, and no requests for transitions"
                 )
 
     def _add_call(self, decision: CallAt) -> None:
-        time_s = decision.time_s
-        if not isinstance(time_s, int | float | np.integer | np.floating):
-            raise DecisionError(f"a call at {quoted(time_s)}: expected a date in seconds")
-        if not float(self.state.scalars["message_s"][0]) < time_s <= sys.float_info.max:
-            raise self.error(codes.ERROR_CALL_IN_PAST, -1, -1)
-        self._add_op(codes.CALL, value=time_s)
+        check_call(decision.time_s, float(self.state.scalars["message_s"][0]))
+        self._add_op(codes.CALL, value=decision.time_s)
 
     def _add_annotation(self, decision: Annotate) -> None:
-        self._check_job(decision.job)
+        check_job(self._workload, decision.job)
         self.metadata[int(decision.job)] = decision.text
         self._add_op(codes.ANNOTATE, subject=int(decision.job))
 

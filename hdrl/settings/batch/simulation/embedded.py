@@ -82,7 +82,7 @@ def check_platform(platform: Platform, *, energy: bool) -> None:
         )
     if platform.message_latency_s.any() or platform.loopback_latency_s:
         raise SimulationError(
-            f"platform {platform.name!r} has links with latencies, which the embedded simulator does not know"
+            f"platform {platform.name!r} has links with latencies, which the embedded simulator does not support"
         )
     if energy:
         check_power(platform)

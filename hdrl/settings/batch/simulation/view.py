@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,3 +207,24 @@ class View:
             return bool(self.n_free_cores >= asked["cores"])
         room = np.minimum(state.n_free_on, np.floor(state.free_memory_mib / asked["memory_mib"]))
         return bool(room.sum() >= asked["cores"])
+
+    def cores_for(self, job: int) -> list[int]:
+        """Return free cores on which a waiting job could start now, the lowest ones; none if it does not fit."""
+        asked = self.workload.jobs[job]
+        cores = self.free_cores
+        if asked["memory_mib"] > 0:
+            node = self.platform.node_of_processor[self.platform.processor_of_core[cores]]
+            place = np.arange(len(cores)) - np.searchsorted(node, node)  # nodes follow each other, as cores do
+            cores = cores[(place + 1) * asked["memory_mib"] <= self.free_memory_mib[node]]
+        n = int(asked["cores"])
+        found: list[int] = cores[:n].tolist()
+        return found if len(found) == n else []
+
+    def request(self, job: int) -> Any:
+        """Return what a job asks of a site, `site_rules.view.SiteRequest`; ``None`` where the machine has no rules."""
+        del job
+
+    def rows(self, jobs: NDArray[np.int64]) -> NDArray[np.void]:
+        """Return what some jobs ask for, array of `JOB_DTYPE`; with further columns where the machine has rules."""
+        rows: NDArray[np.void] = self.workload.jobs[jobs]
+        return rows

@@ -133,6 +133,16 @@ class PreemptMode(IntEnum):
     SUSPEND = 3
 
 
+class HetjobPrio(IntEnum):
+    """Which priority of its components a het job has in the backfill cycle: bf_hetjob_prio."""
+
+    OFF = 0
+    """Each component has its own."""
+    MIN = 1
+    AVG = 2
+    MAX = 3
+
+
 class PreemptBy(IntEnum):
     """What decides which jobs may take the nodes of others: PreemptType."""
 
@@ -174,6 +184,7 @@ class SchedulerParameters:
     bf_min_age_reserve_s: float = 0.0
     bf_min_prio_reserve: int = 0
     bf_busy_nodes: bool = False
+    bf_hetjob_prio: HetjobPrio = HetjobPrio.OFF
     launch_s: float = 0.0
     """Time from the decision to the start of a job: none in Slurm's own files, measured at a site."""
 

@@ -21,6 +21,7 @@ from hdrl.settings.batch.site_rules.model import (
     QOS_DTYPE,
     RESERVATION_DTYPE,
     UNLIMITED,
+    HetjobPrio,
     PreemptBy,
     Preemption,
     PreemptMode,
@@ -49,6 +50,9 @@ _PARAMETERS = {
 """Keys of SchedulerParameters, the fields that they set, and what one of their units is; a float: of seconds."""
 
 _FLAGS = ("bf_continue", "bf_busy_nodes")
+
+_HETJOB_PRIO = "bf_hetjob_prio"
+"""The key of SchedulerParameters whose values are words."""
 
 
 def rules_of(conf: SiteConf) -> SiteRules:
@@ -206,12 +210,17 @@ def scheduler_parameters(scheduler: Mapping[str, str]) -> SchedulerParameters:
     Raises
     ------
     PlatformError
-        If a value is no number.
+        If a value is no number, or no word that its key knows.
     """
     found: dict[str, Any] = {}
     for key, text in _parameter_words(scheduler):
         if key in _FLAGS:
             found[key] = True
+        elif key == _HETJOB_PRIO:
+            known = [one.name.lower() for one in HetjobPrio if one]
+            if text.lower() not in known:
+                raise PlatformError(f"SchedulerParameters has {key}={text[:40]!r}; {suggest(text, known)}")
+            found[key] = HetjobPrio[text.upper()]
         elif key in _PARAMETERS:
             name, unit = _PARAMETERS[key]
             try:
@@ -226,7 +235,7 @@ def scheduler_parameters(scheduler: Mapping[str, str]) -> SchedulerParameters:
 
 def ignored_parameters(scheduler: Mapping[str, str]) -> list[str]:
     """Return the keys of SchedulerParameters that no simulation follows."""
-    known = {*_FLAGS, *_PARAMETERS, _YOUNGEST_FIRST}
+    known = {*_FLAGS, *_PARAMETERS, _HETJOB_PRIO, _YOUNGEST_FIRST}
     return [key for key, _ in _parameter_words(scheduler) if key not in known]
 
 

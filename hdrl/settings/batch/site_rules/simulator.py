@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule, arrays_of
 from hdrl.settings.batch.kernel.groups import N_LEVELS, N_NEURONS
 from hdrl.settings.batch.kernel.keys import N_FEATURES
 from hdrl.settings.batch.platform.model import Platform
+from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.trace import (
     ENERGY_DTYPE,
     MACHINE_STATE_DTYPE,
@@ -29,6 +30,7 @@ from hdrl.settings.batch.simulation.trace import (
     Trace,
 )
 from hdrl.settings.batch.site_rules import codes
+from hdrl.settings.batch.site_rules.asking import DATES_PER_CALL, AskedSimulation
 from hdrl.settings.batch.site_rules.kernel import events
 from hdrl.settings.batch.site_rules.kernel import state as arrays
 from hdrl.settings.batch.site_rules.kernel.jit import CACHE_FOLDER
@@ -44,11 +46,35 @@ from hdrl.settings.batch.site_rules.model import (
     components_of,
     undemanding_jobs,
 )
+from hdrl.settings.batch.site_rules.view import SiteView, SiteWorld
 from hdrl.settings.batch.workload.model import NO_WALLTIME, StepKind, Workload
 from hdrl.settings.batch.workload.run_times import run_times_at
 
-DATES_PER_CALL = 50_000
-"""Dates between two looks at the world outside (progress, Ctrl-C): some 100 ms."""
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """A daemon that orders Slurm's queue by a policy, with its Lua: what it does beside `PolicyRule`.
+
+    Attributes
+    ----------
+    key
+        The job key of the policy, of `kernel.codes`.
+    interval_s
+        How long it sleeps between two looks.
+    bound_s
+        After which wait a job is first.
+    aging_per_s
+        By how much the index of each waiting job falls in a second, where it does so for all alike; else 0.
+    has_lua
+        Whether jobs get a number when they are submitted.
+    """
+
+    key: int
+    interval_s: float
+    bound_s: float
+    aging_per_s: float = 0.0
+    has_lua: bool = True
+
 
 Progress = Callable[[int, int], None]
 
@@ -139,19 +165,10 @@ def run_times_s(platform: Platform, workload: Workload) -> tuple[NDArray[np.floa
     return run_times_at(workload, float(speed[0]) if len(speed) else 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Inputs:
-    """A platform and a workload with what the site adds, complete."""
-
-    platform: Platform
-    workload: Workload
-    rules: SiteRules
-    asked: SiteJobs
-
-
-def _inputs(platform: Platform, workload: Workload) -> _Inputs:
+def world_of(platform: Platform, workload: Workload) -> SiteWorld:
+    """Return a platform and a workload with what the site adds, complete."""
     rules = plain_rules(platform) if platform.site is None else platform.site
-    return _Inputs(platform, workload, rules, plain_jobs(workload) if workload.site is None else workload.site)
+    return SiteWorld(platform, workload, rules, plain_jobs(workload) if workload.site is None else workload.site)
 
 
 def check_rules(rules: SiteRules) -> None:
@@ -180,7 +197,7 @@ def _reached(preempts: NDArray[np.uint64]) -> list[int]:
     return reached
 
 
-def _check(inputs: _Inputs) -> None:
+def _check(inputs: SiteWorld) -> None:
     """Refuse what is not simulated.
 
     Raises
@@ -202,7 +219,7 @@ def has_het_jobs(asked: SiteJobs) -> bool:
     return bool(np.any(components_of(asked.jobs["het_group"])[0] >= 0))
 
 
-def new_site_state(inputs: _Inputs, key: int, backfilling: int, rule: PolicyRule) -> SiteState:
+def new_site_state(inputs: SiteWorld, key: int, backfilling: int, rule: PolicyRule) -> SiteState:
     """Return the arrays of a simulation that is about to begin."""
     rules, asked, jobs = inputs.rules, inputs.asked, inputs.workload.jobs
     n_nodes, n_jobs = len(rules.nodes), len(jobs)
@@ -263,12 +280,12 @@ def new_site_state(inputs: _Inputs, key: int, backfilling: int, rule: PolicyRule
     return new_arrays(SiteState, sizes, given | {"scalars": scalars})
 
 
-def _settings(inputs: _Inputs, key: int, backfilling: int) -> NDArray[np.void]:
+def _settings(inputs: SiteWorld, key: int, backfilling: int) -> NDArray[np.void]:
     """Return the settings of a simulation."""
     rules = inputs.rules
     s = np.zeros(1, arrays.SETTINGS_DTYPE)
     discipline = _DISCIPLINES[backfilling]
-    s["discipline"], s["key"], s["order_key"] = discipline, key, backfilling
+    s["key"], s["is_asked"] = key, key == kernel_codes.JOB_GIVEN
     if key == codes.MULTIFACTOR and rules.weights.is_basic:
         s["key"] = kernel_codes.JOB_FIRST
     s["n_nodes"], s["n_partitions"] = len(rules.nodes), len(rules.partitions)
@@ -288,11 +305,18 @@ def _settings(inputs: _Inputs, key: int, backfilling: int) -> NDArray[np.void]:
     s["preempt_by"], s["exempt_s"] = rules.preemption.by, rules.preemption.exempt_s
     s["is_youngest_first"], s["restart_s"] = rules.preemption.is_youngest_first, rules.preemption.restart_s
     s["kill_wait_s"], s["over_time_limit_s"] = rules.kill_wait_s, rules.over_time_limit_s
+    set_backfilling(s, backfilling)
     if discipline != codes.SLURM:  # they plan exactly
         s["bf_resolution_s"], s["bf_window_s"], s["bf_max_job_test"] = 0.0, np.inf, 0
         s["bf_max_job_user"], s["bf_max_job_part"], s["partition_job_depth"], s["bf_busy_nodes"] = 0, 0, 0, 0
-        s["max_reserve_part"] = 1 if discipline == codes.EASY else 0
+        s["bf_hetjob_prio"] = 0
     return s
+
+
+def set_backfilling(settings: NDArray[np.void], backfilling: int) -> None:
+    """Write a kind of backfilling, by its number in `kernel.codes`, into the settings of a simulation."""
+    settings["discipline"] = discipline = _DISCIPLINES[backfilling]
+    settings["order_key"], settings["max_reserve_part"] = backfilling, discipline == codes.EASY
 
 
 def _partitions(rules: SiteRules) -> NDArray[np.void]:
@@ -358,7 +382,7 @@ def _numbered(first: NDArray[np.int32], second: NDArray[np.int32]) -> tuple[NDAr
     return number.reshape(-1).astype(np.int32), len(pairs)
 
 
-def _jobs(inputs: _Inputs, settings: np.void) -> dict[str, NDArray[Any]]:
+def _jobs(inputs: SiteWorld, settings: np.void) -> dict[str, NDArray[Any]]:
     """Return the jobs and all that is numbered by them."""
     workload, rules, asked = inputs.workload, inputs.rules, inputs.asked.jobs
     jobs, n_jobs = workload.jobs, workload.n_jobs
@@ -417,7 +441,7 @@ def _feature_nodes(rules: SiteRules, asked: NDArray[np.uint64]) -> tuple[NDArray
     return _as_bits(has_all, len(rules.nodes)), number.reshape(-1)[:-1].astype(np.int32)
 
 
-def _entries(inputs: _Inputs, rows: NDArray[np.void]) -> NDArray[np.void]:
+def _entries(inputs: SiteWorld, rows: NDArray[np.void]) -> NDArray[np.void]:
     """Return a row per job and partition that it may run in.
 
     Raises
@@ -464,6 +488,19 @@ def plays(rule: PolicyRule) -> bool:
     return not rule.predicts_ends and rule.node_rule == kernel_codes.NODES_LEFT_ALONE
 
 
+def asked_simulation(world: SiteWorld) -> AskedSimulation:
+    """Return a simulation whose decisions come from outside the kernel, about to begin.
+
+    Raises
+    ------
+    SimulationError, WorkloadError
+        If a site or a job has something that is not simulated.
+    """
+    _check(world)
+    # Conservative backfilling needs the largest arrays; `set_backfilling` says what is done.
+    return AskedSimulation(world, new_site_state(world, kernel_codes.JOB_GIVEN, kernel_codes.CONSERVATIVE, NO_RULE))
+
+
 class SiteSimulator:
     """One simulation on a machine with the rules of a site.
 
@@ -488,9 +525,10 @@ class SiteSimulator:
         self._rule = rule
         workload.check_simulated()
         self.workload = workload
-        self._inputs = _inputs(platform, workload)
+        self._inputs = world_of(platform, workload)
         _check(self._inputs)
         self._state: SiteState | None = None
+        self._asked: AskedSimulation | None = None
 
     def run_pair(
         self,
@@ -498,6 +536,7 @@ class SiteSimulator:
         core_key: int,
         backfilling: int = kernel_codes.NO_BACKFILLING,
         *,
+        looks: Looks | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Simulate from date 0 to the end under a priority.
@@ -510,6 +549,8 @@ class SiteSimulator:
             The default one, as nodes are chosen as Slurm does.
         backfilling
             Its number in `kernel.codes`, or ``SLURM_CYCLE`` of `site_rules.codes`.
+        looks
+            A daemon that orders the queue of ``MULTIFACTOR`` and ``SLURM_CYCLE`` by the rule.
         progress
             Called with the numbers of finished and of all jobs, a few times a second.
 
@@ -523,11 +564,14 @@ class SiteSimulator:
         is_index = job_key == kernel_codes.JOB_INDEX
         if not is_known or (is_index and (not self._rule.weights or backfilling not in kernel_codes.EASY)):
             raise SimulationError(_KNOWN)
-        if _DISCIPLINES[backfilling] == codes.NOTHING and has_het_jobs(self._inputs.asked):
-            raise SimulationError(
-                "only backfilling starts heterogeneous jobs in 'site'; expected 'slurm', or for instance 'sjf+easy'"
-            )
+        self._check_het_jobs(backfilling)
+        if looks is not None and (job_key, backfilling) != (codes.MULTIFACTOR, codes.SLURM_CYCLE):
+            raise SimulationError("a daemon orders the queue of 'slurm' only")
         state = new_site_state(self._inputs, job_key, backfilling, self._rule)
+        if looks is not None:
+            s = state.settings[0]
+            s["look_key"], s["has_lua"], s["aging_per_s"] = looks.key, looks.has_lua, looks.aging_per_s
+            s["look_interval_s"], s["look_bound_s"] = looks.interval_s, looks.bound_s
         margin = int(state.settings["n_cores"][0]) + 64 + len(state.dependencies)
         status = codes.PAUSED
         while status != codes.ENDED:
@@ -537,12 +581,59 @@ class SiteSimulator:
             if progress is not None:
                 progress(int(state.scalars["n_completed"][0]), self.workload.n_jobs)
         self._state = state
-        stuck = np.flatnonzero(state.jobs["state"] == codes.WAITING)
-        if len(stuck):
-            name = self.workload.job_ids[stuck[0]]
-            raise SimulationError(
-                f"deadlock: {len(stuck)} jobs wait and none can ever start, for instance job {name!r}"
-            )
+        self._check_ended(state)
+
+    def reset(self) -> SiteView:
+        """Begin at date 0, for decisions from outside the kernel, and return the first view."""
+        self._asked = asked_simulation(self._inputs)
+        self._asked.go_on()
+        return self._seen(self._asked.view())
+
+    def step(self, decisions: Iterable[Decision] = ()) -> SiteView:
+        """Carry out decisions, and return the view at the next message.
+
+        Raises
+        ------
+        DecisionError
+            At the first decision that the rules forbid.
+        SimulationError
+            If jobs wait and nothing will ever happen again, or if the simulation has ended.
+        """
+        self._now.state.scalars["n_passes"] += 1
+        return self._seen(self._now.step(decisions))
+
+    def start_by(
+        self,
+        priorities: NDArray[np.float64],
+        job_key: int,
+        core_key: int,
+        backfilling: int = kernel_codes.NO_BACKFILLING,
+    ) -> None:
+        """Start waiting jobs by given priorities; `step` goes on then.
+
+        Parameters
+        ----------
+        priorities
+            Of each waiting job, in the order in which they came (`View.waiting`); the lowest is served first.
+        job_key, core_key, backfilling
+            Numbers of the keys and of the kind of backfilling in `kernel.codes`; the job key is ``JOB_GIVEN``.
+        """
+        del job_key
+        if core_key not in _CORE_KEYS:
+            raise SimulationError(_KNOWN)
+        self._check_het_jobs(backfilling)
+        set_backfilling(self._now.state.settings, backfilling)
+        self._now.start_by(priorities)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a priority would decide now: something has changed, and jobs wait."""
+        return self._now.n_waiting > 0
+
+    @property
+    def n_done(self) -> int:
+        """Number of jobs that have ended or were rejected."""
+        return int(self._now.state.scalars["n_completed"][0])
 
     @property
     def trace(self) -> Trace:
@@ -553,9 +644,35 @@ class SiteSimulator:
         SimulationError
             If nothing has been simulated yet.
         """
-        if self._state is None:
+        state = self._state if self._asked is None else self._asked.state
+        if state is None:
             raise SimulationError("nothing has been simulated yet")
-        return _trace(self._inputs, self._state)
+        return trace_of(self._inputs, state)
+
+    @property
+    def _now(self) -> AskedSimulation:
+        if self._asked is None:
+            raise SimulationError("the simulation has not begun; reset() begins it")
+        return self._asked
+
+    def _seen(self, view: SiteView) -> SiteView:
+        if view.is_over:
+            self._check_ended(self._now.state)
+        return view
+
+    def _check_het_jobs(self, backfilling: int) -> None:
+        if _DISCIPLINES[backfilling] == codes.NOTHING and has_het_jobs(self._inputs.asked):
+            raise SimulationError(
+                "only backfilling starts heterogeneous jobs in 'site'; expected 'slurm', or for instance 'sjf+easy'"
+            )
+
+    def _check_ended(self, state: SiteState) -> None:
+        stuck = np.flatnonzero(state.jobs["state"] == codes.WAITING)
+        if len(stuck):
+            name = self.workload.job_ids[stuck[0]]
+            raise SimulationError(
+                f"deadlock: {len(stuck)} jobs wait and none can ever start, for instance job {name!r}"
+            )
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
@@ -588,7 +705,8 @@ def _site_records(state: SiteState) -> NDArray[np.void]:
     return found
 
 
-def _trace(inputs: _Inputs, state: SiteState) -> Trace:
+def trace_of(inputs: SiteWorld, state: SiteState) -> Trace:
+    """Return what has happened in a simulation."""
     s = state.scalars[0]
     records, cores = _records(state)
     log = state.machine_log[: int(s["n_machine_log"])]

@@ -171,7 +171,9 @@ def _table(data: Any, where: str, path: Path) -> ValueTable:
     draws = arrays["draws"]
     n_known = draws.shape[1] // 2
     if n_known < 1:
-        raise ReadError(path, f"{where} has one training of each sequence, but half of them are what advisors know")
+        raise ReadError(
+            path, f"{where} has one training of each sequence, expected two or more: advisors use half of them"
+        )
     return ValueTable(data["name"], n_actions, decisions, shares, draws[:, :n_known].mean(axis=1), draws[:, n_known:])
 
 

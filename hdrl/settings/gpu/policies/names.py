@@ -192,7 +192,9 @@ def read_policy(text: str) -> Policy:
         given[what] = part
     rule, preempts = given.get("rule", order.rule), order.preempts or PREEMPT in given
     if rule == "easy" and preempts:
-        raise OptionsError(f"policy {text!r}: EASY reserves GPUs for jobs that never give way, leave preemption out")
+        raise OptionsError(
+            f"policy {text!r}: EASY reserves GPUs for jobs without preemption; remove preemption from the name"
+        )
     if first == "drf" and (rule != "skip" or preempts):
         raise OptionsError(f"policy {text!r}: drf has a rule of its own, leave {rule!r} and {PREEMPT!r} out")
     if HISTORY in given and first not in BY_HISTORY:

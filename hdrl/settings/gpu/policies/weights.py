@@ -32,7 +32,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "user_gpus": "logarithm of the GPUs that its user has, plus 1",
         "seen": "n / (n + 3) of the n jobs that its smallest group remembers",
         "fits": "1 if it waits and enough GPUs of a type are idle",
-        "preempted": "logarithm of how often it gave way, plus 1",
+        "preempted": "logarithm of the number of preemptions plus 1",
         "wait": "logarithm of its wait in units of 10 minutes, plus 1",
         "wide_and_queue": "logarithm of its GPUs times that of all that is waited for, as a share of all GPUs, plus 1",
         "slower": "of a type: how much longer the job takes there than on its fastest, as a share",

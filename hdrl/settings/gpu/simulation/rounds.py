@@ -100,9 +100,13 @@ def _check_jobs(load: GpuLoad, cluster: Cluster) -> None:
     """Refuse jobs that policies in rounds do not know."""
     check_runs_on(load, cluster)
     if load.values is not None:
-        raise WorkloadError(f"{load.name}: policies in rounds know no jobs that adapt and end at their deadlines")
+        raise WorkloadError(
+            f"{load.name}: policies in rounds do not support jobs that adapt and end at their deadlines"
+        )
     if np.any((load.jobs["gpu_milli"] < WHOLE_GPU) | (load.jobs["n_gpus"] < 1)):
-        raise WorkloadError(f"{load.name}: policies in rounds know whole GPUs alone; some jobs take shares, or none")
+        raise WorkloadError(
+            f"{load.name}: policies in rounds only allocate whole GPUs; some jobs request shares, or none"
+        )
     if np.any(load.jobs["n_gpus"] > cluster.gpus_of_type.max()):
         raise WorkloadError(f"{load.name}: a job is wider than every type of {cluster.name}")
 

@@ -144,7 +144,7 @@ CONTRADICTIONS = [
         "the scheduler did not request to kill job 'w0!0'",
     ),
     (message(2, ("JOB_KILLED", {"job_ids": [], "job_progress": {}})), "the scheduler did not request it"),
-    (message(2, ("NOTIFY", {"type": "event_machine_unavailable", "resources": "0"})), "hdrl knows none"),
+    (message(2, ("NOTIFY", {"type": "event_machine_unavailable", "resources": "0"})), "hdrl supports none"),
     (message(2, ("SIMULATION_ENDS", {})), "2 jobs have not ended, for instance 'w0!0'"),
 ]
 

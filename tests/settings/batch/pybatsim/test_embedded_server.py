@@ -61,7 +61,7 @@ REFUSED = {
     "platform_cluster_pfs": (SimulationError, "links with latencies"),
     "platform_fewer_watts": (WorkloadError, "communicates"),
     "platform_properties": (SimulationError, "links with latencies"),
-    "pstate_to_virtual": (DecisionError, "is a sleep state, or on the way to one"),
+    "pstate_to_virtual": (DecisionError, "is a sleep state or a transition to one"),
     "same_date_latency": (SimulationError, "links with latencies"),
     "schedule_trace": (WorkloadError, "communicates"),
     "single_executor": (WorkloadError, "type 'parallel'"),

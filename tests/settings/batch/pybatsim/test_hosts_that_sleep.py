@@ -371,7 +371,7 @@ def test_a_request_by_which_one_host_wakes_and_another_falls_asleep(
             ("SET_RESOURCE_STATE", {"resources": "0", "state": OFF}),
             "node 0 cannot be switched off: jobs hold cores of it",
         ),
-        (("SET_RESOURCE_STATE", {"resources": "0", "state": "4"}), None, "is a sleep state, or on the way to one"),
+        (("SET_RESOURCE_STATE", {"resources": "0", "state": "4"}), None, "is a sleep state or a transition to one"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, first: Any, then: Any, problem: str) -> None:

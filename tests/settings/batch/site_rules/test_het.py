@@ -9,7 +9,7 @@ from hdrl.base.errors import SimulationError
 from hdrl.batch import check_fits, fits
 from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.site_rules.conf import Nodes, Partition
-from hdrl.settings.batch.site_rules.model import OUTAGE_DTYPE, DependencyKind
+from hdrl.settings.batch.site_rules.model import OUTAGE_DTYPE, DependencyKind, HetjobPrio, SchedulerParameters
 
 from .test_site_simulator import qos
 from .worlds import machine, nodes_of, play, starts, workload
@@ -97,6 +97,63 @@ def test_limits_hold_for_all_components_at_once(cores: int, expected: list[float
     # A cycle starts the last job before any het job. Under a limit of one core its components can never start together:
     # with nothing left to wait for, they end.
     assert starts(site, jobs, "slurm") == expected
+
+
+@pytest.mark.parametrize(
+    ("prio", "first", "second", "is_first"),
+    [
+        ("MIN", (9, 1), (8, 4), False),
+        ("AVG", (9, 1), (8, 4), False),
+        ("MAX", (9, 1), (8, 4), True),
+        ("MIN", (9, 3), (5, 5), False),
+        ("AVG", (9, 3), (5, 5), True),
+        ("AVG", (5, 4), (4, 4), True),  # 4.5 counts as 4, so that the first submission decides
+        ("AVG", (4, 4), (5, 4), True),
+        ("MAX", (9, 3), (5, 5), True),
+    ],
+)
+def test_components_are_planned_one_after_the_other_by_one_priority(prio, first, second, is_first):
+    jobs = workload(
+        *({"partitions": 1 + i, "site_factor": factor, "het_group": 0} for i, factor in enumerate(first)),
+        *({"partitions": 1 + i, "site_factor": factor, "het_group": 1} for i, factor in enumerate(second)),
+        {"partitions": 1, "site_factor": 1},
+    )
+    site = machine(partitions=TWO_PARTITIONS, scheduler=SchedulerParameters(bf_hetjob_prio=HetjobPrio[prio]))
+    # One het job starts in the first cycle, the other one when it has ended after a minute, the last job then.
+    assert starts(site, jobs, "slurm") == ([0, 0, 60, 60] if is_first else [60, 60, 0, 0]) + [120]
+
+
+def test_one_priority_keeps_another_job_from_coming_between_components():
+    jobs = workload(
+        {"partitions": 1, "site_factor": 9, "het_group": 0},
+        {"partitions": 2, "site_factor": 1, "het_group": 0},
+        {"partitions": 2, "site_factor": 5, "run": 300},
+    )
+    # The last job has a higher priority than the second component, but the largest of the components counts for both.
+    # It is tried by the main scheduler at 0 s, which stops at components, and by the cycles.
+    limits = {"default_queue_depth": 1}
+    for prio, expected in (
+        (HetjobPrio.OFF, [300, 300, 0]),
+        (HetjobPrio.MAX, [0, 0, 60]),
+        (HetjobPrio.MIN, [300, 300, 0]),
+    ):
+        site = machine(partitions=TWO_PARTITIONS, scheduler=SchedulerParameters(bf_hetjob_prio=prio, **limits))
+        assert starts(site, jobs, "slurm") == expected
+
+
+def test_higher_tiers_of_components_count_for_all():
+    partitions = {"a": Partition(nodes="n1", is_default=True), "b": Partition(nodes="n2", tier=5)}
+    jobs = workload(
+        {"partitions": 1, "het_group": 0},
+        {"partitions": 2, "het_group": 0},
+        {"partitions": 2, "run": 120, "site_factor": 9},
+    )
+    scheduler = SchedulerParameters(bf_hetjob_prio=HetjobPrio.MIN, default_queue_depth=1)
+    # The lowest tier of the het job is 1, that of the other job is 5.
+    assert starts(machine(partitions=partitions, scheduler=scheduler), jobs, "slurm") == [120, 120, 0]
+    scheduler = SchedulerParameters(bf_hetjob_prio=HetjobPrio.MAX, default_queue_depth=1)
+    # Both have tier 5; the other job has the higher priority.
+    assert starts(machine(partitions=partitions, scheduler=scheduler), jobs, "slurm") == [120, 120, 0]
 
 
 def test_het_jobs_that_keep_nodes_from_each_other_start_once_nothing_else_will_happen():

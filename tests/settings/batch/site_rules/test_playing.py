@@ -11,7 +11,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hdrl.base.errors import OptionsError, SimulationError
-from hdrl.batch import EmbeddedSimulator, Platform, View, Workload, read_platform, read_workload, simulate
+from hdrl.batch import (
+    EmbeddedSimulator,
+    OwnPrediction,
+    Platform,
+    Workload,
+    read_pair,
+    read_platform,
+    read_workload,
+    simulate,
+)
 from hdrl.launcher.main import cli
 from hdrl.settings.batch.envs.machines import why_not_pool
 from tests.settings.batch.site_rules.test_reading import LOG, site_folder
@@ -55,15 +64,11 @@ def test_jobs_stay_in_their_partitions(site: Path):
 
 def test_what_does_not_obey_rules_is_refused(site: Path):
     platform, workload = machine_and_jobs(site)
-
-    def nothing(view: View) -> list[object]:
-        del view
-        return []
-
     with pytest.raises(OptionsError, match="simulator 'exact' does not follow; --set site_rules=false"):
         simulate(platform, workload, "fcfs+easy", simulator="exact")
-    with pytest.raises(OptionsError, match="decides job by job"):
-        simulate(platform, workload, nothing)  # type: ignore[arg-type]
+    predictor = OwnPrediction(read_pair("sjf+easy@requested"), object, "guess.py@sjf+easy")
+    with pytest.raises(OptionsError, match="is a predictor in Python, which does not obey the rules of a site"):
+        simulate(platform, workload, predictor)
     with pytest.raises(SimulationError, match="has the rules of a site"):
         EmbeddedSimulator(platform, workload)
     assert (

@@ -10,8 +10,8 @@ from hdrl.base.errors import PlatformError, ReadError, WorkloadError
 from hdrl.batch import check_fits, fits, read_platform, read_swf, read_workload
 from hdrl.settings.batch.site_rules.columns import COLUMNS, read_columns, write_columns
 from hdrl.settings.batch.site_rules.conf import Nodes, SiteConf, read_conf
-from hdrl.settings.batch.site_rules.model import DependencyKind, PreemptMode
-from hdrl.settings.batch.site_rules.rules import ignored_parameters, rules_of
+from hdrl.settings.batch.site_rules.model import DependencyKind, HetjobPrio, PreemptMode
+from hdrl.settings.batch.site_rules.rules import ignored_parameters, rules_of, scheduler_parameters
 from hdrl.slurm.recorded import read_run
 
 RECORDED = Path(__file__).parents[5] / "shared" / "slurm" / "runs"
@@ -28,7 +28,7 @@ SITE = {
         "all": {"nodes": "", "min_nodes": 2},
     },
     "scheduler": {
-        "SchedulerParameters": "bf_interval=20,bf_window=2880,bf_continue,bf_max_job_test=-1,defer",
+        "SchedulerParameters": "bf_interval=20,bf_window=2880,bf_continue,bf_max_job_test=-1,defer,bf_hetjob_prio=avg",
         "PriorityWeightAge": "1000",
         "PriorityMaxAge": "0-06:00:00",
         "PriorityFlags": "NO_FAIR_TREE",
@@ -99,6 +99,9 @@ def test_a_platform_has_the_rules_beside_it(tmp_path: Path):
     assert (rules.scheduler.bf_interval_s, rules.scheduler.bf_window_s) == (20, 2880 * 60)
     assert rules.scheduler.bf_continue
     assert rules.scheduler.bf_max_job_test == 2**31 - 1
+    assert rules.scheduler.bf_hetjob_prio == HetjobPrio.AVG
+    with pytest.raises(PlatformError, match="SchedulerParameters has bf_hetjob_prio='most'; "):
+        scheduler_parameters({"SchedulerParameters": "bf_hetjob_prio=most"})
     assert ignored_parameters(SITE["scheduler"]) == ["defer"]
     assert (rules.weights.age, rules.weights.max_age_s, rules.weights.is_fair_tree) == (1000, 6 * 3600, False)
     assert rules.qos["preempts"].tolist() == [2, 0]

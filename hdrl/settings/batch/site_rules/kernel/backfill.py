@@ -35,6 +35,7 @@ from hdrl.settings.batch.site_rules.kernel.components import (
     note_component,
     others_s,
     plan_component,
+    put_by_hetjob_prio,
     put_together,
 )
 from hdrl.settings.batch.site_rules.kernel.limits import may_run
@@ -451,19 +452,9 @@ def _mark_first(state):
 
 
 @jit
-def _arrange(state):
-    """Write the queue into the order of planning: as it is, or for EASY the first job of each partition first.
-
-    For conservative backfilling, the components of a het job come one after the other.
-    """
+def _arrange_for_easy(state):
+    """Write the queue into the order in which EASY tries jobs: the first one of each partition first."""
     s, ordered = state.scalars[0], state.ordered
-    if state.settings[0].discipline == codes.CONSERVATIVE and len(state.components) > 0:
-        put_together(state)
-        return
-    if state.settings[0].discipline != codes.EASY:
-        for i in range(s.n_queue):
-            ordered[i] = state.queue[i]
-        return
     if len(state.components) > 0:
         _mark_first(state)
     n_first, n_others = np.int64(0), np.int64(0)
@@ -486,6 +477,24 @@ def _arrange(state):
         n_others += 1
     for partition in range(state.settings[0].n_partitions):
         state.partitions[partition].n_tested = 0
+
+
+@jit
+def _arrange(state):
+    """Write the queue into the order of planning: as it is, or for EASY the first job of each partition first.
+
+    For conservative backfilling and with bf_hetjob_prio, the components of a het job come one after the other.
+    """
+    s, has_components = state.scalars[0], len(state.components) > 0
+    if has_components and state.settings[0].bf_hetjob_prio != 0:
+        put_by_hetjob_prio(state)
+    elif has_components and state.settings[0].discipline == codes.CONSERVATIVE:
+        put_together(state)
+    elif state.settings[0].discipline == codes.EASY:
+        _arrange_for_easy(state)
+    else:
+        for i in range(s.n_queue):
+            state.ordered[i] = state.queue[i]
 
 
 @jit

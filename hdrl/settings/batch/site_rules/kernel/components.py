@@ -11,12 +11,16 @@ Slurm's guide "Heterogeneous Job Support" (slurm.schedmd.com), and logs of Slurm
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hdrl.compiled.jit import jit
+from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import choose_now, put_node
 from hdrl.settings.batch.site_rules.kernel.limits import count_running, may_run
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import leave_out_reserved, limit_in, put_nodes_of
+from hdrl.settings.batch.site_rules.kernel.priority import comes_before
 from hdrl.settings.batch.site_rules.kernel.running import NEVER, cancel_job, first_of, next_of, start_job
 
 _NONE = np.uint64(0)
@@ -62,6 +66,63 @@ def put_together(state):
         for k in range(length):
             state.ordered[place + k] = entry
             entry = np.int64(state.entries[entry].next)
+
+
+@jit
+def _combined(state, first, is_tier):
+    """Return the least, mean or largest partition tier or priority of all waiting components, by bf_hetjob_prio."""
+    total, n, least, most, one = 0.0, np.int64(0), NEVER, -NEVER, first
+    while one >= 0:
+        row = state.jobs[one]
+        if row.is_queued != 0:
+            for entry in range(row.first_entry, row.first_entry + row.n_entries):
+                value = state.entries[entry].priority
+                if is_tier:
+                    value = np.float64(state.partitions[state.entries[entry].partition].tier)
+                total += value
+                least, most = min(least, value), max(most, value)
+                n += 1
+        one = next_of(state, one)
+    if state.settings[0].bf_hetjob_prio == codes.HETJOB_AVG:
+        return math.floor(total / n)
+    return least if state.settings[0].bf_hetjob_prio == codes.HETJOB_MIN else most
+
+
+@jit
+def _is_planned_before(state, one, other):
+    """Tell whether bf_hetjob_prio plans an entry of the queue before another one."""
+    a, b = state.entries[one], state.entries[other]
+    first, other_first = first_of(state, a.job), first_of(state, b.job)
+    if first == other_first:  # components keep their order
+        return comes_before(state, one, other)
+    tier, other_tier = np.float64(state.partitions[a.partition].tier), np.float64(state.partitions[b.partition].tier)
+    priority, other_priority = a.priority, b.priority
+    if state.jobs[first].first_component >= 0:
+        tier, priority = state.jobs[first].het_tier, state.jobs[first].het_priority
+    if state.jobs[other_first].first_component >= 0:
+        other_tier, other_priority = state.jobs[other_first].het_tier, state.jobs[other_first].het_priority
+    if tier != other_tier:
+        return tier > other_tier
+    if priority != other_priority:
+        return priority > other_priority
+    return state.jobs[first].rank < state.jobs[other_first].rank
+
+
+@jit
+def put_by_hetjob_prio(state):
+    """Write the queue into the order of planning that bf_hetjob_prio asks for: components one after the other."""
+    n = state.scalars[0].n_queue
+    for i in range(n):
+        first = first_of(state, state.entries[state.queue[i]].job)
+        if state.jobs[first].first_component >= 0:
+            state.jobs[first].het_tier = _combined(state, first, True)  # noqa: FBT003 (Numba has no keywords)
+            state.jobs[first].het_priority = _combined(state, first, False)  # noqa: FBT003
+    for i in range(n):
+        entry, place = state.queue[i], i
+        while place > 0 and _is_planned_before(state, entry, state.ordered[place - 1]):
+            state.ordered[place] = state.ordered[place - 1]
+            place -= 1
+        state.ordered[place] = entry
 
 
 @jit

@@ -12,12 +12,14 @@ from hdrl.compiled.heap import drop_date
 from hdrl.compiled.jit import jit
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel.allocation import drop_node, n_cores_on, put_node
+from hdrl.settings.batch.site_rules.kernel.asked import begin_picks, look, mark_picks, pick
 from hdrl.settings.batch.site_rules.kernel.backfill import run_cycle
 from hdrl.settings.batch.site_rules.kernel.components import untie
+from hdrl.settings.batch.site_rules.kernel.daemon import expect_look, look_at_queue
 from hdrl.settings.batch.site_rules.kernel.jit import entry
 from hdrl.settings.batch.site_rules.kernel.main_scheduler import run_main
 from hdrl.settings.batch.site_rules.kernel.preemption import resume_jobs
-from hdrl.settings.batch.site_rules.kernel.priority import refresh
+from hdrl.settings.batch.site_rules.kernel.priority import refresh, sort_entries
 from hdrl.settings.batch.site_rules.kernel.running import (
     NEVER,
     add_event,
@@ -27,6 +29,7 @@ from hdrl.settings.batch.site_rules.kernel.running import (
     end_by_itself,
     end_pass,
     requeue_jobs,
+    start_job,
     submit_job,
 )
 from hdrl.settings.batch.site_rules.kernel.state import SiteState, smallest_state
@@ -39,7 +42,7 @@ POLL_S = 1.0
 def _begin(state):
     """Note what is known to happen."""
     s = state.scalars[0]
-    s.backfill_due_s = s.main_due_s = NEVER
+    s.backfill_due_s = s.main_due_s = s.look_due_s = NEVER
     s.last_backfill_s = -state.settings[0].bf_interval_s
     for i in range(len(state.reservations)):
         add_event(state, state.reservations[i].start_s, codes.RESERVATION_CHANGES, i)
@@ -103,6 +106,14 @@ def _is_missed(state, reservation):
 
 
 @jit
+def _change_reservation(state, number):
+    """Begin or end an advance reservation; count it if it begins without all of its nodes."""
+    state.scalars[0].is_changed = 1
+    if state.reservations[number].start_s == state.scalars[0].message_s:
+        state.scalars[0].n_missed_reservations += _is_missed(state, number)
+
+
+@jit
 def _handle(state, code):
     kind, thing = code % codes.N_EVENTS, code // codes.N_EVENTS
     if kind == codes.JOB_ENDS:
@@ -118,9 +129,11 @@ def _handle(state, code):
     elif kind == codes.JOB_IS_ELIGIBLE:
         consider(state, thing)
     elif kind == codes.RESERVATION_CHANGES:
+        _change_reservation(state, thing)
+    elif kind == codes.POLICY_IS_CALLED:
         state.scalars[0].is_changed = 1
-        if state.reservations[thing].start_s == state.scalars[0].message_s:
-            state.scalars[0].n_missed_reservations += _is_missed(state, thing)
+    elif kind == codes.DAEMON_LOOKS:
+        look_at_queue(state)
 
 
 @jit
@@ -167,16 +180,31 @@ def _plan_ahead(state):
 
 
 @jit
+def _overtake(state):
+    """Let jobs overtake those that did not fit, if any may."""
+    if state.scalars[0].n_queue > 0 and state.settings[0].discipline != codes.NOTHING:
+        _plan_ahead(state)
+
+
+@jit
+def _start_once(state):
+    """Start what starts now; return whether more may start at once.
+
+    That is so if jobs waited for the start of another one, or those that were preempted have left something.
+    """
+    s = state.scalars[0]
+    s.has_new, n_preempted = 0, s.n_preempted
+    _pass_main(state, np.int64(0))
+    _overtake(state)
+    return s.has_new != 0 or s.n_preempted > n_preempted
+
+
+@jit
 def _start_all(state):
     """Start what starts at this date where planning takes no time."""
     s, has_new = state.scalars[0], True
     while has_new and s.n_queue > 0:
-        s.has_new, n_preempted = 0, s.n_preempted
-        _pass_main(state, np.int64(0))
-        if s.n_queue > 0 and state.settings[0].discipline != codes.NOTHING:
-            _plan_ahead(state)
-        # Jobs that waited for the start of another one, or what those that were preempted have left
-        has_new = s.has_new != 0 or s.n_preempted > n_preempted
+        has_new = _start_once(state)
     s.is_changed = 0
 
 
@@ -212,6 +240,8 @@ def _schedule(state):
     s, now = state.scalars[0], state.scalars[0].message_s
     if s.n_suspended > 0:
         resume_jobs(state)
+    if state.settings[0].is_asked != 0:
+        return
     is_main_due, is_backfill_due = s.main_due_s == now, s.backfill_due_s == now
     if not (s.is_changed != 0 or is_main_due or is_backfill_due):
         return
@@ -247,6 +277,15 @@ def _is_nearly_full(state):
 
 
 @jit
+def _is_decision_due(state):
+    """Tell whether what decides outside the kernel must be asked, and note that it has been."""
+    if state.settings[0].is_asked == 0 or state.scalars[0].is_changed == 0:
+        return False
+    state.scalars[0].is_changed = 0
+    return True
+
+
+@jit
 def _advance(state, n_dates):
     """Go on for some dates; return why it stopped."""
     s = state.scalars[0]
@@ -261,21 +300,65 @@ def _advance(state, n_dates):
             if not untie(state):
                 return codes.ENDED
             _schedule(state)
+            if _is_decision_due(state):
+                return codes.ASKS
             continue
         n = _collect(state)
         s.n_dates += 1
         for i in range(n):
             _handle(state, state.batch[i])
         _schedule(state)
+        expect_look(state)
+        if _is_decision_due(state):
+            return codes.ASKS
     return codes.PAUSED
+
+
+@jit
+def _end_picks(state, is_skipping):
+    """Let jobs overtake the picked ones that did not fit; return whether more may start at once."""
+    s = state.scalars[0]
+    end_pass(state)
+    if not is_skipping:
+        sort_entries(state, state.queue, s.n_queue)
+        _overtake(state)
+    return s.has_new != 0
+
+
+@jit
+def _decide(state, request):
+    """Carry out a decision from outside; return what came of it."""
+    s, entry = state.scalars[0], state.scalars[0].asked_entry
+    if request == codes.LOOK:
+        return np.int64(look(state, entry))
+    if request == codes.START:
+        start_job(state, entry, np.int64(0))
+    elif request == codes.REJECT:
+        cancel_job(state, state.entries[entry].job)
+    elif request == codes.START_BY_PRIORITY:
+        sort_entries(state, state.queue, s.n_queue)
+        return np.int64(_start_once(state))
+    elif request == codes.BEGIN_PICKS:
+        begin_picks(state)
+    elif request == codes.MARK_PICKS:
+        return mark_picks(state)
+    elif request == codes.PICK:
+        pick(state, entry)
+    elif request == codes.CALL:
+        add_event(state, s.asked_s, codes.POLICY_IS_CALLED, 0)
+    else:
+        return np.int64(_end_picks(state, request == codes.SKIP))
+    return np.int64(0)
 
 
 _taken = take_as(smallest_state)
 
 
 @entry
-def _call(places: Addresses, n_dates: int) -> int:
-    return _advance(_taken(places), n_dates)
+def _call(places: Addresses, request: int, n_dates: int) -> int:
+    if request == codes.GO_ON:
+        return _advance(_taken(places), n_dates)
+    return _decide(_taken(places), request)
 
 
 def advance(borrowed: Borrowed[SiteState], n_dates: int) -> int:
@@ -291,6 +374,28 @@ def advance(borrowed: Borrowed[SiteState], n_dates: int) -> int:
     Returns
     -------
     int
-        ``ENDED``, ``GROW`` or ``PAUSED`` of `site_rules.codes`.
+        ``ENDED``, ``GROW``, ``PAUSED`` or ``ASKS`` of `site_rules.codes`; the last where ``is_asked`` is set.
     """
-    return int(_call(borrowed.addresses, n_dates))
+    return int(_call(borrowed.addresses, codes.GO_ON, n_dates))
+
+
+def decide(borrowed: Borrowed[SiteState], request: int, entry: int = 0) -> int:
+    """Carry out a decision from outside at the present date.
+
+    Parameters
+    ----------
+    borrowed
+        The arrays of a simulation that has just stopped for ``ASKS``.
+    request
+        ``LOOK`` to ``CALL`` of `site_rules.codes`. ``LOOK`` and ``START`` leave and expect the nodes in ``selected``.
+    entry
+        The entry that it is about, if any.
+
+    Returns
+    -------
+    int
+        ``LOOK``: what it found; ``MARK_PICKS``: how many of the entries that may be picked can start;
+        ``START_BY_PRIORITY``, ``END_PICKS`` and ``SKIP``: whether more may start at once; else 0.
+    """
+    borrowed.arrays.scalars["asked_entry"] = entry
+    return int(_call(borrowed.addresses, request, 0))

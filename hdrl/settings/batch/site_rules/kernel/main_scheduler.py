@@ -17,9 +17,9 @@ from hdrl.settings.batch.site_rules.kernel.running import NEVER, start_job
 
 _NONE = np.uint64(0)
 
-_FITS = 0
-_WAITS = 1
-_SHUT_OUT = 2
+FITS = 0
+WAITS = 1
+SHUT_OUT = 2
 
 
 @jit
@@ -68,33 +68,33 @@ def _put_unblocked(state, job, partition):
 
 
 @jit
-def _try_now(state, entry):
+def try_now(state, entry):
     """Choose nodes for a job that are free now.
 
     Returns
     -------
     int
-        ``_FITS``; ``_WAITS`` if it fits as soon as the nodes that are left to it are free, and ``_SHUT_OUT`` if stopped
+        ``FITS``; ``WAITS`` if it fits as soon as the nodes that are left to it are free, and ``SHUT_OUT`` if stopped
         partitions and reservations leave too few.
     """
     job, partition = state.entries[entry].job, state.entries[entry].partition
     if state.jobs[job].first_component >= 0:
-        return _WAITS
+        return WAITS
     is_all, usable = _put_unblocked(state, job, partition), state.usable
     preempts = state.settings[0].preempt_by != 0  # then free cores count the suspended jobs as well
     if (preempts or state.partitions[partition].free_cores >= state.jobs[job].n_requested) and choose_now(
         state, job, partition, usable
     ):
-        return _FITS
+        return FITS
     if preempts and find_victims(state, entry, usable):
-        return _FITS if take_nodes(state) else _WAITS
+        return FITS if take_nodes(state) else WAITS
     if is_all or choose_nodes(state, job, partition, usable, usable, state.all_free, state.all_mib, state.all_gpus):
-        return _WAITS
-    return _SHUT_OUT
+        return WAITS
+    return SHUT_OUT
 
 
 @jit
-def _stop(state, partition):
+def stop_partition(state, partition):
     """Start nothing more in a partition nor on its nodes; return whether it was open."""
     state.partitions[partition].is_failed = 1
     for word in range(state.settings[0].n_words):
@@ -102,15 +102,21 @@ def _stop(state, partition):
 
 
 @jit
+def open_partitions(state):
+    """Begin to go down the queue: no partition has been stopped."""
+    state.scalars[0].n_passes += 1
+    for partition in range(state.settings[0].n_partitions):
+        state.partitions[partition].is_failed = 0
+        state.partitions[partition].n_tested = 0
+    for word in range(state.settings[0].n_words):
+        state.blocked[word] = _NONE
+
+
+@jit
 def run_main(state, depth):
     """Start what the main scheduler starts; return whether it stopped at a depth of the queue (0: none)."""
     s, settings = state.scalars[0], state.settings[0]
-    s.n_passes += 1
-    for partition in range(settings.n_partitions):
-        state.partitions[partition].is_failed = 0
-        state.partitions[partition].n_tested = 0
-    for word in range(settings.n_words):
-        state.blocked[word] = _NONE
+    open_partitions(state)
     place, n_tested, n_failed = np.int64(0), np.int64(0), np.int64(0)
     while place < s.n_queue and n_failed < settings.n_partitions:
         entry = state.queue[place]
@@ -126,10 +132,10 @@ def run_main(state, depth):
         one.n_tested += 1
         if settings.partition_job_depth > 0 and one.n_tested > settings.partition_job_depth:
             continue
-        result = _try_now(state, entry)
-        if result == _FITS:
+        result = try_now(state, entry)
+        if result == FITS:
             place -= start_job(state, entry, place)
-        elif result == _WAITS:
-            _stop(state, state.entries[entry].partition)
+        elif result == WAITS:
+            stop_partition(state, state.entries[entry].partition)
             n_failed += 1
     return False

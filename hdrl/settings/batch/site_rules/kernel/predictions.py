@@ -13,7 +13,9 @@ from hdrl.compiled.jit import jit
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.groups import end_in, note_room, share_without_room
 from hdrl.settings.batch.kernel.history import note_arrival, predict
-from hdrl.settings.batch.kernel.keys import backlog_of, holds, weigh_waiting
+from hdrl.settings.batch.kernel.keys import backlog_of, holds, job_key, weigh_waiting
+from hdrl.settings.batch.kernel.waiting import order_length_s
+from hdrl.settings.batch.site_rules.kernel.site_factor import site_factor
 from hdrl.settings.batch.workload.history import ALL_LEVEL, USER_LEVEL
 
 
@@ -68,6 +70,25 @@ def note_ended(state, job):
 
 
 @jit
+def index_of(state, job, waited_s, n_free, backlog, without_room):
+    """Return by what a daemon orders a waiting job; what waiting alone takes from all indices alike is added again."""
+    s, settings, row = state.scalars[0], state.settings[0], state.jobs[job]
+    if settings.look_key == codes.JOB_INDEX:
+        weigh_waiting(state, job, waited_s, row.n_requested <= n_free, backlog, without_room)
+        return state.predictions[job].index + settings.aging_per_s * s.message_s
+    return job_key(state, job, settings.look_key, order_length_s(state, job))
+
+
+@jit
+def number_new(state, job):
+    """Give a new job the SiteFactor of the daemon's Lua, which takes it for one that has not waited."""
+    s, settings, row = state.scalars[0], state.settings[0], state.jobs[job]
+    if settings.has_lua != 0 and row.n_restarts == 0:
+        key = index_of(state, job, 0.0, settings.n_cores - s.n_busy_cores, 0.0, 0.0)
+        row.site_factor = site_factor(key, s.message_s, s.message_s, settings.look_bound_s)
+
+
+@jit
 def weigh_queue(state):
     """Give the entries of the queue the priorities of the index, and note what the gate keeps free for each job."""
     s, work_s = state.scalars[0], 0.0
@@ -90,10 +111,12 @@ def weigh_queue(state):
 
 @jit
 def is_held(state, entry):
-    """Tell whether a gate holds a job in a partition now."""
+    """Tell whether a gate holds a job in a partition now, or the lease of a daemon."""
     if state.scalars[0].has_gate == 0:
         return False
     one = state.entries[entry]
+    if state.settings[0].look_interval_s > 0:
+        return state.jobs[one.job].lease_until_s > state.scalars[0].message_s
     partition = state.partitions[one.partition]
     n = state.jobs[one.job].n_requested
     return holds(state.predictions[one.job].reserve, n, partition.free_cores, partition.n_cores)

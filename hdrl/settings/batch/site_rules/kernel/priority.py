@@ -12,7 +12,7 @@ from hdrl.settings.batch.kernel.keys import changes_with_time, job_key
 from hdrl.settings.batch.kernel.waiting import order_length_s
 from hdrl.settings.batch.site_rules.codes import MULTIFACTOR
 from hdrl.settings.batch.site_rules.kernel.fairshare import compute_factors
-from hdrl.settings.batch.site_rules.kernel.predictions import note_queued, note_room_for, weigh_queue
+from hdrl.settings.batch.site_rules.kernel.predictions import note_queued, note_room_for, number_new, weigh_queue
 
 _MINUTE_S = 60.0
 
@@ -59,6 +59,8 @@ def priority_of(state, entry):
     """Return the priority of a job in a partition; the highest is served first."""
     if state.settings[0].key == MULTIFACTOR:
         return multifactor(state, entry)
+    if state.settings[0].key == codes.JOB_GIVEN:
+        return state.entries[entry].priority
     job = state.entries[entry].job
     return -job_key(state, job, state.settings[0].key, order_length_s(state, job))
 
@@ -81,6 +83,7 @@ def enqueue(state, job):
     """Put a job into the queue, once for each of its partitions."""
     s, row = state.scalars[0], state.jobs[job]
     note_queued(state, job)
+    number_new(state, job)
     for entry in range(row.first_entry, row.first_entry + row.n_entries):
         state.entries[entry].priority = priority_of(state, entry)
         low, high = np.int64(0), s.n_queue

@@ -26,12 +26,12 @@ SCALARS_DTYPE = record_dtype(
     [
         *of(np.float64, "message_s", "first_submit_s", "end_s", "last_backfill_s", "backfill_due_s", "main_due_s"),
         *of(np.float64, "priority_date", "decayed_s", "lost_core_s", "preempted_core_s", "time_computing_s"),
-        *of(np.float64, "time_idle_s", "changed_s"),
+        *of(np.float64, "time_idle_s", "changed_s", "asked_s", "look_due_s"),
         *of(np.int64, "is_cycling", "is_changed", "is_planning", "has_new", "n_dates", "n_events", "n_queue"),
         *of(np.int64, "n_running", "n_arriving", "n_suspended", "n_candidates", "n_pairs", "n_allocated"),
         *of(np.int64, "n_machine_log", "n_completed", "n_selected", "n_segments", "n_busy_cores", "n_computing"),
         *of(np.int64, "n_passes", "n_cycles", "segment", "n_requeued", "n_preempted", "n_missed_reservations"),
-        *of(np.int64, "n_components", "predictor", "index_form", "has_gate"),
+        *of(np.int64, "n_components", "predictor", "index_form", "has_gate", "asked_entry", "n_picked"),
     ]
 )
 """What there is one of. ``message_s`` is the date now; it and the next are named as job keys read them.
@@ -42,7 +42,8 @@ interval;
 plan of a job has come; ``priority_date``
 when priorities are computed next, ``decayed_s`` when usage was last brought up to date. Work is lost to failures
 (``lost_core_s``, ``n_requeued`` jobs) and to preemption (``preempted_core_s``, ``n_preempted``); a reservation is
-missed if a job is on its nodes when it begins; a backfill cycle has come to ``n_components`` of het jobs."""
+missed if a job is on its nodes when it begins; a backfill cycle has come to ``n_components`` of het jobs. Requests from
+outside are about the ``asked_entry`` or the date ``asked_s``; ``n_picked`` entries have been picked in this pass."""
 
 SETTINGS_DTYPE = record_dtype(
     [
@@ -51,16 +52,19 @@ SETTINGS_DTYPE = record_dtype(
         *of(np.int64, "partition_job_depth", "bf_max_job_test"),
         *of(np.int64, "bf_max_job_user", "bf_max_job_part", "bf_min_prio_reserve", "max_reserve_part"),
         *of(np.int64, "bf_busy_nodes", "preempt_by", "is_youngest_first", "is_fair_tree", "favor_small"),
-        ("is_relative_to_time", np.int64),
+        *of(np.int64, "is_relative_to_time", "is_asked", "bf_hetjob_prio", "look_key", "has_lua"),
         *of(np.float64, "sched_interval_s", "bf_interval_s", "bf_resolution_s", "bf_window_s"),
         *of(np.float64, "bf_min_age_reserve_s", "exempt_s", "restart_s", "launch_s", "kill_wait_s"),
         *of(np.float64, "over_time_limit_s", "age", "max_age_s", "fairshare", "decay", "calc_period_s", "job_size"),
-        *of(np.float64, "partition", "qos"),
+        *of(np.float64, "partition", "qos", "look_interval_s", "look_bound_s", "aging_per_s"),
     ]
 )
 """What does not change: discipline and priority, sizes (``most_cores`` and ``fewest_cores`` of a node),
 `SchedulerParameters`, `PriorityWeights`. ``max_reserve_part`` is how many jobs of a partition are planned (0: all),
-``order_key`` in which order EASY tries jobs that may overtake."""
+``order_key`` in which order EASY tries jobs that may overtake; ``is_asked``: what decides is outside the kernel. A
+daemon looks at the queue every ``look_interval_s`` (0: there is none), see `kernel.daemon`: its policy has the job key
+``look_key``, an index that falls by ``aging_per_s`` in a second, and a bound on waits; ``has_lua``: whether new jobs
+get a number as well."""
 
 NODE_DTYPE = record_dtype(
     [
@@ -88,7 +92,8 @@ JOB_DTYPE = record_dtype(
         *of(np.float64, "submit_s", "run_s", "limit_s", "walltime_s", "requested_time_s", "memory_mib"),
         *of(np.float64, "bandwidth_gbps", "begin_s", "held_until_s", "cancelled_s", "eligible_s", "start_s"),
         *of(np.float64, "ended_s", "due_s", "length_s", "charged_s", "planned_s", "waited_s", "lost_core_s"),
-        *of(np.float64, "suspended_since_s", "suspended_s", "left_s", "component_s"),
+        *of(np.float64, "suspended_since_s", "suspended_s", "left_s", "component_s", "lease_until_s"),
+        *of(np.float64, "het_tier", "het_priority"),
         *of(np.int64, "n_requested", "rank", "site_factor", "first_pair", "first_core"),
         *of(np.int32, "return_code", "nodes", "features", "gpus", "nice", "qos", "account", "user", "array"),
         *of(np.int32, "next_task", "qos_user", "account_user", "first_entry", "n_entries", "first_dependency"),
@@ -105,16 +110,24 @@ Plans expect that it ends ``limit_s`` after its start; it is killed ``walltime_s
 are ``n_pairs`` rows of the pairs, its cores ``n_cores`` of the allocated ones. ``planned_s`` is the first date that a
 plan gave it, ``waited_s`` what all its waits add up to, ``lost_core_s`` what it did in vain; it ``is_given_up`` in the
 grace before another job takes its nodes; it has been suspended for ``suspended_s`` in this run, and is so
-``suspended_since_s`` (-1: it is not) with ``left_s`` to run.
+``suspended_since_s`` (-1: it is not) with ``left_s`` to run. A daemon holds it until ``lease_until_s``.
 
 The components of a het job are a chain from ``first_component`` (-1: the job is none) by ``next_component``. A backfill
 cycle plans one for ``component_s`` in ``component_entry`` (infinity: not at all; -1: it has not come to it). One of
 which EASY may reserve the nodes, as a component of its het job is the first job of a partition, ``is_first``. The
-first component has the ``last_entry`` of its het job."""
+first component has the ``last_entry`` of its het job, and with bf_hetjob_prio the partition tier and the priority that
+count for all components (``het_tier``, ``het_priority``)."""
 
-ENTRY_DTYPE = record_dtype([*of(np.int32, "job", "partition", "next"), ("priority", np.float64)])
+ENTRY_DTYPE = record_dtype(
+    [
+        *of(np.int32, "job", "partition", "next"),
+        ("priority", np.float64),
+        *of(np.int8, "is_passed", "may_be_picked", "fits"),
+    ]
+)
 """A job in one of its partitions: what the queue holds; the highest priority is served first. ``next`` is the next
-entry of its het job (-1: none)."""
+entry of its het job (-1: none). Where jobs are picked: whether this one has been picked in this pass, may be picked,
+and fits now."""
 
 PAIR_DTYPE = record_dtype([("node", np.int32), ("cores", np.int32)])
 """A node of a job that runs or ran, and how many cores it has there."""
