@@ -14,7 +14,8 @@ From it follow the arrays at the beginning (`new_arrays`), the same as a batch (
 thread (`for_another_thread`), one environment of a batch in compiled code (`first_row_of`, then
 `hdrl.compiled.rows.moved_to`: what `hdrl.compiled.serving` does with any batch), how it is brought back to its
 beginning (`restoring`), how its logs grow (`grown`, `doubled`), and what is saved of a batch (`saved`). A table may
-hold tables: ``pool: OrderState``; one that all environments of a batch share is ``Annotated[State, Role.SHARED]``.
+hold tables, ``jobs: Jobs``, with names of fields that are unique among all of them: functions here take and return the
+fields of all by these names. One that all environments of a batch share is ``Annotated[State, Role.SHARED]``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
@@ -83,10 +85,36 @@ def log(dtype: DTypeLike, length: str, *, counted_by: str) -> Field:
 
 
 @cache
-def fields_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Field]:
-    """Return the fields of a state by name, in their order."""
+def _parts_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Any]:
+    """Return the parts of a state by name, in their order: fields, and the classes of tables that it holds."""
     hints = get_type_hints(kind, include_extras=True)
-    return {name: hints[name].__metadata__[0] for name in kind._fields}  # type: ignore[attr-defined]
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    return {
+        name: hints[name].__metadata__[0] if hasattr(hints[name], "__metadata__") else hints[name] for name in names
+    }
+
+
+@cache
+def _paths_of(kind: type[tuple[Any, ...]]) -> Mapping[str, str]:
+    """Return where each field of a state is, by its name: ``"jobs.work"``."""
+    paths: dict[str, str] = {}
+    for name, part in _parts_of(kind).items():
+        within = (
+            {one: f"{name}.{path}" for one, path in _paths_of(part).items()} if isinstance(part, type) else {name: name}
+        )
+        if twice := paths.keys() & within.keys():
+            raise TypeError(f"{kind.__name__} has two fields {min(twice)}")
+        paths |= within
+    return paths
+
+
+@cache
+def fields_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Field]:
+    """Return the fields of a state by name, in their order; those of tables within it stand where the table does."""
+    fields: dict[str, Field] = {}
+    for name, part in _parts_of(kind).items():
+        fields |= fields_of(part) if isinstance(part, type) else {name: part}
+    return fields
 
 
 def names_of(kind: type[tuple[Any, ...]], *roles: Role, is_output: bool | None = None) -> tuple[str, ...]:
@@ -98,8 +126,15 @@ def names_of(kind: type[tuple[Any, ...]], *roles: Role, is_output: bool | None =
     return tuple(name for name, one in fields if one.role in roles and is_output in (None, one.is_output))
 
 
-def _by_name(state: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
-    return state._asdict()  # type: ignore[attr-defined, no-any-return]
+def arrays_of(state: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a state by name, in the order of `fields_of`."""
+    return {name: attrgetter(path)(state) for name, path in _paths_of(type(state)).items()}
+
+
+def _made_of(kind: type[T], arrays: Mapping[str, NDArray[Any]]) -> T:
+    """Return a state of arrays by name."""
+    parts = _parts_of(kind).items()
+    return kind(*(_made_of(part, arrays) if isinstance(part, type) else arrays[name] for name, part in parts))
 
 
 def _beginning(name: str, field: Field, shape: tuple[int, ...], given: NDArray[Any] | None) -> NDArray[Any]:
@@ -149,19 +184,19 @@ def new_arrays(
         of_one = tuple(sizes[name] for name in field.lengths)
         return of_one if n_rows is None or field.role is not Role.OWN else (n_rows, *of_one)
 
-    return kind(*(_beginning(name, one, shape_of(one), given.get(name)) for name, one in fields.items()))
+    return _made_of(kind, {name: _beginning(name, one, shape_of(one), given.get(name)) for name, one in fields.items()})
 
 
 def copied(state: T) -> T:
     """Return a state with arrays of its own: what episodes begin with (`restoring`)."""
-    return type(state)(*(array.copy() for array in state))
+    return _made_of(type(state), {name: array.copy() for name, array in arrays_of(state).items()})
 
 
 def _with_own(state: T, change: Callable[[NDArray[Any]], NDArray[Any]]) -> T:
     """Return a state whose arrays, but for those that environments share, have been changed."""
     fields = fields_of(type(state))
-    arrays = _by_name(state).items()
-    return type(state)(*(change(array) if fields[name].role is Role.OWN else array for name, array in arrays))
+    changed = {name: change(array) for name, array in arrays_of(state).items() if fields[name].role is Role.OWN}
+    return _replaced(state, changed)
 
 
 def repeated(state: T, n_rows: int) -> T:
@@ -181,11 +216,12 @@ def first_of(batch: T) -> T:
 
 def for_another_thread(batch: T) -> T:
     """Return the same environments with scratch of their own."""
-    return _replaced(batch, {name: getattr(batch, name).copy() for name in names_of(type(batch), Role.SCRATCH)})
+    scratch_names = names_of(type(batch), Role.SCRATCH)
+    return _replaced(batch, {name: one.copy() for name, one in arrays_of(batch).items() if name in scratch_names})
 
 
-def _replaced(state: T, arrays: dict[str, NDArray[Any]]) -> T:
-    return state._replace(**arrays)  # type: ignore[attr-defined, no-any-return]
+def _replaced(state: T, arrays: Mapping[str, NDArray[Any]]) -> T:
+    return _made_of(type(state), {**arrays_of(state), **arrays})
 
 
 def saved(batch: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
@@ -194,7 +230,7 @@ def saved(batch: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
     They are views, structured arrays as bytes, which may be written to.
     """
     fields = fields_of(type(batch))
-    own = {name: one for name, one in _by_name(batch).items() if fields[name].role is Role.OWN and one.size}
+    own = {name: one for name, one in arrays_of(batch).items() if fields[name].role is Role.OWN and one.size}
     return {
         name: one.view(np.uint8).reshape(len(one), -1) if one.dtype.names else one
         for name, one in own.items()
@@ -204,7 +240,8 @@ def saved(batch: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
 
 def doubled(state: T) -> T:
     """Return the state with every log twice as long."""
-    logs = {name: getattr(state, name) for name, field in fields_of(type(state)).items() if field.counted_by}
+    fields = fields_of(type(state))
+    logs = {name: array for name, array in arrays_of(state).items() if fields[name].counted_by}
     return _replaced(state, {name: np.concatenate([old, np.zeros_like(old)], axis=1) for name, old in logs.items()})
 
 
@@ -216,8 +253,9 @@ def grown(state: T, *, margin: int) -> T:
     ``margin``: entries that must at least be free afterwards.
     """
     larger = {}
-    for name, field in fields_of(type(state)).items():
-        old = getattr(state, name)
+    fields = fields_of(type(state))
+    for name, old in arrays_of(state).items():
+        field = fields[name]
         if not field.counted_by or not len(old):
             continue
         n_used = int(state.scalars[field.counted_by][0])  # type: ignore[attr-defined]
@@ -249,12 +287,10 @@ def first_row_of(kind: type[tuple[Any, ...]]) -> Any:
 
 def _first_row(kind: type[tuple[Any, ...]], batch: str, makers: dict[str, Any]) -> str:
     """Return what makes the first environment of a batch, in Python; what it calls is added to ``makers``."""
-    hints, arrays = get_type_hints(kind, include_extras=True), []
-    for name in kind._fields:  # type: ignore[attr-defined]
-        hint = hints[name]
-        part = hint.__metadata__[0] if hasattr(hint, "__metadata__") else None
-        if part is None:
-            arrays.append(_first_row(hint, f"{batch}.{name}", makers))
+    arrays = []
+    for name, part in _parts_of(kind).items():
+        if isinstance(part, type):
+            arrays.append(_first_row(part, f"{batch}.{name}", makers))
         else:
             is_own = isinstance(part, Field) and part.role is Role.OWN
             arrays.append(f"{batch}.{name}[0]" if is_own else f"{batch}.{name}")
@@ -274,9 +310,9 @@ def restoring(kind: type[tuple[Any, ...]]) -> Any:
 
     It copies what is restored, and empties the heaps.
     """
-    fields = fields_of(kind).items()
+    fields = [(_paths_of(kind)[name], one) for name, one in fields_of(kind).items()]
     copies = [
-        f"copy(state.{name}, beginning.{name}, 0, len(beginning.{name}))" for name, one in fields if one.is_restored
+        f"copy(state.{path}, beginning.{path}, 0, len(beginning.{path}))" for path, one in fields if one.is_restored
     ]
-    empties = [f"empty(state.{name})" for name, one in fields if one.is_heap]
+    empties = [f"empty(state.{path})" for path, one in fields if one.is_heap]
     return _compiled("state, beginning", copies + empties, {"copy": copy_rows, "empty": _empty})

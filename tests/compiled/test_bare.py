@@ -181,6 +181,25 @@ def test_threads_that_come_first_together_link_it_once(folder: Path, monkeypatch
     assert len(found) == 1
 
 
+def test_two_entries_are_compiled_one_after_the_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba loads what it types with before it takes its lock, which two threads at once cannot do."""
+    linking = pytest.importorskip("hdrl.compiled.fast.linking")
+    compiling, most = [0], [0]
+
+    def slowly() -> None:
+        compiling[0] += 1
+        most[0] = max(most[0], compiling[0])
+        threading.Event().wait(0.2)  # the other one comes meanwhile
+        compiling[0] -= 1
+
+    monkeypatch.setattr(linking, "check", slowly)
+    borrowed = Borrowed(new_till())
+    with ThreadPoolExecutor(2) as pool:
+        results = [pool.submit(entry_in(folder)(one), borrowed.addresses) for one in (count, empty)]
+        assert [one.result() for one in results] == [3, None]
+    assert most == [1]
+
+
 def test_what_cannot_be_linked_is_compiled_the_usual_way(
     folder: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

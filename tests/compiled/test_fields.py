@@ -14,6 +14,7 @@ from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.fields import (
     Role,
     alone,
+    arrays_of,
     copied,
     fields_of,
     first_row_of,
@@ -25,6 +26,7 @@ from hdrl.compiled.fields import (
     own,
     repeated,
     restoring,
+    saved,
     scratch,
     shared,
 )
@@ -57,6 +59,59 @@ LOG = Annotated[NDArray[np.int32], log(np.int32, "n_log", counted_by="n_starts")
 
 def new(field: Any, n_rows: int | None = None) -> Any:
     return new_arrays(with_field(field), SIZES, GIVEN, n_rows)
+
+
+class Inner(NamedTuple):
+    added: OWN
+    slots: HEAP
+    events: LOG
+
+
+class Outer(NamedTuple):
+    inner: Inner
+    scalars: Annotated[NDArray[np.void], own(SCALARS, "one", is_restored=True)]
+    speeds: Annotated[NDArray[np.float64], shared(np.float64, "n_units")]
+
+
+def test_fields_of_a_table_within_a_table() -> None:
+    assert list(fields_of(Outer)) == ["added", "slots", "events", "scalars", "speeds"]
+    state = new_arrays(Outer, SIZES, GIVEN)
+    batch = repeated(state, 2)
+    assert (batch.inner.added.shape, batch.scalars.shape) == ((2, 3), (2, 1))
+    assert batch.speeds is state.speeds
+    assert arrays_of(batch)["events"] is batch.inner.events
+    assert set(saved(batch)) == {"added", "slots", "events", "scalars"}
+
+    first_row, batch_at = first_row_of(Outer), take_as(lambda: batch)
+    restore = restoring(Outer)
+
+    @numba.njit
+    def change_first(addresses):  # type: ignore[no-untyped-def]
+        row = first_row(batch_at(addresses))
+        row.inner.added[1] = 5.0
+        row.inner.slots[2].position = 0
+
+    @numba.njit
+    def bring_back(whole, first):  # type: ignore[no-untyped-def]
+        restore(whole, first)
+
+    change_first(Borrowed(batch).addresses)
+    assert batch.inner.added.tolist() == [[0.0, 5.0, 0.0], [0.0, 0.0, 0.0]]
+    one, beginning = copied(state), copied(state)
+    one.inner.added[:], one.inner.slots["position"], one.scalars["n_starts"] = 7.0, 1, 3
+    assert grown(one, margin=1).inner.events.shape == (9,)
+    bring_back(one, beginning)
+    assert (one.inner.added.tolist(), one.inner.slots["position"].tolist()) == ([0.0] * 3, [-1] * 3)
+
+
+def test_names_of_fields_are_unique() -> None:
+    class Twice(NamedTuple):
+        inner: Inner
+        added: OWN
+
+    Twice.__annotations__ = {"inner": Inner, "added": OWN}
+    with pytest.raises(TypeError, match="Twice has two fields added"):
+        arrays_of(Twice(new_arrays(Inner, SIZES, {}), np.zeros(3)))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from hdrl.compiled.intact import writing
 _NUMBERS = {"bool": types.boolean, "int": types.int64, "float": types.float64}
 
 
+@global_compiler_lock  # type: ignore[untyped-decorator]
 def bare_code(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Code:
     """Return the machine code of what Python calls (`hdrl.compiled.fast.calls`), with the function and all its parts.
 
@@ -37,6 +38,8 @@ def bare_code(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
     TypeError
         If it returns anything but numbers of 64 bits.
     """
+    # Two threads may get here for two functions. Numba itself takes the lock only around parts of this, and what it
+    # loads before that breaks in two threads at once ("generator already executing").
     check()
     dispatcher = numba.njit(**options, **PART)(function)
     takes = tuple(_NUMBERS.get(kind_of(one)) or numba.typeof(one) for one in arguments)
@@ -54,8 +57,7 @@ def bare_code(function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
     BareCall(context, module, symbol, compiled).build()
     whole.add_ir_module(module)
     whole.add_linking_library(compiled.library)
-    with global_compiler_lock:
-        whole.finalize()
+    whole.finalize()
     return Code(symbol, whole._compiled_object)  # noqa: SLF001 - what is cached
 
 

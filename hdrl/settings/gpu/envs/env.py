@@ -305,7 +305,7 @@ class GpuClusterVectorEnv(Windowed, RowPickVectorEnv):
         window = self._next_window(row, episode, seed)
         put_jobs(self._state, row, self._columns, self._first_of(window), window.n_jobs)
         self._state.random[row] = 1 + seed % 2147483645
-        self._state.unit[row] = self._unit_of(window)
+        self._state.agent.unit[row] = self._unit_of(window)
 
     def _first_of(self, window: Window) -> int:
         """Return the place of the first job of a window among the jobs of all loads."""

@@ -52,7 +52,7 @@ def objective_value(w, which):
 
     NaN of an objective that is in no table.
     """
-    n = float(w.n_jobs[0])
+    n = float(w.jobs.n_jobs[0])
     if which == MEAN_JCT:
         # Integrals of numbers of jobs over time are sums of times of jobs, and grow with every step:
         # their differences are rewards that arrive when the time passes, not only at ends.
@@ -63,11 +63,11 @@ def objective_value(w, which):
         return w.sums[state.SLOW_S] / n
     if which == PRIORITY_JCT:
         total = 0.0
-        for j in range(w.n_jobs[0]):
-            total += w.priority[j]
+        for j in range(w.jobs.n_jobs[0]):
+            total += w.jobs.priority[j]
         return w.sums[state.PRIORITY_S] / total
     if which == MAKESPAN:
-        return w.now_s[0] - w.arrival_s[0]
+        return w.now_s[0] - w.jobs.arrival_s[0]
     return math.nan
 
 
@@ -75,7 +75,7 @@ def objective_value(w, which):
 def _may_start(w, j):
     """Return whether a waiting job may start now: not at the date at which it gave way, unless nothing else happens."""
     # The key of a waiting job's event is the date at which the agent preempted it, see `_act`.
-    return w.events[j].key != w.now_s[0] or next_event_s(w) == math.inf
+    return w.queue.events[j].key != w.now_s[0] or next_event_s(w) == math.inf
 
 
 @jit
@@ -87,9 +87,9 @@ def _any_starts(w):
         # A job that needs at least as much as one that did not fit cannot fit either.
         if not _may_start(w, j) or (failed >= 0 and is_at_least(w, j, failed)):
             continue
-        if may_fit(w, j) and find_place(w, j, w.placements[0]) != NOWHERE:
+        if may_fit(w, j) and find_place(w, j, w.agent.placements[0]) != NOWHERE:
             return True
-        if w.key[j] < latest and find_by_preempting(w, j) != NOWHERE:
+        if w.jobs.key[j] < latest and find_by_preempting(w, j) != NOWHERE:
             return True
         failed = j
     return False
@@ -100,9 +100,9 @@ def _may_preempt(w, i):
     """Return whether the running job at a place of the list may give way: not at the date at which it started."""
     if i >= w.counts[state.N_RUNNING] or w.counts[state.N_WAITING] == 0:
         return False
-    if w.rules[codes.RECORDS] > 0 and w.counts[state.N_STAYS] + w.counts[state.N_RUNNING] + 1 >= len(w.stay_job):
+    if w.rules[codes.RECORDS] > 0 and w.counts[state.N_STAYS] + w.counts[state.N_RUNNING] + 1 >= len(w.log.stay_job):
         return False
-    return w.since_s[w.running[i]] < w.now_s[0]
+    return w.jobs.since_s[w.queue.running[i]] < w.now_s[0]
 
 
 @jit
@@ -110,7 +110,7 @@ def _has_choice(w):
     """Return whether the agent has a choice now."""
     if w.counts[state.N_WAITING] == 0:
         return False
-    for i in range(min(w.sizes[codes.MAX_RUNNING], w.counts[state.N_RUNNING])):
+    for i in range(min(w.agent.sizes[codes.MAX_RUNNING], w.counts[state.N_RUNNING])):
         if _may_preempt(w, i):
             return True
     return _any_starts(w)
@@ -119,7 +119,7 @@ def _has_choice(w):
 @jit
 def _advance(w):
     """Go on until the agent has a choice, or all jobs are done."""
-    while w.counts[state.N_DONE] < w.n_jobs[0]:
+    while w.counts[state.N_DONE] < w.jobs.n_jobs[0]:
         # The cheap flag first: most events leave nothing to decide.
         if w.counts[state.NEEDS_DECISION] > 0 and _has_choice(w):
             w.counts[state.N_DECISIONS] += 1
@@ -133,7 +133,7 @@ def _advance(w):
 @jit
 def _left_s(w, j):
     """Return the time that is left to a job alone on the fastest type, as it is estimated."""
-    return max(0.0, w.estimate[j] - worked(w, j)) / w.best_rate[j]
+    return max(0.0, w.jobs.estimate[j] - worked(w, j)) / w.jobs.best_rate[j]
 
 
 @jit
@@ -144,94 +144,94 @@ def _next_end_s(w):
     """
     found = math.inf
     for i in range(w.counts[state.N_RUNNING]):
-        j = w.running[i]
-        overhead_s = max(0.0, w.since_s[j] + w.overhead_s[j] - w.now_s[0])
-        found = min(found, overhead_s + max(0.0, w.estimate[j] - worked(w, j)) / w.rate[j])
+        j = w.queue.running[i]
+        overhead_s = max(0.0, w.jobs.since_s[j] + w.jobs.overhead_s[j] - w.now_s[0])
+        found = min(found, overhead_s + max(0.0, w.jobs.estimate[j] - worked(w, j)) / w.jobs.rate[j])
     return found
 
 
 @jit
 def _n_pages(w):
     """Return how many pages of the queue can be looked at."""
-    return min(w.sizes[codes.MAX_PAGES], -(-w.counts[state.N_WAITING] // w.sizes[codes.MAX_JOBS]))
+    return min(w.agent.sizes[codes.MAX_PAGES], -(-w.counts[state.N_WAITING] // w.agent.sizes[codes.MAX_JOBS]))
 
 
 @jit
 def _describe(w, j, end_s, row):
     """Write what is the same in all rows of a job."""
-    shown = w.observations
+    shown = w.agent.observations
     shown[row, 0] = 1.0
-    shown[row, 1] = _squash(w.now_s[0] - w.arrival_s[j])
-    shown[row, 3] = w.n_gpus[j] / len(w.gpu_node)
-    shown[row, 4] = w.milli[j] / 1000.0
-    shown[row, 5] = w.priority[j] / (w.priority[j] + 1.0)
-    shown[row, 11] = 1.0 - w.sums[state.BUSY_NOW] / len(w.gpu_node)
+    shown[row, 1] = _squash(w.now_s[0] - w.jobs.arrival_s[j])
+    shown[row, 3] = w.jobs.n_gpus[j] / len(w.machine.gpu_node)
+    shown[row, 4] = w.jobs.milli[j] / 1000.0
+    shown[row, 5] = w.jobs.priority[j] / (w.jobs.priority[j] + 1.0)
+    shown[row, 11] = 1.0 - w.sums[state.BUSY_NOW] / len(w.machine.gpu_node)
     waiting = w.counts[state.N_WAITING]
     shown[row, 12] = waiting / (waiting + 16.0)
     shown[row, 14] = _squash(served_s(w, j))
     # Columns 2, 9 and 13 stay 0: they would reveal durations.
-    if w.sizes[codes.SEES_DURATIONS] == 0:
+    if w.agent.sizes[codes.SEES_DURATIONS] == 0:
         return
     shown[row, 2] = _squash(_left_s(w, j))
-    shown[row, 9] = min(1.0, worked(w, j) / w.estimate[j])
+    shown[row, 9] = min(1.0, worked(w, j) / w.jobs.estimate[j])
     shown[row, 13] = _squash(end_s) if end_s < math.inf else 1.0
 
 
 @jit
 def _show_waiting(w, end_s, mask):
     """Write the rows of the waiting jobs of the page."""
-    shown = w.observations
-    first = w.counts[state.PAGE] * w.sizes[codes.MAX_JOBS]
-    n = min(w.sizes[codes.MAX_JOBS], w.counts[state.N_WAITING] - first)
+    shown = w.agent.observations
+    first = w.counts[state.PAGE] * w.agent.sizes[codes.MAX_JOBS]
+    n = min(w.agent.sizes[codes.MAX_JOBS], w.counts[state.N_WAITING] - first)
     latest = latest_key(w) if w.rules[codes.PREEMPTS] > 0 else -math.inf
     for i in range(n):
         j = waiting_at(w, first + i)
         may = _may_start(w, j)
         fits = may and may_fit(w, j)
-        for p in range(w.sizes[codes.N_PLACEMENTS]):
-            row = i * w.sizes[codes.N_PLACEMENTS] + p
+        for p in range(w.agent.sizes[codes.N_PLACEMENTS]):
+            row = i * w.agent.sizes[codes.N_PLACEMENTS] + p
             _describe(w, j, end_s, row)
-            w.row_masks[row] = 1
-            node = find_place(w, j, w.placements[p]) if fits else NOWHERE
+            w.agent.row_masks[row] = 1
+            node = find_place(w, j, w.agent.placements[p]) if fits else NOWHERE
             # Only the first placement preempts, as the policies do; the others would show the same victims again.
-            if node == NOWHERE and p == 0 and may and w.key[j] < latest:
+            if node == NOWHERE and p == 0 and may and w.jobs.key[j] < latest:
                 node = find_by_preempting(w, j)
                 shown[row, 15] = node != NOWHERE
             if node == NOWHERE:
                 continue
-            t = w.node_type[node]
+            t = w.machine.node_type[node]
             mask[row] = 1
-            shown[row, 6] = w.rates[w.profile[j], t, w.is_spread[j]] / w.best_rate[j]
-            shown[row, 7] = w.is_spread[j]
-            shown[row, 8] = w.type_idle[t] / max(1, w.type_gpus[t])
+            shown[row, 6] = w.machine.rates[w.jobs.profile[j], t, w.jobs.is_spread[j]] / w.jobs.best_rate[j]
+            shown[row, 7] = w.jobs.is_spread[j]
+            shown[row, 8] = w.free.type_idle[t] / max(1, w.machine.type_gpus[t])
 
 
 @jit
 def _show(w, mask):
     """Write what the agent sees, and what it may do."""
-    shown = w.observations
-    for row in range(len(w.row_masks)):
-        w.row_masks[row] = 0
+    shown = w.agent.observations
+    for row in range(len(w.agent.row_masks)):
+        w.agent.row_masks[row] = 0
         for column in range(N_COLUMNS):
             shown[row, column] = 0.0
     for action in range(len(mask)):
         mask[action] = 0
     # A mask must have a legal action even after the end.
-    if w.counts[state.N_DONE] == w.n_jobs[0]:
+    if w.counts[state.N_DONE] == w.jobs.n_jobs[0]:
         mask[0] = 1
         return
-    end_s = _next_end_s(w) if w.sizes[codes.SEES_DURATIONS] > 0 else math.inf
+    end_s = _next_end_s(w) if w.agent.sizes[codes.SEES_DURATIONS] > 0 else math.inf
     _show_waiting(w, end_s, mask)
-    first = w.sizes[codes.MAX_JOBS] * w.sizes[codes.N_PLACEMENTS]
-    for i in range(min(w.sizes[codes.MAX_RUNNING], w.counts[state.N_RUNNING])):
-        j = w.running[i]
+    first = w.agent.sizes[codes.MAX_JOBS] * w.agent.sizes[codes.N_PLACEMENTS]
+    for i in range(min(w.agent.sizes[codes.MAX_RUNNING], w.counts[state.N_RUNNING])):
+        j = w.queue.running[i]
         _describe(w, j, end_s, first + i)
-        shown[first + i, 6] = w.rate[j] / w.best_rate[j]
+        shown[first + i, 6] = w.jobs.rate[j] / w.jobs.best_rate[j]
         shown[first + i, 10] = 1.0
-        w.row_masks[first + i] = 1
+        w.agent.row_masks[first + i] = 1
         mask[first + i] = _may_preempt(w, i)
-    last = len(w.row_masks)
-    mask[last] = next_event_s(w) < math.inf and (w.sizes[codes.MAY_WAIT] > 0 or not mask[:last].any())
+    last = len(w.agent.row_masks)
+    mask[last] = next_event_s(w) < math.inf and (w.agent.sizes[codes.MAY_WAIT] > 0 or not mask[:last].any())
     # Some page is the last to turn to, so that an agent that turns pages must wait, or start a job of it.
     mask[last + 1] = w.counts[state.PAGES_TURNED] + 1 < _n_pages(w)
 
@@ -239,8 +239,8 @@ def _show(w, mask):
 @jit
 def _act(w, action):
     """Carry out a legal action."""
-    n_rows = len(w.row_masks)
-    first = w.sizes[codes.MAX_JOBS] * w.sizes[codes.N_PLACEMENTS]
+    n_rows = len(w.agent.row_masks)
+    first = w.agent.sizes[codes.MAX_JOBS] * w.agent.sizes[codes.N_PLACEMENTS]
     if action == n_rows + 1:
         w.counts[state.PAGE] = (w.counts[state.PAGE] + 1) % _n_pages(w)
         w.counts[state.PAGES_TURNED] += 1
@@ -249,15 +249,16 @@ def _act(w, action):
     if action == n_rows:
         w.counts[state.NEEDS_DECISION] = 0
     elif action >= first:
-        j = w.running[action - first]
+        j = w.queue.running[action - first]
         move(w, j, 1)
         preempt(w, j)
         # Marks the date, so that the job does not start again before something else happens (`_may_start`).
-        w.events[j].key = w.now_s[0]
+        w.queue.events[j].key = w.now_s[0]
     else:
-        place = w.counts[state.PAGE] * w.sizes[codes.MAX_JOBS] + action // w.sizes[codes.N_PLACEMENTS]
+        place = w.counts[state.PAGE] * w.agent.sizes[codes.MAX_JOBS] + action // w.agent.sizes[codes.N_PLACEMENTS]
         j = waiting_at(w, place)
-        node = find_place(w, j, w.placements[action % w.sizes[codes.N_PLACEMENTS]]) if may_fit(w, j) else NOWHERE
+        placement = w.agent.placements[action % w.agent.sizes[codes.N_PLACEMENTS]]
+        node = find_place(w, j, placement) if may_fit(w, j) else NOWHERE
         if node != NOWHERE:
             start(w, j, node)
         else:
@@ -285,26 +286,26 @@ def _serve_row(w, counts, request, row, numbers, results):  # noqa: ARG001
     _show(w, counts.masks[row])
     if request == RESET:
         return
-    value = objective_value(w, w.sizes[codes.OBJECTIVE])
-    counts.rewards[row] = (w.sums[state.REWARDED] - value) / w.unit[0]
+    value = objective_value(w, w.agent.sizes[codes.OBJECTIVE])
+    counts.rewards[row] = (w.sums[state.REWARDED] - value) / w.agent.unit[0]
     w.sums[state.REWARDED] = value
-    counts.terminations[row] = w.counts[state.N_DONE] == w.n_jobs[0]
+    counts.terminations[row] = w.counts[state.N_DONE] == w.jobs.n_jobs[0]
 
 
 @jit
 def _knows(batch, request, numbers):  # noqa: ARG001
     """Return whether all numbers that an episode depends on are in their tables."""
-    for i in range(len(batch.placements)):
-        if batch.placements[i] not in codes.PLACEMENTS:
+    for i in range(len(batch.agent.placements)):
+        if batch.agent.placements[i] not in codes.PLACEMENTS:
             return False
-    return request in REQUESTS and knows_rules(batch) and batch.sizes[codes.OBJECTIVE] in OBJECTIVES
+    return request in REQUESTS and knows_rules(batch) and batch.agent.sizes[codes.OBJECTIVE] in OBJECTIVES
 
 
 def _asked(batch: state.GpuState, request: int, numbers: Sequence[int]) -> list[tuple[CodeTable, int]]:
     """Return the tables and numbers that an episode depends on."""
     del request, numbers
-    placements = [(codes.PLACEMENTS, one) for one in batch.placements.tolist()]
-    return [(OBJECTIVES, int(batch.sizes[codes.OBJECTIVE])), *placements, *codes.asked_by(batch.rules)]
+    placements = [(codes.PLACEMENTS, one) for one in batch.agent.placements.tolist()]
+    return [(OBJECTIVES, int(batch.agent.sizes[codes.OBJECTIVE])), *placements, *codes.asked_by(batch.rules)]
 
 
 SERVED = serving(

@@ -68,9 +68,8 @@ def is_due(w):
 def _has_room(w):
     """Return whether the log has room for all stays that could end at one date."""
     n = w.counts[state.N_RUNNING]
-    return w.counts[state.N_STAYS] + n < len(w.stay_job) and w.counts[state.N_UNITS] + len(w.gpu_node) + n < len(
-        w.stay_units
-    )
+    n_units = w.counts[state.N_UNITS] + len(w.machine.gpu_node) + n
+    return w.counts[state.N_STAYS] + n < len(w.log.stay_job) and n_units < len(w.log.stay_units)
 
 
 @jit
@@ -87,7 +86,7 @@ def run(w, n_steps):
     if not knows_rules(w):
         return UNKNOWN_CODE
     for _ in range(n_steps):
-        if w.counts[state.N_DONE] == w.n_jobs[0]:
+        if w.counts[state.N_DONE] == w.jobs.n_jobs[0]:
             return codes.FINISHED
         # Before time goes on: no kernel function may allocate, so Python enlarges the log and calls again.
         if w.rules[codes.RECORDS] and not _has_room(w):

@@ -46,9 +46,9 @@ def place_in_turn(places, shares, fragments):
     clear(w)
     n_placed = 0
     lost = 0.0
-    for n in range(len(w.node_order)):
+    for n in range(len(w.machine.node_order)):
         lost += fragment(w, n)
-    for j in range(w.n_jobs[0]):
+    for j in range(w.jobs.n_jobs[0]):
         enqueue(w, j)
         node = find_place(w, j, w.rules[codes.PLACEMENT])
         if node >= 0:
@@ -58,7 +58,7 @@ def place_in_turn(places, shares, fragments):
             n_placed += 1
         else:
             w.counts[state.N_WAITING] = 0
-            w.status[j] = 0
+            w.jobs.status[j] = 0
         shares[j] = w.sums[state.BUSY_NOW]
         fragments[j] = lost
     return n_placed

@@ -84,31 +84,37 @@ def add_end(history, groups, memory, ends_s, time_s):
 @jit
 def remember(w, j):
     """Count a job that has ended."""
-    if len(w.history) > 0:
-        add_end(w.history, w.groups[j], w.level_memory, w.bucket_end_s, w.work[j] / w.best_rate[j])
+    if len(w.past.history) > 0:
+        add_end(
+            w.past.history,
+            w.past.groups[j],
+            w.past.level_memory,
+            w.past.bucket_end_s,
+            w.jobs.work[j] / w.jobs.best_rate[j],
+        )
 
 
 @jit
 def _expect(w, j):
     """Write the share of jobs like one in each bucket into ``shares``, and what is said of its whole time."""
     for k in range(N_BUCKETS):
-        w.shares[k] = 1.0 / N_BUCKETS
-    said = w.predicted[j]
+        w.past.shares[k] = 1.0 / N_BUCKETS
+    said = w.past.predicted[j]
     said[LOG_WHOLE] = said[LAST_TWO] = _FIRST_LOG
     said[N_SEEN] = 0.0
-    for level in range(w.groups.shape[1]):
-        g = w.groups[j, level]
+    for level in range(w.past.groups.shape[1]):
+        g = w.past.groups[j, level]
         if g < 0:
             continue
-        weight, seen = w.level_memory[level, 1], w.history[g, SEEN]
+        weight, seen = w.past.level_memory[level, 1], w.past.history[g, SEEN]
         # The coarser level counts as ``weight`` jobs of this group: it hardly matters once the group has many.
         scale = 1.0 / (seen + weight)
         for k in range(N_BUCKETS):
-            w.shares[k] = (w.history[g, k] + weight * w.shares[k]) * scale
-        said[LOG_WHOLE] = (w.history[g, SUM_OF_LOGS] + weight * said[LOG_WHOLE]) * scale
+            w.past.shares[k] = (w.past.history[g, k] + weight * w.past.shares[k]) * scale
+        said[LOG_WHOLE] = (w.past.history[g, SUM_OF_LOGS] + weight * said[LOG_WHOLE]) * scale
         said[N_SEEN] = seen
         if seen > 0.0:
-            last, before = w.history[g, LAST_LOG], w.history[g, LOG_BEFORE]
+            last, before = w.past.history[g, LAST_LOG], w.past.history[g, LOG_BEFORE]
             said[LAST_TWO] = 0.5 * (last + before) if before > 0.0 else last
 
 
@@ -118,20 +124,20 @@ def _predict(w, j, done_s):
     _expect(w, j)
     total, begin_s = 0.0, 0.0
     for k in range(N_BUCKETS):
-        end_s = w.bucket_end_s[k]
+        end_s = w.past.bucket_end_s[k]
         if k < N_BUCKETS - 1:
             # The job has outlived the bucket.
             if end_s <= done_s:
-                w.shares[k] = 0.0
+                w.past.shares[k] = 0.0
             elif begin_s < done_s:
                 # Times are taken as even within a bucket; the least share keeps the total above 0.
-                w.shares[k] *= max(LEAST_SHARE, (end_s - done_s) / (end_s - begin_s))
-        total += w.shares[k]
+                w.past.shares[k] *= max(LEAST_SHARE, (end_s - done_s) / (end_s - begin_s))
+        total += w.past.shares[k]
         begin_s = end_s
     mean_s, mean_log, passed, spent_s, gittins = 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(N_BUCKETS):
-        end_s = w.bucket_end_s[k]
-        share = w.shares[k] / total
+        end_s = w.past.bucket_end_s[k]
+        share = w.past.shares[k] / total
         if share > 0.0:
             middle_s = MIDDLE * end_s
             if k == N_BUCKETS - 1:
@@ -146,7 +152,7 @@ def _predict(w, j, done_s):
             # Gittins' index: the best ratio, over stopping times at ends of buckets, of the chance to be done by then
             # to the time that is spent until then.
             gittins = max(gittins, passed / (spent_s + max(0.0, 1.0 - passed) * until_s))
-    said = w.predicted[j]
+    said = w.past.predicted[j]
     said[LOG_GITTINS] = np.float64(log(np.float32(gittins)))
     said[LOG_MEAN] = np.float64(log(np.float32(mean_s)))
     said[MEAN_LOG] = mean_log
@@ -158,20 +164,20 @@ def look_at(w, j, done_s):
 
     ``done_s`` is its work in seconds alone on the fastest type.
     """
-    n_done, before_s = w.counts[state.N_DONE], w.predicted[j, DONE_S]
+    n_done, before_s = w.counts[state.N_DONE], w.past.predicted[j, DONE_S]
     # A prediction costs a loop over levels and buckets, so it is kept while hardly anything has changed.
-    is_known = w.predicted_at[j] >= 0 and n_done - w.predicted_at[j] < STALE
+    is_known = w.past.predicted_at[j] >= 0 and n_done - w.past.predicted_at[j] < STALE
     if is_known and done_s >= before_s and done_s <= MORE * before_s + LEAST_LEFT_S:
         return
     _predict(w, j, done_s)
-    w.predicted[j, DONE_S] = done_s
-    w.predicted_at[j] = n_done
+    w.past.predicted[j, DONE_S] = done_s
+    w.past.predicted_at[j] = n_done
 
 
 @jit
 def predicted_key(w, j, order, width):
     """Return the key of a job that has been looked at; smaller is earlier."""
-    said = w.predicted[j]
+    said = w.past.predicted[j]
     if order == codes.SJF_HISTORY:
         return said[LOG_WHOLE]
     if order == codes.QSSF:

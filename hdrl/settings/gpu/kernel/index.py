@@ -52,8 +52,8 @@ def _log(value):
 def _might_fit(w, j):
     """Return whether enough GPUs of a type are idle."""
     might = False
-    for t in range(len(w.type_gpus)):
-        might |= (w.allowed[j] >> t) & 1 == 1 and w.type_idle[t] >= w.n_gpus[j]
+    for t in range(len(w.machine.type_gpus)):
+        might |= (w.jobs.allowed[j] >> t) & 1 == 1 and w.free.type_idle[t] >= w.jobs.n_gpus[j]
     return might
 
 
@@ -63,8 +63,8 @@ def index_of(w, j, width, served_s):
 
     ``width`` is its number of GPUs, a share counting as one; ``served_s`` is how long it has run.
     """
-    said, weights = w.predicted[j], w.weights
-    age_s = w.now_s[0] - w.arrival_s[j]
+    said, weights = w.past.predicted[j], w.past.weights
+    age_s = w.now_s[0] - w.jobs.arrival_s[j]
     log_width = _log(max(width, 0.01))
     # The constants move usual values towards 0, so that weights are of one size.
     total = weights[GITTINS] * (-said[state.LOG_GITTINS] - 6.0)
@@ -75,18 +75,18 @@ def index_of(w, j, width, served_s):
     total += weights[GPU_SERVED] * (_log(1.0 + served_s * width / 60.0) - 3.0)
     total += weights[OVERDUE] * _log(1.0 + age_s / max(np.float64(exp(np.float32(said[state.LOG_WHOLE]))), 30.0))
     total += weights[AGE] * (_log(1.0 + age_s / 60.0) - 4.0)
-    if w.status[j] == codes.RUNNING:
-        total += weights[RUNS] + weights[STAY] * (_log(1.0 + (w.now_s[0] - w.since_s[j]) / 60.0) - 3.0)
+    if w.jobs.status[j] == codes.RUNNING:
+        total += weights[RUNS] + weights[STAY] * (_log(1.0 + (w.now_s[0] - w.jobs.since_s[j]) / 60.0) - 3.0)
     elif _might_fit(w, j):
         total += weights[FITS]
     total += weights[LAST_TWO] * (said[state.LAST_TWO] - 6.0)
-    total += weights[USER_GPUS] * _log(1.0 + w.user_use[w.user[j], 0])
+    total += weights[USER_GPUS] * _log(1.0 + w.free.user_use[w.jobs.user[j], 0])
     total += weights[SEEN] * said[state.N_SEEN] / (said[state.N_SEEN] + 3.0)
     # Every start but the present one has ended in a preemption.
-    n_preempted = w.n_starts[j] - (1 if w.status[j] == codes.RUNNING else 0)
+    n_preempted = w.jobs.n_starts[j] - (1 if w.jobs.status[j] == codes.RUNNING else 0)
     total += weights[PREEMPTED] * _log(1.0 + n_preempted)
     total += weights[WAIT] * _log(1.0 + max(0.0, age_s - served_s) / 600.0)
-    queued = w.sums[state.QUEUED_GPUS] / len(w.gpu_node)
+    queued = w.sums[state.QUEUED_GPUS] / len(w.machine.gpu_node)
     total += weights[WIDE_AND_QUEUE] * log_width * _log(1.0 + queued)
     return total
 
@@ -94,16 +94,16 @@ def index_of(w, j, width, served_s):
 @jit
 def order_types(w, j):
     """Write at which place a waiting job tries each type of GPUs into ``type_order``; equal types share one."""
-    mean_log = w.predicted[j, state.MEAN_LOG] - 6.0
-    for t in range(len(w.type_gpus)):
-        w.type_score[t] = math.inf
-        rate = w.rates[w.profile[j], t, 0]
+    mean_log = w.past.predicted[j, state.MEAN_LOG] - 6.0
+    for t in range(len(w.machine.type_gpus)):
+        w.past.type_score[t] = math.inf
+        rate = w.machine.rates[w.jobs.profile[j], t, 0]
         if rate > 0.0:
-            slower = w.best_rate[j] / rate - 1.0
-            w.type_score[t] = slower * (w.weights[SLOWER] + w.weights[SLOWER_AND_LONG] * mean_log)
-            w.type_score[t] += w.weights[TYPE_IDLE] * w.type_idle[t] / max(1, w.type_gpus[t])
-    for t in range(len(w.type_gpus)):
-        w.type_order[t] = 0
+            slower = w.jobs.best_rate[j] / rate - 1.0
+            w.past.type_score[t] = slower * (w.past.weights[SLOWER] + w.past.weights[SLOWER_AND_LONG] * mean_log)
+            w.past.type_score[t] += w.past.weights[TYPE_IDLE] * w.free.type_idle[t] / max(1, w.machine.type_gpus[t])
+    for t in range(len(w.machine.type_gpus)):
+        w.past.type_order[t] = 0
         # Ranks by counting: few types, and equal scores share a rank, so the placement decides between them.
-        for other in range(len(w.type_gpus)):
-            w.type_order[t] += w.type_score[other] < w.type_score[t]
+        for other in range(len(w.machine.type_gpus)):
+            w.past.type_order[t] += w.past.type_score[other] < w.past.type_score[t]

@@ -18,20 +18,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class GpuState(NamedTuple):
-    """The arrays of a batch of simulations, or without the leading axis those of one.
+class ClusterArrays(NamedTuple):
+    """What never changes of the cluster: its nodes, GPUs and types, and how fast they are."""
 
-    Nodes ``n``, GPUs ``g``, types ``t``, profiles ``p``, jobs ``j``, users ``u``; ``typical_*`` are the typical jobs
-    that fragmentation is measured by.
-    """
-
-    # The rules
-    rules: Annotated[Ints, shared(np.int64, "n_rules")]
-    round_s: Annotated[Floats, shared(np.float64, "one")]
-    checkpoint_s: Annotated[Floats, shared(np.float64, "one")]
-    level_bounds: Annotated[Floats, shared(np.float64, "n_bounds")]
-    level_keys: Annotated[Floats, shared(np.float64, "n_keys")]
-    # The machine
     node_type: Annotated[Ints, shared(np.int64, "n_nodes")]
     node_first: Annotated[Ints, shared(np.int64, "n_nodes")]
     node_gpus: Annotated[Ints, shared(np.int64, "n_nodes")]
@@ -43,7 +32,29 @@ class GpuState(NamedTuple):
     type_node: Annotated[Ints, shared(np.int64, "n_types")]
     rates: Annotated[Floats, shared(np.float64, "n_profiles", "n_types", "two")]
     type_rank: Annotated[Ints, shared(np.int64, "n_profiles", "n_types")]
-    # Typical jobs, and classes of jobs that are alike
+
+
+class FreeArrays(NamedTuple):
+    """What is free on each node and of each type, and what users hold."""
+
+    gpu_free: Annotated[Ints, own(np.int64, "n_machine_gpus")]
+    node_idle: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_left: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_most: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_cpu_left: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_memory_left: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_version: Annotated[Ints, own(np.int64, "n_nodes")]
+    node_kinds: Annotated[Ints, own(np.int64, "n_nodes", "n_kinds")]
+    type_idle: Annotated[Ints, own(np.int64, "n_types")]
+    user_use: Annotated[Floats, own(np.float64, "n_users", "n_uses")]
+
+
+class TypicalJobs(NamedTuple):
+    """Typical jobs, by which fragmentation is measured.
+
+    Classes hold jobs that are alike; ``fgd_*`` is the fragmentation of each class on each node, as of which version.
+    """
+
     typical_cpu: Annotated[Ints, shared(np.int64, "n_typical")]
     typical_gpus: Annotated[Ints, shared(np.int64, "n_typical")]
     typical_milli: Annotated[Ints, shared(np.int64, "n_typical")]
@@ -52,7 +63,14 @@ class GpuState(NamedTuple):
     class_cpu: Annotated[Ints, shared(np.int64, "n_classes")]
     class_gpus: Annotated[Ints, shared(np.int64, "n_classes")]
     class_milli: Annotated[Ints, shared(np.int64, "n_classes")]
-    # The jobs
+    fgd_score: Annotated[Ints, own(np.int64, "n_classes", "n_nodes")]
+    fgd_unit: Annotated[Ints, own(np.int64, "n_classes", "n_nodes")]
+    fgd_version: Annotated[Ints, own(np.int64, "n_classes", "n_nodes")]
+
+
+class JobArrays(NamedTuple):
+    """What jobs request, and what becomes of them."""
+
     n_jobs: Annotated[Ints, own(np.int64, "one")]
     arrival_s: Annotated[Floats, own(np.float64, "n_jobs")]
     work: Annotated[Floats, own(np.float64, "n_jobs")]
@@ -70,19 +88,6 @@ class GpuState(NamedTuple):
     job_class: Annotated[Ints, own(np.int64, "n_jobs")]
     first_unit: Annotated[Ints, own(np.int64, "n_jobs")]
     best_rate: Annotated[Floats, own(np.float64, "n_jobs")]
-    # What is known of jobs by history (`history`): groups ``h``, and for an index its weights (`index`)
-    bucket_end_s: Annotated[Floats, shared(np.float64, "n_buckets")]
-    level_memory: Annotated[Floats, shared(np.float64, "n_levels", "two")]
-    groups: Annotated[Ints, own(np.int64, "n_known_jobs", "n_levels")]
-    history: Annotated[Floats, own(np.float64, "n_groups", "n_of_group")]
-    history_before: Annotated[Floats, own(np.float64, "n_groups", "n_of_group")]
-    predicted: Annotated[Floats, own(np.float64, "n_known_jobs", "n_predicted")]
-    predicted_at: Annotated[Ints, own(np.int64, "n_known_jobs")]
-    shares: Annotated[Floats, own(np.float64, "n_buckets")]
-    weights: Annotated[Floats, own(np.float64, "n_weights")]
-    type_order: Annotated[Ints, own(np.int64, "n_types")]
-    type_score: Annotated[Floats, own(np.float64, "n_types")]
-    # What becomes of them
     status: Annotated[Ints, own(np.int64, "n_jobs")]
     key: Annotated[Floats, own(np.float64, "n_jobs")]
     done: Annotated[Floats, own(np.float64, "n_jobs")]
@@ -97,36 +102,45 @@ class GpuState(NamedTuple):
     held_node: Annotated[Ints, own(np.int64, "n_jobs")]
     is_spread: Annotated[Ints, own(np.int64, "n_jobs")]
     units: Annotated[Ints, own(np.int64, "n_units")]
-    # The queue, running jobs, and dates to come
+
+
+class PastArrays(NamedTuple):
+    """What is known of jobs by history (`history`): groups ``h``, and for an index its weights (`index`)."""
+
+    bucket_end_s: Annotated[Floats, shared(np.float64, "n_buckets")]
+    level_memory: Annotated[Floats, shared(np.float64, "n_levels", "two")]
+    groups: Annotated[Ints, own(np.int64, "n_known_jobs", "n_levels")]
+    history: Annotated[Floats, own(np.float64, "n_groups", "n_of_group")]
+    history_before: Annotated[Floats, own(np.float64, "n_groups", "n_of_group")]
+    predicted: Annotated[Floats, own(np.float64, "n_known_jobs", "n_predicted")]
+    predicted_at: Annotated[Ints, own(np.int64, "n_known_jobs")]
+    shares: Annotated[Floats, own(np.float64, "n_buckets")]
+    weights: Annotated[Floats, own(np.float64, "n_weights")]
+    type_order: Annotated[Ints, own(np.int64, "n_types")]
+    type_score: Annotated[Floats, own(np.float64, "n_types")]
+
+
+class QueueArrays(NamedTuple):
+    """The jobs that wait and run, and the next event of each."""
+
     events: Annotated[NDArray[np.void], own(SLOT_DTYPE, "n_jobs", is_heap=True)]  # the next event of each job
-    queue: Annotated[Ints, own(np.int64, "n_jobs")]
+    waiting: Annotated[Ints, own(np.int64, "n_jobs")]
     running: Annotated[Ints, own(np.int64, "n_jobs")]
     running_place: Annotated[Ints, own(np.int64, "n_jobs")]
-    # Free resources of the machine, and the jobs that hold the others
-    now_s: Annotated[Floats, own(np.float64, "one")]
-    counts: Annotated[Ints, own(np.int64, "n_counts")]
-    sums: Annotated[Floats, own(np.float64, "n_sums")]
-    gpu_free: Annotated[Ints, own(np.int64, "n_machine_gpus")]
-    node_idle: Annotated[Ints, own(np.int64, "n_nodes")]
-    node_left: Annotated[Ints, own(np.int64, "n_nodes")]
-    node_most: Annotated[Ints, own(np.int64, "n_nodes")]
-    node_cpu_left: Annotated[Ints, own(np.int64, "n_nodes")]
-    node_memory_left: Annotated[Ints, own(np.int64, "n_nodes")]
-    node_version: Annotated[Ints, own(np.int64, "n_nodes")]
-    node_kinds: Annotated[Ints, own(np.int64, "n_nodes", "n_kinds")]
-    type_idle: Annotated[Ints, own(np.int64, "n_types")]
-    user_use: Annotated[Floats, own(np.float64, "n_users", "n_uses")]
-    random: Annotated[Ints, own(np.int64, "one")]
-    # What fragmentation is known of each class on each node, as of which version of the node
-    fgd_score: Annotated[Ints, own(np.int64, "n_classes", "n_nodes")]
-    fgd_unit: Annotated[Ints, own(np.int64, "n_classes", "n_nodes")]
-    fgd_version: Annotated[Ints, own(np.int64, "n_classes", "n_nodes")]
-    # Scratch of one decision
+
+
+class ScratchArrays(NamedTuple):
+    """What holds nothing from one decision to the next."""
+
     picked: Annotated[Ints, own(np.int64, "n_picked")]
-    scratch: Annotated[Ints, own(np.int64, "n_jobs")]
+    ordered: Annotated[Ints, own(np.int64, "n_jobs")]
     gang: Annotated[Ints, own(np.int64, "n_nodes")]
     sort_key: Annotated[Floats, own(np.float64, "n_jobs")]
-    # The log of stays; batches of more than one environment keep none
+
+
+class StayLog(NamedTuple):
+    """The stays of jobs; batches of more than one environment keep none."""
+
     stay_job: Annotated[Ints, log(np.int64, "n_stays", counted_by="N_STAYS")]
     stay_first: Annotated[Ints, log(np.int64, "n_stays", counted_by="N_STAYS")]
     stay_start_s: Annotated[Floats, log(np.float64, "n_stays", counted_by="N_STAYS")]
@@ -134,12 +148,42 @@ class GpuState(NamedTuple):
     stay_rate: Annotated[Floats, log(np.float64, "n_stays", counted_by="N_STAYS")]
     stay_overhead_s: Annotated[Floats, log(np.float64, "n_stays", counted_by="N_STAYS")]
     stay_units: Annotated[Ints, log(np.int64, "n_stay_units", counted_by="N_UNITS")]
-    # The agent, if there is one: sizes (`acting`), its placements, in what unit it is paid, and what it is shown
+
+
+class AgentArrays(NamedTuple):
+    """The agent, if there is one: sizes (`acting`), its placements, in what unit it is paid, and what it is shown."""
+
     sizes: Annotated[Ints, shared(np.int64, "n_sizes")]
     placements: Annotated[Ints, shared(np.int64, "n_placements")]
     unit: Annotated[Floats, own(np.float64, "one")]
     observations: Annotated[NDArray[np.float32], own(np.float32, "n_rows", "n_columns", is_output=True)]
     row_masks: Annotated[NDArray[np.int8], own(np.int8, "n_rows", is_output=True)]
+
+
+class GpuState(NamedTuple):
+    """The arrays of a batch of simulations, or without the leading axis those of one.
+
+    Nodes ``n``, GPUs ``g``, types ``t``, profiles ``p``, jobs ``j``, users ``u``.
+    """
+
+    rules: Annotated[Ints, shared(np.int64, "n_rules")]
+    round_s: Annotated[Floats, shared(np.float64, "one")]
+    checkpoint_s: Annotated[Floats, shared(np.float64, "one")]
+    level_bounds: Annotated[Floats, shared(np.float64, "n_bounds")]
+    level_keys: Annotated[Floats, shared(np.float64, "n_keys")]
+    now_s: Annotated[Floats, own(np.float64, "one")]
+    counts: Annotated[Ints, own(np.int64, "n_counts")]
+    sums: Annotated[Floats, own(np.float64, "n_sums")]
+    random: Annotated[Ints, own(np.int64, "one")]
+    machine: ClusterArrays
+    free: FreeArrays
+    typical: TypicalJobs
+    jobs: JobArrays
+    past: PastArrays
+    queue: QueueArrays
+    scratch: ScratchArrays
+    log: StayLog
+    agent: AgentArrays
 
 
 # Places in ``counts``.
@@ -211,15 +255,15 @@ LOG_GITTINS, LOG_MEAN, MEAN_LOG, LOG_WHOLE, N_SEEN, LAST_TWO, DONE_S, N_PREDICTE
 @jit
 def fits(w, n, j):
     """Return whether a job that needs one node fits on a node now."""
-    if (w.allowed[j] >> w.node_type[n]) & 1 == 0:
+    if (w.jobs.allowed[j] >> w.machine.node_type[n]) & 1 == 0:
         return False
-    if w.node_cpu_left[n] < w.cpu[j] or w.node_memory_left[n] < w.memory[j]:
+    if w.free.node_cpu_left[n] < w.jobs.cpu[j] or w.free.node_memory_left[n] < w.jobs.memory[j]:
         return False
-    if w.n_gpus[j] == 0:
+    if w.jobs.n_gpus[j] == 0:
         return True
-    if w.milli[j] < 1000:
-        return w.node_most[n] >= w.milli[j]
-    return w.node_idle[n] >= w.n_gpus[j]
+    if w.jobs.milli[j] < 1000:
+        return w.free.node_most[n] >= w.jobs.milli[j]
+    return w.free.node_idle[n] >= w.jobs.n_gpus[j]
 
 
 @jit
@@ -246,67 +290,67 @@ def kind_of(n_gpus, milli):
 def note_node(w, n):
     """Bring what is known of a node up to date with its GPUs."""
     idle, left, most = 0, 0, 0
-    for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
-        free = w.gpu_free[g]
+    for g in range(w.machine.node_first[n], w.machine.node_first[n] + w.machine.node_gpus[n]):
+        free = w.free.gpu_free[g]
         left += free
         idle += free == 1000
         most = max(most, free)
-    w.type_idle[w.node_type[n]] += idle - w.node_idle[n]
-    w.node_idle[n], w.node_left[n], w.node_most[n] = idle, left, most
-    w.node_version[n] += 1
+    w.free.type_idle[w.machine.node_type[n]] += idle - w.free.node_idle[n]
+    w.free.node_idle[n], w.free.node_left[n], w.free.node_most[n] = idle, left, most
+    w.free.node_version[n] += 1
 
 
 @jit
 def move(w, j, sign):
     """Take what a job holds from its nodes (``sign`` -1), or give it back (1)."""
-    n, milli, first = w.n_gpus[j], w.milli[j], w.first_unit[j]
+    n, milli, first = w.jobs.n_gpus[j], w.jobs.milli[j], w.jobs.first_unit[j]
     kind = kind_of(n, milli)
     share = sign * n * milli / 1000.0
     w.sums[BUSY_NOW] -= share
-    w.user_use[w.user[j], 0] -= share
-    w.user_use[w.user[j], 1] -= sign * w.cpu[j]
-    w.user_use[w.user[j], 2] -= sign * w.memory[j]
+    w.free.user_use[w.jobs.user[j], 0] -= share
+    w.free.user_use[w.jobs.user[j], 1] -= sign * w.jobs.cpu[j]
+    w.free.user_use[w.jobs.user[j], 2] -= sign * w.jobs.memory[j]
     if n == 0:
-        node = w.held_node[j]
-        w.node_cpu_left[node] += sign * w.cpu[j]
-        w.node_memory_left[node] += sign * w.memory[j]
-        w.node_version[node] += 1
+        node = w.jobs.held_node[j]
+        w.free.node_cpu_left[node] += sign * w.jobs.cpu[j]
+        w.free.node_memory_left[node] += sign * w.jobs.memory[j]
+        w.free.node_version[node] += 1
         return
     place = first
     while place < first + n:
-        node = w.gpu_node[w.units[place]]
+        node = w.machine.gpu_node[w.jobs.units[place]]
         taken = 0
-        while place < first + n and w.gpu_node[w.units[place]] == node:
-            w.gpu_free[w.units[place]] += sign * milli
+        while place < first + n and w.machine.gpu_node[w.jobs.units[place]] == node:
+            w.free.gpu_free[w.jobs.units[place]] += sign * milli
             taken += 1
             place += 1
-        w.node_cpu_left[node] += sign * part_of(w.cpu[j], taken, n)
-        w.node_memory_left[node] += sign * part_of(w.memory[j], taken, n)
-        w.node_kinds[node, kind] -= sign
+        w.free.node_cpu_left[node] += sign * part_of(w.jobs.cpu[j], taken, n)
+        w.free.node_memory_left[node] += sign * part_of(w.jobs.memory[j], taken, n)
+        w.free.node_kinds[node, kind] -= sign
         note_node(w, node)
 
 
 @jit
 def _empty(w):
     """Empty the nodes of an environment."""
-    for n in range(len(w.node_type)):
-        for g in range(w.node_first[n], w.node_first[n] + w.node_gpus[n]):
-            w.gpu_free[g] = 1000
-        w.node_cpu_left[n], w.node_memory_left[n] = w.node_cpu[n], w.node_memory[n]
+    for n in range(len(w.machine.node_type)):
+        for g in range(w.machine.node_first[n], w.machine.node_first[n] + w.machine.node_gpus[n]):
+            w.free.gpu_free[g] = 1000
+        w.free.node_cpu_left[n], w.free.node_memory_left[n] = w.machine.node_cpu[n], w.machine.node_memory[n]
         for kind in range(N_KINDS):
-            w.node_kinds[n, kind] = 0
+            w.free.node_kinds[n, kind] = 0
         note_node(w, n)
-    for u in range(w.user_use.shape[0]):
-        for i in range(w.user_use.shape[1]):
-            w.user_use[u, i] = 0.0
+    for u in range(w.free.user_use.shape[0]):
+        for i in range(w.free.user_use.shape[1]):
+            w.free.user_use[u, i] = 0.0
 
 
 @jit
 def _best_rate(w, j):
     best = 0.0
-    for t in range(w.rates.shape[1]):
-        if (w.allowed[j] >> t) & 1:
-            best = max(best, w.rates[w.profile[j], t, 0])
+    for t in range(w.machine.rates.shape[1]):
+        if (w.jobs.allowed[j] >> t) & 1:
+            best = max(best, w.machine.rates[w.jobs.profile[j], t, 0])
     return best
 
 
@@ -319,22 +363,22 @@ def clear(w):
     for i in range(N_SUMS):
         w.sums[i] = 0.0
     first = 0
-    for j in range(w.n_jobs[0]):
-        w.first_unit[j] = first
-        first += w.n_gpus[j]
-        w.status[j] = 0
-        w.events[j].position = w.running_place[j] = -1
-        w.done[j] = w.service_s[j] = w.overhead_s[j] = w.rate[j] = 0.0
-        w.level[j] = w.n_starts[j] = w.is_spread[j] = 0
-        w.held_node[j] = -1
-        w.start_s[j] = w.end_s[j] = w.since_s[j] = w.events[j].key = -1.0
-        w.best_rate[j] = _best_rate(w, j)
-    for j in range(len(w.predicted_at)):
-        w.predicted_at[j] = -1
-    for g in range(w.history.shape[0]):
-        for i in range(w.history.shape[1]):
-            w.history[g, i] = w.history_before[g, i]
-    w.now_s[0] = w.sums[LAST_S] = w.arrival_s[0] if w.n_jobs[0] > 0 else 0.0
+    for j in range(w.jobs.n_jobs[0]):
+        w.jobs.first_unit[j] = first
+        first += w.jobs.n_gpus[j]
+        w.jobs.status[j] = 0
+        w.queue.events[j].position = w.queue.running_place[j] = -1
+        w.jobs.done[j] = w.jobs.service_s[j] = w.jobs.overhead_s[j] = w.jobs.rate[j] = 0.0
+        w.jobs.level[j] = w.jobs.n_starts[j] = w.jobs.is_spread[j] = 0
+        w.jobs.held_node[j] = -1
+        w.jobs.start_s[j] = w.jobs.end_s[j] = w.jobs.since_s[j] = w.queue.events[j].key = -1.0
+        w.jobs.best_rate[j] = _best_rate(w, j)
+    for j in range(len(w.past.predicted_at)):
+        w.past.predicted_at[j] = -1
+    for g in range(w.past.history.shape[0]):
+        for i in range(w.past.history.shape[1]):
+            w.past.history[g, i] = w.past.history_before[g, i]
+    w.now_s[0] = w.sums[LAST_S] = w.jobs.arrival_s[0] if w.jobs.n_jobs[0] > 0 else 0.0
 
 
 def new_world(
@@ -392,8 +436,8 @@ def new_world(
     }
     batch = new_arrays(GpuState, sizes | sizes_of(GpuState, given), given, n_envs)
     batch.random[:] = 1
-    batch.fgd_version[:] = -1
-    batch.unit[:] = 1.0
+    batch.typical.fgd_version[:] = -1
+    batch.agent.unit[:] = 1.0
     return batch
 
 

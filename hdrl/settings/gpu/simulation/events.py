@@ -13,7 +13,7 @@ from hdrl.base.seeding import stream
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.cache import compile_once
 from hdrl.compiled.codes import check_status
-from hdrl.compiled.fields import doubled
+from hdrl.compiled.fields import arrays_of, doubled
 from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType
 from hdrl.settings.gpu.kernel import codes, entries, state
 from hdrl.settings.gpu.kernel.jit import CACHE_FOLDER
@@ -83,7 +83,7 @@ def simulate(
             waiting = int(world.counts[0, state.N_WAITING])
             raise SimulationError(
                 f"{load.name}: deadlock: {waiting} jobs wait and none can start on {cluster.name} under {policy.name};"
-                f" the first is job {int(world.queue[0, world.counts[0, state.QUEUE_HEAD]])}"
+                f" the first is job {int(world.queue.waiting[0, world.counts[0, state.QUEUE_HEAD]])}"
             )
 
 
@@ -208,9 +208,9 @@ def new_world(
     n_groups = 0 if history is None else len(history.before)
     n_weights = len(policy.weights)
     world = state.new_world(shared, 1, load.n_items, n_units, n_users, *room, n_groups=n_groups, n_weights=n_weights)
-    world.weights[0] = policy.weights
+    world.past.weights[0] = policy.weights
     if history is not None:
-        world.groups[0], world.history_before[0] = history.groups, history.before
+        world.past.groups[0], world.past.history_before[0] = history.groups, history.before
     drawn = draw_restarts(rules, load.n_items, seed) if restart_s is None else restart_s
     columns = {"restart_s": drawn, "job_class": job_class}
     put_jobs(world, 0, columns_of(cluster, load) | columns, 0, load.n_items)
@@ -243,9 +243,10 @@ def columns_of(cluster: Cluster, load: GpuLoad) -> dict[str, NDArray[Any]]:
 
 def put_jobs(world: GpuState, row: int, columns: Mapping[str, NDArray[Any]], first: int, n: int) -> None:
     """Write ``n`` jobs from the ``first`` one on into an environment, from what `columns_of` returned."""
-    world.n_jobs[row] = n
+    arrays = arrays_of(world)
+    world.jobs.n_jobs[row] = n
     for name, column in columns.items():
-        getattr(world, name)[row, :n] = column[first : first + n]
+        arrays[name][row, :n] = column[first : first + n]
 
 
 def trace_of(cluster: Cluster, load: GpuLoad, world: GpuState) -> TaskTrace:
@@ -253,8 +254,8 @@ def trace_of(cluster: Cluster, load: GpuLoad, world: GpuState) -> TaskTrace:
     n = load.n_items
     tasks = np.zeros(n, dtype=TASK_DTYPE)
     tasks["release_s"], tasks["deadline_s"] = load.jobs["arrival_s"], load.jobs["deadline_s"]
-    tasks["start_s"], tasks["end_s"] = world.start_s[0, :n], world.end_s[0, :n]
-    status = world.status[0, :n]
+    tasks["start_s"], tasks["end_s"] = world.jobs.start_s[0, :n], world.jobs.end_s[0, :n]
+    status = world.jobs.status[0, :n]
     never_ran = (status == codes.OVERRAN) & (tasks["start_s"] < 0.0)
     tasks["state"], tasks["end_s"][never_ran] = np.where(never_ran, TaskState.WAITING, status), -1.0
     tasks["requested_s"], tasks["user"], tasks["kind"] = (load.jobs[name] for name in ("requested_s", "user", "kind"))
@@ -282,18 +283,18 @@ def trace_of(cluster: Cluster, load: GpuLoad, world: GpuState) -> TaskTrace:
 def _stays_of(world: GpuState) -> tuple[NDArray[np.void], NDArray[np.int32]]:
     n, n_units = int(world.counts[0, state.N_STAYS]), int(world.counts[0, state.N_UNITS])
     stays = np.zeros(n, dtype=STAY_DTYPE)
-    jobs = world.stay_job[0, :n]
-    stays["task"], stays["start_s"], stays["end_s"] = jobs, world.stay_start_s[0, :n], world.stay_end_s[0, :n]
-    stays["first_unit"], stays["n_units"] = world.stay_first[0, :n], world.n_gpus[0, jobs]
-    stays["pace"] = world.stay_rate[0, :n] / world.best_rate[0, jobs]
+    jobs = world.log.stay_job[0, :n]
+    stays["task"], stays["start_s"], stays["end_s"] = jobs, world.log.stay_start_s[0, :n], world.log.stay_end_s[0, :n]
+    stays["first_unit"], stays["n_units"] = world.log.stay_first[0, :n], world.jobs.n_gpus[0, jobs]
+    stays["pace"] = world.log.stay_rate[0, :n] / world.jobs.best_rate[0, jobs]
     by_start = np.argsort(stays["start_s"], kind="stable")
-    return stays[by_start], world.stay_units[0, :n_units].astype(np.int32)
+    return stays[by_start], world.log.stay_units[0, :n_units].astype(np.int32)
 
 
 def _overheads_of(world: GpuState) -> NDArray[np.float64]:
     """Return what each stay of `_stays_of` spent before its job went on."""
     n = int(world.counts[0, state.N_STAYS])
-    return np.asarray(world.stay_overhead_s[0, :n][np.argsort(world.stay_start_s[0, :n], kind="stable")])
+    return np.asarray(world.log.stay_overhead_s[0, :n][np.argsort(world.log.stay_start_s[0, :n], kind="stable")])
 
 
 def signals_of(

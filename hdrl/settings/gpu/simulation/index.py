@@ -114,9 +114,9 @@ def play(
         world.random[row] = first_random(seed)
         if histories:
             one = histories[place]
-            world.groups[row, : len(one.groups)] = one.groups
-            world.history_before[row, : len(one.before)] = one.before
-    world.weights[:] = np.repeat(weights, n_windows, axis=0)
+            world.past.groups[row, : len(one.groups)] = one.groups
+            world.past.history_before[row, : len(one.before)] = one.before
+    world.past.weights[:] = np.repeat(weights, n_windows, axis=0)
     batch, rows = Borrowed(world), np.arange(n_rows)
 
     def run_share(member: int) -> None:
@@ -127,9 +127,9 @@ def play(
     else:
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(run_share, range(n_threads)))
-    jct_s = np.where(world.status > 0, world.end_s - world.arrival_s, np.nan)
-    wait_s = np.maximum(0.0, jct_s - world.service_s)
+    jct_s = np.where(world.jobs.status > 0, world.jobs.end_s - world.jobs.arrival_s, np.nan)
+    wait_s = np.maximum(0.0, jct_s - world.jobs.service_s)
     with np.errstate(divide="ignore", invalid="ignore"):
-        slowdown = jct_s / (world.work / world.best_rate)
+        slowdown = jct_s / (world.jobs.work / world.jobs.best_rate)
     shape = (len(weights), n_windows, most_jobs)
     return Outcomes(jct_s.reshape(shape), wait_s.reshape(shape), slowdown.reshape(shape))
