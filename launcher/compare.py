@@ -14,8 +14,10 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.pyfiles import trust_words
+from hdrl.base.textnumbers import float_of, int_of
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import OneLine
+from hdrl.launcher.numbers import IntRange
 from hdrl.launcher.trust import load_files, trust_option
 
 if TYPE_CHECKING:
@@ -47,20 +49,20 @@ WIDTH = 140
 )
 @click.option("--starts", metavar="JOB,...", help="First job of each window; by default windows are adjacent.")
 @click.option("--range", "part", metavar="FROM:TO", help="Part of each workload, in shares: 0.7:1 is the last 30 %.")
-@click.option("--warm-up", type=click.IntRange(0), help="Jobs before each window that are simulated but not counted.")
+@click.option("--warm-up", type=IntRange(0), help="Jobs before each window that are simulated but not counted.")
 @click.option(
     "--baseline", "--opponent", metavar="NAME", help="Reference of ratios; best[:FROM:TO]: best of a training part."
 )
 @click.option("--simulator", metavar="NAME", help="Simulator; slurm: a real Slurm runs the policies.")
-@click.option("--seeds", type=click.IntRange(1), help="Number of seeds for random candidates.")
-@click.option("--seed", type=click.IntRange(0), help="The first seed.")
+@click.option("--seeds", type=IntRange(1), help="Number of seeds for random candidates.")
+@click.option("--seed", type=IntRange(0), help="The first seed.")
 @click.option("--metrics", metavar="NAME,...", help="Metrics to summarise; the first one decides.")
 @click.option("--bound", is_flag=True, help="Repeat each policy with true run times: the largest possible gain.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Any other key of a sweep file.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>."
 )
-@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")
 @click.option("--on", default="local", show_default=True, metavar="PLACE", help="local, ray, or ray:<address>.")
 @click.option(
     "--protocol",
@@ -283,14 +285,14 @@ def _windows(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _numbers(option: str, text: str, separator: str) -> list[float]:
     try:
-        return [float(part) for part in text.split(separator)]
+        return [float_of(part) for part in text.split(separator)]
     except ValueError:
         raise OptionsError(f"{option} {text}: expected numbers with {separator!r} between them") from None
 
 
 def _whole(option: str, text: str) -> int:
     try:
-        return int(text)
+        return int_of(text)
     except ValueError:
         raise OptionsError(f"{option} {text}: expected whole numbers") from None
 

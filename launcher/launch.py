@@ -17,6 +17,7 @@ from hdrl.base.pyfiles import trust_words
 from hdrl.launcher.changes import LaunchError, agent_changes, changes_of, paths, workload_changes
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors, after_signal
+from hdrl.launcher.numbers import IntRange
 from hdrl.launcher.stopping import Stop
 from hdrl.launcher.trust import trust_option
 from hdrl.version import VERSION
@@ -43,10 +44,10 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
     "custom",
     help="Workload in Batsim's JSON, instead of the one in the options.",
 )
-@click.option("-nr", "--runs", "--nbruns", type=click.IntRange(1), help="Number of runs; a training continues.")
+@click.option("-nr", "--runs", "--nbruns", type=IntRange(1), help="Number of runs; a training continues.")
 @click.option("--simulator", metavar="NAME", help="Simulator, instead of the one in the options.")
 @click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of the one in the options.")
-@click.option("--seed", type=click.IntRange(0), help="Seed, instead of the one in the options.")
+@click.option("--seed", type=IntRange(0), help="Seed, instead of the one in the options.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>."
 )

@@ -11,6 +11,7 @@ import click
 from hdrl.base.errors import OptionsError, ReadError
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.fetch import fetch
+from hdrl.launcher.numbers import Float, Int, IntRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,14 +44,14 @@ workload.add_command(fetch)
 
 @workload.command()
 @click.argument("model", type=click.Choice(["lublin"]), default="lublin")
-@click.option("--jobs", "-n", "n_jobs", type=int, required=True, help="Number of jobs.")
-@click.option("--cores", "-c", "n_cores", type=int, help="Cores of the machine, instead of a platform.")
+@click.option("--jobs", "-n", "n_jobs", type=Int(), required=True, help="Number of jobs.")
+@click.option("--cores", "-c", "n_cores", type=Int(), help="Cores of the machine, instead of a platform.")
 @platform_option
 @click.option("--kind", default="all", help="all, batch, interactive or batch+interactive.")
-@click.option("--load", type=float, help="Offered load, reached by stretching the gaps between arrivals.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
+@click.option("--load", type=Float(), help="Offered load, reached by stretching the gaps between arrivals.")
+@click.option("--seed", type=IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
 @click.option("--estimates", default="tsafrir", show_default=True, help="Requested times: tsafrir or exact.")
-@click.option("--users", "n_users", type=int, default=0, help="Number of different users (0: none are named).")
+@click.option("--users", "n_users", type=Int(), default=0, help="Number of different users (0: none are named).")
 @click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf or .json, optionally with .gz.")
 def generate(
     model: str,
@@ -85,15 +86,15 @@ def generate(
 @click.argument("source", metavar="IN", shell_complete=files_or("workloads"))
 @click.argument("out", metavar="OUT", shell_complete=files_or())
 @platform_option
-@click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to keep.")
-@click.option("--start", type=int, default=0, help="Number of usable jobs to skip first.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
+@click.option("--jobs", "-n", "n_jobs", type=Int(), help="Number of jobs to keep.")
+@click.option("--start", type=Int(), default=0, help="Number of usable jobs to skip first.")
+@click.option("--seed", type=IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
 @click.option("--run-time", default="trace", show_default=True, help="Run-time model.")
 @click.option("--memory", default="log", show_default=True, help="Memory model.")
 @click.option("--bandwidth", default="uniform", show_default=True, help="Bandwidth model.")
 @click.option("--estimates", help="Estimate model; those of the log by default.")
 @click.option("--walltime", help="'requested': jobs are killed after their requested time.")
-@click.option("--walltime-factor", type=float, default=1.0, show_default=True, help="Factor on that walltime.")
+@click.option("--walltime-factor", type=Float(), default=1.0, show_default=True, help="Factor on that walltime.")
 @click.option("--compatibility", help="'hdeeprm-0.3.1': make jobs of a log exactly as it does.")
 @click.option(
     "--batsim", type=click.Choice(["4", "5"]), default="4", show_default=True, help="Dialect of the JSON to write."
@@ -125,7 +126,7 @@ def convert(source: str, out: str, platform: str | None, batsim: str, **choices:
 @click.argument("field", type=click.Choice(FIELDS), required=False)
 @click.argument("statistic", type=click.Choice(STATISTICS), required=False)
 @platform_option
-@click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
+@click.option("--jobs", "-n", "n_jobs", type=Int(), help="Number of jobs to look at.")
 @click.option("--setting", metavar="NAME", help="Setting whose load FILE is, if not batch jobs; needs --platform.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="How to read it, as in compare.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -281,7 +282,7 @@ def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool)
 @click.argument("field", type=click.Choice(FIELDS))
 @click.argument("statistic", type=click.Choice(STATISTICS))
 @platform_option
-@click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
+@click.option("--jobs", "-n", "n_jobs", type=Int(), help="Number of jobs to look at.")
 @click.pass_context
 def jobstat(
     ctx: click.Context, workload: str, field: str, statistic: str, platform: str | None, n_jobs: int | None
