@@ -148,9 +148,9 @@ def stat(
     if setting not in (None, "batch"):
         if platform is None:
             raise OptionsError(f"--setting {setting} needs --platform: its offered load depends on the machine")
-        if field is not None or n_jobs is not None or as_json:
-            raise OptionsError(f"--setting {setting} takes neither FIELD nor --jobs nor --json")
-        _describe_load(file, setting, platform, overrides)
+        if field is not None or n_jobs is not None:
+            raise OptionsError(f"--setting {setting} takes neither FIELD nor --jobs")
+        _describe_load(file, setting, platform, overrides, as_json=as_json)
         return
     if overrides:
         raise OptionsError("--set has no effect on batch jobs here; name another --setting")
@@ -191,8 +191,8 @@ def _form(file: str) -> str:
         raise OptionsError(f"{error}; with --setting gpu or another one it is a load of that setting") from None
 
 
-def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[str]) -> None:
-    """Print what a comparison of a setting reads of a load."""
+def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[str], *, as_json: bool) -> None:
+    """Print what a comparison of a setting reads of a load; as JSON, an object in a line for each load."""
     from hdrl.experiment.run.inputs import make_sweep
     from hdrl.launcher.compare import overrides_of
     from hdrl.setting import Cautions, find_setting
@@ -204,14 +204,18 @@ def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[s
     machine = found.inputs.machine(sweep)
     loads = found.inputs.loads(sweep, machine)
     for load in loads:
+        offered = found.inputs.offered_load(machine, load)
+        if as_json:
+            said = {"name": load.name, "n_items": load.n_items, "offered_load": offered, "left_out": load.n_dropped}
+            click.echo(json.dumps(said, default=dict))
+            continue
         left_out = ", ".join(f"{count:,} {reason}" for reason, count in load.n_dropped.items())
         click.echo(f"{load.name}: {load.n_items:,} items{f'; left out: {left_out}' if left_out else ''}")
-        offered = found.inputs.offered_load(machine, load)
         if offered is not None:
             click.echo(f"offered load on {platform}: {offered:.3g}")
     if isinstance(found.inputs, Cautions):
         for _, sentence in found.inputs.cautions(sweep, machine, loads):
-            click.echo(sentence)
+            click.echo(sentence, err=as_json)
 
 
 def _platform(name: str | None) -> Platform | None:
