@@ -159,7 +159,7 @@ def test_an_attempt_of_philly_that_names_no_gpus_leaves_the_job_in(tmp_path: Pat
         "json lines",
         "rows as json lines",
         "rows as a json list",
-    ],  # fmt: skip
+    ],
 )
 def test_first_lines_are_read_as_people_write_them(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text)[0] == [(0.0, 66.0, 2, 1000)]
