@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.base.errors import HdrlError, OptionsError
+from hdrl.launcher.completion import files_or
 from hdrl.launcher.numbers import FloatRange, IntRange
 from hdrl.launcher.trust import trust_option
 
@@ -78,7 +79,7 @@ def show(task: str) -> None:
 
 
 @bench.command()
-@click.argument("entry", metavar="POLICY_OR_MODEL")
+@click.argument("entry", metavar="POLICY_OR_MODEL", shell_complete=files_or("policies"))
 @click.option(
     "--tasks",
     required=True,
@@ -91,7 +92,14 @@ def show(task: str) -> None:
     type=click.Choice(["untrained", "trained", "clairvoyant"]),
     help="The division; by default the strictest that accepts it.",
 )
-@click.option("--setting", default="batch", show_default=True, metavar="NAME", help="Setting of a Python file.")
+@click.option(
+    "--setting",
+    default="batch",
+    show_default=True,
+    metavar="NAME",
+    help="Setting of a Python file.",
+    shell_complete=files_or("settings"),
+)
 @click.option("--core-minutes", type=FloatRange(0, 1e9), default=0.0, help="Time of all its trainings.")
 @click.option("--how", default="", metavar="TEXT", help="How it was trained, in words.")
 @click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")

@@ -38,9 +38,28 @@ WIDTH = 140
 
 @click.command()
 @click.argument("candidates", nargs=-1, metavar="CANDIDATE...", shell_complete=files_or("policies"))
-@click.option("--setting", metavar="NAME", help="Setting, or its Python file; batch by default.")
-@click.option("-p", "--platform", metavar="FILE", help="Platform file or name; homogeneous:<n> for n equal cores.")
-@click.option("-w", "--workload", "workloads", multiple=True, metavar="FILE", help="Workload file or name; repeatable.")
+@click.option(
+    "--setting",
+    metavar="NAME",
+    help="Setting, or its Python file; batch by default.",
+    shell_complete=files_or("settings"),
+)
+@click.option(
+    "-p",
+    "--platform",
+    metavar="FILE",
+    help="Platform file or name; homogeneous:<n> for n equal cores.",
+    shell_complete=files_or("platforms"),
+)
+@click.option(
+    "-w",
+    "--workload",
+    "workloads",
+    multiple=True,
+    metavar="FILE",
+    help="Workload file or name; repeatable.",
+    shell_complete=files_or("workloads"),
+)
 @click.option("--loads", metavar="LOAD,...", help="Generate Lublin sequences with these offered loads.")
 @click.option(
     "--windows",
@@ -79,7 +98,12 @@ WIDTH = 140
 @click.option("--resume", is_flag=True, help="Continue what is in --out, without naming it again.")
 @click.option("--quiet", is_flag=True, help="Only print the verdict and the warnings.")
 @click.option(
-    "--agent", "agents", multiple=True, metavar="FILE", help="Agent file of a model that one has trained; repeatable."
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="FILE",
+    help="Agent file of a model that one has trained; repeatable.",
+    shell_complete=files_or("policies"),
 )
 @trust_option
 def compare(

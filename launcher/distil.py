@@ -14,7 +14,13 @@ from hdrl.launcher.tune import log_and_machine
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.argument("log", shell_complete=files_or("workloads"))
-@click.option("-p", "--platform", metavar="FILE", help="The machine; by default the cores in the log's header.")
+@click.option(
+    "-p",
+    "--platform",
+    metavar="FILE",
+    help="The machine; by default the cores in the log's header.",
+    shell_complete=files_or("platforms"),
+)
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to create.")
 @click.option("--seed", type=IntRange(0, 2**31), default=1, show_default=True, help="Seed of simulations.")
 @click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")

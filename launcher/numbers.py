@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
-from hdrl.base.textnumbers import float_of, int_of
+from hdrl.base.textnumbers import float_of
 
 
-def _read(of_text: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
-    return lambda _, value: of_text(value) if isinstance(value, str) else value
+class _Decimal:
+    """Refuses texts that Python reads as numbers though they are none here."""
+
+    name: str
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number that a text is; raise BadParameter if it is none."""
+        if isinstance(value, str):
+            try:
+                float_of(value)
+            except ValueError:
+                raise click.BadParameter(f"{value!r} is not a valid {self.name}.", ctx, param) from None
+        return super().convert(value, param, ctx)  # type: ignore[misc]
 
 
-class Int(click.types.IntParamType):
+class Int(_Decimal, click.types.IntParamType):
     """A whole number."""
 
-    _number_class = _read(int_of)
 
-
-class IntRange(click.IntRange):
+class IntRange(_Decimal, click.IntRange):
     """A whole number within bounds."""
 
-    _number_class = _read(int_of)
 
-
-class Float(click.types.FloatParamType):
+class Float(_Decimal, click.types.FloatParamType):
     """A number."""
 
-    _number_class = _read(float_of)
 
-
-class FloatRange(click.FloatRange):
+class FloatRange(_Decimal, click.FloatRange):
     """A number within bounds."""
-
-    _number_class = _read(float_of)

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("log", shell_complete=files_or("workloads"))
-@click.option("-p", "--platform", metavar="FILE", help="The machine; by default the cores in the log's header.")
+@click.option(
+    "-p",
+    "--platform",
+    metavar="FILE",
+    help="The machine; by default the cores in the log's header.",
+    shell_complete=files_or("platforms"),
+)
 @click.option(
     "--minutes",
     type=FloatRange(0.01, 10_000),

@@ -31,7 +31,13 @@ UNITS = {
     "mem_bw": "GB/s per core",
 }
 
-platform_option = click.option("--platform", "-p", metavar="FILE", help="Platform file, or name of a shipped platform.")
+platform_option = click.option(
+    "--platform",
+    "-p",
+    metavar="FILE",
+    help="Platform file, or name of a shipped platform.",
+    shell_complete=files_or("platforms"),
+)
 
 
 @click.group()
@@ -52,7 +58,14 @@ workload.add_command(fetch)
 @click.option("--seed", type=IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
 @click.option("--estimates", default="tsafrir", show_default=True, help="Requested times: tsafrir or exact.")
 @click.option("--users", "n_users", type=Int(), default=0, help="Number of different users (0: none are named).")
-@click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf or .json, optionally with .gz.")
+@click.option(
+    "--out",
+    "-o",
+    required=True,
+    metavar="FILE",
+    help="File to write: .swf or .json, optionally with .gz.",
+    shell_complete=files_or(),
+)
 def generate(
     model: str,
     n_jobs: int,
@@ -127,7 +140,12 @@ def convert(source: str, out: str, platform: str | None, batsim: str, **choices:
 @click.argument("statistic", type=click.Choice(STATISTICS), required=False)
 @platform_option
 @click.option("--jobs", "-n", "n_jobs", type=Int(), help="Number of jobs to look at.")
-@click.option("--setting", metavar="NAME", help="Setting whose load FILE is, if not batch jobs; needs --platform.")
+@click.option(
+    "--setting",
+    metavar="NAME",
+    help="Setting whose load FILE is, if not batch jobs; needs --platform.",
+    shell_complete=files_or("settings"),
+)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="How to read it, as in compare.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def stat(
@@ -270,8 +288,17 @@ def _print_table(jobs: Workload, numbers: WorkloadStatistics, machine: Platform 
 
 @workload.command("export-swf")
 @click.argument("run", shell_complete=files_or())
-@click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf, optionally with .gz.")
-@click.option("--workload", metavar="FILE", help="Workload of the run, if it has moved.")
+@click.option(
+    "--out",
+    "-o",
+    required=True,
+    metavar="FILE",
+    help="File to write: .swf, optionally with .gz.",
+    shell_complete=files_or(),
+)
+@click.option(
+    "--workload", metavar="FILE", help="Workload of the run, if it has moved.", shell_complete=files_or("workloads")
+)
 @click.option("--whole-seconds", is_flag=True, help="Round all dates, for programs that read only whole seconds.")
 def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool) -> None:
     """Write the schedule of the run folder RUN as a log. It is in the Standard Workload Format."""

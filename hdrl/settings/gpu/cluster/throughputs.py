@@ -61,7 +61,7 @@ class Throughputs:
     @cached_property
     def _types(self) -> dict[str, str]:
         """The types of ``alone`` by their names in small letters; of two that differ in case alone, the first."""
-        return {known.lower(): known for known in reversed(self.alone)}
+        return {known.lower(): known for known in reversed(list(self.alone))}
 
     def rate(self, gpu_type: str, profile: Profile, *, is_spread: bool = False) -> float:
         """Return steps per second of a gang.
