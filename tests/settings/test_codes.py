@@ -266,7 +266,8 @@ def rule_of_gpus(place: int) -> Callable[[int], int]:
 def shares_of_rounds(code: int) -> int:
     policy = SharePolicy(None, "", code=code)
     state, _ = new_rounds(CLUSTER, LOAD, policy, 0, 360.0, 1920.0, None)
-    return int(gpu_rounds.run(state, has_new_shares=False))
+    has_new_shares = False
+    return int(gpu_rounds.run(state, has_new_shares))
 
 
 def env_of_gpus() -> GpuClusterVectorEnv:
