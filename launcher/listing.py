@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.base.errors import OptionsError
-from hdrl.launcher.completion import files_or
 from hdrl.setting import BATCH
 
 if TYPE_CHECKING:
@@ -87,14 +86,7 @@ def _kinds(setting: Setting) -> Named:
 
 @click.command("list")
 @click.argument("kind", metavar="[KIND]", type=click.Choice(list(KINDS)), required=False)
-@click.option(
-    "--setting",
-    default=BATCH,
-    show_default=True,
-    metavar="NAME",
-    help="Setting, or its Python file.",
-    shell_complete=files_or("settings"),
-)
+@click.option("--setting", default=BATCH, show_default=True, metavar="NAME", help="Setting, or its Python file.")
 def list_names(kind: str | None, setting: str) -> None:
     """List the names of one KIND of a setting, one a line, each with its meaning.
 
