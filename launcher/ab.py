@@ -11,6 +11,7 @@ import click
 from hdrl.base.errors import OutputError
 from hdrl.base.files import check_new, write_json
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.numbers import IntRange
 
 
 @click.group()
@@ -21,7 +22,7 @@ def ab() -> None:
 @ab.command()
 @click.option("--policies", required=True, metavar="A,B", help="The two policies; A is the current one.")
 @click.option("--start", required=True, type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="The first day.")
-@click.option("--days", "n_days", required=True, type=click.IntRange(1), help="Number of days.")
+@click.option("--days", "n_days", required=True, type=IntRange(1), help="Number of days.")
 @click.option("--block", default="1d", show_default=True, metavar="Nd", help="Length of a block, in whole days.")
 @click.option(
     "--wash-out", metavar="TIME", help="Time after the start of a block that does not count: 6h, 90min; a quarter."
@@ -45,7 +46,7 @@ def ab() -> None:
     metavar="FOLDER",
     help="Imported site whose log says how many days are needed; by default a generated log.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the coin flips.")
+@click.option("--seed", type=IntRange(0), default=0, show_default=True, help="Seed of the coin flips.")
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="File for the plan.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def plan(

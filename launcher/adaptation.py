@@ -12,6 +12,7 @@ import click
 from hdrl.base.errors import OptionsError, OutputError
 from hdrl.base.files import expanded, write_json
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.numbers import Float, IntRange
 
 _WHAT_TRAINS = (
     click.option("--model", required=True, help="convnet2, small_convnet, feedforward2, ..., or FILE.py with blocks."),
@@ -20,9 +21,9 @@ _WHAT_TRAINS = (
 
 _PLAN_OPTIONS = (
     *_WHAT_TRAINS,
-    click.option("--budget", "budget_s", type=float, required=True, help="Training time of a job, in seconds."),
-    click.option("--start", "start_s", type=float, required=True, help="Time of the first decision, in seconds."),
-    click.option("--gap", "gap_s", type=float, required=True, help="Seconds between two decisions."),
+    click.option("--budget", "budget_s", type=Float(), required=True, help="Training time of a job, in seconds."),
+    click.option("--start", "start_s", type=Float(), required=True, help="Time of the first decision, in seconds."),
+    click.option("--gap", "gap_s", type=Float(), required=True, help="Seconds between two decisions."),
     click.option("--device", help="Name of the device; by default the clock's."),
     click.option("--clock", default="counted", show_default=True, help="counted, table:FILE or wall."),
     click.option(
@@ -57,9 +58,9 @@ def adaptation() -> None:
 @adaptation.command()
 @click.argument("out", type=click.Path(path_type=Path), metavar="OUT")
 @plan_options
-@click.option("--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Trainings of each sequence.")
+@click.option("--seeds", type=IntRange(min=1), default=10, show_default=True, help="Trainings of each sequence.")
 @click.option("--scenario", default="", help="A word for the start, written into the table.")
-@click.option("--jobs", "-j", "n_workers", type=click.IntRange(min=1), help="Processes; by default one per core.")
+@click.option("--jobs", "-j", "n_workers", type=IntRange(min=1), help="Processes; by default one per core.")
 @click.option("--on", default="local", show_default=True, help="local, ray, or ray://HOST:PORT.")
 def table(out: Path, seeds: int, scenario: str, n_workers: int | None, on: str, **plan: Any) -> None:
     """Train a job under every sequence of adaptations and write the table OUT.
@@ -145,7 +146,7 @@ def check() -> None:
 @adaptation.command()
 @click.argument("advisor", metavar="ADVISOR")
 @plan_options
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Number of jobs.")
+@click.option("--seeds", type=IntRange(min=1), default=1, show_default=True, help="Number of jobs.")
 def run(advisor: str, seeds: int, **plan: Any) -> None:
     """Run live jobs under ADVISOR: a model file, last-while-half, or a sequence such as fixed-010."""
     from hdrl.settings.adaptation.live.env import LiveAdaptationEnv

@@ -14,6 +14,7 @@ from hdrl.base.errors import OptionsError, suggest
 from hdrl.base.files import read_text
 from hdrl.batsim.exact.context import BatsimOptions
 from hdrl.launcher.errors import CleanErrors, OneLine
+from hdrl.launcher.numbers import FloatRange, Int, IntRange
 
 BATSIM_VERSION = "v4.2.1"
 SIMGRID_VERSION = "3.34.0"
@@ -67,16 +68,16 @@ def _information(name: str, text: str, about: str) -> Callable[[Command], Comman
 @click.option("-r", "--add-role-to-hosts", multiple=True, metavar="HOST1,HOST2:ROLE", help="Give hosts a role.")
 @click.option("-E", "--energy", is_flag=True, help="Measure energy.")
 @click.option("-s", "--socket-endpoint", default="tcp://localhost:28000", show_default=True, help="The scheduler.")
-@click.option("--timeout", default=0.0, type=click.FloatRange(min=0), help="Wall-clock seconds for an answer; 0: any.")
+@click.option("--timeout", default=0.0, type=FloatRange(min=0), help="Wall-clock seconds for an answer; 0: any.")
 @click.option("--enable-redis", is_flag=True, help="Not simulated.")
 @click.option("--redis-hostname", default="127.0.0.1", hidden=True)
-@click.option("--redis-port", default=6379, type=int, hidden=True)
+@click.option("--redis-port", default=6379, type=Int(), hidden=True)
 @click.option("--redis-prefix", default="default", hidden=True)
 @click.option("-e", "--export", default="out", show_default=True, help="Prefix of the names of the files.")
 @click.option("--disable-schedule-tracing", is_flag=True, help="Write no schedule.trace.")
 @click.option("--disable-machine-state-tracing", is_flag=True, help="Write no machine_states file.")
 @click.option("--host-table", is_flag=True, help="Write a hosts file: what each machine did (new).")
-@click.option("--mmax", default=0, type=click.IntRange(min=0), help="The largest number of machines; 0: no limit.")
+@click.option("--mmax", default=0, type=IntRange(min=0), help="The largest number of machines; 0: no limit.")
 @click.option("--mmax-workload", is_flag=True, help="Use no more machines than the workloads' nb_res.")
 @click.option("--forward-profiles-on-submission", is_flag=True, help="Send the profile with each submission.")
 @click.option("--enable-dynamic-jobs", is_flag=True, help="Let the scheduler register jobs and profiles.")
@@ -84,7 +85,7 @@ def _information(name: str, text: str, about: str) -> Callable[[Command], Comman
 @click.option("--enable-profile-reuse", is_flag=True, help="Keep profiles that no job uses any more.")
 @click.option("-v", "--verbosity", default="information", type=click.Choice(_VERBOSITIES), help="Verbosity.")
 @click.option("-q", "--quiet", is_flag=True, help="Same as --verbosity quiet.")
-@click.option("--workflow-jobs-limit", default=0, type=int, help="Not simulated.")
+@click.option("--workflow-jobs-limit", default=0, type=Int(), help="Not simulated.")
 @click.option("--ignore-beyond-last-workflow", is_flag=True, help="Not simulated.")
 @click.option("--dump-execution-context", is_flag=True, help="Print the execution context as JSON, and stop.")
 @click.option("--enable-compute-sharing", is_flag=True, help="Let several jobs use one machine at a time.")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.base.errors import HdrlError, OptionsError
+from hdrl.launcher.completion import files_or
+from hdrl.launcher.numbers import FloatRange, IntRange
 from hdrl.launcher.trust import trust_option
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def show(task: str) -> None:
 
 
 @bench.command()
-@click.argument("entry", metavar="POLICY_OR_MODEL")
+@click.argument("entry", metavar="POLICY_OR_MODEL", shell_complete=files_or("policies"))
 @click.option(
     "--tasks",
     required=True,
@@ -90,10 +92,17 @@ def show(task: str) -> None:
     type=click.Choice(["untrained", "trained", "clairvoyant"]),
     help="The division; by default the strictest that accepts it.",
 )
-@click.option("--setting", default="batch", show_default=True, metavar="NAME", help="Setting of a Python file.")
-@click.option("--core-minutes", type=click.FloatRange(0, 1e9), default=0.0, help="Time of all its trainings.")
+@click.option(
+    "--setting",
+    default="batch",
+    show_default=True,
+    metavar="NAME",
+    help="Setting of a Python file.",
+    shell_complete=files_or("settings"),
+)
+@click.option("--core-minutes", type=FloatRange(0, 1e9), default=0.0, help="Time of all its trainings.")
 @click.option("--how", default="", metavar="TEXT", help="Description of the training.")
-@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")
 @click.option("--quiet", is_flag=True, help="Print the answer only.")
 def run(
     entry: str,
@@ -246,7 +255,7 @@ def reveal_command(path: Path, secret: Path, public: str) -> None:
 @bench.command()
 @click.option("--tasks", required=True, metavar="small|all|NAME,...", help="The tasks.")
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder for the tables.")
-@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")
 def measure(tasks: str, out: Path, n_workers: int | None) -> None:
     """Measure the difficulty of tasks and the results of the classic policies: facts.csv and classics.csv."""
     from hdrl.bench.difficulty import measure as measured

@@ -10,6 +10,7 @@ import click
 
 from hdrl.base.errors import OutputError
 from hdrl.base.files import write_json
+from hdrl.launcher.numbers import IntRange
 
 if TYPE_CHECKING:
     from hdrl.experiment.devices import DeviceSpeed
@@ -22,9 +23,9 @@ def benchmark() -> None:
 
 @benchmark.command()
 @click.option("--device", "-d", "chosen", multiple=True, help="cpu, cuda or mps; default: all that torch finds.")
-@click.option("--steps", type=click.IntRange(200), default=6000, show_default=True, help="Steps on each device.")
+@click.option("--steps", type=IntRange(200), default=6000, show_default=True, help="Steps on each device.")
 @click.option("--whole", is_flag=True, help="Up to 400,000 steps or 120 minutes, until the pendulum stands.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of agent and environment.")
+@click.option("--seed", type=IntRange(0), default=0, show_default=True, help="Seed of agent and environment.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE", help="JSON file for the numbers.")
 def devices(chosen: tuple[str, ...], steps: int, seed: int, out: Path | None, *, whole: bool) -> None:
     """Measure how many steps per second DDPG learns on each device, beside published numbers."""

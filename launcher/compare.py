@@ -14,8 +14,10 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.pyfiles import trust_words
+from hdrl.base.textnumbers import float_of, int_of
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import OneLine
+from hdrl.launcher.numbers import IntRange
 from hdrl.launcher.trust import load_files, trust_option
 
 if TYPE_CHECKING:
@@ -36,9 +38,28 @@ WIDTH = 140
 
 @click.command()
 @click.argument("candidates", nargs=-1, metavar="CANDIDATE...", shell_complete=files_or("policies"))
-@click.option("--setting", metavar="NAME", help="Setting, or its Python file; batch by default.")
-@click.option("-p", "--platform", metavar="FILE", help="Platform file or name; homogeneous:<n> for n equal cores.")
-@click.option("-w", "--workload", "workloads", multiple=True, metavar="FILE", help="Workload file or name; repeatable.")
+@click.option(
+    "--setting",
+    metavar="NAME",
+    help="Setting, or its Python file; batch by default.",
+    shell_complete=files_or("settings"),
+)
+@click.option(
+    "-p",
+    "--platform",
+    metavar="FILE",
+    help="Platform file or name; homogeneous:<n> for n equal cores.",
+    shell_complete=files_or("platforms"),
+)
+@click.option(
+    "-w",
+    "--workload",
+    "workloads",
+    multiple=True,
+    metavar="FILE",
+    help="Workload file or name; repeatable.",
+    shell_complete=files_or("workloads"),
+)
 @click.option("--loads", metavar="LOAD,...", help="Generate Lublin sequences with these offered loads.")
 @click.option(
     "--windows",
@@ -47,20 +68,20 @@ WIDTH = 140
 )
 @click.option("--starts", metavar="JOB,...", help="First job of each window; by default windows are adjacent.")
 @click.option("--range", "part", metavar="FROM:TO", help="Part of each workload, in shares: 0.7:1 is the last 30 %.")
-@click.option("--warm-up", type=click.IntRange(0), help="Jobs before each window that are simulated but not counted.")
+@click.option("--warm-up", type=IntRange(0), help="Jobs before each window that are simulated but not counted.")
 @click.option(
     "--baseline", "--opponent", metavar="NAME", help="Reference of ratios; best[:FROM:TO]: best of a training part."
 )
 @click.option("--simulator", metavar="NAME", help="Simulator; slurm: a real Slurm runs the policies.")
-@click.option("--seeds", type=click.IntRange(1), help="Number of seeds for random candidates.")
-@click.option("--seed", type=click.IntRange(0), help="The first seed.")
+@click.option("--seeds", type=IntRange(1), help="Number of seeds for random candidates.")
+@click.option("--seed", type=IntRange(0), help="The first seed.")
 @click.option("--metrics", metavar="NAME,...", help="Metrics to summarise; the first one decides.")
 @click.option("--bound", is_flag=True, help="Repeat each policy with true run times: the largest possible gain.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Any other key of a sweep file.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>."
 )
-@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")
 @click.option("--on", default="local", show_default=True, metavar="PLACE", help="local, ray, or ray:<address>.")
 @click.option(
     "--protocol",
@@ -77,7 +98,12 @@ WIDTH = 140
 @click.option("--resume", is_flag=True, help="Continue what is in --out, without naming it again.")
 @click.option("--quiet", is_flag=True, help="Only print the verdict and the warnings.")
 @click.option(
-    "--agent", "agents", multiple=True, metavar="FILE", help="Agent file of a model that one has trained; repeatable."
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="FILE",
+    help="Agent file of a model that one has trained; repeatable.",
+    shell_complete=files_or("policies"),
 )
 @trust_option
 def compare(
@@ -283,14 +309,14 @@ def _windows(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _numbers(option: str, text: str, separator: str) -> list[float]:
     try:
-        return [float(part) for part in text.split(separator)]
+        return [float_of(part) for part in text.split(separator)]
     except ValueError:
         raise OptionsError(f"{option} {text}: expected numbers with {separator!r} between them") from None
 
 
 def _whole(option: str, text: str) -> int:
     try:
-        return int(text)
+        return int_of(text)
     except ValueError:
         raise OptionsError(f"{option} {text}: expected whole numbers") from None
 

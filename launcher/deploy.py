@@ -8,6 +8,7 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.numbers import FloatRange, IntRange
 
 
 @click.group()
@@ -23,7 +24,7 @@ def deploy() -> None:
     "--bound",
     default=14.0,
     show_default=True,
-    type=click.FloatRange(0.01, 60),
+    type=FloatRange(0.01, 60),
     metavar="DAYS",
     help="A job that has waited longer is first.",
 )
@@ -31,7 +32,7 @@ def deploy() -> None:
     "--interval",
     default=30.0,
     show_default=True,
-    type=click.FloatRange(1, 3600),
+    type=FloatRange(1, 3600),
     metavar="SECONDS",
     help="Interval between two passes of the daemon.",
 )
@@ -41,7 +42,7 @@ def deploy() -> None:
     metavar="FOLDER",
     help="Path of the folder on the machine of slurmctld, if it differs from the current one.",
 )
-@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")
 def slurm_command(
     policy: str,
     site: Path,
@@ -72,7 +73,7 @@ def slurm_command(
     "--timeout",
     default=60.0,
     show_default=True,
-    type=click.FloatRange(1),
+    type=FloatRange(1),
     metavar="SECONDS",
     help="Time limit for an answer of Slurm.",
 )

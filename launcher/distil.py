@@ -7,16 +7,23 @@ from pathlib import Path
 import click
 
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.numbers import IntRange
 from hdrl.launcher.tune import log_and_machine
 
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path), shell_complete=files_or())
 @click.argument("log", shell_complete=files_or("workloads"))
-@click.option("-p", "--platform", metavar="FILE", help="The machine; by default the cores in the log's header.")
+@click.option(
+    "-p",
+    "--platform",
+    metavar="FILE",
+    help="The machine; by default the cores in the log's header.",
+    shell_complete=files_or("platforms"),
+)
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to create.")
-@click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Seed of simulations.")
-@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("--seed", type=IntRange(0, 2**31), default=1, show_default=True, help="Seed of simulations.")
+@click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")
 def distil(model: Path, log: str, platform: str | None, out: Path, seed: int, n_workers: int | None) -> None:
     """Approximate MODEL, a network that picks jobs, by an index of at most 15 terms, and measure the difference.
 

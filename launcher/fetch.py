@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.base.errors import OptionsError
+from hdrl.launcher.numbers import IntRange
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.workload import FetchedLog
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     help="Folder for logs; default: workloads in HDRL_CACHE, or in hdrl in the user's cache folder.",
 )
 @click.option(
-    "--max-mib", type=click.IntRange(1, 2**30), default=1024, show_default=True, help="Refuse a file larger than this."
+    "--max-mib", type=IntRange(1, 2**30), default=1024, show_default=True, help="Refuse a file larger than this."
 )
 def fetch(
     name: str | None, out: Path | None, base_url: str | None, folder: Path | None, max_mib: int, *, is_listing: bool

@@ -17,6 +17,7 @@ from hdrl.base.pyfiles import trust_words
 from hdrl.launcher.changes import LaunchError, agent_changes, changes_of, paths, workload_changes
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import CleanErrors, after_signal
+from hdrl.launcher.numbers import IntRange
 from hdrl.launcher.stopping import Stop
 from hdrl.launcher.trust import trust_option
 from hdrl.version import VERSION
@@ -31,9 +32,14 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
 
 @click.command(cls=CleanErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("arguments", nargs=-1, metavar="[AGENT] OPTIONS", shell_complete=files_or("policies", "algorithms"))
-@click.option("-a", "--agent", help="Agent: a Python file, 'classic', a policy, or the name of an algorithm.")
-@click.option("-im", "--inmodel", help="Model that a learning agent starts from.")
-@click.option("-om", "--outmodel", help="File to which a learning agent saves its model.")
+@click.option(
+    "-a",
+    "--agent",
+    help="Agent: a Python file, 'classic', a policy, or the name of an algorithm.",
+    shell_complete=files_or("policies"),
+)
+@click.option("-im", "--inmodel", help="Model that a learning agent starts from.", shell_complete=files_or())
+@click.option("-om", "--outmodel", help="File to which a learning agent saves its model.", shell_complete=files_or())
 @click.option("--hdeeprm-model", is_flag=True, help="Save --outmodel in the layout that HDeepRM loads.")
 @click.option("--resume", type=click.Path(path_type=Path), help="Resume the training in this folder.")
 @click.option(
@@ -42,11 +48,17 @@ TRAINING_SHOWN = {"episode_return": "return", "loss": "loss", "entropy": "entrop
     "--customworkload",
     "custom",
     help="Workload in Batsim's JSON, instead of the one in the options.",
+    shell_complete=files_or("workloads"),
 )
-@click.option("-nr", "--runs", "--nbruns", type=click.IntRange(1), help="Number of runs; a training continues.")
+@click.option("-nr", "--runs", "--nbruns", type=IntRange(1), help="Number of runs; a training continues.")
 @click.option("--simulator", metavar="NAME", help="Simulator, instead of the one in the options.")
-@click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of the one in the options.")
-@click.option("--seed", type=click.IntRange(0), help="Seed, instead of the one in the options.")
+@click.option(
+    "--setting",
+    metavar="NAME",
+    help="Setting or its Python file, instead of the one in the options.",
+    shell_complete=files_or("settings"),
+)
+@click.option("--seed", type=IntRange(0), help="Seed, instead of the one in the options.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Folder for the results; default runs/<time>-<hash>."
 )

@@ -85,6 +85,8 @@ class LazyGroup(CleanErrors, click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
         if cmd_name not in COMMANDS:
+            if ctx.resilient_parsing:  # the tab key behind a misspelled command
+                return None
             ctx.fail(f"no command {cmd_name!r}; {_suggest(cmd_name)}")
         place = COMMANDS[cmd_name]
         command = getattr(importlib.import_module(place.module), place.attribute)

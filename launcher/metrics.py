@@ -23,9 +23,21 @@ if TYPE_CHECKING:
 @click.option("-n2", "second_name", metavar="TEXT", help="A name for the second of two runs.")
 @click.option("--metric", "-m", "chosen", multiple=True, help="A metric to show, instead of the usual ones.")
 @click.option("--all", "show_all", is_flag=True, help="Show all metrics.")
-@click.option("--save", "-s", "out", metavar="FILE", help="Picture to write or replace: .png, .svg or .pdf.")
+@click.option(
+    "--save",
+    "-s",
+    "out",
+    metavar="FILE",
+    help="Picture to write or replace: .png, .svg or .pdf.",
+    shell_complete=files_or(),
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of a custom one.")
+@click.option(
+    "--setting",
+    metavar="FILE",
+    help="Python file of the setting, if the runs are of a custom one.",
+    shell_complete=files_or("settings"),
+)
 @trust_option
 def metrics(
     runs: tuple[str, ...],

@@ -17,7 +17,13 @@ def options() -> None:
 
 
 @options.command()
-@click.option("--setting", default=BATCH, show_default=True, help="Setting, or its Python file.")
+@click.option(
+    "--setting",
+    default=BATCH,
+    show_default=True,
+    help="Setting, or its Python file.",
+    shell_complete=files_or("settings"),
+)
 def schema(setting: str) -> None:
     """Print the JSON Schema of options files."""
     from hdrl.options.reading import schema_of
@@ -28,11 +34,21 @@ def schema(setting: str) -> None:
 
 @options.command()
 @click.argument("file", shell_complete=files_or())
-@click.option("-a", "--agent", help="Agent, as in hdrl-launch.")
+@click.option("-a", "--agent", help="Agent, as in hdrl-launch.", shell_complete=files_or("policies"))
 @click.option(
-    "-cw", "--custom-workload", "custom", metavar="FILE", help="Workload in Batsim's JSON, as in hdrl-launch."
+    "-cw",
+    "--custom-workload",
+    "custom",
+    metavar="FILE",
+    help="Workload in Batsim's JSON, as in hdrl-launch.",
+    shell_complete=files_or("workloads"),
 )
-@click.option("--setting", metavar="NAME", help="Setting or its Python file, instead of the one in the options.")
+@click.option(
+    "--setting",
+    metavar="NAME",
+    help="Setting or its Python file, instead of the one in the options.",
+    shell_complete=files_or("settings"),
+)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change an option, as in hdrl-launch.")
 @click.option("--resolved", is_flag=True, help="Print the options with every default filled in.")
 @trust_option

@@ -10,6 +10,7 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.numbers import Float
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,8 +52,8 @@ def show(name: str, compatibility: str | None, contention: str | None) -> None:
 )
 @_compatibility
 @_contention
-@click.option("--boot-s", type=float, metavar="SECONDS", help="Nodes can be switched off: how long one boots.")
-@click.option("--resume-s", type=float, metavar="SECONDS", help="Nodes can be suspended, too: how long one resumes.")
+@click.option("--boot-s", type=Float(), metavar="SECONDS", help="Nodes can be switched off: how long one boots.")
+@click.option("--resume-s", type=Float(), metavar="SECONDS", help="Nodes can be suspended, too: how long one resumes.")
 def export(
     name: str,
     out: Path,

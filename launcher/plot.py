@@ -28,12 +28,29 @@ class PlotCommand(click.Command):
 @click.command(cls=PlotCommand)
 @click.argument("kind", shell_complete=figures_only)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=files_or())
-@click.option("--save", "-s", "out", metavar="FILE", help="File to write or replace: .png, .svg or .pdf.")
+@click.option(
+    "--save",
+    "-s",
+    "out",
+    metavar="FILE",
+    help="File to write or replace: .png, .svg or .pdf.",
+    shell_complete=files_or(),
+)
 @click.option("--name", "-n", "names", multiple=True, help="A name for each run, in their order.")
-@click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of a custom one.")
+@click.option(
+    "--setting",
+    metavar="FILE",
+    help="Python file of the setting, if the runs are of a custom one.",
+    shell_complete=files_or("settings"),
+)
 @click.option("--by", help="Meaning of colours (gantt) or groups (groups).")
 @click.option("--of", help="Which number of the jobs (slowdown_cdf, groups), or which metric (comparison).")
-@click.option("--workload", metavar="FILE", help="Workload of the runs, for the user, ... of each job.")
+@click.option(
+    "--workload",
+    metavar="FILE",
+    help="Workload of the runs, for the user, ... of each job.",
+    shell_complete=files_or("workloads"),
+)
 @trust_option
 def plot(
     kind: str,

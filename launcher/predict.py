@@ -12,7 +12,9 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.files import check_new
+from hdrl.base.textnumbers import float_of
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.numbers import IntRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +59,7 @@ def evaluate(log: str, part: str, *, as_json: bool, plot: Path | None) -> None:
     "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write (.json)."
 )
 @click.option("--range", "part", default="0:0.6", show_default=True, metavar="FROM:TO", help="Part for the training.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the training.")
+@click.option("--seed", type=IntRange(min=0), default=0, show_default=True, help="Seed of the training.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def train(logs: tuple[str, ...], out: Path, part: str, seed: int, *, force: bool, quiet: bool) -> None:
@@ -93,7 +95,7 @@ def _shares(text: str) -> tuple[float, float]:
     try:
         if not colon:
             raise ValueError
-        return float(first), float(last)
+        return float_of(first), float_of(last)
     except ValueError:
         raise OptionsError(f"--range {text}: expected two shares with ':' between them, such as 0.7:1") from None
 

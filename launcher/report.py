@@ -25,7 +25,12 @@ from hdrl.launcher.trust import load_files, trust_option
     metavar="NAME",
     help="The metric of the verdict; default: the setting's, or the comparison's.",
 )
-@click.option("--setting", metavar="FILE", help="Python file of the setting, if the runs are of a custom one.")
+@click.option(
+    "--setting",
+    metavar="FILE",
+    help="Python file of the setting, if the runs are of a custom one.",
+    shell_complete=files_or("settings"),
+)
 @click.option("--question", metavar="TEXT", help="The question that the report answers, instead of a generated one.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @trust_option

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hdrl.base.errors import OptionsError
+from hdrl.launcher.numbers import IntRange
 from hdrl.launcher.trust import trust_option
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ MOST_COLUMNS = 7
     metavar="DIR",
     help="Folder with traces that cannot be shipped; repeatable. HDRL_TRACES names more; fetched logs are found.",
 )
-@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")
 @click.option("--quiet", is_flag=True, help="Print the answer only.")
 @trust_option
 def reproduce(

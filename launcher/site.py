@@ -9,6 +9,7 @@ import click
 
 from hdrl.base.errors import OptionsError
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.numbers import FloatRange, IntRange
 
 
 @click.group()
@@ -39,7 +40,7 @@ def site() -> None:
 @click.option(
     "--mapping", type=click.Path(path_type=Path), metavar="FILE", help="Meaning of the columns of a CSV file."
 )
-@click.option("--nodes-field", type=click.IntRange(1), metavar="N", help="Field of an SWF log with the nodes of a job.")
+@click.option("--nodes-field", type=IntRange(1), metavar="N", help="Field of an SWF log with the nodes of a job.")
 @click.option("--cluster", metavar="NAME", help="Cluster to import, if the dumps cover several.")
 @click.option("--zone", metavar="NAME", help="Time zone of dates without one, such as Europe/Madrid; UTC by default.")
 @click.option(
@@ -134,10 +135,8 @@ def _n_jobs(text: str) -> int | None:
 
 @site.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--jobs", "-n", "n_jobs", type=click.IntRange(2), default=100_000, show_default=True, help="Number of jobs."
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draws.")
+@click.option("--jobs", "-n", "n_jobs", type=IntRange(2), default=100_000, show_default=True, help="Number of jobs.")
+@click.option("--seed", type=IntRange(0), default=0, show_default=True, help="Seed of the draws.")
 def example(folder: Path, n_jobs: int, seed: int) -> None:
     """Generate an example site to import: FOLDER gets sacct.txt, slurm.conf and queue.txt."""
     from hdrl.site.example import write_example
@@ -148,10 +147,10 @@ def example(folder: Path, n_jobs: int, seed: int) -> None:
 
 @site.command()
 @click.argument("folder", type=click.Path(path_type=Path), shell_complete=files_or())
-@click.option("--jobs", "-n", "n_jobs", type=click.IntRange(2), default=100, show_default=True, help="Number of jobs.")
-@click.option("--first", type=click.IntRange(0), metavar="N", help="Jobs of the log before them; default: the last.")
-@click.option("--speed", type=click.FloatRange(1, 1000), default=40.0, show_default=True, help="Speed of its clock.")
-@click.option("--max-minutes", type=click.FloatRange(0.1), default=240.0, show_default=True, help="Time limit.")
+@click.option("--jobs", "-n", "n_jobs", type=IntRange(2), default=100, show_default=True, help="Number of jobs.")
+@click.option("--first", type=IntRange(0), metavar="N", help="Jobs of the log before them; default: the last.")
+@click.option("--speed", type=FloatRange(1, 1000), default=40.0, show_default=True, help="Speed of its clock.")
+@click.option("--max-minutes", type=FloatRange(0.1), default=240.0, show_default=True, help="Time limit.")
 def replay(folder: Path, n_jobs: int, first: int | None, speed: float, max_minutes: float) -> None:
     """Run jobs of the site in FOLDER in a real Slurm with its rules, and compare with the recorded history."""
     from hdrl.settings.batch.simulators import SlurmSettings, floor_of

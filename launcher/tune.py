@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from hdrl.base.errors import OptionsError, ReadError
 from hdrl.base.files import read_json
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.errors import after_signal
+from hdrl.launcher.numbers import FloatRange, IntRange
 from hdrl.launcher.stopping import Stop
 
 if TYPE_CHECKING:
@@ -22,20 +24,24 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("log", shell_complete=files_or("workloads"))
-@click.option("-p", "--platform", metavar="FILE", help="The machine; by default the cores in the log's header.")
+@click.option(
+    "-p",
+    "--platform",
+    metavar="FILE",
+    help="The machine; by default the cores in the log's header.",
+    shell_complete=files_or("platforms"),
+)
 @click.option(
     "--minutes",
-    type=click.FloatRange(0.01, 10_000),
+    type=FloatRange(0.01, 10_000),
     default=2.0,
     show_default=True,
     help="Approximate time on two cores; it sets the number of generations, without a clock.",
 )
-@click.option(
-    "--seeds", type=click.IntRange(2, 100), help="Number of averaged trainings; by default 10 if they fit, or 5."
-)
-@click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Seed of the first training.")
+@click.option("--seeds", type=IntRange(2, 100), help="Number of averaged trainings; by default 10 if they fit, or 5.")
+@click.option("--seed", type=IntRange(0, 2**31), default=1, show_default=True, help="Seed of the first training.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("tuned"), show_default=True, help="Folder.")
-@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes that compare; one per core.")
+@click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes that compare; one per core.")
 @click.option("--json", "as_json", is_flag=True, help="Print recommendation.json instead of text.")
 @click.option("--quiet", is_flag=True, help="Only print the recommendation.")
 def tune(
@@ -101,7 +107,7 @@ def log_and_machine(log: str, platform: str | None) -> tuple[str, str]:
     if platform is not None:
         return str(path), _placed(platform) or platform
     words = read_swf(path, max_rows=1).header.get("MaxProcs", "").split() if path.suffix != ".json" else []
-    if not words or not words[0].isdecimal() or int(words[0]) < 1:
+    if not words or not re.fullmatch(r"[0-9]{1,12}", words[0]) or int(words[0]) < 1:
         raise OptionsError(
             f"{path.name}: its header names no MaxProcs, expected --platform homogeneous:<cores> or a platform file"
         )

@@ -15,6 +15,8 @@ from typing import Any
 import click
 
 from hdrl.base.errors import HdrlError, OutputError
+from hdrl.launcher.completion import files_or
+from hdrl.launcher.numbers import IntRange
 from hdrl.launcher.stopping import Terminated
 from hdrl.launcher.trust import load_files, trust_option
 
@@ -144,8 +146,13 @@ def server_of(folder: Path, port: int) -> PageServer:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on this machine; any that is free.")
-@click.option("--setting", metavar="FILE", help="Python file of the setting, if it is a custom one.")
+@click.option("--port", type=IntRange(0, 65535), default=0, help="Port on this machine; any that is free.")
+@click.option(
+    "--setting",
+    metavar="FILE",
+    help="Python file of the setting, if it is a custom one.",
+    shell_complete=files_or("settings"),
+)
 @trust_option
 def watch(folder: Path, port: int, setting: str | None, *, trust: bool) -> None:
     """Show the page of FOLDER, a run, a training or a comparison, while it runs and afterwards; Ctrl-C ends it.

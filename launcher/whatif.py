@@ -9,6 +9,7 @@ import click
 
 from hdrl.base.errors import OptionsError, OutputError
 from hdrl.launcher.completion import files_or
+from hdrl.launcher.numbers import FloatRange, IntRange
 
 _MOST = 10**7
 
@@ -24,17 +25,17 @@ _MOST = 10**7
     help="Policies: names, Python files or models.",
 )
 @click.option("--windows", default="1000:10", show_default=True, metavar="LENGTH:COUNT", help="Log windows.")
-@click.option("--warm-up", type=click.IntRange(0, _MOST), default=200, show_default=True, help="Warm-up jobs.")
-@click.option("--target-wait", type=click.FloatRange(1e-3, 1e6), default=1.0, show_default=True, help="p95 wait in h.")
+@click.option("--warm-up", type=IntRange(0, _MOST), default=200, show_default=True, help="Warm-up jobs.")
+@click.option("--target-wait", type=FloatRange(1e-3, 1e6), default=1.0, show_default=True, help="p95 wait in h.")
 @click.option(
-    "--node-hour-price", type=click.FloatRange(0, 1e9), default=1.0, show_default=True, help="Price of a node hour."
+    "--node-hour-price", type=FloatRange(0, 1e9), default=1.0, show_default=True, help="Price of a node hour."
 )
-@click.option("--kwh-price", type=click.FloatRange(0, 1e9), default=0.0, show_default=True, help="Price of a kWh.")
+@click.option("--kwh-price", type=FloatRange(0, 1e9), default=0.0, show_default=True, help="Price of a kWh.")
 @click.option("--ignore-rules", is_flag=True, help="Let any job start on any node, regardless of the site's rules.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed.")
+@click.option("--seed", type=IntRange(0), default=0, show_default=True, help="Seed.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder for page, text and JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-@click.option("-j", "--jobs", "n_workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("-j", "--jobs", "n_workers", type=IntRange(1), help="Processes; by default one per core.")
 def what_if(
     site: Path,
     nodes: str,

@@ -11,6 +11,7 @@ import click
 from hdrl.base.errors import OptionsError, ReadError
 from hdrl.launcher.completion import files_or
 from hdrl.launcher.fetch import fetch
+from hdrl.launcher.numbers import Float, Int, IntRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,13 @@ UNITS = {
     "mem_bw": "GB/s per core",
 }
 
-platform_option = click.option("--platform", "-p", metavar="FILE", help="Platform file, or name of a shipped platform.")
+platform_option = click.option(
+    "--platform",
+    "-p",
+    metavar="FILE",
+    help="Platform file, or name of a shipped platform.",
+    shell_complete=files_or("platforms"),
+)
 
 
 @click.group()
@@ -43,15 +50,22 @@ workload.add_command(fetch)
 
 @workload.command()
 @click.argument("model", type=click.Choice(["lublin"]), default="lublin")
-@click.option("--jobs", "-n", "n_jobs", type=int, required=True, help="Number of jobs.")
-@click.option("--cores", "-c", "n_cores", type=int, help="Cores of the machine, instead of a platform.")
+@click.option("--jobs", "-n", "n_jobs", type=Int(), required=True, help="Number of jobs.")
+@click.option("--cores", "-c", "n_cores", type=Int(), help="Cores of the machine, instead of a platform.")
 @platform_option
 @click.option("--kind", default="all", help="all, batch, interactive or batch+interactive.")
-@click.option("--load", type=float, help="Offered load, reached by stretching the gaps between arrivals.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
+@click.option("--load", type=Float(), help="Offered load, reached by stretching the gaps between arrivals.")
+@click.option("--seed", type=IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
 @click.option("--estimates", default="tsafrir", show_default=True, help="Requested times: tsafrir or exact.")
-@click.option("--users", "n_users", type=int, default=0, help="Number of different users (0: none are named).")
-@click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf or .json, optionally with .gz.")
+@click.option("--users", "n_users", type=Int(), default=0, help="Number of different users (0: none are named).")
+@click.option(
+    "--out",
+    "-o",
+    required=True,
+    metavar="FILE",
+    help="File to write: .swf or .json, optionally with .gz.",
+    shell_complete=files_or(),
+)
 def generate(
     model: str,
     n_jobs: int,
@@ -85,15 +99,15 @@ def generate(
 @click.argument("source", metavar="IN", shell_complete=files_or("workloads"))
 @click.argument("out", metavar="OUT", shell_complete=files_or())
 @platform_option
-@click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to keep.")
-@click.option("--start", type=int, default=0, help="Number of usable jobs to skip first.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
+@click.option("--jobs", "-n", "n_jobs", type=Int(), help="Number of jobs to keep.")
+@click.option("--start", type=Int(), default=0, help="Number of usable jobs to skip first.")
+@click.option("--seed", type=IntRange(min=0), default=0, show_default=True, help="Seed of the draws.")
 @click.option("--run-time", default="trace", show_default=True, help="Run-time model.")
 @click.option("--memory", default="log", show_default=True, help="Memory model.")
 @click.option("--bandwidth", default="uniform", show_default=True, help="Bandwidth model.")
 @click.option("--estimates", help="Estimate model; those of the log by default.")
 @click.option("--walltime", help="'requested': jobs are killed after their requested time.")
-@click.option("--walltime-factor", type=float, default=1.0, show_default=True, help="Factor on that walltime.")
+@click.option("--walltime-factor", type=Float(), default=1.0, show_default=True, help="Factor on that walltime.")
 @click.option("--compatibility", help="'hdeeprm-0.3.1': make jobs of a log exactly as it does.")
 @click.option(
     "--batsim", type=click.Choice(["4", "5"]), default="4", show_default=True, help="Dialect of the JSON to write."
@@ -125,8 +139,13 @@ def convert(source: str, out: str, platform: str | None, batsim: str, **choices:
 @click.argument("field", type=click.Choice(FIELDS), required=False)
 @click.argument("statistic", type=click.Choice(STATISTICS), required=False)
 @platform_option
-@click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
-@click.option("--setting", metavar="NAME", help="Setting whose load FILE is, if not batch jobs; needs --platform.")
+@click.option("--jobs", "-n", "n_jobs", type=Int(), help="Number of jobs to look at.")
+@click.option(
+    "--setting",
+    metavar="NAME",
+    help="Setting whose load FILE is, if not batch jobs; needs --platform.",
+    shell_complete=files_or("settings"),
+)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Option of the load, as in compare.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def stat(
@@ -147,9 +166,9 @@ def stat(
     if setting not in (None, "batch"):
         if platform is None:
             raise OptionsError(f"--setting {setting} needs --platform: its offered load depends on the machine")
-        if field is not None or n_jobs is not None or as_json:
-            raise OptionsError(f"--setting {setting} takes neither FIELD nor --jobs nor --json")
-        _describe_load(file, setting, platform, overrides)
+        if field is not None or n_jobs is not None:
+            raise OptionsError(f"--setting {setting} takes neither FIELD nor --jobs")
+        _describe_load(file, setting, platform, overrides, as_json=as_json)
         return
     if overrides:
         raise OptionsError("--set has no effect on batch jobs here; name another --setting")
@@ -190,8 +209,8 @@ def _form(file: str) -> str:
         raise OptionsError(f"{error}; with --setting gpu or another one it is a load of that setting") from None
 
 
-def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[str]) -> None:
-    """Print what a comparison of a setting reads of a load."""
+def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[str], *, as_json: bool) -> None:
+    """Print what a comparison of a setting reads of a load; as JSON, an object in a line for each load."""
     from hdrl.experiment.run.inputs import make_sweep
     from hdrl.launcher.compare import overrides_of
     from hdrl.setting import Cautions, find_setting
@@ -203,14 +222,18 @@ def _describe_load(file: str, setting: str, platform: str, overrides: Sequence[s
     machine = found.inputs.machine(sweep)
     loads = found.inputs.loads(sweep, machine)
     for load in loads:
+        offered = found.inputs.offered_load(machine, load)
+        if as_json:
+            said = {"name": load.name, "n_items": load.n_items, "offered_load": offered, "left_out": load.n_dropped}
+            click.echo(json.dumps(said, default=dict))
+            continue
         left_out = ", ".join(f"{count:,} {reason}" for reason, count in load.n_dropped.items())
         click.echo(f"{load.name}: {load.n_items:,} items{f'; left out: {left_out}' if left_out else ''}")
-        offered = found.inputs.offered_load(machine, load)
         if offered is not None:
             click.echo(f"offered load on {platform}: {offered:.3g}")
     if isinstance(found.inputs, Cautions):
         for _, sentence in found.inputs.cautions(sweep, machine, loads):
-            click.echo(sentence)
+            click.echo(sentence, err=as_json)
 
 
 def _platform(name: str | None) -> Platform | None:
@@ -265,8 +288,17 @@ def _print_table(jobs: Workload, numbers: WorkloadStatistics, machine: Platform 
 
 @workload.command("export-swf")
 @click.argument("run", shell_complete=files_or())
-@click.option("--out", "-o", required=True, metavar="FILE", help="File to write: .swf, optionally with .gz.")
-@click.option("--workload", metavar="FILE", help="Workload of the run, if it has moved.")
+@click.option(
+    "--out",
+    "-o",
+    required=True,
+    metavar="FILE",
+    help="File to write: .swf, optionally with .gz.",
+    shell_complete=files_or(),
+)
+@click.option(
+    "--workload", metavar="FILE", help="Workload of the run, if it has moved.", shell_complete=files_or("workloads")
+)
 @click.option("--whole-seconds", is_flag=True, help="Round all dates, for programs that read only whole seconds.")
 def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool) -> None:
     """Write the schedule of the run folder RUN as a log. It is in the Standard Workload Format."""
@@ -281,7 +313,7 @@ def export_swf(run: str, out: str, workload: str | None, *, whole_seconds: bool)
 @click.argument("field", type=click.Choice(FIELDS))
 @click.argument("statistic", type=click.Choice(STATISTICS))
 @platform_option
-@click.option("--jobs", "-n", "n_jobs", type=int, help="Number of jobs to look at.")
+@click.option("--jobs", "-n", "n_jobs", type=Int(), help="Number of jobs to look at.")
 @click.pass_context
 def jobstat(
     ctx: click.Context, workload: str, field: str, statistic: str, platform: str | None, n_jobs: int | None

@@ -31,6 +31,17 @@ def offered(command: str, incomplete: str) -> list[tuple[str, str]]:
         "hdrl runs",
         "hdrl clean",
         "hdrl-launch classic",
+        "hdrl compare fcfs -p",
+        "hdrl compare fcfs -w",
+        "hdrl compare --agent",
+        "hdrl compare --setting",
+        "hdrl bench run",
+        "hdrl plot gantt run -s",
+        "hdrl workload generate lublin --out",
+        "hdrl workload stat x.swf -p",
+        "hdrl-launch -im",
+        "hdrl-launch -cw",
+        "hdrl-launch -a",
     ],
 )
 def test_files(command: str):
@@ -45,7 +56,15 @@ def test_files(command: str):
         ("hdrl plot", "gan", "gantt"),
         ("hdrl compare", "fc", "fcfs+easy"),
         ("hdrl-launch", "pp", "ppo"),
+        ("hdrl compare fcfs -p", "ga", "gaia"),
+        ("hdrl compare fcfs -w", "lub", "lublin_gaia_1000"),
+        ("hdrl bench run", "fc", "fcfs+easy"),
+        ("hdrl compare --setting", "gp", "gpu"),
     ],
 )
 def test_names(command: str, incomplete: str, name: str):
     assert (name, "plain") in offered(command, incomplete)
+
+
+def test_a_misspelled_command_offers_commands_without_a_traceback():
+    assert ("report", "plain") in offered("hdrl comparee", "r")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,10 @@ def test_a_trace_without_gpus_says_that_cores_stand_for_them(tmp_path: Path) -> 
     assert "the cores of a machine stand for 8 of them" in told
     _, told = stat(str(path), "--setting", "gpu", "-p", "sia", "--set", "load.gpus_per_machine=4")
     assert "the cores of a machine stand for 4 of them" in told
+    done = CliRunner().invoke(cli, ["workload", "stat", str(path), "--setting", "gpu", "-p", "sia", "--json"])
+    found = json.loads(done.stdout)
+    assert (found["name"], found["n_items"], found["left_out"]) == ("google", 1, {})
+    assert "stand for 8 of them" in done.stderr
 
 
 @pytest.mark.parametrize(

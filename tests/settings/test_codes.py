@@ -50,11 +50,14 @@ from hdrl.settings.gpu.envs.env import GpuClusterVectorEnv
 from hdrl.settings.gpu.kernel import acting
 from hdrl.settings.gpu.kernel import codes as gpu_codes
 from hdrl.settings.gpu.kernel import entries as gpu_entries
+from hdrl.settings.gpu.kernel import rounds as gpu_rounds
 from hdrl.settings.gpu.kernel import state as gpu_state
 from hdrl.settings.gpu.loads.synthetic import Poisson, at_offered_load
 from hdrl.settings.gpu.policies.names import read_policy
 from hdrl.settings.gpu.policies.rules import Rules
+from hdrl.settings.gpu.policies.shares import SharePolicy
 from hdrl.settings.gpu.simulation import events as gpu_simulation
+from hdrl.settings.gpu.simulation.rounds import _new as new_rounds
 from hdrl.settings.pipelines.kernel import codes as pipeline_codes
 from hdrl.settings.pipelines.kernel import entries as pipeline_entries
 from hdrl.settings.pipelines.kernel.state import smallest_state as smallest_pipelines
@@ -261,6 +264,13 @@ def rule_of_gpus(place: int) -> Callable[[int], int]:
     return ask
 
 
+def shares_of_rounds(code: int) -> int:
+    policy = SharePolicy(None, "", code=code)
+    state, _ = new_rounds(CLUSTER, LOAD, policy, 0, 360.0, 1920.0, None)
+    has_new_shares = False
+    return int(gpu_rounds.run(state, has_new_shares))
+
+
 def env_of_gpus() -> GpuClusterVectorEnv:
     return GpuClusterVectorEnv.of(1, machine=CLUSTER, load=LOAD, n_jobs="all")
 
@@ -344,6 +354,7 @@ ASKERS: list[tuple[CodeTable, Callable[[int], Any]]] = [
     (gpu_codes.PLACEMENTS, placement_of_gpus),
     (gpu_codes.RULES, rule_of_gpus(gpu_codes.RULE)),
     (gpu_codes.TIES, rule_of_gpus(gpu_codes.TIE)),
+    (gpu_rounds.SHARES, shares_of_rounds),
     (acting.OBJECTIVES, objective_of_gpus),
     (acting.REQUESTS, request_to(acting.SERVED, gpu_state.smallest_world)),
     (seconds.REQUESTS, request_to(seconds.SERVED, seconds.smallest_seconds)),

@@ -11,6 +11,7 @@ import numpy as np
 
 from hdrl.base import elementary
 from hdrl.base.errors import OptionsError
+from hdrl.base.textnumbers import float_of
 from hdrl.metrics.catalogue import MetricInfo
 from hdrl.options.sweep import Sweep
 
@@ -68,7 +69,7 @@ def training_shares(sweep: Sweep, metrics: Mapping[str, MetricInfo]) -> tuple[fl
             )
         return 0.0, sweep.range[0]
     try:
-        begin, end = (float(text) for text in ends)
+        begin, end = (float_of(text) for text in ends)
     except ValueError:
         begin, end = 1.0, 0.0
     if not 0 <= begin < end <= 1:

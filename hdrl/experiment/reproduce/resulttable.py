@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from hdrl.base.csvfiles import atomic_table, cell_text, csv_rows, read_table
 from hdrl.base.errors import ReadError, readable
 from hdrl.base.files import read_text
+from hdrl.base.textnumbers import float_of
 from hdrl.experiment.reproduce.claims import (
     RULE,
     Claim,
@@ -183,6 +184,6 @@ def write_differences(path: Path, found: Sequence[Difference]) -> None:
 
 def _number(path: Path, text: str) -> float:
     try:
-        return float(text) if text else math.nan
+        return float_of(text) if text else math.nan
     except ValueError:
         raise ReadError(path, f"has {readable(text)} where a number belongs") from None

@@ -76,7 +76,7 @@ def read_swf_dump(path: Path, nodes_field: int | None) -> Dump:
     shown = {"user": "user", "account": "group", "name": "executable", "qos": "queue", "partition": "partition"}
     for column, field in shown.items():
         titles = log.titles(field)
-        texts = ["" if value < 0 else titles.get(int(value), str(int(value))) for value in rows[field].tolist()]
+        texts = ["" if value == UNKNOWN else titles.get(int(value), str(int(value))) for value in rows[field].tolist()]
         records[column] = names[column].numbers(texts, len(texts))
     notes = ["waits count from the submission: a log in SWF has no dates of eligibility"]
     takes_whole_nodes = _read_nodes(path, records, nodes_field, notes)

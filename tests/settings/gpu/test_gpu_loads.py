@@ -146,8 +146,20 @@ def test_an_attempt_of_philly_that_names_no_gpus_leaves_the_job_in(tmp_path: Pat
         "job_id|num_gpu|submit_time|start_time|duration|model_size|model_name\n0|2|0|3|66|400|vgg19\n",
         '\n{"jobid": "j", "submitted_time": "2017-10-01 00:01:00", "vc": "x", "attempts": [{"start_time":'
         ' "2017-10-01 00:01:00", "end_time": "2017-10-01 00:02:06", "detail": [{"gpus": ["a", "b"]}]}]}\n\n',
+        '{"timestamp": "2017-10-09 07:01:55", "duration": 66, "num_gpus": 2, "gpu_time": null, "cluster": "a"}\n\n',
+        '\n[{"submit_time": 3.5, "gpus": 2, "duration": "66", "more": [1]}]',
     ],
-    ids=["blank", "tabs", "semicolons", "quotes", "tiresias", "older tiresias, bars", "json lines"],
+    ids=[
+        "blank",
+        "tabs",
+        "semicolons",
+        "quotes",
+        "tiresias",
+        "older tiresias, bars",
+        "json lines",
+        "rows as json lines",
+        "rows as a json list",
+    ],
 )
 def test_first_lines_are_read_as_people_write_them(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text)[0] == [(0.0, 66.0, 2, 1000)]

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import random  # noqa: TID251 - Gavel shuffles types by Python's own generator
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
 from hdrl.base.errors import SimulationError, UnknownName, WorkloadError
+from hdrl.compiled.borrow import borrow
+from hdrl.compiled.fields import fields_of, new_arrays
+from hdrl.compiled.twister import N_TWISTER, python_twister_state
 from hdrl.settings.gpu.cluster.machine import NODE_DTYPE, Cluster, GpuType, read_cluster
 from hdrl.settings.gpu.cluster.throughputs import Throughputs, read_throughputs
-from hdrl.settings.gpu.loads.gavel_jobs import gavel_load, shuffled_types
+from hdrl.settings.gpu.kernel.rounds import Rounds, _draw_order
+from hdrl.settings.gpu.loads.gavel_jobs import gavel_load
 from hdrl.settings.gpu.loads.load import GpuLoad, new_jobs
 from hdrl.settings.gpu.metrics import compute_metrics
 from hdrl.settings.gpu.policies.shares import SHARES
 from hdrl.settings.gpu.policies.situation import ShareSituation
-from hdrl.settings.gpu.simulation.rounds import _Orders, mean_jct_s, simulate_rounds
+from hdrl.settings.gpu.simulation.rounds import mean_jct_s, simulate_rounds
 
 pytest.importorskip("highspy")
 
@@ -108,13 +114,6 @@ def test_fifo_keeps_the_first_that_waits_as_gavels_current_program_does(multi_gp
     load = gavel_load(table, 1200, jobs_per_hour=jobs_per_hour, multi_gpu=multi_gpu)
     trace = simulate_rounds(read_cluster("gavel"), load, "gavel-fifo", window=(0, 400))
     assert mean_jct_s(trace, 0, 400) == pytest.approx(expected, abs=0.05)
-
-
-@needs_traces
-def test_fifo_gives_no_job_a_type_on_which_it_cannot_run() -> None:
-    # It takes the last type that is left: the second job cannot run there, and would wait for ever.
-    where = situation([[1.0, 1.0], [1.0, 0.0]], [1, 2])
-    assert shares("gavel-fifo", where).tolist() == [[0.0, 1.0], [1.0, 0.0]]
 
 
 @pytest.mark.parametrize("policy", list(SHARES))
@@ -223,13 +222,59 @@ def test_a_pair_does_its_steps_on_one_gpu() -> None:
     assert trace.signals["busy_x"].value.max() == 1.0
 
 
+@numba.njit
+def draw_order(state: Rounds) -> None:
+    _draw_order(borrow(state))
+
+
 @pytest.mark.parametrize("n_types", [1, 2, 3, 5])
 def test_orders_of_types_are_those_of_pythons_own_shuffle(n_types: int) -> None:
-    shuffle, orders = shuffled_types(7), _Orders(7, is_shuffled=True)
-    drawn = np.zeros((50, n_types), dtype=np.int64)
-    for _ in range(3):  # what is left of one draw goes into the next
-        orders.draw(drawn)
-        expected = [list(range(n_types))[::-1] for _ in drawn]
-        for one in expected:
-            shuffle.shuffle(one)
-        assert drawn.tolist() == expected
+    sizes = dict.fromkeys((name for one in fields_of(Rounds).values() for name in one.lengths), 1)
+    given = {"order_draws": python_twister_state(7)}
+    state = new_arrays(Rounds, {**sizes, "n_types": n_types, "n_twister": N_TWISTER}, given)
+    state.scalars["is_shuffled"] = 1
+    shuffle = random.Random(7)
+    for _ in range(700):  # more words than a twister has
+        expected = list(range(n_types))[::-1]
+        shuffle.shuffle(expected)
+        draw_order(state)
+        assert state.order.tolist() == expected
+
+
+def run_in_order(policy: str, speeds: list[list[float]], works: list[float], n_gpus: list[int]) -> np.ndarray:
+    """Return the end of each job on two GPUs of the first type and one of the second, all there at date 0."""
+    nodes = np.array([(0, 2, 0, 0), (1, 1, 0, 0)], dtype=NODE_DTYPE)
+    kinds = [f"k{number}" for number in range(len(speeds))]
+    alone = {
+        name: {(kind, n): speeds[i][t] for i, (kind, n) in enumerate(zip(kinds, n_gpus, strict=True))}
+        for t, name in enumerate(("a", "b"))
+    }
+    jobs = new_jobs(len(speeds))
+    jobs["work"], jobs["kind"], jobs["n_gpus"] = works, range(len(speeds)), n_gpus
+    load = GpuLoad("l", jobs, kinds=tuple(kinds), throughputs=Throughputs("t", alone, {}, {}))
+    return simulate_rounds(Cluster("c", (GpuType("a"), GpuType("b")), nodes), load, policy).tasks["end_s"]
+
+
+def test_fifo_takes_the_last_type_and_with_throughputs_the_fastest() -> None:
+    # Blind, the first job takes the last type; with throughputs the first one, on which it is twice as fast.
+    assert run_in_order("gavel-fifo", [[2.0, 1.0]], [360], [1]).tolist() == [360.0]
+    assert run_in_order("gavel-fifo-het", [[2.0, 1.0]], [360], [1]).tolist() == [180.0]
+
+
+def test_fifo_gives_no_job_a_type_on_which_it_cannot_run() -> None:
+    # It takes the last type that is left: the second job cannot run there, and would wait for ever.
+    assert run_in_order("gavel-fifo", [[1.0, 1.0], [1.0, 0.0]], [100, 200], [1, 1]).tolist() == [100.0, 200.0]
+
+
+def test_nobody_overtakes_the_first_that_waits() -> None:
+    # The second job needs both GPUs of the first type, of which the first job holds one: the third waits behind it.
+    ends = run_in_order("gavel-fifo-het", [[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]], [360, 360, 360], [1, 2, 1])
+    assert ends[1] > ends[0]
+    assert ends[2] >= ends[0] + 360
+
+
+def test_isolated_jobs_have_equal_parts_of_every_type() -> None:
+    # Three jobs on three GPUs: all run at once, and all the time.
+    assert run_in_order("gavel-isolated", [[1.0, 1.0]] * 3, [720] * 3, [1] * 3).tolist() == [720.0] * 3
+    # Jobs of two GPUs have half the time of one, and run in turns.
+    assert sorted(run_in_order("gavel-isolated", [[1.0, 0.0]] * 2, [360] * 2, [2] * 2)) == [360.0, 720.0]

@@ -299,7 +299,7 @@ class SimGridPlatform:
 
     def _place(self, element: Element, where: str) -> tuple[float, float, float]:
         try:
-            x, y, height = map(float, element.get("coordinates", "").split())
+            x, y, height = map(float_of, element.get("coordinates", "").split())
         except ValueError:
             x = y = height = math.nan
         if not all(map(math.isfinite, (x, y, height))):

@@ -50,17 +50,18 @@ def log_numbers(rows: NDArray[np.void]) -> dict[str, NDArray[np.int32]]:
 def log_number(column: FloatArray) -> NDArray[np.int32]:
     """Return a column of names of a log as 32-bit integers, `UNKNOWN` where there is none.
 
-    They only tell one user (group, queue...) from another. Those that are larger than 32 bits, hashes for instance, get
-    the smallest numbers that the column leaves free, in their order.
+    They only tell one user (group, queue...) from another. Those that do not fit, hashes for instance, get the smallest
+    numbers that the column leaves free, in their order: what has more than 32 bits, and what is below -1, which alone
+    stands for an absent name in the standard workload format.
 
     ``column``: numbers of the whole log, shape ``(n_jobs,)``: what a large one becomes depends on the others.
     """
     values = np.trunc(column)
-    is_large = values > MAX_INT32
-    numbers = np.where(is_large | (values < 0), UNKNOWN, values).astype(np.int32)
-    if np.any(is_large):
-        names, place = np.unique(values[is_large], return_inverse=True)
-        numbers[is_large] = free_numbers(numbers, len(names))[place]
+    is_other = (values > MAX_INT32) | (values < UNKNOWN)
+    numbers = np.where(is_other, UNKNOWN, values).astype(np.int32)
+    if np.any(is_other):
+        names, place = np.unique(values[is_other], return_inverse=True)
+        numbers[is_other] = free_numbers(numbers, len(names))[place]
     return numbers
 
 

@@ -241,8 +241,7 @@ def _shorten_names(path: Path, rows: NDArray[np.void]) -> None:
         numbers: dict[str, float] = {}
         for row in is_long.tolist():
             text = texts[row][place]
-            free = UNKNOWN_VALUE if text.startswith("-") else _LARGEST_EXACT - 1 - len(numbers)
-            rows[name][row] = numbers.setdefault(text, free)
+            rows[name][row] = numbers.setdefault(text, _LARGEST_EXACT - 1 - len(numbers))
 
 
 def _what_is_wrong(line: str, error: ValueError) -> str:

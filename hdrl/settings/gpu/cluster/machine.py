@@ -17,6 +17,7 @@ from pydantic import Field
 from hdrl.base.csvfiles import csv_rows
 from hdrl.base.errors import PlatformError, ReadError, quoted, suggest
 from hdrl.base.files import expanded, read_json, read_text
+from hdrl.base.textnumbers import int_of
 from hdrl.options.block import Block
 from hdrl.options.reading import validated
 
@@ -226,7 +227,7 @@ def _from_openb(path: Path) -> Cluster:
     for number, line in lines:
         try:
             _, cpu, memory, count, model = line
-            sizes = int(count), int(cpu), int(memory)
+            sizes = int_of(count), int_of(cpu), int_of(memory)
             if min(sizes) < 0 or sizes[0] > MAX_GPUS or max(sizes) > PLENTY:
                 raise ValueError
         except ValueError:

@@ -58,6 +58,11 @@ class Throughputs:
         """All kinds and numbers of GPUs that some type has a throughput for, sorted."""
         return tuple(sorted({one for table in self.alone.values() for one in table}))
 
+    @cached_property
+    def _types(self) -> dict[str, str]:
+        """The types of ``alone`` by their names in small letters; of two that differ in case alone, the first."""
+        return {known.lower(): known for known in reversed(list(self.alone))}
+
     def rate(self, gpu_type: str, profile: Profile, *, is_spread: bool = False) -> float:
         """Return steps per second of a gang.
 
@@ -71,15 +76,16 @@ class Throughputs:
         WorkloadError
             If the table has nothing about the kind.
         """
-        for known, table in self.alone.items():
-            if known.lower() == gpu_type.lower():
-                found = table.get(profile)
-                if found is None:
-                    kinds = sorted({f"{kind} x {size}" for kind, size in table})
-                    text = f"{profile[0]} x {profile[1]}"
-                    raise WorkloadError(f"{self.name}: no throughput of {text} on {known}; {suggest(text, kinds)}")
-                return self.spread.get(known, {}).get(profile, found) if is_spread else found
-        raise WorkloadError(f"{self.name}: no type of GPUs {gpu_type!r}; {suggest(gpu_type, self.alone)}")
+        known = self._types.get(gpu_type.lower())
+        if known is None:
+            raise WorkloadError(f"{self.name}: no type of GPUs {gpu_type!r}; {suggest(gpu_type, self.alone)}")
+        table = self.alone[known]
+        found = table.get(profile)
+        if found is None:
+            kinds = sorted({f"{kind} x {size}" for kind, size in table})
+            text = f"{profile[0]} x {profile[1]}"
+            raise WorkloadError(f"{self.name}: no throughput of {text} on {known}; {suggest(text, kinds)}")
+        return self.spread.get(known, {}).get(profile, found) if is_spread else found
 
     def rates(self, cluster: Cluster, profiles: Iterable[Profile]) -> NDArray[np.float64]:
         """Return steps per second on all types of a cluster, shape ``(n_profiles, n_types, 2)``: together, spread."""

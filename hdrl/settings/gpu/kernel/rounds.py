@@ -4,7 +4,7 @@ As in Gavel's simulator: jobs are whole steps, a round lasts until the last of i
 arrive meanwhile wait for the next one, and shares are computed anew when jobs have come or gone, but not too often.
 
 What gets shares are rows: the first are the jobs, each alone; behind them are pairs of jobs that are packed, which hold
-the same GPUs at the same time.
+the same GPUs at the same time. Shares without a linear program are computed here, all others in Python.
 """
 
 from __future__ import annotations
@@ -15,17 +15,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled.borrow import borrow
+from hdrl.compiled.codes import UNKNOWN_CODE, CodeTable
 from hdrl.compiled.fields import log, own, shared
 from hdrl.compiled.jit import jit
 from hdrl.compiled.records import of, record_dtype
+from hdrl.compiled.twister import draw_below
 from hdrl.settings.gpu.kernel.jit import entry
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Rows = NDArray[np.void]
+Words = NDArray[np.uint32]
 
-DONE, NEEDS_SHARES, NEEDS_ORDERS, NEEDS_ROOM, STUCK = range(5)
+DONE, NEEDS_SHARES, PAUSED, NEEDS_ROOM, STUCK = range(5)
 """Why the rounds stop."""
+
+SHARES = CodeTable("policy of shares", range(4))
+BY_PYTHON, FIRST_COME, FASTEST, EQUAL_PARTS = SHARES
+"""How shares are computed. ``FIRST_COME``: a job keeps the type that it got; ``FASTEST``: of the types that are free,
+jobs get the fastest anew every time."""
+
+N_ROUNDS_AT_ONCE = 4096
+"""The rounds pause after so many, so that Python sees how far they are."""
 
 MAX_IDLE = 1000
 """After so many rounds in which jobs are there and none runs, none will."""
@@ -36,11 +47,11 @@ STAYS_PER_GPU = 4
 SCALAR_DTYPE = record_dtype(
     [
         *of(np.float64, "round_s", "reset_s"),
-        # whether only jobs with a share run; how many jobs of the window have not ended
-        *of(np.int64, "skips_zero", "n_left"),
+        # how shares are computed, whether types choose in a drawn order, how many jobs of the window have not ended
+        *of(np.int64, "shares", "is_shuffled", "n_left"),
         *of(np.float64, "now_s", "round_start_s", "round_end_s", "last_reset_s", "busy_s"),
-        *of(np.int64, "next_job", "next_order", "needs_update", "n_active", "n_stays", "n_units", "n_preemptions"),
-        *of(np.int64, "n_migrations", "n_rounds", "n_idle", "n_packed"),
+        *of(np.int64, "next_job", "n_holders", "repeats", "needs_update", "n_active", "n_stays", "n_units"),
+        *of(np.int64, "n_preemptions", "n_migrations", "n_rounds", "n_idle", "n_packed"),
     ]
 )
 
@@ -50,13 +61,19 @@ STAY_DTYPE = record_dtype([*of(np.int64, "job", "first"), *of(np.float64, "start
 class Rounds(NamedTuple):
     """Arrays of a simulation: jobs ``j``, rows, types ``t``, GPUs.
 
-    ``member`` holds the one or two jobs of a row (-1: none), ``rates`` their steps per second on each type.
+    ``member`` holds the one or two jobs of a row (-1: none), ``rates`` their steps per second on each type. Under
+    `FIRST_COME` and `FASTEST`, ``held_type`` is the type of each job (-1: none), and the ``holders`` are the jobs that
+    got one by the last shares, ascending.
     """
 
     scalars: Annotated[Rows, own(SCALAR_DTYPE, "one")]
     type_first: Annotated[Ints, shared(np.int64, "n_types")]
     type_gpus: Annotated[Ints, shared(np.int64, "n_types")]
-    orders: Annotated[Ints, own(np.int64, "n_orders", "n_types")]
+    order: Annotated[Ints, own(np.int64, "n_types")]
+    order_draws: Annotated[Words, own(np.uint32, "n_twister")]
+    type_draws: Annotated[Words, own(np.uint32, "n_twister")]
+    free: Annotated[Ints, own(np.int64, "n_types")]
+    is_open: Annotated[Ints, own(np.int64, "n_types")]
     # of each job
     arrival_s: Annotated[Floats, shared(np.float64, "n_jobs")]
     size: Annotated[Ints, shared(np.int64, "n_jobs")]
@@ -67,6 +84,8 @@ class Rounds(NamedTuple):
     start_s: Annotated[Floats, own(np.float64, "n_jobs")]
     end_s: Annotated[Floats, own(np.float64, "n_jobs")]
     goes_to: Annotated[Ints, own(np.int64, "n_jobs")]
+    held_type: Annotated[Ints, own(np.int64, "n_jobs")]
+    holders: Annotated[Ints, own(np.int64, "n_jobs")]
     units: Annotated[Ints, own(np.int64, "n_asked")]
     # of each row
     member: Annotated[Ints, own(np.int64, "n_rows", "two")]
@@ -186,7 +205,7 @@ def _admit(r):
         for t in range(len(r.type_gpus)):
             # Gavel begins with half a round, so that new jobs are not infinitely far behind.
             r.time_s[j, t] = s.round_s / 2.0
-        r.active[s.n_active] = j
+        r.active[s.n_active], r.next_type[j] = j, -1
         s.n_active += 1
         s.next_job += 1
         s.needs_update = 1
@@ -217,6 +236,12 @@ def _may_go(r, row, t):
 
 
 @jit
+def _gives_types(s):
+    """Return whether a job gets one type, or none and does not run."""
+    return s.shares in (FIRST_COME, FASTEST)
+
+
+@jit
 def _sort_for(r, t):
     """Write the active rows that may run on a type into ``sorted``, the furthest behind first; return how many."""
     s = r.scalars[0]
@@ -230,7 +255,7 @@ def _sort_for(r, t):
         if value > 0.0 and r.type_time_s[t] > 0.0 and r.time_s[row, t] > 0.0:
             value = r.share[row, t] / (r.time_s[row, t] / r.type_time_s[t])
         r.priority[row] = value
-        if value > 0.0 or s.skips_zero == 0:
+        if value > 0.0 or not _gives_types(s):
             r.sorted[n] = row
             n += 1
     # Shell sort: no memory, no recursion, and n is some hundreds; the order is total, so stability does not matter.
@@ -256,10 +281,10 @@ def _choose(r):
         r.next_type[row] = -1
         for m in range(_n_members(r, row)):
             r.goes_to[r.member[row, m]] = -1
-    order = s.next_order
     # Types in a drawn order: which one chooses first matters for jobs that could run on several.
+    n_waiting = s.n_holders
     for place in range(len(r.type_gpus)):
-        t = r.orders[order, place]
+        t = r.order[place]
         free = r.type_gpus[t]
         n = _sort_for(r, t)
         for i in range(n):
@@ -269,10 +294,12 @@ def _choose(r):
             size = r.size[r.member[row, 0]]
             if size <= free and _may_go(r, row, t):
                 free -= size
+                n_waiting -= 1
                 r.next_type[row] = t
                 for m in range(_n_members(r, row)):
                     r.goes_to[r.member[row, m]] = t
-    s.next_order += 1
+    # Where each job that holds a type runs on it, nothing else can be chosen before there are new shares.
+    s.repeats = _gives_types(s) and n_waiting == 0
 
 
 @jit
@@ -365,7 +392,141 @@ def _settle(r):
             r.time_s[row, t] = half_s
     for t in range(len(r.type_gpus)):
         r.type_time_s[t] = s.n_active * half_s
-    s.last_reset_s, s.needs_update = s.now_s, 0
+    s.last_reset_s, s.needs_update, s.repeats = s.now_s, 0, 0
+
+
+@jit
+def _draw_order(r):
+    """Write the order in which types choose: the last by name first, or shuffled as by Python's ``random.shuffle``."""
+    n = len(r.order)
+    for t in range(n):
+        r.order[t] = n - 1 - t
+    if r.scalars[0].is_shuffled:
+        for i in range(n - 1, 0, -1):
+            j = draw_below(r.order_draws, i + 1)
+            r.order[i], r.order[j] = r.order[j], r.order[i]
+
+
+@jit
+def _next_without(r, place):
+    """Return the place in ``sorted``, from one on, of the first job that holds no type."""
+    while place < r.scalars[0].n_active and r.held_type[r.sorted[place]] >= 0:
+        place += 1
+    return place
+
+
+@jit
+def _choose_type(r, job):
+    """Return the type that a job gets, and the one that is closed if that type is used up; -1 if none has room.
+
+    Gavel's program without throughputs draws a type, takes the last one that is left all the same, and closes the one
+    that it drew. Its published numbers come from that.
+    """
+    fastest, last, n_fitting = -1, -1, 0
+    for t in range(len(r.free)):
+        if r.is_open[t] and r.rates[job, t, 0] > 0.0:
+            last = t
+            if r.free[t] >= r.size[job]:
+                n_fitting += 1
+                if fastest < 0 or r.rates[job, t, 0] > r.rates[job, fastest, 0]:
+                    fastest = t
+    if n_fitting == 0:
+        return -1, -1
+    if r.scalars[0].shares == FASTEST:
+        return fastest, fastest
+    drawn = draw_below(r.type_draws, n_fitting)
+    for t in range(len(r.free)):
+        if r.is_open[t] and r.rates[job, t, 0] > 0.0 and r.free[t] >= r.size[job]:
+            if drawn == 0:
+                return last, t
+            drawn -= 1
+    return -1, -1
+
+
+@jit
+def _give(r, job, t):
+    r.held_type[job] = t
+    r.free[t] -= r.size[job]
+
+
+@jit
+def _follow(r):
+    """Give the places of jobs that have ended to the first that wait; return where in ``sorted`` the next one is."""
+    s, place = r.scalars[0], _next_without(r, 0)
+    for i in range(s.n_holders):
+        job = r.holders[i]
+        t = r.held_type[job]
+        if r.end_s[job] < 0.0:
+            r.free[t] -= r.size[job]
+            continue
+        # A job that does not fit in the place of one that has ended stays the first that waits.
+        if place < s.n_active:
+            follower = r.sorted[place]
+            if r.size[follower] <= r.free[t] and r.rates[follower, t, 0] > 0.0:
+                _give(r, follower, t)
+                place = _next_without(r, place)
+    return place
+
+
+@jit
+def _fill(r, place):
+    """Give the types that are left to the jobs that wait, from a place in ``sorted`` on."""
+    for t in range(len(r.free)):
+        r.is_open[t] = r.free[t] > 0
+    while place < r.scalars[0].n_active:
+        t, full = _choose_type(r, r.sorted[place])
+        if t < 0:
+            break
+        _give(r, r.sorted[place], t)
+        if r.free[t] == 0:
+            r.is_open[full] = 0
+        place = _next_without(r, place)
+
+
+@jit
+def _give_types(r):
+    """Give waiting jobs, the first come first, types; the active ones are in ``sorted``."""
+    s = r.scalars[0]
+    for t in range(len(r.free)):
+        r.free[t] = r.type_gpus[t]
+    if s.shares == FASTEST:
+        for i in range(s.n_holders):
+            r.held_type[r.holders[i]] = -1
+        s.n_holders = 0
+    _fill(r, _follow(r))
+    s.n_holders = 0
+    for i in range(s.n_active):
+        job = r.sorted[i]
+        for t in range(len(r.free)):
+            r.share[job, t] = r.held_type[job] == t
+        if r.held_type[job] >= 0:
+            r.holders[s.n_holders] = job
+            s.n_holders += 1
+
+
+@jit
+def _give_equal_parts(r):
+    """Give each job an equal part of the cluster, whatever its GPUs."""
+    s = r.scalars[0]
+    for i in range(s.n_active):
+        job, total = r.sorted[i], 0.0
+        for t in range(len(r.type_gpus)):
+            r.share[job, t] = r.type_gpus[t] / s.n_active / r.size[job]
+            total += r.share[job, t]
+        for t in range(len(r.type_gpus)):
+            r.share[job, t] /= max(1.0, total)
+
+
+@jit
+def _give_shares(r):
+    """Compute the shares of the active jobs, which are in ``sorted``, without Python."""
+    s = r.scalars[0]
+    if _gives_types(s):
+        _give_types(r)
+    else:
+        _give_equal_parts(r)
+    for i in range(s.n_active):
+        r.has_share[r.sorted[i]] = 1
 
 
 @jit
@@ -376,54 +537,47 @@ def _has_room(r):
 
 
 @jit
+def _go_on(r, last_round):
+    """Go to the next round and compute new shares if they are due; return why it stops, or -1."""
+    s = r.scalars[0]
+    if s.n_left == 0:
+        return DONE
+    if not _has_room(r):
+        return NEEDS_ROOM
+    if s.n_rounds >= last_round:
+        return PAUSED
+    if not _end_round(r):
+        return STUCK
+    _admit(r)
+    if _is_new_round(r):
+        _settle(r)
+        if s.shares == BY_PYTHON:
+            return NEEDS_SHARES
+        if s.n_active > 0:
+            _give_shares(r)
+    return -1
+
+
+@jit
 def _run(r, has_new_shares):
     s = r.scalars[0]
-    goes_on = has_new_shares
+    if s.shares not in SHARES:
+        return UNKNOWN_CODE
+    why, last_round = -1, s.n_rounds + N_ROUNDS_AT_ONCE
     while True:
-        if not goes_on:
-            if s.n_left == 0:
-                return DONE
-            if not _has_room(r):
-                return NEEDS_ROOM
-            if s.next_order >= r.orders.shape[0]:
-                return NEEDS_ORDERS
-            if not _end_round(r):
-                return STUCK
-            _admit(r)
-            if _is_new_round(r):
-                _settle(r)
-                return NEEDS_SHARES
-        goes_on = False
-        _choose(r)
-        _keep_or_leave(r)
+        if not has_new_shares:
+            why = _go_on(r, last_round)
+        if why >= 0:
+            return why
+        has_new_shares = False
+        _draw_order(r)
+        if not s.repeats:
+            _choose(r)
+            _keep_or_leave(r)
         _begin_round(r)
 
 
 @entry
 def run(rounds, has_new_shares):
-    """Simulate rounds until shares, orders of types or room for stays are needed; return which, or that it is done."""
+    """Simulate rounds until shares or room for stays are needed, or for some rounds; return why it stopped."""
     return _run(borrow(rounds), has_new_shares)
-
-
-@entry
-def shuffle(orders, words):
-    """Write shuffled orders of types, each as Python's ``random.shuffle`` makes it of the descending one.
-
-    ``words`` holds 32 random bits in each number. Return how many were used, or -1: they do not suffice.
-    """
-    n, used = orders.shape[1], 0
-    for row in range(len(orders)):
-        for t in range(n):
-            orders[row, t] = n - 1 - t
-        for i in range(n - 1, 0, -1):
-            n_bits = 0
-            while (i + 1) >> n_bits:
-                n_bits += 1
-            j = np.int64(i + 1)
-            while j > i:
-                if used == len(words):
-                    return -1
-                j = np.int64(words[used]) >> (32 - n_bits)
-                used += 1
-            orders[row, i], orders[row, j] = orders[row, j], orders[row, i]
-    return used

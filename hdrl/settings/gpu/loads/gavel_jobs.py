@@ -93,8 +93,3 @@ def _duration_s(draws: random.Random) -> float:
     if draws.random() >= 0.8:
         return float(60 * (10 ** draws.uniform(3, 4)))
     return float(60 * (10 ** draws.uniform(1.5, 3)))
-
-
-def shuffled_types(seed: int) -> random.Random:
-    """Return the generator by which Gavel shuffles types for policies that do not know throughputs."""
-    return random.Random(seed + TYPE_SEED)

@@ -63,6 +63,7 @@ def read_trace(
             text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ReadError(path, "is no text in UTF-8") from None
+    text = table.from_json(text)
     if columns:
         text = table.renamed(text, columns, str(path))
     source = Source(path, text, gpus_per_machine=gpus_per_machine)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from hdrl.base.errors import OptionsError, ReadError, suggest
 from hdrl.base.textnumbers import float_of
@@ -78,6 +80,33 @@ FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
         )
     }
 )
+
+
+_PHILLY = '"attempts"'
+"""What Philly's log has near its beginning: its objects are no rows of a table."""
+
+
+def from_json(text: str) -> str:
+    """Return objects of plain values, one in a line or all in a list, as a CSV table; any other text as it is."""
+    begin = text.lstrip()[:1]
+    if begin not in ("[", "{") or _PHILLY in text[:100_000]:
+        return text
+    try:
+        rows = json.loads(text) if begin == "[" else [json.loads(line) for line in text.splitlines() if line.strip()]
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return text
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def renamed(text: str, columns: Mapping[str, str], where: str) -> str:

@@ -1,8 +1,7 @@
-"""Policies that give each job one type of GPUs, which it keeps: Gavel's FIFO, and AlloX."""
+"""AlloX, which gives each job one type of GPUs that it keeps."""
 
 from __future__ import annotations
 
-import random  # noqa: TID251 - Gavel draws types by Python's own generator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,65 +17,6 @@ def _whole_shares(situation: ShareSituation, place: Mapping[int, int], types: Ma
     for job, kind in types.items():
         shares[place[job], kind] = 1.0
     return shares
-
-
-@dataclass
-class Fifo:
-    """First come, first served: a job keeps the type that it got (Gavel's FIFO)."""
-
-    seed: int | None  # seed of its draws, see `_choice`; ``None``: the fastest that is free, chosen anew every time
-    _draws: random.Random = field(init=False)
-    _types: dict[int, int] = field(default_factory=dict)
-    _sizes: dict[int, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._draws = random.Random(self.seed)
-
-    def __call__(self, situation: ShareSituation) -> Floats:
-        """Return 1 on the type of each job that runs."""
-        numbers = situation.jobs.tolist()
-        place = {job: i for i, job in enumerate(numbers)}
-        free = situation.gpus.tolist()
-        if self.seed is None:
-            self._types = {}
-        waiting = [job for job in numbers if job not in self._types]
-        sizes, rates = situation.sizes.tolist(), situation.rates.tolist()
-        for job in sorted(self._types):
-            kind = self._types[job]
-            if job in place:
-                free[kind] -= sizes[place[job]]
-                continue
-            del self._types[job]
-            if waiting:
-                follower = waiting[0]  # a job that does not fit in its place stays the first that waits
-                if sizes[place[follower]] <= free[kind] and rates[place[follower]][kind] > 0.0:
-                    self._types[follower] = kind
-                    free[kind] -= sizes[place[follower]]
-                    del waiting[0]
-        kinds = [kind for kind, count in enumerate(free) if count > 0]
-        while waiting and kinds:
-            job = waiting.pop(0)
-            usable = [kind for kind in kinds if rates[place[job]][kind] > 0.0]
-            fitting = [kind for kind in usable if free[kind] >= sizes[place[job]]]
-            if not fitting:
-                break
-            kind, full = self._choice(rates[place[job]], usable, fitting)
-            self._types[job] = kind
-            free[kind] -= sizes[place[job]]
-            if free[kind] == 0:
-                kinds.remove(full)
-        return _whole_shares(situation, place, self._types)
-
-    def _choice(self, rates: list[float], kinds: list[int], fitting: list[int]) -> tuple[int, int]:
-        """Return the type for a job, and the type that is taken for full if it is used up.
-
-        Gavel's program without throughputs draws a type, takes the last one that is left all the same, and strikes out
-        the one that it drew. Its published numbers come from that, so it is done so here.
-        """
-        if self.seed is None:
-            best = max(fitting, key=lambda kind: (rates[kind], -kind))
-            return best, best
-        return kinds[-1], fitting[self._draws.randrange(len(fitting))]
 
 
 LEAST_RATE = 1e-10

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.settings.gpu.policies.assignments import AlloX, Fifo
+from hdrl.settings.gpu.kernel import rounds as kernel
+from hdrl.settings.gpu.policies.assignments import AlloX
 from hdrl.settings.gpu.policies.linear import solve
 from hdrl.settings.gpu.policies.packing import Gandiva, PackedShares, las_packed, makespan_packed
 from hdrl.settings.gpu.policies.situation import Floats, Ints, ShareSituation
@@ -55,12 +56,6 @@ def _equal_parts(situation: ShareSituation) -> Floats:
     """Return the shares of an equal part of every type (Gavel's proportional allocation)."""
     n = len(situation.jobs)
     parts = np.tile(situation.gpus / n, (n, 1))
-    return np.asarray(parts / np.maximum(1.0, parts.sum(axis=1, keepdims=True)))
-
-
-def isolated(situation: ShareSituation) -> Floats:
-    """Return the shares of jobs that each have an equal part of the cluster, whatever their GPUs."""
-    parts = np.tile(situation.gpus / len(situation.jobs), (len(situation.jobs), 1)) / situation.sizes[:, None]
     return np.asarray(parts / np.maximum(1.0, parts.sum(axis=1, keepdims=True)))
 
 
@@ -153,11 +148,11 @@ def cost_het(situation: ShareSituation) -> Floats:
 class SharePolicy:
     """A policy of shares."""
 
-    make: Callable[[int], Shares]  # makes it for a simulation with a seed
+    make: Callable[[int], Shares] | None  # makes it for a simulation with a seed; None: the kernel computes its shares
     help: str  # what it does, and where it is from
     knows_rates: bool = False  # whether it uses throughputs, so that types are not shuffled
     knows_work: bool = False  # whether it uses the number of steps of jobs
-    is_fifo: bool = False  # whether jobs without a share never run
+    code: int = kernel.BY_PYTHON  # how its shares are computed, see `hdrl.settings.gpu.kernel.rounds.SHARES`
     packs: bool = False  # whether two jobs may share their GPUs
 
 
@@ -170,10 +165,10 @@ _ALLOX: Any = lambda _: AlloX()  # noqa: E731
 SHARES: Mapping[str, SharePolicy] = MappingProxyType(
     {
         "gavel-fifo": SharePolicy(
-            Fifo, "first come, first served, on the last type by name that is left", is_fifo=True
+            None, "first come, first served, on the last type by name that is left", code=kernel.FIRST_COME
         ),
         "gavel-fifo-het": SharePolicy(
-            lambda _: Fifo(None), "first come, first served, on the fastest", knows_rates=True, is_fifo=True
+            None, "first come, first served, on the fastest", knows_rates=True, code=kernel.FASTEST
         ),
         "gavel-las": SharePolicy(_always(las), "max-min fairness of time (LAS as a linear program)"),
         "gavel-las-het": SharePolicy(_always(_las_het), "max-min fairness of throughput", knows_rates=True),
@@ -183,7 +178,7 @@ SHARES: Mapping[str, SharePolicy] = MappingProxyType(
         "gavel-makespan-het": SharePolicy(_always(_makespan_het), "makespan", knows_rates=True, knows_work=True),
         "gavel-cost-het": SharePolicy(_always(cost_het), "throughput per dollar", knows_rates=True),
         "allox": SharePolicy(_ALLOX, "least sum of completion times by matching", knows_rates=True, knows_work=True),
-        "gavel-isolated": SharePolicy(_always(isolated), "an equal part of the cluster for each job"),
+        "gavel-isolated": SharePolicy(None, "an equal part of the cluster for each job", code=kernel.EQUAL_PARTS),
         "gavel-las-packed": SharePolicy(
             _always(las_packed), "max-min fairness of throughput, jobs in pairs, too", knows_rates=True, packs=True
         ),

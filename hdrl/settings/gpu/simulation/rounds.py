@@ -1,4 +1,4 @@
-"""Simulating Gavel's rounds: shares by `hdrl.settings.gpu.policies.shares`, the rounds themselves compiled."""
+"""Simulating Gavel's rounds: linear programs by `hdrl.settings.gpu.policies.shares`, all else compiled."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.base.errors import SimulationError, UnknownName, WorkloadError
+from hdrl.compiled.codes import check_status
 from hdrl.compiled.fields import grown, new_arrays
+from hdrl.compiled.twister import N_TWISTER, python_twister_state
 from hdrl.settings.gpu.cluster.machine import Cluster
 from hdrl.settings.gpu.kernel import rounds as kernel
-from hdrl.settings.gpu.loads.gavel_jobs import shuffled_types
+from hdrl.settings.gpu.loads.gavel_jobs import TYPE_SEED
 from hdrl.settings.gpu.loads.load import WHOLE_GPU, GpuLoad, check_runs_on
 from hdrl.settings.gpu.policies.pairs import Packing
 from hdrl.settings.gpu.policies.shares import SHARES, SharePolicy
@@ -26,9 +28,6 @@ ROUND_S = 360.0
 
 RESET_S = 1920.0
 """Shares are computed anew after this time at the earliest."""
-
-ORDERS_AT_ONCE = 4096
-"""So many shuffled orders of types are drawn at once."""
 
 
 def simulate_rounds(
@@ -72,28 +71,25 @@ def simulate_rounds(
         raise UnknownName("policy of shares", policy, SHARES)
     _check_jobs(load, cluster)
     chosen = SHARES[policy]
-    state, names = _new(cluster, load, chosen, round_s or ROUND_S, reset_s, window)
+    state, names = _new(cluster, load, chosen, seed, round_s or ROUND_S, reset_s, window)
     packing = Packing(*_pair_rates(cluster, load, names)) if chosen.packs else None
-    shares, orders = chosen.make(seed), _Orders(seed, is_shuffled=not chosen.knows_rates)
+    shares = None if chosen.make is None else chosen.make(seed)
     prices = np.array([one.usd_per_hour for one in cluster.types])[names]
     has_new = False
     while True:
         why = kernel.run(state, has_new)
-        has_new = False
+        check_status(why, (kernel.SHARES, int(state.scalars["shares"][0])))
+        has_new = why == kernel.NEEDS_SHARES
         if why == kernel.DONE:
             return _trace(cluster, load, state, names)
-        if why == kernel.NEEDS_SHARES:
-            state = _reset(state, shares, load, prices, packing)
-            has_new = True
-            if progress is not None:
-                progress(int((state.end_s >= 0).sum()), load.n_items)
-        elif why == kernel.NEEDS_ORDERS:
-            orders.draw(state.orders)
-            state.scalars["next_order"] = 0
-        elif why == kernel.NEEDS_ROOM:
+        if why == kernel.NEEDS_ROOM:
             state = grown(state, margin=kernel.STAYS_PER_GPU * cluster.n_units)
-        else:
+        elif has_new:
+            state = _reset(state, shares, load, prices, packing)
+        elif why == kernel.STUCK:
             raise SimulationError(f"{load.name}: no job comes or runs any more, and the window has not ended")
+        if progress is not None:
+            progress(int((state.end_s >= 0).sum()), load.n_items)
 
 
 def _check_jobs(load: GpuLoad, cluster: Cluster) -> None:
@@ -112,7 +108,13 @@ def _check_jobs(load: GpuLoad, cluster: Cluster) -> None:
 
 
 def _new(
-    cluster: Cluster, load: GpuLoad, policy: SharePolicy, round_s: float, reset_s: float, window: tuple[int, int] | None
+    cluster: Cluster,
+    load: GpuLoad,
+    policy: SharePolicy,
+    seed: int,
+    round_s: float,
+    reset_s: float,
+    window: tuple[int, int] | None,
 ) -> tuple[kernel.Rounds, NDArray[np.int64]]:
     """Return the arrays of a simulation, and the types of the cluster in the order of their names."""
     names = np.array(sorted(range(len(cluster.types)), key=lambda t: cluster.types[t].name), dtype=np.int64)
@@ -123,13 +125,15 @@ def _new(
     size = np.ascontiguousarray(load.jobs["n_gpus"])
     first, last = window or (0, n)
     scalars = np.zeros(1, dtype=kernel.SCALAR_DTYPE)
-    scalars["round_s"], scalars["reset_s"], scalars["skips_zero"] = round_s, reset_s, policy.is_fifo
-    scalars["n_left"], scalars["next_order"] = last - first, ORDERS_AT_ONCE
+    scalars["round_s"], scalars["reset_s"], scalars["n_left"] = round_s, reset_s, last - first
+    scalars["shares"], scalars["is_shuffled"] = policy.code, not policy.knows_rates
     rates = (rates[numbers, :, 0] * bits)[:, names]
     given = {
         "scalars": scalars,
         "type_first": np.cumsum(gpus) - gpus,
         "type_gpus": gpus,
+        "order_draws": python_twister_state(seed + TYPE_SEED),
+        "type_draws": python_twister_state(seed),
         "arrival_s": load.jobs["arrival_s"],
         "size": size,
         "is_counted": ((np.arange(n) >= first) & (np.arange(n) < last)).astype(np.int64),
@@ -137,13 +141,14 @@ def _new(
         "left": np.ceil(load.jobs["work"]) if load.throughputs is not None else load.jobs["work"].copy(),
         "start_s": np.full(n, -1.0),
         "end_s": np.full(n, -1.0),
+        "held_type": np.full(n, -1, dtype=np.int64),
         "member": np.column_stack([np.arange(n), np.full(n, -1)]),
         "rates": np.stack([rates, np.zeros_like(rates)], axis=2),
         "on_type": np.full(n, -1, dtype=np.int64),
     }
     total = int(size.sum())
     sizes = {
-        **{"one": 1, "two": 2, "n_orders": ORDERS_AT_ONCE, "n_types": n_types, "n_gpus": cluster.n_units},
+        **{"one": 1, "two": 2, "n_twister": N_TWISTER, "n_types": n_types, "n_gpus": cluster.n_units},
         **{"n_jobs": n, "n_rows": n, "n_asked": total},
         **{"n_log": 2 * n + 64, "n_log_units": 2 * total + 4 * cluster.n_units + 64},
     }
@@ -162,25 +167,6 @@ def _pair_rates(
     numbers, known = load.profiles_of()
     types = [cluster.types[t].name for t in names.tolist()]
     return numbers, load.throughputs.pair_rates(types, known)
-
-
-class _Orders:
-    """Orders of types: the last by name first, or shuffled as Gavel does by Python's own generator."""
-
-    def __init__(self, seed: int, *, is_shuffled: bool) -> None:
-        *key, place = shuffled_types(seed).getstate()[1]
-        self._bits, self._words = np.random.MT19937(), np.zeros(0, dtype=np.uint64)
-        self._bits.state = {"bit_generator": "MT19937", "state": {"key": np.array(key, np.uint32), "pos": place}}
-        self._is_shuffled = is_shuffled
-
-    def draw(self, orders: NDArray[np.int64]) -> None:
-        """Write the next orders."""
-        if not self._is_shuffled:
-            orders[:] = np.arange(orders.shape[1])[::-1]
-            return
-        while (used := kernel.shuffle(orders, self._words)) < 0:
-            self._words = np.concatenate([self._words, self._bits.random_raw(4 * orders.size)])
-        self._words = self._words[used:]
 
 
 def _reset(
@@ -235,7 +221,7 @@ def _trace(cluster: Cluster, load: GpuLoad, state: kernel.Rounds, names: NDArray
     # Units are counted by the names of types there, by nodes here.
     of_type = [np.flatnonzero(cluster.type_of_gpu == t) for t in names.tolist()]
     units = np.concatenate(of_type)[state.stay_units[: s.n_units]].astype(np.int32)
-    stays = stays[by_start]
+    stays = stays.take(by_start)
     return TaskTrace(
         machine=cluster,
         load=load,

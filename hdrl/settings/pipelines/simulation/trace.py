@@ -127,23 +127,18 @@ def trace_of(
     runs = np.zeros(len(stays), dtype=RUN_DTYPE)
     for name in ("instance", "unit", "start_us", "end_us", "worst_us"):
         runs[name] = stays[name]
-    pipelines = load.instances["pipeline"]
-    of_run = pipelines[stays["instance"]]
-    numbers, places = np.unique(pipelines, return_index=True)
-    for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
-        # The choices of a pipeline lie in the table one after the other, kernel by kernel.
-        table = state.pipelines[int(state.instances[int(scalars["first_instance"]) + place]["pipeline"])]
-        first = int(state.kernels[int(table["first_kernel"])]["first_choice"])
-        options = np.array([one for choices in load.pipelines[number].choices for one in choices])
-        own = of_run == number
-        runs["option"][own] = options[stays["choice"][own] - first]
+    # The choices of all pipelines of a load lie in the table one after the other, kernel by kernel.
+    of_first = int(state.instances[int(scalars["first_instance"])]["pipeline"]) - int(load.instances["pipeline"][0])
+    first = int(state.kernels[int(state.pipelines[of_first]["first_kernel"])]["first_choice"])
+    options = [one for pipeline in load.pipelines for choices in pipeline.choices for one in choices]
+    runs["option"] = np.array(options)[stays["choice"] - first]
     progress = state.progress[row, : load.n_items]
     return PipelineTrace(
         machine,
         load,
         np.array(progress["start_us"]),
         np.array(progress["end_us"]),
-        runs[np.lexsort((runs["unit"], runs["start_us"]))],
+        runs.take(np.lexsort((runs["unit"], runs["start_us"]))),
         n_decisions=int(scalars["n_decisions"]),
         info=info or {},
     )

@@ -215,6 +215,16 @@ def test_users_and_other_names_may_have_many_digits(tmp_path, gaia):
     assert workload.jobs["executable"].tolist() == [5] * 6
 
 
+def test_only_minus_one_stands_for_an_absent_name(tmp_path, gaia):
+    # Hashes may be negative; those of 64 bits are told apart, too.
+    names = [-2, -1384958432, -1, 0, -2, -(2**40), -9223372036854775807, -9223372036854775806]
+    lines = [line(n, submit=n).replace(" 1 3 4 5", f" 1 {name} 4 5") for n, name in enumerate(names, start=1)]
+    users = workload_from_swf(log_of(tmp_path, *lines), gaia).jobs["user"].tolist()
+    assert [user == -1 for user in users] == [name == -1 for name in names]
+    assert len(set(users)) == len(set(names))
+    assert users[0] == users[4]
+
+
 def test_the_case_of_users_above_32_bits(shared, gaia):
     case = shared / "cases" / "users-above-int32" / "users.swf"
     if not case.is_file():

@@ -1,0 +1,40 @@
+"""Numbers on command lines: as in files, ``1_000`` and digits of other scripts are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hdrl.base.textnumbers import float_of
+
+
+class _Decimal:
+    """Refuses texts that Python reads as numbers though they are none here."""
+
+    name: str
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number that a text is; raise BadParameter if it is none."""
+        if isinstance(value, str):
+            try:
+                float_of(value)
+            except ValueError:
+                raise click.BadParameter(f"{value!r} is not a valid {self.name}.", ctx, param) from None
+        return super().convert(value, param, ctx)  # type: ignore[misc]
+
+
+class Int(_Decimal, click.types.IntParamType):
+    """A whole number."""
+
+
+class IntRange(_Decimal, click.IntRange):
+    """A whole number within bounds."""
+
+
+class Float(_Decimal, click.types.FloatParamType):
+    """A number."""
+
+
+class FloatRange(_Decimal, click.FloatRange):
+    """A number within bounds."""
