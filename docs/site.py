@@ -81,8 +81,8 @@ def _labelled(table: str) -> str:
     cells = re.findall(r"<td.*?</td>", table, re.DOTALL)
     if max((len(_TAG.sub("", cell)) for cell in cells), default=0) < _SENTENCE:
         return table
-    places = itertools.count()
-    return re.sub("<td", lambda _: f'<td data-label="{heads[next(places) % len(heads)]}"', table).replace(
+    positions = itertools.count()
+    return re.sub("<td", lambda _: f'<td data-label="{heads[next(positions) % len(heads)]}"', table).replace(
         "<table>", "<table data-sentences>", 1
     )
 

@@ -193,7 +193,7 @@ def _numbers(
     families = dict.fromkeys(family_of(table.name) for table in tables)
 
     def measure(values: Regrets, null: float | None = None) -> Finding:
-        by_network = np.stack([values[places].mean(axis=0) for places in networks])
+        by_network = np.stack([values[positions].mean(axis=0) for positions in networks])
         return Finding(*bootstrap.mean(by_network), trainings=_each(by_network), null=null)
 
     found: dict[Place, Finding] = {}

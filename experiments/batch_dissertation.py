@@ -188,8 +188,8 @@ def dissertation_held_out(traces: Mapping[str, Path], models: Sequence[Playable]
 
 def _side_by_side(n_jobs: int, part: tuple[float, float]) -> list[Window]:
     """Return windows of a part, spread evenly."""
-    places = range_of_shares(part, n_jobs, what="part", items="jobs")
-    return [Window(0, start, HELD_OUT_JOBS) for start in side_by_side(places, HELD_OUT_JOBS, N_HELD_OUT)]
+    positions = range_of_shares(part, n_jobs, what="part", items="jobs")
+    return [Window(0, start, HELD_OUT_JOBS) for start in side_by_side(positions, HELD_OUT_JOBS, N_HELD_OUT)]
 
 
 def _values_of_model(

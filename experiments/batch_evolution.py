@@ -293,8 +293,8 @@ def pooled(table: Table, column: str) -> Finding:
     chosen = of_trainings.integers(0, max(n_trainings, 1), (N_RESAMPLES, n_trainings))
     draws = np.zeros(N_RESAMPLES)
     for values in table.values():
-        places = random.integers(0, len(values), (N_RESAMPLES, len(values)))
-        first, *each = (one[places].mean(axis=1) for one in values.T)
+        positions = random.integers(0, len(values), (N_RESAMPLES, len(values)))
+        first, *each = (one[positions].mean(axis=1) for one in values.T)
         draws += first / len(table)
         if n_trainings > 1:
             drawn = np.column_stack(each)

@@ -192,9 +192,9 @@ def windows_of_model(
         envs.close()
     found, columns = [], envs.inputs.columns
     for start, dates_s in zip(starts, started_s, strict=True):
-        places = slice(start, start + LENGTH)
-        wait_s = dates_s[warm_up : warm_up + LENGTH] - columns.submit_s[places]
-        found.append(WindowOutcome.of(log.objective, wait_s, columns.run_s[places]))
+        positions = slice(start, start + LENGTH)
+        wait_s = dates_s[warm_up : warm_up + LENGTH] - columns.submit_s[positions]
+        found.append(WindowOutcome.of(log.objective, wait_s, columns.run_s[positions]))
     return found
 
 

@@ -136,6 +136,6 @@ def ratio_of(ours: Floats, theirs: Floats, what: str) -> Finding:
         What it is called.
     """
     logs = (ours - theirs).mean(axis=1)
-    places = stream(0, f"bootstrap of {what}").integers(0, len(logs), (10_000, len(logs)))
-    low, high = elementary.exp(np.percentile(logs[places].mean(axis=1), (2.5, 97.5))).tolist()
+    positions = stream(0, f"bootstrap of {what}").integers(0, len(logs), (10_000, len(logs)))
+    low, high = elementary.exp(np.percentile(logs[positions].mean(axis=1), (2.5, 97.5))).tolist()
     return Finding(float(elementary.exp(logs.mean())), low, high, null=1.0)

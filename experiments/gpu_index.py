@@ -91,10 +91,10 @@ def _ratio_of(ours: Floats, theirs: Floats, what: str) -> Finding:
     """
     first, *each = (ours - theirs).mean(axis=2)
     random, of_trainings = (stream(0, f"{draws} of {what}") for draws in ("bootstrap", "trainings"))
-    places = random.integers(0, len(first), (N_RESAMPLES, len(first)))
-    drawn = np.column_stack([one[places].mean(axis=1) for one in each])
+    positions = random.integers(0, len(first), (N_RESAMPLES, len(first)))
+    drawn = np.column_stack([one[positions].mean(axis=1) for one in each])
     chosen = of_trainings.integers(0, len(each), drawn.shape)
     other = np.take_along_axis(drawn, chosen, axis=1).mean(axis=1) - drawn.mean(axis=1)
-    low, high = elementary.exp(np.percentile(first[places].mean(axis=1) + other, (2.5, 97.5))).tolist()
+    low, high = elementary.exp(np.percentile(first[positions].mean(axis=1) + other, (2.5, 97.5))).tolist()
     value, *trainings = elementary.exp(np.array([first, *each]).mean(axis=1)).tolist()
     return Finding(value, low, high, trainings=tuple(trainings), null=1.0)

@@ -245,9 +245,9 @@ def _by_utilization(classic: str, trained: Sequence[Floats]) -> dict[Place, Find
 def _without(weights: Floats) -> dict[Place, Finding]:
     """Return what the mean of the indices misses on the last part where a part of its weights is 0."""
     candidates = [weights]
-    for places in WITHOUT.values():
+    for positions in WITHOUT.values():
         cut = weights.copy()
-        cut[list(places)] = 0.0
+        cut[list(positions)] = 0.0
         candidates.append(cut)
     indexed = IndexedLoads(OWN.units, OWN.loads(LAST))
     values = indexed.run(indexed.whole, INDEX_CODES, np.array(candidates), n_threads=usable_cores())
@@ -271,12 +271,12 @@ def ratio_of_means(ours: Floats, theirs: Floats, what: str) -> Finding:
     """
     random, of_trainings = (stream(0, f"{draws} of {what}") for draws in ("bootstrap", "trainings"))
     n_seeds, n_trainings = len(ours), ours.shape[1] - 1
-    places = random.integers(0, n_seeds, (N_RESAMPLES, n_seeds))
+    positions = random.integers(0, n_seeds, (N_RESAMPLES, n_seeds))
     chosen = of_trainings.integers(0, max(n_trainings, 1), (N_RESAMPLES, n_trainings))
-    first, *each = (one[places].mean(axis=1) for one in ours.T)
+    first, *each = (one[positions].mean(axis=1) for one in ours.T)
     if n_trainings > 1:
         drawn = np.column_stack(each)
         first = first + np.take_along_axis(drawn, chosen, axis=1).mean(axis=1) - drawn.mean(axis=1)
-    low, high = np.percentile(first / theirs[places].mean(axis=1), (2.5, 97.5)).tolist()
+    low, high = np.percentile(first / theirs[positions].mean(axis=1), (2.5, 97.5)).tolist()
     value, *trainings = (ours.mean(axis=0) / theirs.mean()).tolist()
     return Finding(value, low, high, trainings=tuple(trainings), null=1.0)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.simulation import EmbeddedSimulator, Trace, View
     from hdrl.settings.batch.workload import Workload, check_fits, read_workload
 
-_HOMES = {
+_MODULES = {
     "hdrl.settings.batch.metrics": ("compute_metrics",),
     "hdrl.settings.batch.platform": ("Platform", "build_platform", "read_platform"),
     "hdrl.settings.batch.policies": ("policy_names", "simulate"),
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> Any:
     """Load a public name from where it lives."""
     if f"hdrl.{name}" in MOVED:
         return load(f"hdrl.{name}", stacklevel=2)
-    return load_name(__name__, _HOMES, name)
+    return load_name(__name__, _MODULES, name)
 
 
 def __dir__() -> list[str]:

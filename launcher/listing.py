@@ -21,7 +21,7 @@ Named = Mapping[str, str]
 def _policies(setting: Setting) -> Named:
     policies = setting.policies
     groups = {name: f"group of {len(members)}" for name, members in policies.groups().items()}
-    additions = {f"...{addition}": meaning for addition, meaning in policies.additions().items()}
+    additions = {f"...{addition}": meaning for addition, meaning in policies.suffixes().items()}
     return {**groups, **dict.fromkeys(policies.names(), ""), **additions}
 
 

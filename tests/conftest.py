@@ -40,8 +40,8 @@ FIRST_FILES = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of some files first, without changing the order otherwise."""
-    places = {name: place for place, name in enumerate(FIRST_FILES)}
-    items.sort(key=lambda item: places.get(item.path.name, len(FIRST_FILES)))
+    positions = {name: place for place, name in enumerate(FIRST_FILES)}
+    items.sort(key=lambda item: positions.get(item.path.name, len(FIRST_FILES)))
 
 
 SWF = """\

@@ -72,8 +72,8 @@ NOT_PORTABLE = "train-hdeeprm", "train-hdeeprm-compatible"
 
 def run(name: str, out: Path) -> None:
     """Run a command."""
-    places = {"out": out, "examples": EXAMPLES, "demo": EXAMPLES / "demo.json", "train": EXAMPLES / "train.json"}
-    words = COMMANDS[name].format(**PROGRAMS, **places).split()
+    positions = {"out": out, "examples": EXAMPLES, "demo": EXAMPLES / "demo.json", "train": EXAMPLES / "train.json"}
+    words = COMMANDS[name].format(**PROGRAMS, **positions).split()
     if name == "plot":
         (out / name).mkdir()
     else:

@@ -16,7 +16,7 @@ from hdrl.base.errors import OptionsError
 Shares: TypeAlias = tuple[float, float]
 """Where a part begins and ends, as shares of all items from 0 to 1."""
 
-Places: TypeAlias = tuple[int, int]
+Span: TypeAlias = tuple[int, int]
 """A range: the place of the first item, and of the one after the last."""
 
 PARTS: Mapping[str, Shares] = MappingProxyType(
@@ -30,7 +30,7 @@ def place_of_share(share: float, n_items: int) -> int:
     return round(share * n_items)
 
 
-def range_of_shares(shares: Shares, n_items: int, *, what: str, items: str) -> Places:
+def range_of_shares(shares: Shares, n_items: int, *, what: str, items: str) -> Span:
     """Return the range that two shares of all items amount to.
 
     Messages call the shares ``what`` and the items ``items`` (``"jobs of log"``).
@@ -51,37 +51,37 @@ def range_of_shares(shares: Shares, n_items: int, *, what: str, items: str) -> P
     return first, last
 
 
-def after_warm_up(places: Places, warm_up: int) -> Places:
+def after_warm_up(positions: Span, warm_up: int) -> Span:
     """Return the part of a range that leaves room for warm-up items before its first one.
 
     Warm-up items may lie before the range.
     """
-    return max(places[0], warm_up), places[1]
+    return max(positions[0], warm_up), positions[1]
 
 
-def n_side_by_side(places: Places, length: int) -> int:
+def n_side_by_side(positions: Span, length: int) -> int:
     """Return how many windows fit into a range without sharing an item."""
-    return max(0, places[1] - places[0]) // length
+    return max(0, positions[1] - positions[0]) // length
 
 
-def side_by_side(places: Places, length: int, count: int | None = None) -> list[int]:
+def side_by_side(positions: Span, length: int, count: int | None = None) -> list[int]:
     """Return the starts of windows that share no item.
 
     ``count`` windows, at most `n_side_by_side`, are spread evenly over the range; by default all that fit follow one
     another.
     """
-    first, last = places
+    first, last = positions
     if count is None:
-        return [first + number * length for number in range(n_side_by_side(places, length))]
+        return [first + number * length for number in range(n_side_by_side(positions, length))]
     spare = last - first - count * length
     return [first + number * length + (number * spare) // max(1, count - 1) for number in range(count)]
 
 
-def is_inside(window: Places, places: Places) -> bool:
+def is_inside(window: Span, positions: Span) -> bool:
     """Return whether a window holds at least one item and lies in a range."""
-    return places[0] <= window[0] < window[1] <= places[1]
+    return positions[0] <= window[0] < window[1] <= positions[1]
 
 
-def overlap(one: Places, other: Places) -> bool:
+def overlap(one: Span, other: Span) -> bool:
     """Return whether two ranges share an item."""
     return max(one[0], other[0]) < min(one[1], other[1])

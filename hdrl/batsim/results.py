@@ -195,14 +195,14 @@ class _Reader:
         names = [name.strip() for name in header.split(",")]
         if any(names.count(name) != 1 for name in columns):
             raise ReadError(path, f"its header is {header[:60]!r}, expected {','.join(columns)!r}", line=1)
-        places = [names.index(name) for name in columns]
+        positions = [names.index(name) for name in columns]
         result = []
         for number, line in enumerate(lines, start=2):
             fields = line.split(",")
             try:
                 if len(fields) != len(names):
                     raise ValueError(f"{len(fields)} fields, expected {len(names)}")
-                result.append(row([fields[place] for place in places]))
+                result.append(row([fields[place] for place in positions]))
             except (ValueError, OverflowError) as error:
                 raise ReadError(path, f"{' '.join(str(error).split())[:120]}", line=number) from None
         return result

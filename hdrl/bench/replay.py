@@ -11,7 +11,7 @@ from hdrl.bench.results import BenchResult, read_result
 from hdrl.bench.tasks import Named, read_task
 from hdrl.experiment.compare.points import Point, PointRunner
 from hdrl.experiment.compare.pointstore import number_as_json
-from hdrl.setting import place_of_setting
+from hdrl.setting import setting_ref
 
 
 def replay(result: BenchResult, named: Named, windows: Sequence[int], *, runs_python: bool) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def replay(result: BenchResult, named: Named, windows: Sequence[int], *, runs_py
     world = world_of(named, result.sweep(named))
     plan = world.plan
     candidates = [one for one in (world.baseline(), world.candidate()) if runs_python or not one.is_file]
-    place = place_of_setting(plan.asked.setting_name, plan.asked.folder)
+    place = setting_ref(plan.asked.setting_name, plan.asked.folder)
     runner = PointRunner(place, plan.asked, plan.machine, plan.loads, world.cases, tuple(candidates))
     points = [
         Point(window, who, seed)

@@ -30,9 +30,9 @@ import numpy as np
 
 from hdrl.base.errors import OutputError, SimulationError
 from hdrl.base.files import atomic_write_bytes, read_own
+from hdrl.compiled.backends import IS_FAST, NUMBA_VERSION
 from hdrl.compiled.cache import CHOSEN_VARIABLE, SIMULATOR, announce_compiling
 from hdrl.compiled.intact import BARE_SUFFIX, writing
-from hdrl.compiled.ways import IS_FAST, NUMBA_VERSION
 
 _LOG = logging.getLogger(__name__)
 

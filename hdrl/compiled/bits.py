@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.jit import by_way, jit
+from hdrl.compiled.jit import backend, jit
 
-lowest, n_of = by_way("bits.lowest"), by_way("bits.n_of")
+lowest, n_of = backend("bits.lowest"), backend("bits.n_of")
 
 _SHIFT, _MASK = 6, 63
 _ONE = np.uint64(1)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from hdrl.compiled.jit import Later, by_way
-from hdrl.compiled.ways import IS_FAST
+from hdrl.compiled.backends import IS_FAST
+from hdrl.compiled.jit import Later, backend
 
-borrow = by_way("borrow.borrow")
+borrow = backend("borrow.borrow")
 
 
 def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
@@ -22,5 +22,5 @@ def take_as(example: Callable[[], tuple[Any, ...]]) -> Any:
     ``example``: returns a tuple of the same types; it is called when something is compiled.
     """
     if not IS_FAST:
-        return by_way("plain.itself")
+        return backend("plain.itself")
     return Later(lambda: import_module("hdrl.compiled.fast.borrow").take_as(example))

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.ways import IS_FAST
+from hdrl.compiled.backends import IS_FAST
 
 Addresses: TypeAlias = Any
 """What compiled functions take of a `Borrowed`, and turn into its tuple by what `take_as` returns."""

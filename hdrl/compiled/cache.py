@@ -26,8 +26,8 @@ from pathlib import Path
 
 from hdrl.base.errors import ReadError
 from hdrl.base.files import user_folder, why_changeable, why_unsafe
+from hdrl.compiled.backends import IS_FAST, JIT_DISABLED, NUMBA_VERSION, PLAIN_NUMBA
 from hdrl.compiled.intact import damaged_in, remove_damaged
-from hdrl.compiled.ways import IS_FAST, JIT_DISABLED, NUMBA_VERSION, PLAIN_NUMBA
 
 _HERE = Path(__file__).parent
 _LOG = logging.getLogger(__name__)

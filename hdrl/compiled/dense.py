@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hdrl.compiled import elementary32
-from hdrl.compiled.jit import by_way, jit
+from hdrl.compiled.jit import backend, jit
 from hdrl.compiled.plain import TILE_ROWS
 
 _TILE = 4
@@ -46,8 +46,8 @@ RELU, TANH, LEAKY_RELU = range(3)
 LEAK = np.float32(0.01)
 """By what ``LEAKY_RELU`` multiplies what is negative."""
 
-multiply_tile, multiply_two_tiles = by_way("tiles.multiply_tile"), by_way("tiles.multiply_two_tiles")
-collect_tile, sum_rows = by_way("tiles.collect_tile"), by_way("tiles.sum_rows")
+multiply_tile, multiply_two_tiles = backend("tiles.multiply_tile"), backend("tiles.multiply_two_tiles")
+collect_tile, sum_rows = backend("tiles.collect_tile"), backend("tiles.sum_rows")
 _tanh = elementary32.tanh
 
 

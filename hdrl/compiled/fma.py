@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.compiled.backends import JIT_DISABLED
 from hdrl.compiled.jit import Later
-from hdrl.compiled.ways import JIT_DISABLED
 
 
 def _plain(a: Any, b: Any, c: Any) -> Any:

@@ -1,7 +1,7 @@
 """Compiling functions: once, without the GIL, cached on disk.
 
 What Python calls is marked by an ``entry``, whose cache is a folder of its own (`hdrl.compiled.cache`); what only other
-compiled functions call, by `jit`. `hdrl.compiled.ways` tells in which ways they run.
+compiled functions call, by `jit`. `hdrl.compiled.backends` tells in which ways they run.
 
 Nothing here loads Numba before something is to be compiled: what is in the cache is loaded without it
 (`hdrl.compiled.bare`).
@@ -16,11 +16,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from hdrl.compiled.backends import IS_FAST, JIT_DISABLED
 from hdrl.compiled.bare import IS_TRIED, BareEntry, Code
 from hdrl.compiled.cache import SIMULATOR
 from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.intact import writing
-from hdrl.compiled.ways import IS_FAST, JIT_DISABLED
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -101,7 +101,7 @@ def jit(function: F) -> F:
     return cast("F", Later(compiled, function))
 
 
-def by_way(name: str) -> Any:
+def backend(name: str) -> Any:
     """Return what has a twin in each of the ways: an intrinsic of `hdrl.compiled.fast`, a function of the plain ways.
 
     ``name``: its module in `hdrl.compiled.fast` and its own name, which is that of its twin in `hdrl.compiled.plain`:

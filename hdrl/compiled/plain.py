@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from hdrl.compiled.backends import JIT_DISABLED
 from hdrl.compiled.fma import fma
 from hdrl.compiled.jit import jit
-from hdrl.compiled.ways import JIT_DISABLED
 
 
 @jit

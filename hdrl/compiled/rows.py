@@ -6,6 +6,6 @@ call (`hdrl.compiled.fields.first_row_of`), and only the pointers in it are move
 
 from __future__ import annotations
 
-from hdrl.compiled.jit import by_way
+from hdrl.compiled.jit import backend
 
-copy_rows, moved_to = by_way("rows.copy_rows"), by_way("rows.moved_to")
+copy_rows, moved_to = backend("rows.copy_rows"), backend("rows.moved_to")

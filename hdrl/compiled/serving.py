@@ -68,13 +68,13 @@ def _serve_rows(batch, counts, team, member, chosen, numbers, results):  # type:
         row = take_row(team, member)
 
 
-def _serve(places, counts, team, request, member, chosen, numbers, results):  # type: ignore[no-untyped-def]
+def _serve(positions, counts, team, request, member, chosen, numbers, results):  # type: ignore[no-untyped-def]
     """Carry out a request in chosen environments, alone or with others; who does not lead helps for a while.
 
     Returns the first environment whose action is illegal or `UNKNOWN_CODE` (nothing has happened then), and how many
     episodes a step has ended.
     """
-    batch, borrowed_counts = _batch_at(places), counts_at(counts)
+    batch, borrowed_counts = _batch_at(positions), counts_at(counts)
     if not _knows(batch, request, numbers):
         return UNKNOWN_CODE, 0
     leads_step = member == LEADER and request == STEP

@@ -20,9 +20,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.jit import by_way, jit
+from hdrl.compiled.jit import backend, jit
 
-add, load = by_way("atomics.add"), by_way("atomics.load")
+add, load = backend("atomics.add"), backend("atomics.load")
 
 _LINE = 8
 """Integers in a cache line: what different threads write lies on different ones."""

@@ -308,8 +308,8 @@ class Daemon:
             if not math.isnan(self._previous_s) and job.state == PENDING:
                 self._watch("queue", math.log1p(look.n_waiting - 1), look)
         state.room = (n_came, n_without)
-        rows, places = self._rows(fresh, [job.submit_s for job in fresh])
-        lengths_s = self._ranked(rows, places, 0.0, look.n_free).lengths_s
+        rows, positions = self._rows(fresh, [job.submit_s for job in fresh])
+        lengths_s = self._ranked(rows, positions, 0.0, look.n_free).lengths_s
         is_first = math.isnan(self._previous_s)
         for job, length_s in zip(fresh, lengths_s.tolist(), strict=True):
             state.predicted_s[job.id] = _UNKNOWN if is_first and job.state == RUNNING else length_s
@@ -317,26 +317,27 @@ class Daemon:
     def _rows(self, jobs: Sequence[QueuedJob], since_s: Sequence[float]) -> tuple[Any, Any]:
         first_s = self.deployment.first_s
         requested_s = [self._request_s(job) for job in jobs]
-        places = [
-            self.groups.places(job.user, request_s, job.cores) for job, request_s in zip(jobs, requested_s, strict=True)
+        positions = [
+            self.groups.positions(job.user, request_s, job.cores)
+            for job, request_s in zip(jobs, requested_s, strict=True)
         ]
         cores = np.array([job.cores for job in jobs], dtype=np.int64)
         rows = waiting_rows(np.array(since_s) - first_s, np.array(requested_s), cores)
-        return rows, np.array(places, dtype=np.int32).reshape(len(jobs), len(LEVELS))
+        return rows, np.array(positions, dtype=np.int32).reshape(len(jobs), len(LEVELS))
 
-    def _ranked(self, rows: Any, places: Any, now_s: float, n_free: int) -> Any:
+    def _ranked(self, rows: Any, positions: Any, now_s: float, n_free: int) -> Any:
         self.groups.everybody["n_came"], self.groups.everybody["n_without_room"] = self.state.room
         rule, n_procs = self.policy.pair.rule, self.deployment.cores
         return ranked(
-            rows, places, self.groups.sums, rule, self.policy.key, now_s=now_s, n_procs=n_procs, n_free=n_free
+            rows, positions, self.groups.sums, rule, self.policy.key, now_s=now_s, n_procs=n_procs, n_free=n_free
         )
 
     def _decide(self, waiting: Sequence[QueuedJob], now_s: float, look: Look) -> None:
         state, deployment = self.state, self.deployment
         date_s = now_s - deployment.first_s
         since_s = [min(state.since_s.get(job.id, now_s), now_s) for job in waiting]
-        rows, places = self._rows(waiting, since_s)
-        found = self._ranked(rows, places, date_s, look.n_free)
+        rows, positions = self._rows(waiting, since_s)
+        found = self._ranked(rows, positions, date_s, look.n_free)
         keys = found.keys + self.policy.aging_per_s * (now_s - deployment.last_s)
         factors = site_factors(keys, rows["submit_s"], date_s, deployment.bound_s).tolist()
         for job, factor, reserve in zip(waiting, factors, found.reserves.tolist(), strict=True):

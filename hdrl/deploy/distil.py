@@ -300,7 +300,7 @@ def choices_of(network: Model, platform: Platform, window: Workload, seed: int) 
 
 def _described(picks: Sequence[_Pick], trace: Any, platform: Platform, window: Workload) -> Iterator[Choice]:
     """Yield picks with the features of the jobs; only what had ended by then has been learned from."""
-    past = past_of(window.jobs, window.history, window.places)
+    past = past_of(window.jobs, window.history, window.positions)
     sums, jobs = first_sums(past), window.jobs
     users = past.groups[:, USER_LEVEL]
     rows = waiting_rows(jobs["submit_s"], jobs["requested_time_s"], jobs["cores"])

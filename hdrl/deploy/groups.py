@@ -66,7 +66,7 @@ class KeyedGroups:
         """The sums over all jobs."""
         return self.sums[self._place("0")]
 
-    def places(self, user: str, requested_s: float, cores: int) -> list[int]:
+    def positions(self, user: str, requested_s: float, cores: int) -> list[int]:
         """Return the places of the groups of a job in `sums`; groups that are new get one."""
         return [self._place(key) for key in keys_of(user, requested_s, cores)]
 
@@ -78,8 +78,8 @@ class KeyedGroups:
 
     def learn(self, user: str, requested_s: float, cores: int, run_s: float) -> None:
         """Add a job that has ended."""
-        places = np.array(self.places(user, requested_s, cores), dtype=np.int32)
-        learn(self.sums, places, run_s, requested_s)
+        positions = np.array(self.positions(user, requested_s, cores), dtype=np.int32)
+        learn(self.sums, positions, run_s, requested_s)
 
     def learn_jobs(self, history: LogHistory, ended: NDArray[np.int64], name_of: Callable[[int], str]) -> None:
         """Add jobs of a log in the order of their ends; ``name_of`` returns the name of a user's number."""

@@ -201,8 +201,8 @@ def _watched(policy: DeployedPolicy, name: str, platform: Platform, workload: Wo
     submit_s, requested_s = part.jobs["submit_s"], part.jobs["requested_time_s"]
     start_s, run_s = trace.records["start_s"], trace.records["run_s"]
     predicted_s = requested_s
-    if part.history is not None and part.places is not None and policy.predictor != "requested":
-        predicted_s = predictions_of(part.history, (policy.predictor,))[policy.predictor][part.places]
+    if part.history is not None and part.positions is not None and policy.predictor != "requested":
+        predicted_s = predictions_of(part.history, (policy.predictor,))[policy.predictor][part.positions]
     n_started = np.searchsorted(np.sort(start_s), submit_s[rows], side="right")
     n_submitted = np.searchsorted(np.sort(submit_s), submit_s[rows], side="left")
     by_end = rows[np.argsort((start_s + run_s)[rows], kind="stable")]

@@ -109,7 +109,7 @@ def _write(
     write_deployment(place, deployment)
     history = workload.history
     ended = np.zeros(0, dtype=np.int64)
-    if history is not None and workload.places is not None:
-        ended = history.ended_before(float(history.submit_s[workload.places].min()))
+    if history is not None and workload.positions is not None:
+        ended = history.ended_before(float(history.submit_s[workload.positions].min()))
     learned_groups(history, ended, account_of).write(place / GROUPS)
     (folder / LUA).write_text(lua_text(policy, LuaSite.of(deployment, place)))

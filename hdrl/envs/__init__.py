@@ -47,7 +47,7 @@ for _id, _place in ENVIRONMENTS.items():
     if _id not in gymnasium.registry:
         gymnasium.register(_id, entry_point=f"{_place}Env", vector_entry_point=f"{_place}VectorEnv")
 
-_HOMES = {
+_MODULES = {
     "hdrl.envs.episodes": (
         "EpisodePlan",
         "Window",
@@ -98,4 +98,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it lives."""
-    return load_name(__name__, {**_HOMES, **_OF_BATCH_JOBS}, name)
+    return load_name(__name__, {**_MODULES, **_OF_BATCH_JOBS}, name)

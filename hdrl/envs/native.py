@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import DecisionError, OptionsError
 from hdrl.base.hashing import sha256_of
+from hdrl.compiled.backends import IS_FAST
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.counts import ALL_LEGAL, new_counts
 from hdrl.compiled.team import new_team
-from hdrl.compiled.ways import IS_FAST
 from hdrl.envs.helpers import Helpers
 from hdrl.envs.hooks import BoolArray, FloatArray, Hooks, Info, Options, StateDict
 from hdrl.envs.masks import ACTION_MASK, LegalMultiDiscrete

@@ -155,7 +155,7 @@ class PickSpec(EnvironmentSpec[OptionsT, SweepT, MachineT, LoadT]):
         self.id, self._env = name, env
         gymnasium.register(name, entry_point=self._single, vector_entry_point=self._batch)
 
-    def goal(self, arguments: Arguments) -> tuple[str, int]:
+    def objective(self, arguments: Arguments) -> tuple[str, int]:
         """Return its objective, and its sign."""
         del arguments
         return self._env.objective, self._env.sign

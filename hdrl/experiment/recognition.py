@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hdrl.setting import Load
 
-Marks = NDArray[np.int64]
+ItemFingerprints = NDArray[np.int64]
 """What each item is, as one number, in the order of release: equal items have equal marks."""
 
 Runs = NDArray[np.uint64]
@@ -42,7 +42,7 @@ of the second halves of nine public logs, for what was trained on the first one.
 _STEP, _MIX_1, _MIX_2 = (np.uint64(one) for one in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
-def sketch_of(marks: Marks) -> str:
+def sketch_of(marks: ItemFingerprints) -> str:
     """Return the sketch of items.
 
     It is the `SIZE` smallest hashes of their runs, ascending, `DIGITS` hexadecimal digits each.
@@ -68,7 +68,7 @@ def _read(sketch: str) -> NDArray[np.uint64]:
     return np.array([int(sketch[at : at + DIGITS], 16) for at in range(0, len(sketch), DIGITS)], dtype=np.uint64)
 
 
-def runs_of(marks: Marks) -> Runs:
+def runs_of(marks: ItemFingerprints) -> Runs:
     """Return the hashes of all different runs that say something, ascending."""
     if len(marks) < LENGTH:
         return np.zeros(0, dtype=np.uint64)

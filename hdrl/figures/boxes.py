@@ -19,7 +19,7 @@ def boxes(
     *,
     items: str,
     is_logarithmic: bool,
-    places: Sequence[int] | None = None,
+    positions: Sequence[int] | None = None,
     ax: Axes | None = None,
 ) -> tuple[Figure, Axes]:
     """Draw a box per group: quarter, median and three quarters; whiskers at 5 % and 95 %, a cross at the mean.
@@ -32,7 +32,7 @@ def boxes(
     handles = []
     for index, (run, numbers) in enumerate(zip(runs, values, strict=True)):
         at = [place + (index - (len(runs) - 1) / 2) * width for place, name in enumerate(groups) if name in numbers]
-        face = colour(index if places is None else places[index])
+        face = colour(index if positions is None else positions[index])
         drawn = _boxes(axes, [numbers[name] for name in groups if name in numbers], at, width * 0.85, face)
         handles.append((drawn, run_label(run, runs)))
     n_items = {name: max(len(numbers.get(name, ())) for numbers in values) for name in groups}

@@ -18,7 +18,7 @@ def distribution(
     quantity: str,
     items: str,
     facts: str = "",
-    places: Sequence[int] | None = None,
+    positions: Sequence[int] | None = None,
     ax: Axes | None = None,
 ) -> Figure:
     """Draw the cumulative distribution of a number per item, on a logarithmic axis.
@@ -27,7 +27,7 @@ def distribution(
     """
     figure, (axes,) = canvas(ax)
     has_zero, largest = False, 0.0
-    for place, run, numbers in zip(places or range(len(runs)), runs, values, strict=True):
+    for place, run, numbers in zip(positions or range(len(runs)), runs, values, strict=True):
         distinct, share = cumulative_distribution(numbers)
         if not len(distinct):
             continue

@@ -40,7 +40,7 @@ class Figure:
     help: str  # what it shows, in a line
     # draws it: ``draw(runs, ax=None, **choices)`` returns a figure of matplotlib. By ``reads``, ``runs`` are a list of
     # the ``data`` of runs (`Run`), of the runs, or of folders of trainings, or the folder of a comparison. One with a
-    # place on a page also takes ``places``: for each run its position among all of the page, for its colour
+    # place on a page also takes ``positions``: for each run its position among all of the page, for its colour
     draw: Callable[..., Any]
     reads: Literal["runs", "metrics", "trainings", "comparison"] = "runs"  # what it is made of
     max_runs: int = 16  # how many runs or trainings it can show

@@ -30,14 +30,14 @@ MIN_SMOOTHED = 40
 """From so many numbers on a running mean is drawn over them."""
 
 
-def losses(folders: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
+def losses(folders: object, ax: Axes | None = None, *, positions: Sequence[int] | None = None) -> Figure:
     """Draw the loss of each update."""
-    return learning_curves(folders, LOSSES, ("Loss", "update", "loss"), ax=ax, places=places)
+    return learning_curves(folders, LOSSES, ("Loss", "update", "loss"), ax=ax, positions=positions)
 
 
-def rewards(folders: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
+def rewards(folders: object, ax: Axes | None = None, *, positions: Sequence[int] | None = None) -> Figure:
     """Draw the sum of the rewards of each episode."""
-    return learning_curves(folders, REWARDS, ("Reward", "episode", "sum of rewards"), ax=ax, places=places)
+    return learning_curves(folders, REWARDS, ("Reward", "episode", "sum of rewards"), ax=ax, positions=positions)
 
 
 def as_folders(folders: object) -> list[Path]:
@@ -62,7 +62,7 @@ def learning_curves(
     *,
     is_time: bool = False,
     ax: Axes | None = None,
-    places: Sequence[int] | None = None,
+    positions: Sequence[int] | None = None,
 ) -> Figure:
     """Draw the numbers of a log of trainings, one after the other; many are smoothed.
 
@@ -77,7 +77,7 @@ def learning_curves(
         seconds, time = time_unit(max(float(np.max(values)) for values in logs))
         logs, quantity = [values / seconds for values in logs], f"{quantity} ({time})"
     figure, (axes,) = canvas(ax)
-    for place, name, values in zip(places or range(len(paths)), names, logs, strict=True):
+    for place, name, values in zip(positions or range(len(paths)), names, logs, strict=True):
         x = np.arange(1, len(values) + 1)
         style: dict[str, Any] = {"color": colour(place), "linestyle": line_style(place)}
         if len(values) < MIN_SMOOTHED:

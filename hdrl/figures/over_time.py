@@ -42,7 +42,7 @@ def over_time(
     quantity: str,
     unit: str | None = None,
     facts: str = "",
-    places: Sequence[int] | None = None,
+    positions: Sequence[int] | None = None,
     ax: Axes | None = None,
 ) -> Figure:
     """Draw a function of time for each run, each from its beginning to its end.
@@ -56,7 +56,7 @@ def over_time(
         factor, name = si_unit(max((float(np.max(one.values, initial=0.0)) for one in steps), default=0.0), unit)
         quantity = f"{quantity} ({name})"
     low_s, high_s = common_span(runs)
-    for place, run, one in zip(places or range(len(runs)), runs, steps, strict=True):
+    for place, run, one in zip(positions or range(len(runs)), runs, steps, strict=True):
         scaled = StepFunction(one.edges_s / unit_s, one.values / factor)
         _draw(axes, scaled, place, run_label(run, runs), (high_s - low_s) / unit_s, is_alone=len(runs) == 1)
     axes.set_ylim(bottom=0)

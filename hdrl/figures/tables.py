@@ -76,7 +76,7 @@ def _schedule(run: TableRun, unit_word: str) -> ScheduleChart | None:
     if not len(stays):
         return None
     each = np.repeat(np.arange(len(stays)), stays["n_units"])
-    places = np.concatenate([np.arange(first, first + n) for first, n in stays[["first_unit", "n_units"]].tolist()])
+    positions = np.concatenate([np.arange(first, first + n) for first, n in stays[["first_unit", "n_units"]].tolist()])
     wait_s = np.maximum(0.0, stays["start_s"] - run.tasks["release_s"][stays["task"]])
     return ScheduleChart(
         item_word="job",
@@ -87,7 +87,7 @@ def _schedule(run: TableRun, unit_word: str) -> ScheduleChart | None:
         end_s=stays["end_s"],
         numbers=(ItemNumber("the waiting time", "waited {}", "s", wait_s),),
         item=each.astype(np.int64),
-        first_unit=run.stay_units[places].astype(np.int64),
+        first_unit=run.stay_units[positions].astype(np.int64),
         n_held=np.ones(len(each), dtype=np.int64),
     )
 
@@ -114,16 +114,16 @@ def _busy(run: TableRun) -> StepFunction:
     return levels(stays["start_s"], end_s, stays["n_units"].astype(np.float64))
 
 
-def queue_size(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+def queue_size(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
     """Draw how many tasks wait over time."""
     steps = [_waiting(run) for run in runs]
-    return over_time(runs, steps, title="Queue", quantity="waiting jobs", places=places, ax=ax)
+    return over_time(runs, steps, title="Queue", quantity="waiting jobs", positions=positions, ax=ax)
 
 
-def busy_units(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+def busy_units(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
     """Draw how many units are held over time."""
     steps = [_busy(run) for run in runs]
-    return over_time(runs, steps, title="Units in use", quantity="units in use", places=places, ax=ax)
+    return over_time(runs, steps, title="Units in use", quantity="units in use", positions=positions, ax=ax)
 
 
 TABLE_FIGURES = by_name(

@@ -25,10 +25,10 @@ def project(chances: Tensor, returns: Tensor, discounts: Tensor, atoms: Tensor) 
     first, last = atoms[0], atoms[-1]
     n_gaps = len(atoms) - 1
     moved = (returns.unsqueeze(-1) + discounts.unsqueeze(-1) * atoms).clamp(first, last)
-    places = ((moved - first) * (n_gaps / (last - first))).clamp(max=n_gaps)
+    positions = ((moved - first) * (n_gaps / (last - first))).clamp(max=n_gaps)
     # The last atom is wholly above its gap, so that there is always an atom on either side.
-    below = places.floor().clamp(max=n_gaps - 1)
-    above_share = places - below
+    below = positions.floor().clamp(max=n_gaps - 1)
+    above_share = positions - below
     index = below.long()
     found = torch.zeros_like(chances).scatter_add_(1, index, chances * (1.0 - above_share))
     return found.scatter_add_(1, index + 1, chances * above_share)

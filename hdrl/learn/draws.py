@@ -16,11 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hdrl.compiled.backends import JIT_DISABLED
 from hdrl.compiled.cache import cache_folder
 from hdrl.compiled.jit import entry_in
 from hdrl.compiled.quantiles import waiting_time
 from hdrl.compiled.twister import N_TWISTER, N, next_word, pass_over
-from hdrl.compiled.ways import JIT_DISABLED
 from hdrl.learn import portable
 
 _entry = entry_in(cache_folder("hdrl-draws", [Path(__file__)]), "compiling draws (the first time only, some seconds)")

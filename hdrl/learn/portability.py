@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from hdrl.compiled.ways import JIT_DISABLED
+from hdrl.compiled.backends import JIT_DISABLED
 
 if TYPE_CHECKING:
     from hdrl.learn.agent import Agent

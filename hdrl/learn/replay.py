@@ -250,9 +250,9 @@ class Replay(Memory):
     def transitions(self, slots: Any, weights: Tensor) -> Transitions:
         """Return the transitions that begin in given slots, int64; each must be complete and valid."""
         columns = self._columns
-        rows, places = slots // self.length, slots % self.length
+        rows, positions = slots // self.length, slots % self.length
         # The newest entry is not complete: its observation may be looked at, its outcome may not.
-        left = (self._heads[rows] - 1 - places) % self.length
+        left = (self._heads[rows] - 1 - positions) % self.length
         returns, discounts = np.zeros(len(slots)), np.ones(len(slots))
         running = np.ones(len(slots), dtype=np.bool_)
         after = np.zeros(len(slots), dtype=np.int64)
@@ -260,14 +260,14 @@ class Replay(Memory):
         truncated = columns["truncated"].numpy()
         for k in range(self.n_steps):
             running = running & (left > k)
-            here = rows * self.length + (places + k) % self.length
+            here = rows * self.length + (positions + k) % self.length
             returns = np.where(running, returns + discounts * rewards[here], returns)
             discounts = np.where(running, np.where(terminated[here], 0.0, discounts * self.gamma), discounts)
             after = np.where(running, k + 1, after)
             running = running & ~terminated[here] & ~truncated[here]
         scale = 1.0 if self.scale is None else self.scale.value
         index = torch.from_numpy(slots)
-        next_index = torch.from_numpy(rows * self.length + (places + after) % self.length)
+        next_index = torch.from_numpy(rows * self.length + (positions + after) % self.length)
         masks = columns.get("masks")
         return Transitions(
             observations=columns["observations"][index],

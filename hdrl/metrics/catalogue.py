@@ -111,8 +111,8 @@ def with_roles(
 
 def in_role(metrics: Mapping[str, MetricInfo], role: Role) -> tuple[str, ...]:
     """Return the metrics of a role, in their order."""
-    places = {name: getattr(info, role) for name, info in metrics.items()}
-    return tuple(sorted(filter(places.get, places), key=places.__getitem__))
+    positions = {name: getattr(info, role) for name, info in metrics.items()}
+    return tuple(sorted(filter(positions.get, positions), key=positions.__getitem__))
 
 
 def metrics_table(metrics: Mapping[str, MetricInfo]) -> str:

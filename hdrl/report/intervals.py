@@ -67,17 +67,17 @@ def comparison(folder: str | Path, ax: Axes | None = None, *, of: str | None = N
 
 
 def windows(
-    compared: Compared, candidates: Sequence[str], ax: Axes | None = None, *, places: Sequence[int] | None = None
+    compared: Compared, candidates: Sequence[str], ax: Axes | None = None, *, positions: Sequence[int] | None = None
 ) -> Figure:
     """Draw the ratio to the baseline in each window.
 
-    ``places`` are positions of the candidates among all, for their colours.
+    ``positions`` are positions of the candidates among all, for their colours.
     """
     means = compared.means_of_windows()
     base = means[compared.result.baseline]
     figure, (axes,) = canvas(ax)
     axes.axhline(1.0, color=INK, linewidth=0.9, linestyle="--")
-    for place, name in zip(places or range(len(candidates)), candidates, strict=True):
+    for place, name in zip(positions or range(len(candidates)), candidates, strict=True):
         mine = means[name]
         known = (mine > 0) & (base > 0)
         label = verbatim(shortened(name))

@@ -6,7 +6,7 @@ is a Python file that defines ``SETTING``; it works wherever a name does.
 
 A part is a base class. What is abstract in it, a setting must write; the rest has the usual answers. What only some
 settings can do is a small base class of its own (`LoadGenerator`, `Cautions`, `Configured`, `Fingerprints`,
-`FurtherLoads`, `Indexed`, `Clairvoyance`), which a part derives from besides: code that needs it checks with
+`ExtraTrainingData`, `Indexed`, `Clairvoyance`), which a part derives from besides: code that needs it checks with
 ``isinstance``.
 """
 
@@ -15,15 +15,15 @@ from hdrl.setting.environments import (
     Arguments,
     Configured,
     EnvironmentSpec,
+    ExtraTrainingData,
     Fingerprints,
-    FurtherLoads,
     Index,
     Indexed,
     LoadPart,
     Player,
 )
 from hdrl.setting.kinds import Message, Progress
-from hdrl.setting.known import BATCH, SETTINGS, SettingPlace, find_setting, loaded_file, place_of_setting
+from hdrl.setting.known import BATCH, SETTINGS, SettingRef, find_setting, loaded_file, setting_ref
 from hdrl.setting.setting import (
     TABLE_FILES,
     Cautions,
@@ -49,7 +49,7 @@ __all__ = [
     "Configured",
     "EnvironmentSpec",
     "Fingerprints",
-    "FurtherLoads",
+    "ExtraTrainingData",
     "Index",
     "Indexed",
     "Inputs",
@@ -64,13 +64,13 @@ __all__ = [
     "PolicyBook",
     "Progress",
     "Setting",
-    "SettingPlace",
+    "SettingRef",
     "Simulator",
     "Trace",
     "View",
     "find_setting",
     "loaded_file",
-    "place_of_setting",
+    "setting_ref",
 ]
 
 

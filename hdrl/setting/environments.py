@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol
 
-from hdrl.base.windows import Places
+from hdrl.base.windows import Span
 from hdrl.setting.kinds import LoadT, MachineT, Message, OptionsT, SweepT
 from hdrl.trace.model import Load, Machine, Trace
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gymnasium import spaces
     from numpy.typing import NDArray
 
-LoadPart = tuple[Machine, Load, Places]
+LoadPart = tuple[Machine, Load, Span]
 """A load with the machine that it is for, and which of its items are meant."""
 
 Arguments = Mapping[str, object]
@@ -56,8 +56,8 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
 
     Usually all its arguments stand in ``learning.arguments``, an action is a place in a table, it runs on the simulator
     that policies run on, and its models can be played. One whose loads have configurations is `Configured`, too; one
-    that recognises items, `Fingerprints`; one that learns from further files, `FurtherLoads`; one whose action is the
-    weights of an index, `Indexed`.
+    that recognises items, `Fingerprints`; one that learns from further files, `ExtraTrainingData`; one whose action is
+    the weights of an index, `Indexed`.
     """
 
     given: frozenset[str] = frozenset(
@@ -77,7 +77,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         """The name under which it is registered in Gymnasium, with ``entry_point`` and ``vector_entry_point``."""
 
     @abstractmethod
-    def goal(self, arguments: Arguments) -> tuple[str, int]:
+    def objective(self, arguments: Arguments) -> tuple[str, int]:
         """Return the metric that an episode is for, and 1 where more of it is better, else -1."""
 
     @abstractmethod
@@ -112,7 +112,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         """
         return dict(arguments)
 
-    def places(self, machine: MachineT, load: LoadT, window: Arguments | None) -> dict[str, object]:
+    def input_arguments(self, machine: MachineT, load: LoadT, window: Arguments | None) -> dict[str, object]:
         """Return the arguments that say what is simulated; usually the machine, the load and the window.
 
         Parameters
@@ -133,7 +133,7 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
         del machine, load, arguments
         return None
 
-    def meaning(self, arguments: Arguments) -> dict[str, object]:
+    def effective_arguments(self, arguments: Arguments) -> dict[str, object]:
         """Return what arguments, defaults filled in, amount to whose defaults depend on others.
 
         It shows whether models fit.
@@ -175,7 +175,7 @@ class Configured(ABC, Generic[LoadT]):
         """Return where the configurations of a load begin: places of first items, the first of which is 0."""
 
     @abstractmethod
-    def points(self, load: LoadT) -> Sequence[tuple[float, ...]]:
+    def configuration_coordinates(self, load: LoadT) -> Sequence[tuple[float, ...]]:
         """Return where the configurations of a load lie among one another: near are those that are much alike."""
 
     @abstractmethod
@@ -187,14 +187,14 @@ class Fingerprints(ABC, Generic[MachineT, LoadT]):
     """Environments that know the items of a model's training again."""
 
     @abstractmethod
-    def marks(self, machine: MachineT, load: LoadT) -> NDArray[np.int64]:
+    def item_fingerprints(self, machine: MachineT, load: LoadT) -> NDArray[np.int64]:
         """Return what each item is as one number, in the order of release.
 
         Items that ask for and take the same have equal marks, whatever the dates and the file that they come from.
         """
 
 
-class FurtherLoads(ABC):
+class ExtraTrainingData(ABC):
     """Environments that learn from further files besides the load of the options."""
 
     @property
@@ -203,7 +203,7 @@ class FurtherLoads(ABC):
         """Arguments that are lists of files, which options name from their own folder."""
 
     @abstractmethod
-    def further_parts(self, arguments: Arguments, part: tuple[float, float]) -> Sequence[LoadPart]:
+    def extra_training_data(self, arguments: Arguments, part: tuple[float, float]) -> Sequence[LoadPart]:
         """Return what is learned from besides the load of the options, each with the items that are learned from.
 
         The shares ``part`` of the items of the options' own load are learned from.
@@ -257,7 +257,7 @@ class Indexed(ABC, Generic[MachineT, LoadT]):
         weights
             The weights of each candidate, shape ``(n_candidates, n_weights)``.
         arguments
-            Arguments of the environment; `EnvironmentSpec.goal` says what the objective is.
+            Arguments of the environment; `EnvironmentSpec.objective` says what the objective is.
         n_threads
             How many threads share the simulations; results do not depend on it.
         """

@@ -15,7 +15,7 @@ BATCH = "batch"
 """The setting of options files that name none: HDeepRM's."""
 
 # Of what several settings have under one name, the first one's is taken where no setting is named.
-_HOMES = {
+_MODULES = {
     BATCH: "hdrl.settings.batch.setting",
     "adaptation": "hdrl.settings.adaptation.setting",
     "gpu": "hdrl.settings.gpu.setting",
@@ -62,7 +62,7 @@ class Settings:
         return isinstance(name, str) and (name in self._homes or name in self._found)
 
 
-SETTINGS = Settings(_HOMES)
+SETTINGS = Settings(_MODULES)
 
 
 def find_setting(text: str, folder: Path = Path(), *, trust: bool = True) -> Setting:
@@ -94,7 +94,7 @@ def find_setting(text: str, folder: Path = Path(), *, trust: bool = True) -> Set
     if not trust or not path.is_file():
         # Folders of results name the file without its place: one of that name may have been given before.
         path = loaded_file(path) or path
-    if path not in _OWN:
+    if path not in _FROM_FILES:
         if not trust:
             raise UntrustedFile(folder, text, f"--setting {path.name} with your own copy")
         module, _ = run_file(path, trust=trust)
@@ -103,34 +103,34 @@ def find_setting(text: str, folder: Path = Path(), *, trust: bool = True) -> Set
         if not isinstance(module.SETTING, Setting):
             kind = type(module.SETTING).__name__
             raise OptionsError(f"{path}: SETTING is of {kind}, expected hdrl.setting.Setting")
-        _OWN[path] = module.SETTING
-    return _OWN[path]
+        _FROM_FILES[path] = module.SETTING
+    return _FROM_FILES[path]
 
 
 def loaded_file(path: Path) -> Path | None:
     """Return the file of that path or name whose setting has been loaded in this process; ``None`` if none has."""
-    return path if path in _OWN else next((own for own in _OWN if own.name == path.name), None)
+    return path if path in _FROM_FILES else next((own for own in _FROM_FILES if own.name == path.name), None)
 
 
-_OWN: dict[Path, Setting] = {}
+_FROM_FILES: dict[Path, Setting] = {}
 """Settings from files, each made once in a process: what they register with Gymnasium, they register once."""
 
 
-class SettingPlace(str):
+class SettingRef(str):
     """Name or path of a setting that other processes can find: what they get after it may be of its classes."""
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[Callable[[str], SettingPlace], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[[str], SettingRef], tuple[str]]:
         """Load the setting where this text is unpacked, before what follows it."""
         return _loaded, (str(self),)
 
 
-def place_of_setting(text: str, folder: Path = Path()) -> SettingPlace:
+def setting_ref(text: str, folder: Path = Path()) -> SettingRef:
     """Return a setting's name, or the absolute path of its file."""
-    return SettingPlace((folder / expanded(text)).absolute() if is_policy_file(text) else text)
+    return SettingRef((folder / expanded(text)).absolute() if is_policy_file(text) else text)
 
 
-def _loaded(text: str) -> SettingPlace:
+def _loaded(text: str) -> SettingRef:
     find_setting(text)
-    return SettingPlace(text)
+    return SettingRef(text)

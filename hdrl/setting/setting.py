@@ -119,7 +119,7 @@ class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
         Parameters
         ----------
         policy
-            The name of a policy, or what `PolicyBook.of_module` returned.
+            The name of a policy, or what `PolicyBook.from_module` returned.
         seed
             Seed of what is random in the policy.
         options
@@ -189,14 +189,14 @@ class PolicyBook(ABC):
             raise UnknownName("policy", text, self.names())
         return text
 
-    def additions(self) -> Mapping[str, str]:
+    def suffixes(self) -> Mapping[str, str]:
         """Return what may follow the name of a policy, as an example (``"~off600"``), and what it does.
 
         Usually names stand alone.
         """
         return {}
 
-    def of_module(self, module: ModuleType, path: Path, suffix: str) -> Policy | None:
+    def from_module(self, module: ModuleType, path: Path, suffix: str) -> Policy | None:
         """Return the policy that a user's Python file defines, ``None`` if it defines none; usually all are named.
 
         Parameters
@@ -222,7 +222,7 @@ class PolicyBook(ABC):
         del path
         return None
 
-    def rivals(self, knows: str | Mapping[str, object]) -> str | None:
+    def peer_group(self, knows: str | Mapping[str, object]) -> str | None:
         """Return the group of classic policies that know as much as a candidate; ``None`` if ``heuristics`` do.
 
         A comparison whose baseline is the best heuristic then shows the best of that group, too.

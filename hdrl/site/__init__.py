@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hdrl.site.waits import WaitChoices, predict_waits
     from hdrl.site.whatif import WhatIf, what_if
 
-_HOMES = {
+_MODULES = {
     "hdrl.settings.batch.site_rules.conf": ("SiteConf", "read_conf"),
     "hdrl.site.found": ("SiteImport",),
     "hdrl.site.importing": ("ImportChoices", "import_site", "read_site"),
@@ -45,4 +45,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it lives."""
-    return load_name(__name__, _HOMES, name)
+    return load_name(__name__, _MODULES, name)

@@ -215,5 +215,5 @@ class _Asking:
         records = self._records
         same = (records["user"] == record["user"]) & (records["name"] == record["name"])
         same &= records["submit_s"] < record["submit_s"]
-        places = np.flatnonzero(same)
-        return self._numbers[int(places[np.argmax(records["submit_s"][places])])] if len(places) else None
+        positions = np.flatnonzero(same)
+        return self._numbers[int(positions[np.argmax(records["submit_s"][positions])])] if len(positions) else None

@@ -185,14 +185,14 @@ def scaled(conf: SiteConf, share: float) -> SiteConf:
     nodes = []
     for one in conf.nodes:
         kept: list[str] = []
-        for places, group in groupby(
+        for positions, group in groupby(
             node_names(one.names), key=lambda node: tuple(name for name, of_it in members.items() if node in of_it)
         ):
             names = list(group)
             count = max(1, round(len(names) * share))
             names = [*names[:count], *(f"{names[-1]}x{extra}" for extra in range(1, count - len(names) + 1))]
             kept += names
-            for name in places:
+            for name in positions:
                 chosen[name] += names
         nodes.append(replace(one, names=",".join(kept), count=len(kept)))
     partitions = {

@@ -182,10 +182,10 @@ def find_commands(*, accounting: bool = False) -> dict[str, str]:
     SimulationError
         If something is missing, or of several versions of Slurm.
     """
-    places = f"{os.environ.get('PATH', os.defpath)}:{_MORE_PLACES}"
+    positions = f"{os.environ.get('PATH', os.defpath)}:{_MORE_PLACES}"
     names = [*COMMANDS, *(database.COMMANDS if accounting else ())]
     packages = [*PACKAGES, *(database.PACKAGES if accounting else ())]
-    found = {name: shutil.which(name, path=places) for name in names}
+    found = {name: shutil.which(name, path=positions) for name in names}
     missing = [name for name, path in found.items() if path is None]
     if missing:
         raise SimulationError(
@@ -361,12 +361,12 @@ class SlurmCluster(Closing):
             "timeout_s": settings.timeout_s * settings.speed,
             "jobs": [
                 {
-                    "at": jobs[places[0]].at_s,
-                    "longest_s": max(jobs[places[0]].run_s),
-                    "places": places,
-                    "arguments": _arguments(places, jobs, script),
+                    "at": jobs[positions[0]].at_s,
+                    "longest_s": max(jobs[positions[0]].run_s),
+                    "positions": positions,
+                    "arguments": _arguments(positions, jobs, script),
                 }
-                for places in _together(jobs)
+                for positions in _together(jobs)
             ],
         }
         (folder / "plan.json").write_text(json.dumps(plan))
@@ -444,8 +444,8 @@ def _together(jobs: Sequence[Submission]) -> list[list[int]]:
     return list(found.values())
 
 
-def _arguments(places: Sequence[int], jobs: Sequence[Submission], script: Path) -> list[str]:
-    number, *others = places
+def _arguments(positions: Sequence[int], jobs: Sequence[Submission], script: Path) -> list[str]:
+    number, *others = positions
     job = jobs[number]
     parts = [part for other in others for part in (":", *_options(other, jobs[other]))]
     times = (f"{seconds:.3f}" for seconds in job.run_s)

@@ -38,7 +38,7 @@ class Driver:
         ``folder``; ``commands``: path by name; ``ports`` of slurmctld and of the nodes; ``nodes``: their names;
         ``speed`` of the clock; ``timeout_s``: simulated seconds without any change after which Slurm is given up;
         ``jobs``: for each ``at``, seconds after date 0, ``longest_s``, the longest time that it may run,
-        ``arguments`` of sbatch, and ``places``, the numbers of the jobs that it makes; ``beside``: ``None``, or the
+        ``arguments`` of sbatch, and ``positions``, the numbers of the jobs that it makes; ``beside``: ``None``, or the
         ``command`` that runs beside the daemons, and the file that it writes first, ``is_ready``; ``accounting``:
         ``None``, or the arguments of what a database is ``made_by`` and of the ``database``, its ``socket``, the
         ``port`` of slurmdbd, ``commands`` that fill it, and what is ``shown`` of it, by file.
@@ -50,7 +50,7 @@ class Driver:
         self._jobs = plan["jobs"]
         self._ids: dict[int, int] = {}
         self._n_submitted = 0
-        self._n_jobs = sum(len(job["places"]) for job in self._jobs)
+        self._n_jobs = sum(len(job["positions"]) for job in self._jobs)
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._reports = (self._folder / "reports").open("a", encoding="utf-8")
         self._reported_s = -math.inf
@@ -185,7 +185,7 @@ class Driver:
         self._late_s = max(self._late_s, time.time() - self._epoch_s - job["at"])
         output = self._output("sbatch", *job["arguments"]).strip()
         # The components of a het job are numbered one after the other.
-        for number, place in enumerate(job["places"], start=int(output.split(";")[0])):
+        for number, place in enumerate(job["positions"], start=int(output.split(";")[0])):
             self._ids[place] = number
         self._n_submitted += 1
         self._changed_s = time.time()

@@ -203,10 +203,10 @@ def _check_groups(asked: _Asked) -> None:
 
 def _check_additions(asked: _Asked) -> None:
     policies = asked.setting.policies
-    for addition in policies.additions():
+    for addition in policies.suffixes():
         _require(
             any(_is_read(asked, f"{name}{addition}") for name in policies.names()),
-            f"policies.additions() has {addition!r}, which may follow the name of no policy",
+            f"policies.suffixes() has {addition!r}, which may follow the name of no policy",
         )
 
 
@@ -335,7 +335,7 @@ def _check_files(asked: _Asked, policy: str) -> None:
 
 
 def _check_goal(asked: _Asked, spec: EnvironmentSpec) -> None:
-    metric, sign = spec.goal({})
+    metric, sign = spec.objective({})
     _require(metric in asked.setting.measures.metrics or metric == "return", f"its goal {metric!r} is no metric")
     _require(sign in (-1, 1), "the sign of its goal is neither 1 nor -1")
 
@@ -379,13 +379,15 @@ def _check_index(asked: _Asked, spec: Any) -> None:
 
 def _check_marks(asked: _Asked, spec: Fingerprints) -> None:
     machine, load = asked.machine, asked.load
-    whole = spec.marks(machine, load)
+    whole = spec.item_fingerprints(machine, load)
     _require(whole.shape == (load.n_items,) and whole.dtype == np.int64, "its marks are not one int64 an item")
-    part = spec.marks(machine, load.window(1, load.n_items - 1))
+    part = spec.item_fingerprints(machine, load.window(1, load.n_items - 1))
     _require(np.array_equal(part, whole[1:]), "marks of a window differ from those before")
 
 
 def _check_configurations(asked: _Asked, spec: Configured) -> None:
     begins = list(spec.configurations(asked.load))
     _require(begins[:1] == [0] and begins == sorted(set(begins)), "configurations do not begin at 0, one after another")
-    _require(len(spec.points(asked.load)) == len(begins), "points are not one for each configuration")
+    _require(
+        len(spec.configuration_coordinates(asked.load)) == len(begins), "points are not one for each configuration"
+    )

@@ -39,22 +39,22 @@ def new_till() -> Till:
 taken = take_as(new_till)
 
 
-def pay(places: Addresses, kind: int, share: float) -> tuple[int, float]:
-    till = taken(places)
+def pay(addresses: Addresses, kind: int, share: float) -> tuple[int, float]:
+    till = taken(addresses)
     till.coins[kind] -= 1
     return till.coins[kind], np.log(share)
 
 
-def count(places: Addresses) -> int:
-    return len(taken(places).coins)
+def count(addresses: Addresses) -> int:
+    return len(taken(addresses).coins)
 
 
-def empty(places: Addresses) -> None:
-    taken(places).coins[:] = 0
+def empty(addresses: Addresses) -> None:
+    taken(addresses).coins[:] = 0
 
 
-def fail(places: Addresses, kind: int) -> None:
-    if kind > len(taken(places).coins):
+def fail(addresses: Addresses, kind: int) -> None:
+    if kind > len(taken(addresses).coins):
         raise ValueError("there is no such kind")
 
 

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from hdrl.base.files import write_json
 from hdrl.base.hashing import sha256_of_file
 from hdrl.compiled import cache
+from hdrl.compiled.backends import IS_FAST, JIT_DISABLED
 from hdrl.compiled.bare import IS_TRIED
 from hdrl.compiled.cache import KEPT_S, announcing, cache_folder, cached_code, compile_once, source_hash
 from hdrl.compiled.intact import writing
 from hdrl.compiled.jit import entry_in
-from hdrl.compiled.ways import IS_FAST, JIT_DISABLED
 from hdrl.launcher.main import cli
 
 

@@ -14,8 +14,8 @@ from hdrl.compiled.counts import ALL_LEGAL, NO_ACTION, Counts, counts_at, keep_c
 
 
 @numba.njit
-def take(places, chosen, given, excused):
-    return take_actions(counts_at(places), chosen, given, excused)
+def take(positions, chosen, given, excused):
+    return take_actions(counts_at(positions), chosen, given, excused)
 
 
 @numba.njit

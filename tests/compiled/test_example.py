@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hdrl.compiled
-from hdrl.compiled.ways import is_tried
+from hdrl.compiled.backends import is_tried
 
 WAYS = {"fast": {}, "plain Numba": {"HDRL_PLAIN_NUMBA": "1"}, "plain Python": {"NUMBA_DISABLE_JIT": "1"}}
 

@@ -141,8 +141,8 @@ def test_a_field_that_is_added_is_in_every_list(field: Any, role: Role, of_one: 
     first_row, batch_at = first_row_of(kind), take_as(lambda: batch)
 
     @numba.njit
-    def shape_of_first(places):  # type: ignore[no-untyped-def]
-        return first_row(batch_at(places)).added.shape
+    def shape_of_first(positions):  # type: ignore[no-untyped-def]
+        return first_row(batch_at(positions)).added.shape
 
     assert shape_of_first(Borrowed(batch).addresses) == of_one
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hdrl.base.errors import SimulationError
-from hdrl.compiled.ways import IS_FAST
+from hdrl.compiled.backends import IS_FAST
 
 if not IS_FAST:
     pytest.skip("the fast way is not used", allow_module_level=True)

@@ -62,8 +62,8 @@ def test_an_account_may_stand_for_the_user(tmp_path: Path, slurm: FakeSlurm) -> 
     slurm.queue(job_line(1, StateCompact="CD", StartTime=1_000_010, EndTime=1_000_070, Account="ours"))
     run(folder, once=True, clock=lambda: NOW_S)
     groups = read_groups(folder / "groups.tsv")
-    assert groups.sums[groups.places("ours", 3600.0, 1)[2]]["run_s"] == 60
-    assert groups.sums[groups.places("ann", 3600.0, 1)[2]]["n_ended"] == 0
+    assert groups.sums[groups.positions("ours", 3600.0, 1)[2]]["run_s"] == 60
+    assert groups.sums[groups.positions("ann", 3600.0, 1)[2]]["n_ended"] == 0
 
 
 def told(slurm: FakeSlurm) -> dict[int, dict[str, str]]:

@@ -86,19 +86,21 @@ def keys_by_kernel(
     if not policy.is_index and not policy.changes_with_time:
         columns = [np.array(column) for column in list(zip(*jobs, strict=True))[:3]]
         rows = waiting_rows(columns[0] - float(FIRST_S), columns[1] * 60.0, columns[2])
-        places = np.array([groups.places(job.user, job.minutes * 60.0, job.cores) for job in jobs], dtype=np.int32)
+        positions = np.array(
+            [groups.positions(job.user, job.minutes * 60.0, job.cores) for job in jobs], dtype=np.int32
+        )
         rule = policy.pair.rule
-        return ranked(rows, places, groups.sums, rule, policy.key, now_s=0.0, n_procs=N_CORES, n_free=0).keys
+        return ranked(rows, positions, groups.sums, rule, policy.key, now_s=0.0, n_procs=N_CORES, n_free=0).keys
     keys = np.zeros(len(jobs))
     for place, job in enumerate(jobs):
-        places = np.array([groups.places(job.user, job.minutes * 60.0, job.cores)], dtype=np.int32)
+        positions = np.array([groups.positions(job.user, job.minutes * 60.0, job.cores)], dtype=np.int32)
         n_here, n_waiting = here.get(job.user, (0, 0))
-        groups.sums[places[0, 2]]["n_here"] = n_here + 1
-        groups.sums[places[0, 2]]["n_waiting"] = n_waiting + 1
+        groups.sums[positions[0, 2]]["n_here"] = n_here + 1
+        groups.sums[positions[0, 2]]["n_waiting"] = n_waiting + 1
         date_s = float(job.date_s - FIRST_S)
         rows = waiting_rows(np.array([date_s]), np.array([job.minutes * 60.0]), np.array([job.cores]))
         rule = policy.pair.rule
-        found = ranked(rows, places, groups.sums, rule, policy.key, now_s=date_s, n_procs=N_CORES, n_free=N_FREE)
+        found = ranked(rows, positions, groups.sums, rule, policy.key, now_s=date_s, n_procs=N_CORES, n_free=N_FREE)
         keys[place] = found.keys[0] + policy.aging_per_s * (job.date_s - LAST_S)
     return keys
 

@@ -42,9 +42,9 @@ def test_names_lead_somewhere(page: Path):
 def test_files_and_links_lead_somewhere(page: Path):
     text = page.read_text(encoding="utf-8")
     files = set(re.findall(r"`((?:hdrl|agents|launcher|tests|examples)/[\w/.]+)`", text))
-    places = [ROOT / name.replace("hdrl/agents", "agents") for name in files]
+    positions = [ROOT / name.replace("hdrl/agents", "agents") for name in files]
     links = [page.parent / link for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
-    assert sorted(str(place) for place in (*places, *links) if not place.exists()) == []
+    assert sorted(str(place) for place in (*positions, *links) if not place.exists()) == []
 
 
 def test_the_reference_names_modules():

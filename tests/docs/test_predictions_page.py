@@ -37,4 +37,4 @@ def test_the_generalist_is_what_its_page_says():
     policy = shipped_index("es-generalist")
     assert policy.rule.has_gate
     assert len(policy.rule.weights) == 24
-    assert BatchPolicies().rivals("es-generalist") == "heuristics@geo"
+    assert BatchPolicies().peer_group("es-generalist") == "heuristics@geo"

@@ -147,7 +147,7 @@ def test_a_model_holds_an_agent_for_each_configuration_and_plays_it_where_it_is_
     given = options(tmp_path, *RELIANT)
     run_experiment(given, out=tmp_path / "out")
     whole = TrainingWorld(plan_of(given))
-    points = whole.points()
+    points = whole.configuration_coordinates()
     checkpoint = load_checkpoint(tmp_path / "out" / "model.pt")
     specialists = specialists_of(checkpoint.agent, "model.pt")
     assert [one.point for one in specialists] == points

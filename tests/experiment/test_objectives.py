@@ -86,7 +86,7 @@ def test_a_validation_judges_by_the_objective_not_by_the_return(
 @pytest.mark.parametrize("function", ["tail", "served"])
 def test_a_training_with_an_objective_of_ones_own(folder: Path, environment: str, function: str) -> None:
     chosen = options(folder, environment, objective=f"own.py:{function}")
-    assert environment_of(chosen, SETTINGS["batch"]).goal() == (function, -1 if function == "tail" else 1)
+    assert environment_of(chosen, SETTINGS["batch"]).objective() == (function, -1 if function == "tail" else 1)
     run_experiment(chosen, out=folder / "out")
     model = folder / "out" / "model.pt"
     assert load_checkpoint(model).environment["arguments"]["objective"] == f"own.py:{function}"
@@ -99,7 +99,7 @@ def test_a_training_with_an_objective_of_ones_own(folder: Path, environment: str
 def test_options_take_metrics_and_aliases(folder: Path) -> None:
     for name, metric in (("avg_job_slowdown", "mean_slowdown"), ("max_wait_s", "max_wait_s"), ("edp", None)):
         spec = environment_of(options(folder, "policy_pair", env={"objective": name}), SETTINGS["batch"])
-        assert spec.goal() == (metric or "energy_delay_product_js", -1)
+        assert spec.objective() == (metric or "energy_delay_product_js", -1)
     with pytest.raises(HdrlError, match="did you mean 'mean_wait_s'"):
         options(folder, "policy_pair", env={"objective": "mean_wait"})
 

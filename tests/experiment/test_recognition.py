@@ -155,7 +155,7 @@ def test_generated_jobs_are_known_again(folder: Path):
     )
     case = judged.cases[1]
     load = setting.inputs.generate(sweep, machine, case.n_simulated, offered_load=case.load, seed=case.seed)
-    sha256, marks = load.sha256(), SPEC.marks(machine, load)
+    sha256, marks = load.sha256(), SPEC.item_fingerprints(machine, load)
     whole = {"workload": "mine", "workload_sha256": sha256, "n_jobs": 70, "first_job": 0, "last_job": 69}
     # Bandwidths are not the same: only the jobs' sizes and times are.
     assert judged.words({**whole, "sketch": sketch_of(marks)}, SPEC) == (
@@ -173,10 +173,10 @@ def test_jobs_of_gpu_clusters_are_known_again_at_another_load():
     machine = setting.inputs.machine(sweep)
     (load,) = setting.inputs.loads(sweep, machine)
     spec = setting.environments["gpu_cluster"]
-    sketch = sketch_of(spec.marks(machine, load))
-    assert known_share(sketch, spec.marks(machine, load.scaled(machine, 0.9))) == 1.0
+    sketch = sketch_of(spec.item_fingerprints(machine, load))
+    assert known_share(sketch, spec.item_fingerprints(machine, load.scaled(machine, 0.9))) == 1.0
     other = setting.inputs.generate(sweep, machine, 100, offered_load=0.9, seed=7)
-    assert known_share(sketch, spec.marks(machine, other)) == 0.0
+    assert known_share(sketch, spec.item_fingerprints(machine, other)) == 0.0
 
 
 def test_a_training_of_an_older_version_goes_on(folder: Path, tmp_path: Path):

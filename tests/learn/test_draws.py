@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
-from hdrl.compiled.ways import JIT_DISABLED  # noqa: E402
+from hdrl.compiled.backends import JIT_DISABLED  # noqa: E402
 from hdrl.learn import draws  # noqa: E402
 from hdrl.learn.masking import ILLEGAL, sample  # noqa: E402
 

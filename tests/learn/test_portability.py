@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 from hdrl.agents import ALGORITHMS, make_agent  # noqa: E402
 from hdrl.compat.hdeeprm import adapter  # noqa: E402
 from hdrl.compat.hdeeprm.bases import PolicyLearningAgent  # noqa: E402
-from hdrl.compiled.ways import JIT_DISABLED  # noqa: E402
+from hdrl.compiled.backends import JIT_DISABLED  # noqa: E402
 from hdrl.learn import portability  # noqa: E402
 from hdrl.learn.networks import NETWORKS  # noqa: E402
 

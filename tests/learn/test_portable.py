@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from hdrl.compiled.ways import JIT_DISABLED  # noqa: E402
+from hdrl.compiled.backends import JIT_DISABLED  # noqa: E402
 from hdrl.learn import portable  # noqa: E402
 from hdrl.learn.networks.layers import mlp  # noqa: E402
 from hdrl.learn.threads import helped_by  # noqa: E402

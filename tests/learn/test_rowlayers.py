@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
-from hdrl.compiled.ways import JIT_DISABLED  # noqa: E402
+from hdrl.compiled.backends import JIT_DISABLED  # noqa: E402
 from hdrl.learn.networks.layers import Layers, mlp  # noqa: E402
 from hdrl.learn.networks.rows import Rows, rows_at, rows_of  # noqa: E402
 from hdrl.learn.portable import layers as portable_layers  # noqa: E402
@@ -70,7 +70,7 @@ def test_values_and_gradients_are_those_of_torchs_layers(
     exact = [copy.deepcopy(stack).double() for stack in stacks]
     theirs = found_by(exact, rows._replace(table=rows.table.double()), has_inputs=has_inputs)
     assert mine[0].shape == (n, n_rows, head or sizes[-1])
-    is_empty = torch.ones(len(rows.table), dtype=torch.bool).index_fill_(0, rows.places, value=False)
+    is_empty = torch.ones(len(rows.table), dtype=torch.bool).index_fill_(0, rows.positions, value=False)
     assert (mine[0].flatten(0, 1)[is_empty] == FILL).all()
     for one, other in zip(mine, theirs, strict=True):
         assert one.dtype == torch.float32
@@ -87,7 +87,7 @@ def test_who_helps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portable_layers, "_PART", portable_layers.BLOCK)
     layers = usual((8, 32, 16, 8, 1))
     rows = some_rows(40, 128, 8, 0.6, 2)
-    assert len(rows.places) > 8 * portable_layers._PART
+    assert len(rows.positions) > 8 * portable_layers._PART
     alone = found_by([layers], rows, has_inputs=True)
     with helped_by(3):
         for _ in range(5):
@@ -101,7 +101,7 @@ def test_a_row_gives_the_same_wherever_it_stands() -> None:
     together = layers.through(rows, FILL)[0]
     for place in (0, 1, 255, 256, 699):
         at = torch.tensor([place])
-        alone = layers.through(rows._replace(sources=at, places=at), FILL)[0]
+        alone = layers.through(rows._replace(sources=at, positions=at), FILL)[0]
         assert torch.equal(alone[place], together[place])
 
 
@@ -124,7 +124,7 @@ def test_rows_of_some_observations_pass_as_if_they_had_been_copied(*, is_masked:
     layers = usual((5, 9, 3))
     rows = rows_at(observations, mask, index)
     copied = rows_of(observations[index], None if mask is None else mask[index])
-    assert rows.places.tolist() == copied.places.tolist()
+    assert rows.positions.tolist() == copied.positions.tolist()
     assert torch.equal(rows.features, copied.features)
     assert torch.equal(layers.through(rows, FILL), layers.through(copied, FILL))
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
-from hdrl.compiled.ways import JIT_DISABLED
+from hdrl.compiled.backends import JIT_DISABLED
 
 PROGRAM = Path(__file__).parents[1] / "goldens.py"
 QUICK = ["run-gaia", "run-conservative", "run-twice", "train-picks", "compare-best"]

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
-from hdrl.compiled.ways import JIT_DISABLED
+from hdrl.compiled.backends import JIT_DISABLED
 
 MOVES = """
 alias _local_scalar_dense _to_copy arange broadcast_tensors cat clone constant_pad_nd contiguous copy_ detach empty

@@ -22,7 +22,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch (the extra learn)")
 
-from hdrl.compiled.ways import JIT_DISABLED
+from hdrl.compiled.backends import JIT_DISABLED
 
 HERE = Path(__file__).parent
 RECORDED: dict[str, str] = json.loads((HERE / "hashes.json").read_text())

@@ -64,14 +64,14 @@ def test_no_two_classes_share_a_name():
             for node in ast.parse(file.read_text(encoding="utf-8")).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     homes.setdefault(node.name, []).append(place)
-    shared = {name: places for name, places in homes.items() if len(places) > 1}
+    shared = {name: positions for name, positions in homes.items() if len(positions) > 1}
     for one in {*MODULES} - {"hdrl.learn", "hdrl.base.errors"}:
         module = importlib.import_module(one)
         for name in shared.keys() & {*module.__all__}:
             place = getattr(module, name).__module__.replace(".", "/") + ".py"
             shared[name] = [other for other in shared[name] if other != place]
     left = {
-        name: [place for place in places if "/compat/" not in place and "/pybatsim/" not in place]
-        for name, places in shared.items()
+        name: [place for place in positions if "/compat/" not in place and "/pybatsim/" not in place]
+        for name, positions in shared.items()
     }
-    assert {name: places for name, places in left.items() if places} == {"Agent": ["hdrl/learn/agent.py"]}
+    assert {name: positions for name, positions in left.items() if positions} == {"Agent": ["hdrl/learn/agent.py"]}

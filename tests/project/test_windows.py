@@ -77,17 +77,17 @@ def _range(asker: str, workload: Workload, parts: dict[str, tuple[float, float]]
 def test_windows_side_by_side_share_nothing_and_stay_inside(
     first: int, n_items: int, length: int, count: int | None
 ) -> None:
-    places = first, first + n_items
-    n_fitting = n_side_by_side(places, length)
+    positions = first, first + n_items
+    n_fitting = n_side_by_side(positions, length)
     assert n_fitting == n_items // length
     if count is not None and count > n_fitting:
         return
-    windows = [(start, start + length) for start in side_by_side(places, length, count)]
+    windows = [(start, start + length) for start in side_by_side(positions, length, count)]
     assert len(windows) == (n_fitting if count is None else count)
     assert not any(overlap(one, other) for one, other in itertools.pairwise(windows))
     assert all(first <= begin and end <= first + n_items for begin, end in windows)
     if count is not None and count > 1:
-        assert (windows[0][0], windows[-1][1]) == places, "spread over all of the range"
+        assert (windows[0][0], windows[-1][1]) == positions, "spread over all of the range"
 
 
 def test_a_part_without_items_is_refused_in_one_line() -> None:

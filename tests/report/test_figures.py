@@ -173,8 +173,8 @@ def test_an_axis_that_runs_downwards_is_painted_too(tmp_path):
     (axes,) = draw("lifecycle", [folder]).axes
     picture = axes.images[0].get_array()
     row = picture[picture.shape[0] // 2]  # the job in the middle: waits from 1000 to 1090, runs until 1120
-    places = np.flatnonzero(row[:, 3] > 0) / row.shape[0] * axes.get_xlim()[1]
-    low, high = places.min() * 60, places.max() * 60
+    positions = np.flatnonzero(row[:, 3] > 0) / row.shape[0] * axes.get_xlim()[1]
+    low, high = positions.min() * 60, positions.max() * 60
     assert 980 < low < 1010
     assert 1105 < high < 1135
 

@@ -84,10 +84,10 @@ def read(folder: Path, name: str | None) -> Run:
     )
 
 
-def flames(runs, ax=None, *, wind: str = "calm", places=None):
+def flames(runs, ax=None, *, wind: str = "calm", positions=None):
     """Draw how many candles were lit, over time."""
     steps = [StepFunction(np.append(run.lit_s, run.span_s[1]), np.arange(1.0, len(run.lit_s) + 1)) for run in runs]
-    return over_time(runs, steps, title=f"Flames ({wind})", quantity="flames", places=places, ax=ax)
+    return over_time(runs, steps, title=f"Flames ({wind})", quantity="flames", positions=positions, ax=ax)
 
 
 FLAMES = Figure(

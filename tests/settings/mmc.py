@@ -104,7 +104,7 @@ class Disciplines(PolicyBook):
     def groups(self):
         return {"heuristics": ("fcfs", "lcfs")}
 
-    def of_module(self, module, path, suffix):
+    def from_module(self, module, path, suffix):
         return getattr(module, "pick", None)
 
     def draws(self, policy):

@@ -108,8 +108,8 @@ def test_what_can_be_named_is_listed() -> None:
 
 def test_an_addition_that_no_policy_takes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     setting = find_setting(str(FILE))
-    monkeypatch.setattr(type(setting.policies), "additions", lambda self: {"?": "asked"})
-    with pytest.raises(AssertionError, match=r"additions\(\) has '\?', which may follow the name of no policy"):
+    monkeypatch.setattr(type(setting.policies), "suffixes", lambda self: {"?": "asked"})
+    with pytest.raises(AssertionError, match=r"suffixes\(\) has '\?', which may follow the name of no policy"):
         check_setting(setting, **CHECKED)
 
 

@@ -149,17 +149,17 @@ class Requests:
             machine = machines[machine_id]
             if machine.state != "idle" or machine.jobs or machine.sleep_pstates:
                 self._check_free(machine, where)
-        places = parse_mapping(where, data["mapping"], len(ids)) if "mapping" in data else list(range(len(ids)))
-        if len(places) != job.n_requested and not _fits_any_number(job):
+        positions = parse_mapping(where, data["mapping"], len(ids)) if "mapping" in data else list(range(len(ids)))
+        if len(positions) != job.n_requested and not _fits_any_number(job):
             raise BatsimError(
-                f"{where} requests {job.n_requested} machines but gets {len(places)} ({data['alloc']}): {_STOP}"
+                f"{where} requests {job.n_requested} machines but gets {len(positions)} ({data['alloc']}): {_STOP}"
             )
         storage = parse_storage_mapping(where, data.get("storage_mapping", {}))
         io = self._io(data, job, where)
         job.state = RUNNING
         job.allocation, job.allocation_text = ids, format_ids(ids)
         self._counts.running += 1
-        cpus = [machines[ids[place]].cpu for place in places]
+        cpus = [machines[ids[place]].cpu for place in positions]
         actor = yield Spawn(run_job(context, job, cpus, storage, io), machines[ids[0]].cpu)
         job.actors.append(actor)
 

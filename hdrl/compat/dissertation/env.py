@@ -260,16 +260,16 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         if not was_run.any():
             raise OptionsError(f"row {row}: no job was run in its last episode")
         platform, workload = whole_nodes(self.jobs)
-        places = np.arange(window.start, window.start + window.n_jobs)
+        positions = np.arange(window.start, window.start + window.n_jobs)
         trace = pool_trace(
             platform,
-            workload.take(places[was_run]),
+            workload.take(positions[was_run]),
             start_s[was_run],
-            self.jobs.run_s[places[was_run]],
+            self.jobs.run_s[positions[was_run]],
             is_killed=np.zeros(int(was_run.sum()), dtype=np.bool_),
             n_decisions=n_decisions,
         )
-        return trace if was_run.all() else with_unrun(trace, workload.take(places), was_run)
+        return trace if was_run.all() else with_unrun(trace, workload.take(positions), was_run)
 
 
 class DissertationEnv(SingleEnv):

@@ -223,8 +223,8 @@ def scores_of(
     - ``now_s``: when the episode ended. Jobs that were never run count as if they were started then, unless means leave
       them out.
     """
-    places = slice(window.start, window.start + window.n_jobs)
-    submit_s, run_s, procs = jobs.submit_s[places], jobs.run_s[places], jobs.procs[places]
+    positions = slice(window.start, window.start + window.n_jobs)
+    submit_s, run_s, procs = jobs.submit_s[positions], jobs.run_s[positions], jobs.procs[positions]
     was_run = start_s >= 0
     wait_s = np.where(was_run, start_s, now_s) - submit_s
     counted = was_run if "unrun_left_out" in errors else np.ones(window.n_jobs, dtype=np.bool_)

@@ -1,6 +1,6 @@
 """IRMaSim's managers HBackfill, HBackfillR, BackfillFit and BackfillBestFit with the errors of its versions.
 
-`hdrl.settings.batch.policies.on_nodes_backfill` does it right, and names the versions. The errors are:
+`hdrl.settings.batch.policies.node_policies_backfill` does it right, and names the versions. The errors are:
 
 - jobs are expected to take as long on slow nodes as on fast ones;
 - HBackfillR and BackfillFit look at nodes in the order of the platform, and protect each that no later one beats, not
@@ -16,12 +16,12 @@ import math
 from collections.abc import Mapping
 
 from hdrl.settings.batch.policies.machine import MachinePicture
-from hdrl.settings.batch.policies.on_nodes import Protected
-from hdrl.settings.batch.policies.on_nodes_backfill import NodeByFit, NodeByOrder, NodeReserving, read_backfilling
+from hdrl.settings.batch.policies.node_policies import Protected
+from hdrl.settings.batch.policies.node_policies_backfill import NodeByFit, NodeByOrder, NodeReserving, read_backfilling
 
 
 def read_published(rule: str, node: str, *, seed: int = 0) -> NodeReserving:
-    """Return a manager by the two parts of its name; see `on_nodes_backfill.read_backfilling`."""
+    """Return a manager by the two parts of its name; see `node_policies_backfill.read_backfilling`."""
     return read_backfilling(rule, node, seed=seed, by_order=_PublishedByOrder, by_fit=_PublishedByFit)
 
 

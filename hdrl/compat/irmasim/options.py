@@ -8,10 +8,10 @@ IRMaSim                                here
 ``workload_manager.type``              ``Minimal`` and ``NodeWM``: ``first-first``; ``Heuristic``: ``<job
                                        selection>-node_<resource selection>``; ``Backfill``:
                                        ``fcfs+easy-node_<resource selection>``; ``EnergyHeuristic``: a policy of
-                                       `policies.on_nodes_energy`; ``HBackfill``, ``HBackfillR``, ``BackfillFit`` and
-                                       ``BackfillBestFit``: policies of `policies.on_nodes_backfill`; ``Duplex``:
-                                       ``duplex``, ``min_min`` or ``max_min``; ``Policy``: an agent that learns, or its
-                                       only action
+                                       `policies.node_policies_energy`; ``HBackfill``, ``HBackfillR``, ``BackfillFit``
+                                       and ``BackfillBestFit``: policies of `policies.node_policies_backfill`;
+                                       ``Duplex``: ``duplex``, ``min_min`` or ``max_min``; ``Policy``: an agent that
+                                       learns, or its only action
 ``environment``                        ``pybatsim.env``, without void; the observation is ``minimal`` by default
 ``agent``                              ``pybatsim.agent``; ``ActorCritic``: ``hdeeprm_actor_critic``, which it is
 ``nbtrajectories``                     ``learning.n_envs``: simulations of one update

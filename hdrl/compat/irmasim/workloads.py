@@ -12,10 +12,9 @@ A job has an ``id`` (or the number of its row), ``subtime``, either ``res`` or t
 ``mem_vol``     MB that each task moves to and from memory while it runs (default 0)
 ==============  ====================================================================
 
-A task is a core here. On how many nodes tasks are to be is obeyed by the policies that choose nodes
-(`policies.on_nodes`: IRMaSim's managers Heuristic and Backfill); others give them any cores, as its managers Policy
-and Minimal do. ``mem_vol`` becomes the bandwidth that moves it in the time of the task on a core of the
-platform's mean speed.
+A task is a core here. Policies that choose nodes obey on how many nodes tasks are to be (`policies.node_policies`:
+IRMaSim's managers Heuristic and Backfill); others give them any cores, as its managers Policy and Minimal do.
+``mem_vol`` becomes the bandwidth that moves it in the time of the task on a core of the platform's mean speed.
 """
 
 from __future__ import annotations

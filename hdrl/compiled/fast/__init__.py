@@ -1,5 +1,5 @@
 """What makes compiled code fast, and compiling it, by parts of Numba which it may change in any version.
 
-Nothing but the modules above it imports this, and only the fast way does (`hdrl.compiled.ways`): each of them has
+Nothing but the modules above it imports this, and only the fast way does (`hdrl.compiled.backends`): each of them has
 a twin in what Numba documents, or in plain Python.
 """

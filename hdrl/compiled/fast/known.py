@@ -48,8 +48,8 @@ def check() -> None:
     batch_at = take_as(_batch)
 
     @numba.njit(nogil=True, error_model="numpy", **WHOLE)
-    def look(places):  # type: ignore[no-untyped-def]
-        batch = batch_at(places)
+    def look(positions):  # type: ignore[no-untyped-def]
+        batch = batch_at(positions)
         inner = _Inner(batch.inner.marks[0], batch.inner.seen[0])
         one = borrow(_Outer(batch.numbers[0], inner, batch.shared))
         one = moved_to(one, batch, 1)

@@ -61,8 +61,8 @@ def multiply_tile(
         _multiply(context, builder, signature, arguments, 1)
         return context.get_dummy_value()
 
-    places = types.intp, types.intp, types.intp
-    return types.void(padded, *places, biases, types.float32, xs, *places[:2], ys, *places[:2]), lower
+    positions = types.intp, types.intp, types.intp
+    return types.void(padded, *positions, biases, types.float32, xs, *positions[:2], ys, *positions[:2]), lower
 
 
 @intrinsic
@@ -93,8 +93,8 @@ def multiply_two_tiles(
                 _multiply(context, builder, signature, (*arguments[:11], place), 1)
         return context.get_dummy_value()
 
-    places = types.intp, types.intp, types.intp
-    return types.void(padded, *places, biases, types.float32, xs, *places[:2], ys, *places[:2]), lower
+    positions = types.intp, types.intp, types.intp
+    return types.void(padded, *positions, biases, types.float32, xs, *positions[:2], ys, *positions[:2]), lower
 
 
 def _multiply(context: Any, builder: Any, signature: Any, arguments: Any, n_tiles: int) -> None:
@@ -132,9 +132,9 @@ def _sum_of(builder: Any, numbers: Any) -> Any:
     n = TILE_ROWS
     while n > 1:
         n //= 2
-        places = [ir.Constant(ir.VectorType(ir.IntType(32), n), [*range(i * n, (i + 1) * n)]) for i in range(2)]
+        positions = [ir.Constant(ir.VectorType(ir.IntType(32), n), [*range(i * n, (i + 1) * n)]) for i in range(2)]
         nothing = ir.Constant(numbers.type, ir.Undefined)
-        numbers = builder.fadd(*(builder.shuffle_vector(numbers, nothing, place) for place in places))
+        numbers = builder.fadd(*(builder.shuffle_vector(numbers, nothing, place) for place in positions))
     return builder.extract_element(numbers, ir.Constant(ir.IntType(32), 0))
 
 
@@ -160,8 +160,8 @@ def collect_tile(  # noqa: C901 - code is written for each of the loops
             with cgutils.for_range_slice(builder, constants[0], n_rows, step) as (first, _):
 
                 def loaded(array: Any, unit: Any, which: range) -> list[Any]:
-                    places = [_rows_of(builder, array, builder.add(unit, constants[k]), first) for k in which]
-                    return [builder.load(place, align=4) for place in places]
+                    positions = [_rows_of(builder, array, builder.add(unit, constants[k]), first) for k in which]
+                    return [builder.load(place, align=4) for place in positions]
 
                 inputs, slopes = loaded(xs, at_x, range(_N_INPUTS)), loaded(ys, at_y, outputs)
                 for row, slope in zip(sums, slopes, strict=True):

@@ -30,7 +30,7 @@ RULES: dict[str, type[torch.optim.Optimizer]] = {
 class ServerPart:
     """The tensors of one server, the optimiser's settings for each of them, and what makes the optimiser."""
 
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     groups: tuple[dict[str, Any], ...]
     rule: Callable[..., torch.optim.Optimizer]
 
@@ -75,24 +75,24 @@ def parts_of(agent: Agent, n_servers: int, rule: str, where: str) -> list[Server
         own = {name: value for name, value in group.items() if name != "params"}
         settings += [own if rule == "agent" else {"lr": own["lr"]}] * len(group["params"])
     total = sum(one.numel() for one in weights)
-    places: list[list[int]] = [[] for _ in range(n_servers)]
+    positions: list[list[int]] = [[] for _ in range(n_servers)]
     before = 0
     for place, tensor in enumerate(weights):
         fair = int(n_servers * before / max(total, 1))
         before += tensor.numel()
         left = len(weights) - place
-        empty = [k for k in range(n_servers) if not places[k]]
-        places[empty[0] if len(empty) >= left else min(fair, n_servers - 1)].append(place)
+        empty = [k for k in range(n_servers) if not positions[k]]
+        positions[empty[0] if len(empty) >= left else min(fair, n_servers - 1)].append(place)
     made = type(optimizer) if rule == "agent" else RULES[rule]
-    return [ServerPart(tuple(sorted(one)), tuple(settings[i] for i in sorted(one)), made) for one in places]
+    return [ServerPart(tuple(sorted(one)), tuple(settings[i] for i in sorted(one)), made) for one in positions]
 
 
 class ParameterServer:
     """Holds some of the weights and their optimiser."""
 
     def __init__(self, part: ServerPart, weights: Sequence[Tensor]) -> None:
-        self._places = part.places
-        self._weights = [nn.Parameter(weights[place].detach().clone()) for place in part.places]
+        self._places = part.positions
+        self._weights = [nn.Parameter(weights[place].detach().clone()) for place in part.positions]
         groups = [{**own, "params": [one]} for own, one in zip(part.groups, self._weights, strict=True)]
         self._optimizer = part.rule(groups)
 

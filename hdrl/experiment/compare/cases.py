@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hdrl.base.errors import OptionsError
 from hdrl.base.seeding import stream_seed
 from hdrl.base.windows import (
-    Places,
     Shares,
+    Span,
     after_warm_up,
     is_inside,
     n_side_by_side,
@@ -132,16 +132,16 @@ def _cases(sweep: Sweep, workloads: Sequence[Load], shares: Shares, part: str, s
 
 def _windows(sweep: Sweep, workload: Load, source: int, shares: Shares, part: str) -> list[Case]:
     what = f"{sweep.where}: {'range' if part == TEST else 'baseline'}"
-    places = range_of_shares(shares, workload.n_items, what=what, items=f"jobs of {workload.name}")
+    positions = range_of_shares(shares, workload.n_items, what=what, items=f"jobs of {workload.name}")
     windows = sweep.windows
     if windows is None:
-        return [Case(workload.name, source, 0, places[0], places[1] - places[0])]
+        return [Case(workload.name, source, 0, positions[0], positions[1] - positions[0])]
     if windows.length == "all":
-        warm_up = places[0] if windows.warm_up == "all" else min(places[0], windows.warm_up)
-        follow_up = min(windows.follow_up, workload.n_items - places[1])
-        return [Case(workload.name, source, 0, places[0], places[1] - places[0], warm_up, follow_up)]
+        warm_up = positions[0] if windows.warm_up == "all" else min(positions[0], windows.warm_up)
+        follow_up = min(windows.follow_up, workload.n_items - positions[1])
+        return [Case(workload.name, source, 0, positions[0], positions[1] - positions[0], warm_up, follow_up)]
     length, follow_up = windows.length, windows.follow_up
-    starts = windows.starts if windows.starts is not None else _side_by_side(sweep, workload, windows, places)
+    starts = windows.starts if windows.starts is not None else _side_by_side(sweep, workload, windows, positions)
     cases = []
     for number, start in enumerate(starts):
         warm_up = start if windows.warm_up == "all" else windows.warm_up
@@ -155,21 +155,21 @@ def _windows(sweep: Sweep, workload: Load, source: int, shares: Shares, part: st
     return cases
 
 
-def _side_by_side(sweep: Sweep, workload: Load, windows: Windows, places: Places) -> list[int]:
+def _side_by_side(sweep: Sweep, workload: Load, windows: Windows, positions: Span) -> list[int]:
     """Return the starts of windows that share no job, spread evenly over the part."""
     if windows.length == "all":
         raise ValueError("one window is no row of them")
-    places = after_warm_up(places, 0 if windows.warm_up == "all" else windows.warm_up)
-    places = places[0], min(places[1], workload.n_items - windows.follow_up)
+    positions = after_warm_up(positions, 0 if windows.warm_up == "all" else windows.warm_up)
+    positions = positions[0], min(positions[1], workload.n_items - windows.follow_up)
     length, count = windows.length, windows.count
-    n_fitting = n_side_by_side(places, length)
+    n_fitting = n_side_by_side(positions, length)
     if n_fitting == 0 or (count or 1) > n_fitting:
         raise OptionsError(
             f"{sweep.where}: {workload.name} has room for {n_fitting} windows of {length:,} jobs between job "
-            f"{places[0]:,} and job {places[1]:,}, expected {count or 'at least one'}; take shorter ones, or name "
-            "windows.starts"
+            f"{positions[0]:,} and job {positions[1]:,}, expected {count or 'at least one'}; take shorter ones, or "
+            "name windows.starts"
         )
-    return side_by_side(places, length, count)
+    return side_by_side(positions, length, count)
 
 
 def _generated(sweep: Sweep, load: float, part: str, setting: Setting) -> list[Case]:

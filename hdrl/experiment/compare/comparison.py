@@ -62,7 +62,7 @@ from hdrl.experiment.run.results import inputs_of, versions
 from hdrl.metrics.statistics import look_levels, look_sizes
 from hdrl.metrics.words import metric_words
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Cautions, Load, Machine, PolicyBook, Setting, place_of_setting
+from hdrl.setting import Cautions, Load, Machine, PolicyBook, Setting, setting_ref
 
 __all__ = ["SUMMARY_FILE", "CompareProgress", "Comparison", "read_comparison", "run_comparison"]
 
@@ -255,7 +255,7 @@ def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str
     known = [*opponents, *candidates, *(one for those in rivals.values() for one in those)]
     everybody = {candidate.name: candidate for candidate in known}
     runner = PointRunner(
-        place=place_of_setting(sweep.setting_name, sweep.folder),
+        place=setting_ref(sweep.setting_name, sweep.folder),
         sweep=sweep,
         machine=machine,
         workloads=workloads,

@@ -10,7 +10,7 @@ from hdrl.experiment.compare.candidates import Candidate
 from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider, ModelDecider
 from hdrl.experiment.recognition import KNOWN_SHARE, Runs, generator_seed, known_share, runs_of
-from hdrl.experiment.train.environments import marks_of
+from hdrl.experiment.train.environments import fingerprints_of
 from hdrl.setting import EnvironmentSpec, Load, Machine, Setting
 
 _Part: TypeAlias = Mapping[str, Any]
@@ -126,7 +126,7 @@ class JudgingWindows:
     def _runs_of(self, case: Case, environment: EnvironmentSpec) -> Runs | None:
         """Return the runs of the items that count."""
         key = "marks", _key(case), environment.id
-        marks = self._once(key, lambda: marks_of(environment, self._machine, self._source(case)))
+        marks = self._once(key, lambda: fingerprints_of(environment, self._machine, self._source(case)))
         first = case.first_job if case.source >= 0 else case.warm_up
         return None if marks is None else runs_of(marks[first : first + case.n_jobs])
 
@@ -171,7 +171,7 @@ def rival_groups(
     for candidate in candidates:
         knows: list[str | Mapping[str, Any]] = [candidate.policy] if candidate.policy else []
         knows += [one.model.environment for one in deciders.get(candidate.name, ()) if isinstance(one, ModelDecider)]
-        for group in {setting.policies.rivals(one) for one in knows} - {None}:
+        for group in {setting.policies.peer_group(one) for one in knows} - {None}:
             found.setdefault(str(group), []).append(candidate.name)
     return found
 

@@ -15,7 +15,7 @@ from hdrl.experiment.compare.cases import Case
 from hdrl.experiment.decider import Decider
 from hdrl.metrics.statistics import FEWEST_BLOCKS
 from hdrl.options.sweep import Sweep
-from hdrl.setting import Load, Machine, Setting, SettingPlace, find_setting
+from hdrl.setting import Load, Machine, Setting, SettingRef, find_setting
 
 JOBS_PER_BATCH = 20_000
 """Simulated jobs that are worth a message to a worker: some tenths of a second."""
@@ -50,7 +50,7 @@ class PointResult:
 class PointRunner:
     """Everything that points need; workers get it once."""
 
-    place: SettingPlace  # where its setting is; first, so that workers load it first
+    place: SettingRef  # where its setting is; first, so that workers load it first
     sweep: Sweep
     machine: Machine
     workloads: tuple[Load, ...]

@@ -307,5 +307,7 @@ def _best_row(rows: Sequence[SummaryRow], info: MetricInfo) -> SummaryRow | None
 
 def order_of_row(row: SummaryRow, info: MetricInfo) -> tuple[bool, float, bool, float]:
     """Return what sorts rows from the best ratio to the worst, and those without one behind them by their means."""
-    places = [(math.isnan(value), 0.0 if math.isnan(value) else info.sign * value) for value in (row.ratio, row.mean)]
-    return (*places[0], *places[1])
+    positions = [
+        (math.isnan(value), 0.0 if math.isnan(value) else info.sign * value) for value in (row.ratio, row.mean)
+    ]
+    return (*positions[0], *positions[1])

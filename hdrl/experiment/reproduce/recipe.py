@@ -127,13 +127,13 @@ class Recipe(Block):
         """Return the number without an effect of each of `effects`, by place."""
         found: dict[Place, float] = {}
         for one in self.effects:
-            places = [(one.row, one.column)]
+            positions = [(one.row, one.column)]
             if isinstance(one.against, str):
-                places.append((one.against, one.column))
-            for place in places:
+                positions.append((one.against, one.column))
+            for place in positions:
                 if place not in results:
                     raise ValueError(f"effects names {place[0]!r}, {place[1]!r}, which is no number of this experiment")
-            found[places[0]] = results[places[1]].value if isinstance(one.against, str) else one.against
+            found[positions[0]] = results[positions[1]].value if isinstance(one.against, str) else one.against
         return found
 
     def generations(self) -> list[list[str]]:

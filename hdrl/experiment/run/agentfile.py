@@ -114,7 +114,7 @@ def load_agent(
         If it is no Python, fails, or does not define exactly one agent.
     """
     module, path, digest, suffix = run_policy_file(str(path), _replace_hdeeprm)
-    policy = (policies or SETTINGS[BATCH].policies).of_module(module, path, suffix)
+    policy = (policies or SETTINGS[BATCH].policies).from_module(module, path, suffix)
     classes = _agent_classes(module)
     if takes_first:
         classes = sorted(classes, key=lambda cls: cls.__name__)[:1]

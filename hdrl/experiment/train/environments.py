@@ -13,8 +13,8 @@ from hdrl.options.file import OptionsFile
 from hdrl.setting import (
     Configured,
     EnvironmentSpec,
+    ExtraTrainingData,
     Fingerprints,
-    FurtherLoads,
     Indexed,
     Load,
     LoadPart,
@@ -47,11 +47,11 @@ class ChosenEnvironment:
 
     def single(self, machine: Machine, load: Load) -> Any:
         """Make a single environment of a whole load."""
-        return creator(self.id, "entry_point")(**(self.spec.places(machine, load, None) | self.arguments))
+        return creator(self.id, "entry_point")(**(self.spec.input_arguments(machine, load, None) | self.arguments))
 
     def batch(self, n_envs: int, machine: Machine, load: Load, **window: Any) -> Any:
         """Make a batch of environments."""
-        given = self.spec.places(machine, load, window or None) | self.arguments
+        given = self.spec.input_arguments(machine, load, window or None) | self.arguments
         return creator(self.id, "vector_entry_point")(num_envs=n_envs, **given)
 
     def player(self, machine: Machine, load: Load, options: Any = None) -> Any:
@@ -79,34 +79,34 @@ class ChosenEnvironment:
         """Return where the configurations of a load begin; most are of one piece."""
         return self.spec.configurations(load) if isinstance(self.spec, Configured) else (0,)
 
-    def points(self, load: Load) -> Sequence[tuple[float, ...]]:
+    def configuration_coordinates(self, load: Load) -> Sequence[tuple[float, ...]]:
         """Return where the configurations of a load lie among one another."""
-        return self.spec.points(load) if isinstance(self.spec, Configured) else ((0.0,),)
+        return self.spec.configuration_coordinates(load) if isinstance(self.spec, Configured) else ((0.0,),)
 
     def configuration_now(self, env: Player, load: Load) -> int:
         """Return which configuration of a load is in force in a single environment that simulates all of it."""
         return self.spec.configuration_now(env, load) if isinstance(self.spec, Configured) else 0
 
-    def further_parts(self, part: tuple[float, float]) -> Sequence[LoadPart]:
-        """Return what is learned from besides the load of the options, see `FurtherLoads.further_parts`."""
-        return self.spec.further_parts(self.arguments, part) if isinstance(self.spec, FurtherLoads) else ()
+    def extra_training_data(self, part: tuple[float, float]) -> Sequence[LoadPart]:
+        """Return what is learned from besides the load of the options, see `ExtraTrainingData.extra_training_data`."""
+        return self.spec.extra_training_data(self.arguments, part) if isinstance(self.spec, ExtraTrainingData) else ()
 
     def action_names(self) -> tuple[str, ...]:
         """Return the names of the actions; none where they have no lasting meaning."""
         return self.spec.action_names(self.arguments)
 
-    def goal(self) -> tuple[str, int]:
+    def objective(self) -> tuple[str, int]:
         """Return the metric that an episode is for, and 1 where more of it is better, else -1."""
-        return self.spec.goal(self.arguments)
+        return self.spec.objective(self.arguments)
 
     def usual_settings(self) -> dict[str, object]:
         """Return settings of agents that are usual in it: how far a search of weights goes at first."""
         return {"sigma": self.spec.index(self.arguments).sigma} if isinstance(self.spec, Indexed) else {}
 
 
-def marks_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.int64] | None:
+def fingerprints_of(spec: EnvironmentSpec, machine: Machine, load: Load) -> NDArray[np.int64] | None:
     """Return what each item of a load is as one number; ``None`` if only a whole load has a hash."""
-    return spec.marks(machine, load) if isinstance(spec, Fingerprints) else None
+    return spec.item_fingerprints(machine, load) if isinstance(spec, Fingerprints) else None
 
 
 def environment_of(options: OptionsFile, setting: Setting) -> ChosenEnvironment:
@@ -151,7 +151,7 @@ def _with_files_at(
     """Return arguments in which lists of files are named from another place."""
     moved = {
         name: [str(path_of(one)) for one in arguments[name]]
-        for name in (spec.file_arguments if isinstance(spec, FurtherLoads) else ())
+        for name in (spec.file_arguments if isinstance(spec, ExtraTrainingData) else ())
         if isinstance(arguments.get(name), list) and all(isinstance(one, str) for one in arguments[name])
     }
     return {**arguments, **moved}
@@ -199,7 +199,7 @@ def meaning_of(environment: ChosenEnvironment) -> dict[str, Any]:
         name: one.default for name, one in _parameters(spec).items() if one.kind is inspect.Parameter.KEYWORD_ONLY
     }
     values = defaults | environment.arguments
-    values |= spec.meaning(values)
+    values |= spec.effective_arguments(values)
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in values.items()

@@ -263,7 +263,7 @@ def switch_of(
 
     if not specialists:
         return None
-    points = spec.points(load)
+    points = spec.configuration_coordinates(load)
     return WeightSwitch(agent, specialists, lambda: points[spec.configuration_now(env, load)], where)
 
 

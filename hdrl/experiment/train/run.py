@@ -275,7 +275,7 @@ class TrainingRun:
             return row_trainer(agent, make_envs, n_envs, distributed, seed=seed, on=on, where=options.where)
         if distributed.reliance == "pooled":
             return DistributedTrainer(agent, make_envs, n_envs, distributed, seed=seed, on=on, where=options.where)
-        points = self.world.points()
+        points = self.world.configuration_coordinates()
         self.world.check_shares(len(points), "reliance")
         return ConfigurationTrainer(
             agent, make_envs, n_envs, distributed, points, seed=seed, on=on, where=options.where

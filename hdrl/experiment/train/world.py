@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from hdrl.base.errors import OptionsError
-from hdrl.base.windows import Places, range_of_shares
+from hdrl.base.windows import Span, range_of_shares
 from hdrl.experiment.plan import Plan, plan_of
 from hdrl.experiment.recognition import generator_seed, sketch_of
 from hdrl.experiment.run.inputs import parse_options
-from hdrl.experiment.train.environments import environment_of, marks_of
+from hdrl.experiment.train.environments import environment_of, fingerprints_of
 from hdrl.experiment.train.learning import environment_errors
 from hdrl.options.file import OptionsFile
 from hdrl.setting import Load, Machine
@@ -82,7 +82,7 @@ class TrainingWorld:
                     f"learning.episodes.n_jobs = {episodes.most_jobs:,}"
                 )
 
-    def _shares(self, n: int) -> list[Places]:
+    def _shares(self, n: int) -> list[Span]:
         """Return the part to train on in n pieces, each of which begins where a configuration does."""
         begins = self._begins()
         if len(begins) < n:
@@ -98,11 +98,11 @@ class TrainingWorld:
         first, last = part_of(self.options, "train", self.load)
         return [first, *(place for place in self.spec.configurations(self.load) if first < place < last)]
 
-    def points(self) -> list[tuple[float, ...]]:
+    def configuration_coordinates(self) -> list[tuple[float, ...]]:
         """Return where the configurations to train on lie among one another."""
-        begins, points = self._begins(), self.spec.points(self.load)
-        places = self.spec.configurations(self.load)
-        return [points[bisect.bisect_right(places, first) - 1] for first in begins]
+        begins, points = self._begins(), self.spec.configuration_coordinates(self.load)
+        positions = self.spec.configurations(self.load)
+        return [points[bisect.bisect_right(positions, first) - 1] for first in begins]
 
     def check_test(self) -> None:
         """Refuse a test without jobs, which would be found after the training."""
@@ -131,7 +131,7 @@ class TrainingWorld:
         """
         first, last = part_of(self.options, "train", self.load)
         shares = first / self.load.n_items, last / self.load.n_items
-        further = self.spec.further_parts(shares)
+        further = self.spec.extra_training_data(shares)
         chosen = [part_of(self.options, "validation", self.load)] if is_validated else []
         record, *of_choice = self._records(self.machine, self.load, (first, last), *chosen)
         if further:
@@ -140,9 +140,9 @@ class TrainingWorld:
             (record["chosen_by"],) = of_choice
         return record
 
-    def _records(self, machine: Machine, load: Load, *parts: Places) -> list[dict[str, Any]]:
+    def _records(self, machine: Machine, load: Load, *parts: Span) -> list[dict[str, Any]]:
         """Return what a model file says of parts of one load, which is hashed and marked once for all of them."""
-        marks, sha256 = marks_of(self.spec.spec, machine, load), load.sha256()
+        marks, sha256 = fingerprints_of(self.spec.spec, machine, load), load.sha256()
         return [
             {
                 "workload": load.name,
@@ -159,7 +159,7 @@ class TrainingWorld:
 
     def score(self, episodes: Sequence[Mapping[str, float]]) -> float:
         """Return how good a validation was, the more the better."""
-        _, sign = self.spec.goal()
+        _, sign = self.spec.objective()
         return sum(sign * row["objective"] for row in episodes) / len(episodes)
 
     def _argument_errors(self) -> AbstractContextManager[None]:
@@ -186,7 +186,7 @@ class TrainingEnvs:
         return {"_world": None, "_given": self._given}
 
 
-def _in_pieces(bounds: Sequence[int], n: int) -> list[Places]:
+def _in_pieces(bounds: Sequence[int], n: int) -> list[Span]:
     """Return n ranges that follow each other, each with about as many of the pieces that lie between bounds."""
     n_pieces = len(bounds) - 1
     cuts = [bounds[number * n_pieces // n] for number in range(n + 1)]
@@ -215,7 +215,7 @@ def _episode_arguments(options: OptionsFile, name: str, load: Load) -> dict[str,
     return {"n_jobs": episodes.n_jobs, "part": (first, last), "start": start}
 
 
-def part_of(options: OptionsFile, name: str, load: Load) -> Places:
+def part_of(options: OptionsFile, name: str, load: Load) -> Span:
     """Return a part of a load as places of items: the first, and the one after the last.
 
     The part is ``"train"``, ``"validation"`` or ``"test"``.

@@ -23,10 +23,10 @@ def attended(parts: Tensor, rows: Rows, n_heads: int) -> Tensor:
     """
     n, n_rows = rows.shape
     if portable.is_own(parts):
-        return portable.attend_rows(parts.flatten(0, 1), rows.places, rows.shape, n_heads).view(n, n_rows, -1)
+        return portable.attend_rows(parts.flatten(0, 1), rows.positions, rows.shape, n_heads).view(n, n_rows, -1)
     queries, keys, values = parts.view(n, n_rows, 3, n_heads, -1).permute(2, 0, 3, 1, 4)
     present = torch.zeros(n * n_rows, dtype=torch.bool, device=parts.device)
-    allowed = present.index_fill(0, rows.places, value=True).view(n, 1, 1, n_rows)
+    allowed = present.index_fill(0, rows.positions, value=True).view(n, 1, 1, n_rows)
     mixed = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed)
     return mixed.transpose(1, 2).flatten(2)
 

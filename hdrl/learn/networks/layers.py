@@ -124,7 +124,7 @@ def through(layer: nn.Linear, rows: Rows, fill: float) -> Tensor:
 
 
 def _passed(rows: Rows, weights: list[Tensor], stack: Stack, fill: float) -> Tensor:
-    among = Among(rows.sources, rows.places, rows.shape[0] * rows.shape[1], fill)
+    among = Among(rows.sources, rows.positions, rows.shape[0] * rows.shape[1], fill)
     out = portable.pass_layers(rows.table, weights, stack, among)
     return out.view(*rows.shape, out.shape[1])
 

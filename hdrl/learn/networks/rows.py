@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hdrl.base.errors import LearningError
-from hdrl.compiled.ways import JIT_DISABLED
+from hdrl.compiled.backends import JIT_DISABLED
 from hdrl.learn import portable
 from hdrl.learn.portable.passes import find_rows
 
@@ -19,7 +19,9 @@ class Rows(NamedTuple):
 
     table: Tensor  # all rows, and perhaps those of other observations, shape ``(at least n * n_rows, n_features)``
     sources: Tensor  # which rows of the table hold something, each at most once, shape ``(k,)``, int64
-    places: Tensor  # which of the ``n * n_rows`` rows of the batch they are, in ascending order, shape ``(k,)``, int64
+    positions: (
+        Tensor  # which of the ``n * n_rows`` rows of the batch they are, in ascending order, shape ``(k,)``, int64
+    )
     shape: tuple[int, int]  # ``(n, n_rows)``
 
     @property
@@ -29,25 +31,25 @@ class Rows(NamedTuple):
 
     def of(self, numbers: Tensor) -> Rows:
         """Return other numbers, shape ``(n, n_rows, n_numbers)``, at the same places."""
-        return Rows(numbers.flatten(0, 1), self.places, self.places, self.shape)
+        return Rows(numbers.flatten(0, 1), self.positions, self.positions, self.shape)
 
     def mean(self, numbers: Tensor) -> Tensor:
         """Return the mean over the rows that hold something of numbers that are 0 in all others; 0 without any."""
         n, n_rows = self.shape
-        counts = torch.bincount(self.places.div(n_rows, rounding_mode="floor"), minlength=n)
+        counts = torch.bincount(self.positions.div(n_rows, rounding_mode="floor"), minlength=n)
         return portable.sum(numbers, 1) / counts.clamp_(min=1).unsqueeze(-1)
 
     def spread(self, numbers: Tensor, fill: float) -> Tensor:
         """Put numbers of shape ``(k, ...)`` at their rows, shape ``(n, n_rows, ...)``; others get ``fill``."""
         flat = numbers.new_full((self.shape[0] * self.shape[1], *numbers.shape[1:]), fill)
-        return flat.index_copy(0, self.places, numbers).view(*self.shape, *numbers.shape[1:])
+        return flat.index_copy(0, self.positions, numbers).view(*self.shape, *numbers.shape[1:])
 
 
 def rows_of(observations: Tensor, mask: Tensor | None) -> Rows:
     """Collect the rows in the mask, all without one; columns of the mask beyond the rows do not count."""
     n, n_rows, n_features = observations.shape
-    places = _places(mask, n, n_rows, observations.device)
-    return Rows(observations.reshape(n * n_rows, n_features), places, places, (n, n_rows))
+    positions = _places(mask, n, n_rows, observations.device)
+    return Rows(observations.reshape(n * n_rows, n_features), positions, positions, (n, n_rows))
 
 
 def _places(mask: Tensor | None, n: int, n_rows: int, device: torch.device) -> Tensor:
@@ -63,13 +65,13 @@ def rows_at(observations: Tensor, mask: Tensor | None, index: Tensor) -> Rows:
     """
     n, n_rows = len(index), observations.shape[1]
     if mask is None or JIT_DISABLED or index.device.type != "cpu":
-        places = _places(None if mask is None else mask.index_select(0, index), n, n_rows, index.device)
-        sources = index.index_select(0, places // n_rows) * n_rows + places % n_rows
+        positions = _places(None if mask is None else mask.index_select(0, index), n, n_rows, index.device)
+        sources = index.index_select(0, positions // n_rows) * n_rows + positions % n_rows
     else:
         found = np.empty((2, n * n_rows), np.int64)
         n_found = find_rows(mask.numpy().view(np.int8), index.numpy(), n_rows, found)
-        sources, places = torch.from_numpy(found[:, :n_found])
-    return Rows(observations.flatten(0, 1), sources, places, (n, n_rows))
+        sources, positions = torch.from_numpy(found[:, :n_found])
+    return Rows(observations.flatten(0, 1), sources, positions, (n, n_rows))
 
 
 def table_shape(

@@ -19,25 +19,25 @@ _AT_ONCE = 16
 """Observations that one thread does before it asks what is left."""
 
 
-def attend_rows(parts: Tensor, places: Tensor, shape: tuple[int, int], n_heads: int) -> Tensor:
+def attend_rows(parts: Tensor, positions: Tensor, shape: tuple[int, int], n_heads: int) -> Tensor:
     """Return what each row finds in the others, shape ``(n * n_rows, width)``, 0 in all other rows.
 
     ``parts`` holds queries, keys and values side by side, each head's in a piece: ``(n * n_rows, 3 * width)``.
-    ``places`` names the rows that attend, ascending, int64; ``shape`` is ``(n, n_rows)``. `is_own` is true of all
+    ``positions`` names the rows that attend, ascending, int64; ``shape`` is ``(n, n_rows)``. `is_own` is true of all
     tensors.
     """
     bounds = torch.arange(shape[0] + 1) * shape[1]
-    starts = array_of(torch.searchsorted(places, bounds))
+    starts = array_of(torch.searchsorted(positions, bounds))
     if parts.requires_grad and torch.is_grad_enabled():
-        found: Tensor = _Attention.apply(parts, places, starts, n_heads)  # type: ignore[no-untyped-call]
+        found: Tensor = _Attention.apply(parts, positions, starts, n_heads)  # type: ignore[no-untyped-call]
         return found
-    return _attended(parts.contiguous(), places, starts, n_heads)
+    return _attended(parts.contiguous(), positions, starts, n_heads)
 
 
-def _attended(parts: Tensor, places: Tensor, starts: NDArray[np.int64], n_heads: int) -> Tensor:
+def _attended(parts: Tensor, positions: Tensor, starts: NDArray[np.int64], n_heads: int) -> Tensor:
     width = parts.shape[1] // 3
     out = parts.new_zeros((len(parts), width))
-    given, found = (array_of(parts), array_of(places), starts, n_heads, _scale(width, n_heads)), array_of(out)
+    given, found = (array_of(parts), array_of(positions), starts, n_heads, _scale(width, n_heads)), array_of(out)
     most = int(np.max(np.diff(starts), initial=1))
 
     def work(todo: Parts) -> None:
@@ -52,19 +52,19 @@ def _attended(parts: Tensor, places: Tensor, starts: NDArray[np.int64], n_heads:
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, parts: Tensor, places: Tensor, starts: NDArray[np.int64], n_heads: int) -> Tensor:
+    def forward(ctx: Any, parts: Tensor, positions: Tensor, starts: NDArray[np.int64], n_heads: int) -> Tensor:
         parts = parts.contiguous()
-        ctx.save_for_backward(parts, places)
+        ctx.save_for_backward(parts, positions)
         ctx.starts, ctx.n_heads = starts, n_heads
-        return _attended(parts, places, starts, n_heads)
+        return _attended(parts, positions, starts, n_heads)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
-        parts, places = ctx.saved_tensors
+        parts, positions = ctx.saved_tensors
         starts, n_heads, width = ctx.starts, ctx.n_heads, slopes.shape[1]
         out = torch.zeros_like(parts)
-        given = array_of(parts), array_of(places), starts, n_heads, _scale(width, n_heads)
+        given = array_of(parts), array_of(positions), starts, n_heads, _scale(width, n_heads)
         by_out, by_parts = array_of(slopes.contiguous()), array_of(out)
         most, depth = int(np.max(np.diff(starts), initial=1)), width // n_heads
 

@@ -26,7 +26,7 @@ _exp = elementary32.exp
 
 
 @_entry
-def attend(parts, places, starts, n_heads, scale, first, last, lanes, shares, out):
+def attend(parts, positions, starts, n_heads, scale, first, last, lanes, shares, out):
     """Write what each row finds in the others of its observation, for some observations.
 
     ``parts`` holds the queries, keys and values of all rows side by side, those of each head in a piece. The rows of
@@ -36,7 +36,7 @@ def attend(parts, places, starts, n_heads, scale, first, last, lanes, shares, ou
     width = parts.shape[1] // 3
     depth = width // n_heads
     for i in range(first, last):
-        rows = places[starts[i] : starts[i + 1]]
+        rows = positions[starts[i] : starts[i + 1]]
         for head in range(n_heads):
             at = head * depth
             for begin in range(0, len(rows), LANES):
@@ -49,12 +49,14 @@ def attend(parts, places, starts, n_heads, scale, first, last, lanes, shares, ou
 
 
 @_entry
-def attend_back(parts, places, starts, n_heads, scale, first, last, lanes, shares, turned, by_others, slopes, by_parts):
+def attend_back(
+    parts, positions, starts, n_heads, scale, first, last, lanes, shares, turned, by_others, slopes, by_parts
+):
     """Write the gradients by what went into `attend`, for some observations; ``lanes`` to ``by_others`` are room."""
     width = parts.shape[1] // 3
     depth = width // n_heads
     for i in range(first, last):
-        rows = places[starts[i] : starts[i + 1]]
+        rows = positions[starts[i] : starts[i + 1]]
         for head in range(n_heads):
             at = head * depth
             by_others[:] = _ZERO

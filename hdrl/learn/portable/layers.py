@@ -49,7 +49,7 @@ class Among(NamedTuple):
 
     # rows of the table, and of what comes out, each at most once; of the same shape ``(k,)``, int64
     sources: Tensor
-    places: Tensor
+    positions: Tensor
     n_places: int  # how many rows come out
     fill: float  # what stands in the places of the others
 
@@ -89,10 +89,10 @@ def _block_of(widths: Widths, n_rows: int) -> int:
 
 
 def _sent(table: Tensor, stack: Stack, among: Among, flat: Tensor) -> Tensor:
-    widths, n_rows = stack.widths, among.places.numel()
+    widths, n_rows = stack.widths, among.positions.numel()
     shape = among.n_places, int(widths[-1])
     out = table.new_empty(shape) if n_rows == among.n_places else table.new_full(shape, among.fill)
-    given = array_of(table), array_of(among.sources), array_of(among.places), array_of(flat), widths
+    given = array_of(table), array_of(among.sources), array_of(among.positions), array_of(flat), widths
     kind, found, block = _KINDS[stack.kind], array_of(out), _block_of(widths, n_rows)
 
     def work(todo: Parts) -> None:
@@ -110,21 +110,21 @@ class _Layers(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, stack: Stack, among: Among, *weights: Tensor) -> Tensor:
         table, flat = table.contiguous(), _flat(weights)
-        ctx.save_for_backward(table, among.sources, among.places, flat)
+        ctx.save_for_backward(table, among.sources, among.positions, flat)
         ctx.stack, ctx.shapes = stack, [one.shape for one in weights]
         return _sent(table, stack, among, flat)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
-        table, sources, places, flat = ctx.saved_tensors
-        stack, has_inputs, n_rows = ctx.stack, ctx.needs_input_grad[0], places.numel()
+        table, sources, positions, flat = ctx.saved_tensors
+        stack, has_inputs, n_rows = ctx.stack, ctx.needs_input_grad[0], positions.numel()
         widths, kind, n_parts = stack.widths, _KINDS[stack.kind], -(-n_rows // _PART)
         block = _block_of(widths, n_rows)
         new = torch.empty_like if len(table) == n_rows else torch.zeros_like
         by_table = new(table) if has_inputs else table.new_empty((0, 0))
         by_weights = np.zeros((n_parts, flat.numel()), np.float32)
-        given = array_of(table), array_of(sources), array_of(places), array_of(flat), widths, stack.is_open, kind
+        given = array_of(table), array_of(sources), array_of(positions), array_of(flat), widths, stack.is_open, kind
         slopes_out, slopes_in = array_of(slopes.contiguous()), array_of(by_table)
 
         def work(todo: Parts) -> None:

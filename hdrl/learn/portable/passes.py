@@ -72,7 +72,7 @@ def _put_out(units, at, n, rows, first, table):
 
 
 @_entry
-def pass_rows(table, sources, places, weights, widths, is_open, kind, first, last, padded, units, out):
+def pass_rows(table, sources, positions, weights, widths, is_open, kind, first, last, padded, units, out):
     """Send rows of a table through layers, and put what comes out to their places."""
     pad(weights, widths, padded)
     block = units.shape[1] - SPARE
@@ -80,14 +80,14 @@ def pass_rows(table, sources, places, weights, widths, is_open, kind, first, las
         n = min(block, last - begin)
         _take_in(table, sources, begin, n, units, 0)
         at = send(padded, widths, is_open, kind, units, n)
-        _put_out(units, at, n, places, begin, out)
+        _put_out(units, at, n, positions, begin, out)
 
 
 @_entry
 def pass_back(
     table,
     sources,
-    places,
+    positions,
     weights,
     widths,
     is_open,
@@ -111,7 +111,7 @@ def pass_back(
         n = min(block, last - begin)
         _take_in(table, sources, begin, n, units, 0)
         at = send(padded[0], widths, is_open, kind, units, n)
-        _take_in(by_out, places, begin, n, slopes, at)
+        _take_in(by_out, positions, begin, n, slopes, at)
         send_back(padded[0], widths, is_open, kind, units, slopes, n, has_inputs, gradients)
         if has_inputs:
             _put_out(slopes, 0, n, sources, begin, by_table)

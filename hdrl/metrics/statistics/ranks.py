@@ -41,9 +41,9 @@ def ratio_iqm(values: ArrayLike, reference: ArrayLike) -> float:
         return math.nan
     ordered = np.sort((logs[0] - logs[1].mean(axis=1, keepdims=True)).ravel())
     # A value on the edge of a quarter counts with the part of it that lies inside.
-    places = np.arange(len(ordered), dtype=np.float64)
+    positions = np.arange(len(ordered), dtype=np.float64)
     low, high = len(ordered) / 4, 3 * len(ordered) / 4
-    weight = np.clip(np.minimum(places + 1, high) - np.maximum(places, low), 0.0, 1.0)
+    weight = np.clip(np.minimum(positions + 1, high) - np.maximum(positions, low), 0.0, 1.0)
     return math.exp(float(np.sum(weight * ordered)) / float(np.sum(weight)))
 
 

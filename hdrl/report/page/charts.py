@@ -43,7 +43,7 @@ def chart_of(figure: Figure, on_page: OnPage, runs: list[tuple[int, Run]]) -> Ch
     subjects = [run.folder if figure.reads == "trainings" else run.data for _, run in shown]
     try:
         with default_look():
-            drawing = figure.draw(subjects, places=[place for place, _ in shown], **on_page.choices)
+            drawing = figure.draw(subjects, positions=[place for place, _ in shown], **on_page.choices)
         describe = on_page.describe or (lambda names, _: f"{on_page.title}: {', '.join(names)}.")
         words = describe([run.name for _, run in shown], subjects)
     except HdrlError:  # a run without energy, a training that was cut off: the others are shown

@@ -19,17 +19,17 @@ from hdrl.settings.adaptation.files import SEQUENCES_FILE, AdaptationRun, Sequen
 from hdrl.settings.adaptation.metrics import regret_so_far
 
 
-def anytime(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+def anytime(runs: Sequence[AdaptationRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
     """Draw the mean regret of all jobs so far over the time of the device, search included."""
     steps = []
     for run in runs:
         end_s = run.tasks["end_s"]
         regret = regret_so_far(end_s, run.outcomes["best"] - run.outcomes["expected"])
         steps.append(StepFunction(end_s, regret[:-1]))
-    return over_time(runs, steps, title="Regret so far", quantity="mean regret (accuracy)", places=places, ax=ax)
+    return over_time(runs, steps, title="Regret so far", quantity="mean regret (accuracy)", positions=positions, ax=ax)
 
 
-def accuracies(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+def accuracies(runs: Sequence[AdaptationRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
     """Draw the mean accuracy on each table, a point for each run, with the best and its standard deviation."""
     figure, (part,) = canvas(ax, 1, size_in=(WIDTH_IN, 3.4))
     names = sorted({name for run in runs for name in run.job_tables})
@@ -38,7 +38,7 @@ def accuracies(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequenc
         means = [float(run.outcomes["test"][on == name].mean()) if (on == name).any() else np.nan for name in names]
         spread = [float(run.outcomes["test"][on == name].std()) if (on == name).any() else np.nan for name in names]
         x = np.arange(len(names)) + 0.6 * ((number + 0.5) / len(runs) - 0.5)
-        shade = colour(number if places is None else places[number])
+        shade = colour(number if positions is None else positions[number])
         part.errorbar(x, means, yerr=spread, fmt="o", markersize=4, color=shade, label=run_label(run, runs))
     for place, name in enumerate(names):
         best = max(float(run.outcomes["best"][np.array(run.job_tables) == name].max(initial=0.0)) for run in runs)
@@ -50,13 +50,13 @@ def accuracies(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequenc
     return figure
 
 
-def ranks(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+def ranks(runs: Sequence[AdaptationRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
     """Draw which share of the jobs got a rank among all sequences that is at least as good."""
     figure, (part,) = canvas(ax, 1, size_in=(WIDTH_IN, 3.2))
     for number, run in enumerate(runs):
         rank = np.sort(run.outcomes["rank"])
         shares = np.arange(1, len(rank) + 1) / len(rank)
-        shade = colour(number if places is None else places[number])
+        shade = colour(number if positions is None else positions[number])
         part.step(rank, shares, where="post", color=shade, label=run_label(run, runs))
     part.set_xlabel("rank of the sequence")
     part.set_ylabel("share of jobs")
@@ -72,7 +72,7 @@ MAX_TABLES = 12
 N_COLUMNS = 3
 
 
-def sequences(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+def sequences(runs: Sequence[AdaptationRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
     """Draw the accuracy of every sequence of each table by its rank, and mark what each run did most often."""
     known = {name: found for run in runs for name, found in run.sequences.items()}
     names = sorted(known)[:MAX_TABLES]
@@ -85,7 +85,7 @@ def sequences(runs: Sequence[AdaptationRun], ax: Any = None, *, places: Sequence
         part.set_visible(False)
     for part, name in zip(axes, names, strict=False):
         _draw_sequences(part, known[name])
-        _mark_choices(part, name, known[name], runs, range(len(runs)) if places is None else places)
+        _mark_choices(part, name, known[name], runs, range(len(runs)) if positions is None else positions)
         part.set_title(name, loc="left", fontsize=9)
     for part in axes[::n_columns]:
         part.set_ylabel("test accuracy")
@@ -103,7 +103,9 @@ def _draw_sequences(ax: Any, found: Sequences) -> None:
     ax.plot(x, found.test, ".", color=FAINT, markersize=3, zorder=1)
 
 
-def _mark_choices(ax: Any, name: str, found: Sequences, runs: Sequence[AdaptationRun], places: Sequence[int]) -> None:
+def _mark_choices(
+    ax: Any, name: str, found: Sequences, runs: Sequence[AdaptationRun], positions: Sequence[int]
+) -> None:
     """Mark what runs did with most of the last jobs of a table; runs that did the same are rings around each other."""
     shown = set()
     for number, run in enumerate(runs):
@@ -113,7 +115,7 @@ def _mark_choices(ax: Any, name: str, found: Sequences, runs: Sequence[Adaptatio
         if not done:
             continue
         actions, _ = Counter(done[-max(1, len(done) // 10) :]).most_common(1)[0]
-        at, shade = found.actions.index(actions), colour(places[number])
+        at, shade = found.actions.index(actions), colour(positions[number])
         size = 6.0 + 9.0 * (len(runs) - 1 - number) / len(runs)
         ax.plot([at + 1], [found.test[at]], "o", color=shade, markersize=size, zorder=3, label=run_label(run, runs))
         if actions not in shown:

@@ -64,7 +64,7 @@ class AdaptationPolicies(PolicyBook):
         """Return the name of a policy."""
         return read_policy(text)
 
-    def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
+    def from_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
         """Return the function ``advise`` of a user's file; refuse an ``advise`` that is no function."""
         advise = getattr(module, "advise", None)
         if advise is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdrl.base.errors import OptionsError
 from hdrl.base.windows import range_of_shares
-from hdrl.setting import EnvironmentSpec, Fingerprints, FurtherLoads, Index, Indexed, LoadPart, Message
+from hdrl.setting import EnvironmentSpec, ExtraTrainingData, Fingerprints, Index, Indexed, LoadPart, Message
 from hdrl.settings.batch.options import Options
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.sweep import BatchSweep
@@ -40,7 +40,7 @@ LONGEST_S = 2.0**SECONDS_BITS - 1.0
 class _BatchEnvironment(EnvironmentSpec[Options, BatchSweep, Platform, Workload], Fingerprints[Platform, Workload]):
     """What all environments of batch jobs answer alike."""
 
-    def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
+    def input_arguments(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated: all jobs, unless a window is asked for."""
         return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
 
@@ -54,7 +54,7 @@ class _BatchEnvironment(EnvironmentSpec[Options, BatchSweep, Platform, Workload]
             "leaves them out"
         )
 
-    def marks(self, machine: Platform, load: Workload) -> NDArray[np.int64]:
+    def item_fingerprints(self, machine: Platform, load: Workload) -> NDArray[np.int64]:
         """Return the cores and the seconds of each job."""
         import numpy as np
 
@@ -65,12 +65,12 @@ class _BatchEnvironment(EnvironmentSpec[Options, BatchSweep, Platform, Workload]
         return np.asarray(((load.jobs["cores"].astype(np.int64) << SECONDS_BITS) + seconds)[order])
 
 
-class _OfMoreLogs(_BatchEnvironment, FurtherLoads):
+class _OfMoreLogs(_BatchEnvironment, ExtraTrainingData):
     """What those answer alike that learn from further logs."""
 
     file_arguments = ("more_logs",)
 
-    def further_parts(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
+    def extra_training_data(self, arguments: Mapping[str, Any], part: tuple[float, float]) -> Sequence[LoadPart]:
         """Return the further logs, on identical processors as their headers say, and the same shares of them."""
         logs = arguments.get("more_logs") or ()
         if not logs:
@@ -105,7 +105,7 @@ class PolicyPairSpec(_BatchEnvironment):
             "compatibility": options.compatibility,
         }
 
-    def places(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
+    def input_arguments(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the arguments that say what is simulated."""
         return {"platform": machine, "workload": load, **(window or {})}
 
@@ -115,7 +115,7 @@ class PolicyPairSpec(_BatchEnvironment):
 
         return tuple(action_names(arguments["actions"], void=arguments["void"]))
 
-    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+    def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective, and 1 where more of it is better, else -1."""
         from hdrl.settings.batch.envs.policy_pair import PolicyPairVectorEnv
 
@@ -172,7 +172,7 @@ class JobPickSpec(_OfMoreLogs):
         """Tell whether it is the environment of the dissertation."""
         return arguments.get("compatibility") == "dissertation"
 
-    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+    def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective, and 1 where more of it is better, else -1."""
         from hdrl.settings.batch.envs.job_pick_making import job_pick_vector
 
@@ -189,7 +189,7 @@ class JobPickSpec(_OfMoreLogs):
         del arguments
         return JobPickVectorEnv.refuses(machine, load)
 
-    def meaning(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def effective_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the choices whose defaults depend on other arguments."""
         if self.is_dissertation(arguments):
             return {}
@@ -280,7 +280,7 @@ class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
     id = "hdrl/JobIndex-v0"
     given = GIVEN
 
-    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+    def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective; less of each is better."""
         return str(arguments.get("objective", "mean_bounded_slowdown")), -1
 
@@ -324,7 +324,7 @@ class JobIndexSpec(_OfMoreLogs, Indexed[Platform, Workload]):
 
         kind = IndexKind.of(arguments)
         candidates = [kind.policy(row - first_weights(kind.form)) for row in weights]
-        return run_policies(machine, loads, candidates, self.goal(arguments)[0], n_threads=n_threads)
+        return run_policies(machine, loads, candidates, self.objective(arguments)[0], n_threads=n_threads)
 
 
 def _goal(environment: Any, arguments: Mapping[str, Any]) -> tuple[str, int]:

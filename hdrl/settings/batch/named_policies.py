@@ -42,17 +42,17 @@ class BatchPolicies(PolicyBook, Clairvoyance):
             **{f"heuristics@{name}": heuristic_names(f"@{name}") for name in predicting},
         }
 
-    def additions(self) -> Mapping[str, str]:
+    def suffixes(self) -> Mapping[str, str]:
         """Return what predicts, what holds jobs back and what switches nodes off."""
         from hdrl.settings.batch.policies.pairs import ADDITIONS
 
         return ADDITIONS
 
-    def rivals(self, knows: str | Mapping[str, Any]) -> str | None:
+    def peer_group(self, knows: str | Mapping[str, Any]) -> str | None:
         """Return the group of heuristics that go by the same predictions as a candidate; ``None`` if it has none."""
         from hdrl.settings.batch.policies import VOID
-        from hdrl.settings.batch.policies.in_python import is_in_python
         from hdrl.settings.batch.policies.pairs import read_pair
+        from hdrl.settings.batch.policies.python_policies import is_in_python
         from hdrl.settings.batch.predict.predictors import PREDICTORS
 
         if not isinstance(knows, str):
@@ -77,7 +77,7 @@ class BatchPolicies(PolicyBook, Clairvoyance):
         if name in self.groups():
             name = self.groups()[name][0]
         try:
-            return bool(self.files(name)) or self.rivals(name) is not None
+            return bool(self.files(name)) or self.peer_group(name) is not None
         except HdrlError:  # a file or a pattern
             return False
 
@@ -87,7 +87,7 @@ class BatchPolicies(PolicyBook, Clairvoyance):
 
         return normalise_policy_name(text)
 
-    def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
+    def from_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
         """Return the ``policy(view)`` or the priority of a Python file, ``None`` if it defines neither."""
         from hdrl.settings.batch.policies.pyfile import policy_of
 

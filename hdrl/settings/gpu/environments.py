@@ -47,7 +47,7 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         """Return whether it is the environment of the DRL scheduler for GPU clusters."""
         return arguments.get("compatibility") is not None
 
-    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+    def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the objective, of which less is better."""
         return str(arguments.get("objective", "mean_jct_s")), -1
 
@@ -62,7 +62,7 @@ class GpuClusterSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Fi
         """Return whether agents see how long jobs take: traces of GPU clusters hold no requested times."""
         return bool(arguments.get("sees_durations", True))
 
-    def marks(self, machine: Cluster, load: GpuLoad) -> NDArray[np.int64]:
+    def item_fingerprints(self, machine: Cluster, load: GpuLoad) -> NDArray[np.int64]:
         """Return the GPUs, the share of a GPU and the work of each job; the machine is not looked at."""
         del machine
         jobs = load.jobs
@@ -96,7 +96,7 @@ class GpuIndexSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Inde
         """Return the rules by which jobs are simulated."""
         return _named_rules(options)
 
-    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+    def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective; less of each is better."""
         return str(arguments.get("objective", "mean_jct_s")), -1
 
@@ -111,7 +111,7 @@ class GpuIndexSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Inde
         from hdrl.settings.gpu.envs.index import GpuIndexPlayer
 
         rules = None if options is None else options.rules.rules()
-        return GpuIndexPlayer(machine=machine, load=load, rules=rules, objective=self.goal(arguments)[0])
+        return GpuIndexPlayer(machine=machine, load=load, rules=rules, objective=self.objective(arguments)[0])
 
     def index(self, arguments: Mapping[str, Any]) -> Index:
         """Return what is weighed, and where evolution begins."""
@@ -134,4 +134,4 @@ class GpuIndexSpec(EnvironmentSpec[GpuOptions, GpuSweep, Cluster, GpuLoad], Inde
         from hdrl.settings.gpu.simulation.index import INDEX, play
 
         found = play(machine, loads, INDEX, np.atleast_2d(checked_weights(weights)), n_threads=n_threads)
-        return found.objective(self.goal(arguments)[0])
+        return found.objective(self.objective(arguments)[0])

@@ -74,12 +74,12 @@ class GpuView(View):
         return replace(run, data=GpuRun(**parts, folder=folder))
 
 
-def gantt(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+def gantt(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
     """Draw which job had which GPUs when, a row for each GPU and a part for each run.
 
     Neighbouring jobs have different colours. A job that was preempted has several rectangles of its colour.
     """
-    del places
+    del positions
     palette = rgb([colour(number) for number in range(N_COLOURS)])
     height_in = min(MOST_IN, sum(1.2 + 0.06 * run.n_units for run in runs))
     figure, axes = canvas(ax, len(runs), size_in=(WIDTH_IN, max(3.0, height_in)))
@@ -108,24 +108,28 @@ def gantt(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | N
     return figure
 
 
-def jct_cdf(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+def jct_cdf(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
     """Draw which share of the finished jobs was done within which time of their arrival."""
     values = [_jct_s(run) for run in runs]
-    return distribution(runs, values, quantity="job completion time (s)", items="finished jobs", places=places, ax=ax)
+    return distribution(
+        runs, values, quantity="job completion time (s)", items="finished jobs", positions=positions, ax=ax
+    )
 
 
-def wait_cdf(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+def wait_cdf(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
     """Draw which share of the finished jobs was without GPUs for how long, pauses included."""
     values = [_wait_s(run) for run in runs]
-    return distribution(runs, values, quantity="time without GPUs (s)", items="finished jobs", places=places, ax=ax)
+    return distribution(
+        runs, values, quantity="time without GPUs (s)", items="finished jobs", positions=positions, ax=ax
+    )
 
 
-def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, places: Sequence[int] | None = None) -> Any:
+def jct_by_arrival(runs: Sequence[TableRun], ax: Any = None, *, positions: Sequence[int] | None = None) -> Any:
     """Draw completion times over arrival dates: a point for each finished job, and a line of binned means."""
     figure, (part,) = canvas(ax)
     unit_s = time_axis(part, runs)
     jct_unit_s, jct_unit = time_unit(max((one.max() for run in runs if len(one := _jct_s(run))), default=0.0))
-    for place, run in zip(places or range(len(runs)), runs, strict=True):
+    for place, run in zip(positions or range(len(runs)), runs, strict=True):
         jct_s, release_s = _jct_s(run), run.tasks["release_s"][is_finished(run.tasks["state"])]
         if not len(jct_s):
             continue
@@ -158,7 +162,7 @@ def groups(
     *,
     by: str = "priority",
     of: str = "jct_s",
-    places: Sequence[int] | None = None,
+    positions: Sequence[int] | None = None,
 ) -> Any:
     """Draw how long finished jobs took: a box for each priority, user or number of GPUs.
 
@@ -169,7 +173,7 @@ def groups(
     of
         A name of `JOB_TIMES`.
     """
-    del places
+    del positions
     column, words = JOB_TIMES[of]
     tables = [read_records(run.folder / JOBS_FILE) for run in runs]
     values: list[dict[str, NDArray[np.float64]]] = []
@@ -189,12 +193,14 @@ def groups(
 
 
 def utilization(
-    runs: Sequence[GpuRun], ax: Any = None, *, of: str = "gpus", places: Sequence[int] | None = None
+    runs: Sequence[GpuRun], ax: Any = None, *, of: str = "gpus", positions: Sequence[int] | None = None
 ) -> Any:
     """Draw which share of the GPUs, or of their FLOPS, jobs hold over time."""
     steps = [_share_held(run, is_weighted=of == "flops") for run in runs]
     words = "share of the FLOPS in use" if of == "flops" else "share of the GPUs in use"
-    return over_time(runs, steps, title=words[0].upper() + words[1:], quantity=words, unit="%", places=places, ax=ax)
+    return over_time(
+        runs, steps, title=words[0].upper() + words[1:], quantity=words, unit="%", positions=positions, ax=ax
+    )
 
 
 def _share_held(run: GpuRun, *, is_weighted: bool) -> StepFunction:

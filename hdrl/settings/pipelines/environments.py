@@ -40,7 +40,7 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         found: tuple[int, ...] = load.first_items
         return found
 
-    def points(self, load: PipelineLoad) -> list[tuple[float, ...]]:
+    def configuration_coordinates(self, load: PipelineLoad) -> list[tuple[float, ...]]:
         """Return the logarithms of the periods of each configuration, and what pipelines need, by pipeline.
 
         What a pipeline needs is its least unit time per period: sets of the same seed differ in that alone.
@@ -51,8 +51,8 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         found = []
         for first, end in itertools.pairwise((*load.first_items, load.n_items)):
             table = load.instances[first:end]
-            pipelines, places = np.unique(table["pipeline"], return_index=True)
-            periods_us = table["period_us"][places]
+            pipelines, positions = np.unique(table["pipeline"], return_index=True)
+            periods_us = table["period_us"][positions]
             found.append((*elementary.log(periods_us).tolist(), *(needs_us[pipelines] / periods_us).tolist()))
         return found
 
@@ -67,7 +67,7 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
             return ()
         return tuple(f"{kind}+{depth}" for kind in ("cpu", "gpu") for depth in range(n_depths))
 
-    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+    def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the objective, of which less is better, whatever is rewarded on the way."""
         return str(arguments.get("objective", "miss_ratio")), -1
 
@@ -109,7 +109,7 @@ class PipelinesIndexSpec(
 
     id = "hdrl/PipelinesIndex-v0"
 
-    def goal(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
+    def objective(self, arguments: Mapping[str, Any]) -> tuple[str, int]:
         """Return the metric of its objective; less of each is better."""
         return str(arguments.get("objective", "miss_ratio")), -1
 
@@ -124,7 +124,7 @@ class PipelinesIndexSpec(
         del options
         from hdrl.settings.pipelines.envs.index import PipelinesIndexPlayer
 
-        return PipelinesIndexPlayer(machine=machine, load=load, objective=self.goal(arguments)[0])
+        return PipelinesIndexPlayer(machine=machine, load=load, objective=self.objective(arguments)[0])
 
     def index(self, arguments: Mapping[str, Any]) -> Index:
         """Return what is weighed, and where evolution begins."""
@@ -146,5 +146,5 @@ class PipelinesIndexSpec(
         from hdrl.settings.pipelines.envs.options import OBJECTIVES
         from hdrl.settings.pipelines.simulation.index import run_index
 
-        objective = OBJECTIVES[self.goal(arguments)[0]]
+        objective = OBJECTIVES[self.objective(arguments)[0]]
         return run_index(machine, loads, weights, objective=objective, n_threads=n_threads)

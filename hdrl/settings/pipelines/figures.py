@@ -28,7 +28,7 @@ MOST_UPRIGHT = 9
 Runs = PipelineTrace | PipelineRun | Sequence[PipelineTrace | PipelineRun]
 
 
-def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, places: Sequence[int] = ()) -> Canvas:
+def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, positions: Sequence[int] = ()) -> Canvas:
     """Draw what ran on which unit, and below it releases and deadlines of every pipeline; a part for each run.
 
     A colour stands for a pipeline, a number in a bar for the kernels that it ran. Triangles up are releases, triangles
@@ -40,7 +40,7 @@ def gantt(runs: Runs, ax: Axes | None = None, *, labels: bool = True, places: Se
     labels
         Whether bars that are wide enough say which kernels they ran.
     """
-    del places
+    del positions
     shown = _runs(runs)
     heights = [1.2 + 0.4 * (len(run.units) + len(_most_missed([run]))) for run in shown]
     figure, axes = canvas(ax, len(shown), size_in=(WIDTH_IN, sum(heights)))
@@ -96,7 +96,7 @@ def _mark(ax: Any, run: PipelineRun, number: int, row: int) -> None:
     ax.plot(ends, np.full(len(ends), row), "x", color=ALARM, markersize=5)
 
 
-def misses(runs: Runs, ax: Axes | None = None, *, places: Sequence[int] = ()) -> Canvas:
+def misses(runs: Runs, ax: Axes | None = None, *, positions: Sequence[int] = ()) -> Canvas:
     """Draw the share of deadlines that each pipeline misses in each run, with its 95 % interval.
 
     Of many pipelines, those that miss most have bars, and the others have one together.
@@ -117,7 +117,7 @@ def misses(runs: Runs, ax: Axes | None = None, *, places: Sequence[int] = ()) ->
         shares = np.array([n_missed / max(n, 1) for n_missed, n in counts])
         low, high = np.array([wilson(*one) if one[1] else (0.0, 0.0) for one in counts]).T
         x = np.arange(len(counts)) + (place - (len(shown) - 1) / 2) * width
-        colour = PALETTE[(places[place] if places else place) % len(PALETTE)]
+        colour = PALETTE[(positions[place] if positions else place) % len(PALETTE)]
         only.bar(x, shares, width, color=colour, label=run.name)
         only.errorbar(x, shares, (shares - low, high - shares), fmt="none", ecolor=FAINT, elinewidth=0.8)
     only.set_xticks(range(len(names)), names, rotation=0 if len(names) <= MOST_UPRIGHT else 90)

@@ -55,9 +55,9 @@ def load_of(
     )
 
 
-def _firsts(places: Sequence[int], n_items: int) -> tuple[int, ...]:
+def _firsts(positions: Sequence[int], n_items: int) -> tuple[int, ...]:
     """Return each of the places once; a context that is too short to release anything has none."""
-    return tuple(sorted({0, *(place for place in places if place < n_items)}))
+    return tuple(sorted({0, *(place for place in positions if place < n_items)}))
 
 
 def all_configurations(found: PipelineSet) -> list[PipelineLoad]:

@@ -88,7 +88,7 @@ def units(name: str, ecus: Iterable[Mapping[str, int]]) -> Units:
         If an ECU is wrong, or there are no units or too many.
     """
     kinds: list[int] = []
-    places: list[int] = []
+    positions: list[int] = []
     for ecu, counts in enumerate(ecus):
         where = f"machine {name!r}: ECU {ecu}"
         if not isinstance(counts, Mapping) or not counts or any(kind not in KINDS for kind in counts):
@@ -98,14 +98,14 @@ def units(name: str, ecus: Iterable[Mapping[str, int]]) -> Units:
             if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_UNITS:
                 raise PlatformError(f"{where}: {known} is {count!r}, expected a whole number from 0 to {MAX_UNITS}")
             kinds += [kind] * count
-        if len(kinds) == len(places):
+        if len(kinds) == len(positions):
             raise PlatformError(f"{where} has no units")
-        places += [ecu] * (len(kinds) - len(places))
+        positions += [ecu] * (len(kinds) - len(positions))
         if len(kinds) > MAX_UNITS:
             raise PlatformError(f"machine {name!r} has more than {MAX_UNITS} units")
     if not kinds:
         raise PlatformError(f"machine {name!r} has no ECU")
-    return Units(name, tuple(kinds), tuple(places))
+    return Units(name, tuple(kinds), tuple(positions))
 
 
 def read_machine(text: str, folder: Path = Path()) -> Units:

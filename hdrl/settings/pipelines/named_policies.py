@@ -44,7 +44,7 @@ class PipelinePolicies(PolicyBook):
 
         return read_policy(text)
 
-    def of_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
+    def from_module(self, module: ModuleType, path: Path, suffix: str) -> Any:
         """Return the ``policy(view)`` of a Python file, ``None`` if it defines none; refuse a suffix."""
         found = getattr(module, "policy", None)
         if found is None:

@@ -333,8 +333,8 @@ def test_policies_by_group():
 
 def test_what_the_environment_says_of_itself():
     spec = SETTING.environments["pipelines"]
-    assert spec.goal({}) == ("miss_ratio", -1)
-    assert spec.goal({"objective": "makespan_s", "reward": "outcome"}) == ("makespan_s", -1)
+    assert spec.objective({}) == ("miss_ratio", -1)
+    assert spec.objective({"objective": "makespan_s", "reward": "outcome"}) == ("makespan_s", -1)
     assert spec.action_names({"compatibility": "rlschedsim", "n_depths": 2}) == ("cpu+0", "cpu+1", "gpu+0", "gpu+1")
     load = generated_load(Model(), seed=1)
     assert spec.unplayable({}) is None

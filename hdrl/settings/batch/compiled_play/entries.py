@@ -91,8 +91,8 @@ _taken = take_as(small_play)
 
 
 @entry
-def _call(places: Addresses) -> int:
-    return _serve(_taken(places))
+def _call(addresses: Addresses) -> int:
+    return _serve(_taken(addresses))
 
 
 def _ask(borrowed: Borrowed[Play], request: int) -> int:

@@ -253,9 +253,9 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         starts = np.asarray(start)
         if starts.dtype.kind not in "iu" or starts.shape not in ((), (self.num_envs,)):
             raise OptionsError(f"start is {start!r}, expected a number, or one for each of {self.num_envs} rows")
-        places = np.broadcast_to(starts, self.num_envs)[rows].tolist()
+        positions = np.broadcast_to(starts, self.num_envs)[rows].tolist()
         first, n_jobs = self.inputs.workloads[0], self.plan.max_jobs
-        windows = plan_episodes([first.n_jobs], n_jobs=n_jobs, start=places, names=[first.name]).windows
+        windows = plan_episodes([first.n_jobs], n_jobs=n_jobs, start=positions, names=[first.name]).windows
         return dict(zip(rows, windows, strict=True))
 
     def _reset_rows(self, chosen: BoolArray) -> None:
@@ -311,14 +311,14 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         """
         window, start_s, n_decisions = self._ended.last(row)
         first = self.inputs.first_jobs[window.workload] + window.start
-        places = slice(first, first + window.n_jobs)
+        positions = slice(first, first + window.n_jobs)
         order = self.inputs.orders[window.workload]
         return pool_trace(
             self.inputs.platforms[window.workload],
             self.inputs.workloads[window.workload].take(order[window.start : window.start + window.n_jobs]),
             start_s,
-            self.inputs.columns.run_s[places],
-            is_killed=self.inputs.is_killed[places],
+            self.inputs.columns.run_s[positions],
+            is_killed=self.inputs.is_killed[positions],
             n_decisions=n_decisions,
         )
 

@@ -98,9 +98,9 @@ def with_unrun(trace: Trace, workload: Workload, was_run: NDArray[np.bool_]) -> 
     records = np.zeros(workload.n_jobs, dtype=RECORD_DTYPE)
     records["state"] = JobState.SUBMITTED
     records["start_s"] = records["run_s"] = records["energy_j"] = NEVER
-    places = np.flatnonzero(was_run)
-    records[places] = trace.records
-    return replace(trace, workload=workload, records=records, completion_order=places[trace.completion_order])
+    positions = np.flatnonzero(was_run)
+    records[positions] = trace.records
+    return replace(trace, workload=workload, records=records, completion_order=positions[trace.completion_order])
 
 
 def pool_trace(

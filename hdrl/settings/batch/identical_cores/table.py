@@ -111,8 +111,8 @@ class PoolPast:
     def _past(self, workload: int, start: int, n_jobs: int) -> Past:
         load, order = self.workloads[workload], self.orders[workload]
         chosen = order[start : start + n_jobs]
-        places = None if load.places is None else load.places[chosen]
-        return past_of(load.jobs[chosen], load.history, places)
+        positions = None if load.positions is None else load.positions[chosen]
+        return past_of(load.jobs[chosen], load.history, positions)
 
 
 def most_groups(n_jobs: int) -> int:

@@ -11,7 +11,7 @@ to run on, by a minute at first and then by more and more, up to its requested t
 
 This is the EASY of all compiled policies, and of models that the kernel plays (`compiled_play`). There are two more:
 `identical_cores.engine` counts processors instead of looking at nodes, `policies.backfilling` is Python that users
-derive from. IRMaSim (`policies.on_nodes`), RLScheduler and Slurm backfill by other rules, not by EASY.
+derive from. IRMaSim (`policies.node_policies`), RLScheduler and Slurm backfill by other rules, not by EASY.
 
 How a job starts, whatever chose it, is here, too: the queue, the machine, the answer and the logs.
 

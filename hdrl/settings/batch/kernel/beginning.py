@@ -103,7 +103,7 @@ def arrays_of(rule: PolicyRule, platform: Platform, workload: Workload) -> dict[
         no_sums, no_predictions = np.zeros(0, dtype=SUMS_DTYPE), np.zeros(0, dtype=PREDICTION_DTYPE)
         known = {"job_groups": nothing, "sums": no_sums, "predictions": no_predictions}
         return {**known, "weights": weights, "network": np.zeros(0)}
-    past = past_of(workload.jobs, workload.history, workload.places)
+    past = past_of(workload.jobs, workload.history, workload.positions)
     predictions = np.zeros(workload.n_jobs, dtype=PREDICTION_DTYPE)
     if rule.run_times is not None:
         predictions["given_s"] = rule.run_times(platform, workload)

@@ -100,9 +100,9 @@ _taken = take_as(small_state)
 
 
 @entry
-def _call(places: Addresses, request: int, a: int, b: int, c: int, d: int, value: float) -> tuple[int, int, float]:
+def _call(addresses: Addresses, request: int, a: int, b: int, c: int, d: int, value: float) -> tuple[int, int, float]:
     """Carry out one request of Python; return two whole numbers and a real one that depend on it."""
-    state = _taken(places)
+    state = _taken(addresses)
     first, second, real = 0, 0, 0.0
     if request in (_RUN_PAIR, _TO_DECISION, _TO_NEXT, _ADVANCE):
         first = _simulate(state, request, a, b, c, d)
@@ -128,8 +128,8 @@ def _call(places: Addresses, request: int, a: int, b: int, c: int, d: int, value
 
 
 @entry
-def _call_conservative(places: Addresses, job_key: int, core_key: int) -> None:
-    schedule_conservative(_taken(places), job_key, core_key)
+def _call_conservative(addresses: Addresses, job_key: int, core_key: int) -> None:
+    schedule_conservative(_taken(addresses), job_key, core_key)
 
 
 def begin(borrowed: Borrowed[BatchState]) -> None:

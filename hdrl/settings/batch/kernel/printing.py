@@ -293,9 +293,9 @@ _taken = take_as(small_table)
 
 
 @entry
-def print_rows(places: Addresses, n_rows: int, room: int) -> int:
+def print_rows(addresses: Addresses, n_rows: int, room: int) -> int:
     """Print rows, whose sets take so much room at most; return how many bytes these are, or why they are not."""
-    table = _taken(places)
+    table = _taken(addresses)
     printed, place = table.printed, 0
     for row in range(n_rows):
         n_reals, n_wholes = 0, 0

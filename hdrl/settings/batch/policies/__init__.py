@@ -5,12 +5,12 @@ from hdrl.settings.batch.policies.backfilling import Conservative, Easy
 from hdrl.settings.batch.policies.choices import SITE_POLICIES, PolicyPair
 from hdrl.settings.batch.policies.clairvoyance import is_clairvoyant
 from hdrl.settings.batch.policies.completion import MAPPINGS, Duplex, MaxMin, MinMin
-from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.indexed import shipped_indices
 from hdrl.settings.batch.policies.pairs import VOID, action_table, pair_names, priority_names, read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority, WaitingJob
 from hdrl.settings.batch.policies.pyfile import load_policy
+from hdrl.settings.batch.policies.python_policies import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.simulation import PolicyFunction, is_conservative, needs_site, simulate
 
 __all__ = [

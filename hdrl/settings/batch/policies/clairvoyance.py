@@ -10,11 +10,11 @@ from hdrl.base.pyfiles import is_policy_file
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.policies.choices import PolicyPair
-from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.pairs import VOID, read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import load_policy
+from hdrl.settings.batch.policies.python_policies import is_in_python, policy_in_python
 from hdrl.settings.batch.workload.model import Workload
 
 EXACT_ESTIMATES = "exact"

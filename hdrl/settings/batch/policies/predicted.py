@@ -145,10 +145,10 @@ def _waiting(jobs: NDArray[np.void], job: int) -> WaitingJob:
 
 def _ended_before(workload: Workload) -> list[tuple[WaitingJob, float]]:
     """Return the jobs of the log that had ended when the first job of a window was submitted, and their run times."""
-    history, places = workload.history, workload.places
-    if history is None or places is None:
+    history, positions = workload.history, workload.positions
+    if history is None or positions is None:
         return []
-    ended = history.ended_before(float(history.submit_s[places].min())).tolist()
+    ended = history.ended_before(float(history.submit_s[positions].min())).tolist()
     columns = (history.submit_s, history.cores, history.requested_time_s, history.user, history.run_s)
     return [
         (WaitingJob(-1, submit_s, cores, requested_s, NO_WALLTIME, 0.0, 0.0, user, -1, -1, -1), run_s)

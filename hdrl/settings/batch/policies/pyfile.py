@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 
 from hdrl.base.pyfiles import AgentError, is_policy_file, run_policy_file
 from hdrl.settings.batch.policies.choices import DEFAULT_CORE_SELECTION, PolicyPair, read_choices
-from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.pairs import read_pair
 from hdrl.settings.batch.policies.predicted import OwnPrediction, own_prediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
+from hdrl.settings.batch.policies.python_policies import is_in_python, policy_in_python
 
 FilePolicy: TypeAlias = OwnPriority | OwnPrediction | Callable[[Any], Any]
 """What a file may define."""

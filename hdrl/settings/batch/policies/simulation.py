@@ -17,11 +17,11 @@ from hdrl.base.pyfiles import AgentError, blamed, is_policy_file, split_policy_f
 from hdrl.settings.batch.kernel.beginning import NO_RULE
 from hdrl.settings.batch.platform.model import Platform
 from hdrl.settings.batch.policies.choices import SITE_POLICIES, PolicyPair
-from hdrl.settings.batch.policies.in_python import is_in_python, policy_in_python
 from hdrl.settings.batch.policies.pairs import VOID, parts_of_name
 from hdrl.settings.batch.policies.predicted import Asking, OwnPrediction
 from hdrl.settings.batch.policies.priorities import OwnPriority
 from hdrl.settings.batch.policies.pyfile import read_policy
+from hdrl.settings.batch.policies.python_policies import is_in_python, policy_in_python
 from hdrl.settings.batch.simulation.decisions import Decision
 from hdrl.settings.batch.simulation.embedded import EmbeddedSimulator, Progress
 from hdrl.settings.batch.simulation.trace import Trace

@@ -148,13 +148,13 @@ def judged_jobs(workload: Workload, shares: tuple[float, float]) -> tuple[LogHis
         If these are no shares.
     """
     history = workload.history
-    if history is None or workload.places is None:
+    if history is None or workload.positions is None:
         raise WorkloadError(f"{workload.name}: is no log with its own run and requested times, expected an SWF file")
     if not np.isfinite(history.ended_s).any():
         raise WorkloadError(f"{workload.name}: does not say how long jobs waited (field 3), so nothing can be learned")
     first, last = range_of_shares(shares, workload.n_jobs, what="range", items=f"jobs of {workload.name}")
     order = np.argsort(workload.jobs["submit_s"], kind="stable")
-    return history, workload.places[order[first:last]]
+    return history, workload.positions[order[first:last]]
 
 
 def has_users(workload: Workload) -> bool:

@@ -20,7 +20,7 @@ from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
 
 
 def slowdown_cdf(
-    runs: object, ax: Axes | None = None, *, of: str = "bounded_slowdown", places: Sequence[int] | None = None
+    runs: object, ax: Axes | None = None, *, of: str = "bounded_slowdown", positions: Sequence[int] | None = None
 ) -> Figure:
     """Draw the cumulative distribution of a number per job, by default of the bounded slowdown, on a logarithmic axis.
 
@@ -35,7 +35,7 @@ def slowdown_cdf(
         quantity=JOB_VALUES[of],
         items="jobs that ended",
         facts=in_common(shown),
-        places=places,
+        positions=positions,
         ax=ax,
     )
 
@@ -62,7 +62,7 @@ def groups(
     by: str = "size",
     of: str = "bounded_slowdown",
     workload: str | Path | None = None,
-    places: Sequence[int] | None = None,
+    positions: Sequence[int] | None = None,
 ) -> Figure:
     """Draw a box per group of jobs: quarter, median and three quarters; whiskers at 5 % and 95 %, a cross at the mean.
 
@@ -80,17 +80,17 @@ def groups(
     UnknownName
         If one of the two is unknown.
     OptionsError
-        If no job is in a group that is known, and ``places`` are given.
+        If no job is in a group that is known, and ``positions`` are given.
     """
     if of not in JOB_VALUES:
         raise UnknownName("number of a job", of, JOB_VALUES)
     shown = as_runs(runs)
     by_run = [_values_by_group(run, by, of) for run in labelled(shown, by, workload)]
     names = _ordered({name for groups_of_run in by_run for name in groups_of_run})
-    if places is not None and names == [UNKNOWN_LABEL]:  # a page needs no box of all jobs
+    if positions is not None and names == [UNKNOWN_LABEL]:  # a page needs no box of all jobs
         raise OptionsError(f"{shown[0].name}: no job of the workload names its {by}")
     logarithmic = of in LOGARITHMIC
-    figure, axes = boxes(shown, by_run, names, items="jobs", is_logarithmic=logarithmic, places=places, ax=ax)
+    figure, axes = boxes(shown, by_run, names, items="jobs", is_logarithmic=logarithmic, positions=positions, ax=ax)
     axes.set_xlabel({"size": "requested cores"}.get(by, by))
     axes.set_ylabel(JOB_VALUES[of])
     entitle(axes, f"{JOB_VALUES[of].partition(' (')[0].capitalize()} by {by}", shown, in_common(shown))

@@ -18,22 +18,22 @@ from hdrl.settings.batch.report import data
 from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
 
 
-def queue_size(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
+def queue_size(runs: object, ax: Axes | None = None, *, positions: Sequence[int] | None = None) -> Figure:
     """Draw how many submitted jobs wait, over time."""
-    return _drawn(as_runs(runs), data.queue_size, "Waiting jobs", "waiting jobs", ax=ax, places=places)
+    return _drawn(as_runs(runs), data.queue_size, "Waiting jobs", "waiting jobs", ax=ax, positions=positions)
 
 
-def utilization(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
+def utilization(runs: object, ax: Axes | None = None, *, positions: Sequence[int] | None = None) -> Figure:
     """Draw the share of the cores that jobs hold, over time."""
-    figure = _drawn(as_runs(runs), percent, "Utilisation", "cores in use (%)", ax=ax, places=places)
+    figure = _drawn(as_runs(runs), percent, "Utilisation", "cores in use (%)", ax=ax, positions=positions)
     axes = ax if ax is not None else figure.axes[0]
     axes.set_ylim(0, max(103.0, axes.get_ylim()[1]))
     return figure
 
 
-def power(runs: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
+def power(runs: object, ax: Axes | None = None, *, positions: Sequence[int] | None = None) -> Figure:
     """Draw the power of all hosts, over time."""
-    return _drawn(as_runs(runs), data.power, "Power of all hosts", "power", unit="W", ax=ax, places=places)
+    return _drawn(as_runs(runs), data.power, "Power of all hosts", "power", unit="W", ax=ax, positions=positions)
 
 
 def percent(run: RunData) -> StepFunction:
@@ -60,19 +60,21 @@ def _drawn(
     *,
     unit: str | None = None,
     ax: Axes | None,
-    places: Sequence[int] | None,
+    positions: Sequence[int] | None,
 ) -> Figure:
     steps = [quantity(run) for run in runs]
-    return over_time(runs, steps, title=title, quantity=words, unit=unit, facts=in_common(runs), places=places, ax=ax)
+    return over_time(
+        runs, steps, title=title, quantity=words, unit=unit, facts=in_common(runs), positions=positions, ax=ax
+    )
 
 
 MAKESPANS = LearningLog("makespans", "makespans.log", "episodes.csv", "makespan_s")
 
 
-def makespans(folders: object, ax: Axes | None = None, *, places: Sequence[int] | None = None) -> Figure:
+def makespans(folders: object, ax: Axes | None = None, *, positions: Sequence[int] | None = None) -> Figure:
     """Draw the makespan of each episode."""
     words = ("Makespan", "episode", "makespan")
-    return learning_curves(folders, MAKESPANS, words, is_time=True, ax=ax, places=places)
+    return learning_curves(folders, MAKESPANS, words, is_time=True, ax=ax, positions=positions)
 
 
 def action_preferences(folders: object, ax: Axes | None = None) -> Figure:

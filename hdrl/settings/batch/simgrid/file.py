@@ -278,7 +278,7 @@ class SimGridPlatform:
         where = f"host {name!r}"
         self._add_point(name, zone)
         if isinstance(zone, VivaldiZone):
-            zone.places[name] = self._place(element, where)
+            zone.positions[name] = self._place(element, where)
         self._refuse(element, where, ("availability_file", "state_file", "speed_file"))
         if element.get("state", "ON") != "ON":
             raise self._error(f"{where}: state is {element.get('state')!r}, expected 'ON'")

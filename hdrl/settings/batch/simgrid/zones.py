@@ -80,13 +80,13 @@ class VivaldiZone(Zone):
     """Hosts in a space: latencies are distances, and no link is crossed."""
 
     # coordinates of each host, in milliseconds; the last one is a height
-    places: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    positions: dict[str, tuple[float, float, float]] = field(default_factory=dict)
 
     def links(self, source: str, target: str) -> tuple[ZoneLink, ...] | None:
         """Return no link, if both have coordinates."""
-        return () if source in self.places and target in self.places else None
+        return () if source in self.positions and target in self.positions else None
 
     def extra_latency_s(self, source: str, target: str) -> float:
         """Return the distance of two hosts in the plane, with the heights of both."""
-        (x, y, height), (other_x, other_y, other_height) = self.places[source], self.places[target]
+        (x, y, height), (other_x, other_y, other_height) = self.positions[source], self.positions[target]
         return (math.hypot(x - other_x, y - other_y) + abs(height) + abs(other_height)) / 1000.0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.simulation.trace import JobState, OverUtilization, Trace
     from hdrl.settings.batch.simulation.view import NODE_STATUS, News, View
 
-_HOMES = {
+_MODULES = {
     "hdrl.settings.batch.simulation.decisions": (
         "Annotate",
         "AskEnergy",
@@ -81,4 +81,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it lives."""
-    return load_name(__name__, _HOMES, name)
+    return load_name(__name__, _MODULES, name)

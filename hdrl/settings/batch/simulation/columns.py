@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.backends import JIT_DISABLED
 from hdrl.compiled.borrowed import Borrowed
-from hdrl.compiled.ways import JIT_DISABLED
 from hdrl.settings.batch.kernel import printing
 from hdrl.settings.batch.simulation.texts import interval_texts
 

@@ -83,9 +83,9 @@ class ScheduleTrace:
 
     def _enter(self, machines: Iterable[int], state: str, date: str) -> None:
         """Note the new state of machines, a line each."""
-        places = [self._machines[k] for k in machines]
-        if places:
-            self._lines.append(f"6 {date}" + f"{state}\n6 {date}".join(places) + state)
+        positions = [self._machines[k] for k in machines]
+        if positions:
+            self._lines.append(f"6 {date}" + f"{state}\n6 {date}".join(positions) + state)
 
     def text(self, end_s: float) -> str:
         """Return the trace."""

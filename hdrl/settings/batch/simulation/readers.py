@@ -121,18 +121,18 @@ _FROM_OTHERS = ("final_state", "waiting_time", "turnaround_time", "stretch")
 def _places_of_columns(header: Sequence[str]) -> dict[str, int]:
     """Return where each column of `JOB_COLUMNS` stands that a file has, by any name of it."""
     names = [name.strip() for name in header]
-    places = {name: place for place, name in enumerate(names) if name in JOB_COLUMNS}
+    positions = {name: place for place, name in enumerate(names) if name in JOB_COLUMNS}
     old = {_OLD_NAMES[name]: place for place, name in enumerate(names) if name in _OLD_NAMES}
-    return old | places
+    return old | positions
 
 
 def _check_jobs_header(path: Path, header: list[str]) -> None:
     known = [name.strip() for name in header if name.strip() in JOB_COLUMNS]
     if len(set(known)) != len(known):
         raise ReadError(path, "names a column twice", line=1)
-    places = _places_of_columns(header)
+    positions = _places_of_columns(header)
     for name in JOB_COLUMNS:
-        if name not in (*places, *_OPTIONAL, *_FROM_OTHERS):
+        if name not in (*positions, *_OPTIONAL, *_FROM_OTHERS):
             raise ReadError(path, f"has no column {name!r}; {suggest(name, [text[:40] for text in header])}", line=1)
 
 

@@ -124,8 +124,8 @@ def _limited(what: str, names: list[str]) -> list[str]:
     return names
 
 
-def _bits(places: Any) -> int:
-    return sum(1 << place for place in set(places))
+def _bits(positions: Any) -> int:
+    return sum(1 << place for place in set(positions))
 
 
 def _node_mask(listed: str, place: Mapping[str, int], where: str) -> NDArray[np.bool_]:

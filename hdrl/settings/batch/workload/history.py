@@ -86,17 +86,17 @@ class Past:
     requested_time_s: Floats
 
 
-def past_of(jobs: NDArray[np.void], history: LogHistory | None, places: NDArray[np.int64] | None) -> Past:
+def past_of(jobs: NDArray[np.void], history: LogHistory | None, positions: NDArray[np.int64] | None) -> Past:
     """Return what is known of ended jobs when the first of some jobs is submitted.
 
     - ``jobs``: rows of `Workload.jobs`; not empty.
     - ``history``: the log that they are of; ``None``: of none.
-    - ``places``: which of its jobs they are.
+    - ``positions``: which of its jobs they are.
     """
-    if history is None or places is None:
+    if history is None or positions is None:
         return _past(groups_of(jobs["user"], jobs["requested_time_s"], jobs["cores"]), None, np.zeros(0, np.int64))
-    ended = history.ended_before(float(history.submit_s[places].min()))
-    return _past(history.groups[places], history, ended)
+    ended = history.ended_before(float(history.submit_s[positions].min()))
+    return _past(history.groups[positions], history, ended)
 
 
 def _past(groups: Ints, history: LogHistory | None, ended: NDArray[np.int64]) -> Past:

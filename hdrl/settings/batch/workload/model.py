@@ -86,10 +86,10 @@ class Workload:
         (`workload.history`). ``None`` where there is no log.
     nodes
         On how many nodes the cores of each job are to be, shape ``(n_jobs,)``; ``None`` where the workload does not
-        say. Only policies that choose nodes obey (`policies.on_nodes`).
+        say. Only policies that choose nodes obey (`policies.node_policies`).
     requested_energy_j
         The energy that each core of a job needs as its user says, in joules, shape ``(n_jobs,)``; ``None`` where the
-        workload does not say. Only policies that go by energies look at it (`policies.on_nodes_energy`).
+        workload does not say. Only policies that go by energies look at it (`policies.node_policies_energy`).
     site
         What the jobs ask of the site whose rules the machine has; ``None``: nothing.
     not_simulated
@@ -108,7 +108,7 @@ class Workload:
     origin: dict[str, object] = field(default_factory=dict)
     extra: dict[str, object] = field(default_factory=dict)
     history: LogHistory | None = None
-    places: NDArray[np.int64] | None = None
+    positions: NDArray[np.int64] | None = None
     nodes: NDArray[np.int32] | None = None
     requested_energy_j: NDArray[np.float64] | None = None
     site: SiteJobs | None = None
@@ -162,7 +162,7 @@ class Workload:
         if isinstance(described, list):
             extra["jobs"] = [described[i] for i in indices]
         ids = tuple(self.job_ids[i] for i in indices)
-        known = {name: getattr(self, name) for name in ("places", "nodes", "requested_energy_j")}
+        known = {name: getattr(self, name) for name in ("positions", "nodes", "requested_energy_j")}
         taken = {name: column[indices] for name, column in known.items() if column is not None}
         site = None if self.site is None else self.site.take(indices)
         return replace(self, jobs=jobs, job_ids=ids, extra=extra, site=site, **taken)

@@ -208,7 +208,7 @@ def workload_from_swf(
         if lacking:
             made.origin["site"] = lacking
         made = replace(made, site=site.take(chosen).earlier(first_s))
-    return made if history is None else replace(made, history=history, places=np.arange(start, last))
+    return made if history is None else replace(made, history=history, positions=np.arange(start, last))
 
 
 def _history(

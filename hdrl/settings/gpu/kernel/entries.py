@@ -19,28 +19,28 @@ _first_row = first_row_of(GpuState)
 
 
 @entry
-def begin(places):
+def begin(positions):
     """Empty the first environment of the world at some addresses (`hdrl.compiled.borrowed.Borrowed`)."""
-    w = borrow(_first_row(_batch_at(places)))
+    w = borrow(_first_row(_batch_at(positions)))
     clear(w)
 
 
 @entry
-def run(places, n_steps):
+def run(positions, n_steps):
     """Simulate the first environment for some steps; return why it stopped."""
-    w = borrow(_first_row(_batch_at(places)))
+    w = borrow(_first_row(_batch_at(positions)))
     return _run(w, n_steps)
 
 
 @entry
-def place_in_turn(places, shares, fragments):
+def place_in_turn(positions, shares, fragments):
     """Place job after job of the first environment, and let none end; those that do not fit are left out.
 
     ``shares`` gets the GPUs in use after each arrival, ``fragments`` the thousandths of a GPU that typical jobs cannot
     use.
     Returns how many were placed, or `UNKNOWN_CODE`.
     """
-    w = borrow(_first_row(_batch_at(places)))
+    w = borrow(_first_row(_batch_at(positions)))
     if not knows_rules(w):
         return UNKNOWN_CODE
     clear(w)

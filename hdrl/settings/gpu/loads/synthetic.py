@@ -92,11 +92,11 @@ def _repeat(jobs: NDArray[np.void], model: Poisson, draws: np.random.Generator) 
     What is drawn for the first job of a user and name counts for all; its time varies by `REPEATED_DEVIATION`.
     """
     names = jobs["user"] * model.n_names + draws.integers(0, model.n_names, len(jobs))
-    _, firsts, places = np.unique(names, return_index=True, return_inverse=True)
+    _, firsts, positions = np.unique(names, return_index=True, return_inverse=True)
     varied = elementary.exp(draws.normal(0.0, REPEATED_DEVIATION, len(jobs)))
-    jobs["name"] = places
-    jobs["n_gpus"] = jobs["n_gpus"][firsts][places]
-    jobs["work"] = np.maximum(model.runtime_min_s, jobs["work"][firsts][places] * varied)
+    jobs["name"] = positions
+    jobs["n_gpus"] = jobs["n_gpus"][firsts][positions]
+    jobs["work"] = np.maximum(model.runtime_min_s, jobs["work"][firsts][positions] * varied)
 
 
 def at_offered_load(model: Poisson, n_jobs: int, cluster: Cluster, offered_load: float, seed: int) -> GpuLoad:

@@ -79,20 +79,20 @@ def best_mapping(machine: Units, load: PipelineLoad) -> Mapping:
     Raise WorkloadError if a pipeline can run on no single unit.
     """
     check_runs_on(load, machine)
-    places = [
+    positions = [
         _places(pipeline, machine, timing) for pipeline, timing in zip(load.pipelines, timings_us(load), strict=True)
     ]
-    units = [min(one) for one in places]  # those that are never released stay where they can run
+    units = [min(one) for one in positions]  # those that are never released stay where they can run
     searches = []
     for together in _at_once(load):
-        search = _Search(machine, [places[number] for number in together])
+        search = _Search(machine, [positions[number] for number in together])
         search.go()
         searches.append(search)
         for number, unit in zip(together, search.best, strict=True):
             units[number] = unit
     plan = {}
     for number, unit in enumerate(units):
-        cover = places[number][unit].cover
+        cover = positions[number][unit].cover
         pipeline = load.pipelines[number]
         plan[number] = {
             kernel: (pipeline.choices[kernel].index(option), unit)
@@ -140,13 +140,15 @@ def _places(pipeline: Pipeline, machine: Units, timing: tuple[int, int, int]) ->
 class _Search:
     """Branch and bound over the unit of each pipeline, those that need most first."""
 
-    def __init__(self, machine: Units, places: Sequence[dict[int, _Place]]) -> None:
-        self.places = places
-        self.order = sorted(range(len(places)), key=lambda n: (-min(_share(one.task) for one in places[n].values()), n))
+    def __init__(self, machine: Units, positions: Sequence[dict[int, _Place]]) -> None:
+        self.positions = positions
+        self.order = sorted(
+            range(len(positions)), key=lambda n: (-min(_share(one.task) for one in positions[n].values()), n)
+        )
         self.kinds = list(zip(machine.kinds, machine.ecus, strict=True))
         self.tasks: list[list[PeriodicTask]] = [[] for _ in self.kinds]
         self.load = [Fraction(0)] * len(self.kinds)
-        self.chosen = [-1] * len(places)
+        self.chosen = [-1] * len(positions)
         self.best: list[int] = []
         self.value: tuple[int, Fraction] = (len(self.kinds) + 1, Fraction(0))
         self.n_nodes = 0
@@ -165,12 +167,14 @@ class _Search:
             return
         number = self.order[depth]
         tried = set()
-        for unit in sorted(self.places[number], key=lambda u: (self.load[u] + _share(self.places[number][u].task), u)):
+        for unit in sorted(
+            self.positions[number], key=lambda u: (self.load[u] + _share(self.positions[number][u].task), u)
+        ):
             twin = (self.kinds[unit], self.load[unit]) if not self.tasks[unit] else (unit, self.load[unit])
             if twin in tried:
                 continue  # another empty unit of the same kind
             tried.add(twin)
-            task = self.places[number][unit].task
+            task = self.positions[number][unit].task
             before = self.load[unit]
             self.load[unit] += _share(task)
             self.tasks[unit].append(task)

@@ -114,8 +114,8 @@ def _steps(begin_us: NDArray[np.int64], end_us: NDArray[np.int64]) -> Signal:
     """Return how many spans last at each date."""
     dates = np.concatenate([begin_us, end_us])
     changes = np.concatenate([np.ones(len(begin_us)), -np.ones(len(end_us))])
-    found, places = np.unique(dates, return_inverse=True)
-    return Signal(found / 1e6, np.cumsum(np.bincount(places, weights=changes, minlength=len(found))))
+    found, positions = np.unique(dates, return_inverse=True)
+    return Signal(found / 1e6, np.cumsum(np.bincount(positions, weights=changes, minlength=len(found))))
 
 
 def trace_of(

@@ -36,8 +36,8 @@ def test_long_numbers_are_read_as_by_a_compiled_program(text: str, value: str) -
 
 
 @given(st.integers(-(10**15) + 1, 10**15 - 1), st.integers(0, 15))
-def test_fifteen_digits_are_read_as_everywhere(digits: int, places: int) -> None:
-    text = f"{digits / 10**places:.{max(0, 15 - len(str(abs(digits))))}f}"
+def test_fifteen_digits_are_read_as_everywhere(digits: int, positions: int) -> None:
+    text = f"{digits / 10**positions:.{max(0, 15 - len(str(abs(digits))))}f}"
     if "." in text and len(text) <= 16:
         assert read_double(text) == float(text)
 

@@ -543,9 +543,9 @@ def test_published_slowdowns_are_found_job_by_job() -> None:
     jobs = node_jobs(SDSC_BLUE)
     window = Window(0, int(0.6 * jobs.n_jobs), 10_000)
     (outcome,) = play_baseline(jobs, [window], "smallest")
-    places = slice(window.start, window.start + window.n_jobs)
+    positions = slice(window.start, window.start + window.n_jobs)
     slowdowns = np.maximum(
-        1, (outcome.start_s - jobs.submit_s[places] + jobs.run_s[places]) / np.maximum(10, jobs.run_s[places])
+        1, (outcome.start_s - jobs.submit_s[positions] + jobs.run_s[positions]) / np.maximum(10, jobs.run_s[positions])
     )
     # The first rows of its smallest.csv, which has 49,365 for five windows.
     in_order = np.flatnonzero(outcome.start_s >= 0)

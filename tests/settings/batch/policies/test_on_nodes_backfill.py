@@ -11,9 +11,9 @@ import pytest
 import hdrl
 from hdrl.base.errors import DecisionError, UnknownName
 from hdrl.batch import is_clairvoyant, normalise_policy_name
-from hdrl.settings.batch.policies.on_nodes_backfill import FITS, ORDERS
+from hdrl.settings.batch.policies.node_policies_backfill import FITS, ORDERS
 from hdrl.testing import Job, Node, Processor, check_policy, small_platform, small_workload
-from tests.settings.batch.policies.test_on_nodes import NODE_OF_CORE, PLATFORM, TWO_KINDS, Plain
+from tests.settings.batch.policies.test_node_policies import NODE_OF_CORE, PLATFORM, TWO_KINDS, Plain
 
 ALIKE = small_platform(Node((Processor(4),)), Node((Processor(4),)))
 ONE = small_platform(Node((Processor(4),)))

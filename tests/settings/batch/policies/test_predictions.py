@@ -121,7 +121,7 @@ def test_no_prediction_knows_a_job_that_has_not_ended():
     left = workload_from_swf(before, platform, bandwidth="none").window(40, 40)
     right = workload_from_swf(SwfLog("log", rows), platform, bandwidth="none").window(40, 40)
     assert len(changed) > 0
-    ended = [past_of(load.jobs, load.history, load.places).ended_groups for load in (left, right)]
+    ended = [past_of(load.jobs, load.history, load.positions).ended_groups for load in (left, right)]
     assert np.array_equal(*ended)
     assert schedule(platform, left, "sjf+easy_sjbf@geo") == schedule(platform, right, "sjf+easy_sjbf@geo")
     # And of those that run within the window: what starts before the first changed end is the same.

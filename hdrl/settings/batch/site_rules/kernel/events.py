@@ -355,10 +355,10 @@ _taken = take_as(smallest_state)
 
 
 @entry
-def _call(places: Addresses, request: int, n_dates: int) -> int:
+def _call(addresses: Addresses, request: int, n_dates: int) -> int:
     if request == codes.GO_ON:
-        return _advance(_taken(places), n_dates)
-    return _decide(_taken(places), request)
+        return _advance(_taken(addresses), n_dates)
+    return _decide(_taken(addresses), request)
 
 
 def advance(borrowed: Borrowed[SiteState], n_dates: int) -> int:

@@ -22,7 +22,7 @@ a job is kept on one node, and each node backfills by itself: until the date on 
 there, jobs that are expected to end by then may start there. That is IRMaSim's rule, not EASY's: each node has a date
 of its own, and spare cores do not count, while `backfilling.Easy` has one date for the machine.
 
-Others are in `on_nodes_energy` and `on_nodes_backfill`; `in_python` reads their names.
+Others are in `node_policies_energy` and `node_policies_backfill`; `python_policies` reads their names.
 
 Source: IRMaSim, https://github.com/irmasim/IRMaSim, its workload managers Heuristic and Backfill (2021-2023). Here
 memory is respected, a job that fits nowhere is an error, and selections do what their names say

@@ -16,7 +16,7 @@ from hdrl.settings.batch.named_policies import BatchPolicies
 from hdrl.settings.batch.platform import pstate_rules
 from hdrl.settings.batch.platform.build import platform_from_tree
 from hdrl.settings.batch.platform.model import Cluster, Link, NodeGroup, NodeType, ProcessorType, SplitPower
-from hdrl.settings.batch.policies.on_nodes import NODE_SELECTIONS
+from hdrl.settings.batch.policies.node_policies import NODE_SELECTIONS
 from hdrl.settings.batch.workload.batsim_json import merge
 from hdrl.settings.batch.workload.model import Workload
 from hdrl.testing import Job, Node, Processor, check_policy, small_platform, small_workload
@@ -173,7 +173,7 @@ def test_names():
     assert normalise_policy_name("low_mem_ops-node_first") == "low_mem_bw-node_first"
     book = BatchPolicies()
     assert book.draws("first-node_random")
-    assert book.rivals("first-node_first") is None
+    assert book.peer_group("first-node_first") is None
     exact = replace(small_workload(Job()), origin={"estimates": "exact"})
     assert [is_clairvoyant(f"{job}-node_first", exact) for job in ("first", "shortest", "fcfs+easy")] == [0, 1, 1]
     with pytest.raises(UnknownName, match="no node selection 'node_low_pwer'; did you mean 'node_low_power'"):

@@ -18,18 +18,18 @@ policy                                     protected is    jobs that may overtak
 ``fcfs+backfillbestfit-node_<node>``       every node      the same by the least spare time
 =========================================  ==============  =======================================================
 
-Orders are ``first``, ``random``, ``shortest``, ``longest``, ``smallest``, ``largest`` and those of `on_nodes_energy`
-(``timetasks_lowest``, ...). How well a job fits is ``time_best``, ``time_worst``, ``core_best``, ``core_worst``,
-``timecore_best`` or ``timecore_worst``: by the time that it would leave until the head needs the node (0 on an empty
-node, no limit on one that is not protected), by the cores that it would leave free, or by their product; the least
-first, or the most. Node selections are those of `on_nodes`, but for the last two those by energies, too
+Orders are ``first``, ``random``, ``shortest``, ``longest``, ``smallest``, ``largest`` and those of
+`node_policies_energy` (``timetasks_lowest``, ...). How well a job fits is ``time_best``, ``time_worst``, ``core_best``,
+``core_worst``, ``timecore_best`` or ``timecore_worst``: by the time that it would leave until the head needs the node
+(0 on an empty node, no limit on one that is not protected), by the cores that it would leave free, or by their product;
+the least first, or the most. Node selections are those of `node_policies`, but for the last two those by energies, too
 (``node_energy_lowest``, ...).
 
 Source: IRMaSim, https://github.com/irmasim/IRMaSim, its workload managers of these names in commits 5a1e395
 (HBackfill), a7f863a (HBackfillR), c84811b (BackfillFit; ``timecore`` is of 3045cc1) and 0eea4a4
 (BackfillBestFit), 2024. Their errors are left out; `hdrl.compat.irmasim.managers` has them.
 
-Memory is respected and node selections do what their names say, see `on_nodes`.
+Memory is respected and node selections do what their names say, see `node_policies`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import UnknownName
 from hdrl.settings.batch.policies.machine import MachinePicture
-from hdrl.settings.batch.policies.on_nodes import (
+from hdrl.settings.batch.policies.node_policies import (
     JOB_KEYS,
     NODE_SELECTIONS,
     QUEUE,
@@ -55,7 +55,7 @@ from hdrl.settings.batch.policies.on_nodes import (
     check_name,
     free_cores,
 )
-from hdrl.settings.batch.policies.on_nodes_energy import (
+from hdrl.settings.batch.policies.node_policies_energy import (
     ENDS,
     JOBS,
     NODES,
@@ -76,7 +76,7 @@ ORDER_KEYS: Mapping[str, Callable[[WaitingJob], float]] = MappingProxyType(
 """What orders of jobs look at; the lowest is tried first, ties go to the job that came first."""
 
 ORDERS = (RANDOM, *ORDER_KEYS, *JOBS)
-"""The orders in which jobs are tried that may overtake; the last ones are those of `on_nodes_energy`."""
+"""The orders in which jobs are tried that may overtake; the last ones are those of `node_policies_energy`."""
 
 FITS = tuple(f"{metric}_{criterion}" for metric in ("time", "core", "timecore") for criterion in ("best", "worst"))
 """The ways to tell how well a job fits on a node."""
@@ -134,9 +134,9 @@ def _rules() -> list[str]:
 class NodeReserving(NodeEasy):
     """What these policies have in common: what the head of the queue needs, and who may overtake it.
 
-    - ``kind``: the rule, a word of `on_nodes_backfill`.
+    - ``kind``: the rule, a word of `node_policies_backfill`.
     - ``detail``: what follows it in the name.
-    - ``node_selection``: a name of `on_nodes.NODE_SELECTIONS`, or of `on_nodes_energy.NODES`.
+    - ``node_selection``: a name of `node_policies.NODE_SELECTIONS`, or of `node_policies_energy.NODES`.
     """
 
     def __init__(self, kind: str, detail: str, node_selection: str, *, seed: int = 0) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from hdrl.base.errors import UnknownName
 from hdrl.settings.batch.irmasim import irmasim
-from hdrl.settings.batch.policies import on_nodes_energy
+from hdrl.settings.batch.policies import node_policies_energy
 from hdrl.settings.batch.policies.choices import NODE, OTHER_JOB_SELECTIONS
 from hdrl.settings.batch.policies.completion import MAPPINGS, MinMin
-from hdrl.settings.batch.policies.on_nodes import (
+from hdrl.settings.batch.policies.node_policies import (
     BACKFILLING,
     JOB_KEYS,
     NODE_SELECTIONS,
@@ -20,7 +20,7 @@ from hdrl.settings.batch.policies.on_nodes import (
     NodePolicy,
     check_name,
 )
-from hdrl.settings.batch.policies.on_nodes_backfill import read_backfilling
+from hdrl.settings.batch.policies.node_policies_backfill import read_backfilling
 from hdrl.settings.batch.simulators import IRMASIM
 
 
@@ -35,7 +35,8 @@ def policy_in_python(name: str, *, seed: int = 0, compatibility: str | None = No
     Parameters
     ----------
     compatibility
-        ``"irmasim"``: policies of `on_nodes_backfill` have the errors of IRMaSim's versions, `compat.irmasim.managers`.
+        ``"irmasim"``: policies of `node_policies_backfill` have the errors of IRMaSim's versions,
+        `compat.irmasim.managers`.
 
     Raises
     ------
@@ -53,9 +54,9 @@ def _read_on_nodes(name: str, seed: int, backfilling: Callable[..., NodePolicy])
     job, _, node = name.partition(NODE)
     if job.endswith("+skip"):
         job = job.removesuffix("+skip")
-        check_name("job selection of a policy that uses energies", job, on_nodes_energy.JOBS)
-        check_name("node selection by energies", node, on_nodes_energy.NODES, "node_")
-        return on_nodes_energy.NodeEnergy(job, node)
+        check_name("job selection of a policy that uses energies", job, node_policies_energy.JOBS)
+        check_name("node selection by energies", node, node_policies_energy.NODES, "node_")
+        return node_policies_energy.NodeEnergy(job, node)
     if job.startswith(QUEUE) and job != BACKFILLING:
         return backfilling(job.removeprefix(QUEUE), node, seed=seed)
     today = job if job in JOB_KEYS else OTHER_JOB_SELECTIONS.get(job, job)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from hdrl.base.errors import DecisionError
 from hdrl.settings.batch.platform.pstates import FREE, SERVING
 from hdrl.settings.batch.policies.machine import MachinePicture
-from hdrl.settings.batch.policies.on_nodes import NodePolicy, free_cores
+from hdrl.settings.batch.policies.node_policies import NodePolicy, free_cores
 from hdrl.settings.batch.policies.priorities import WaitingJob
 from hdrl.settings.batch.simulation.view import View
 
