@@ -29,7 +29,7 @@ PREDICTED = {
 }
 """Predictors that can be deployed: all they know fits into a table."""
 
-_TIMELESS_FORMS = (codes.INDEX_ADDITIVE, codes.INDEX_GUARDED)
+_TIMELESS_FORMS = (codes.INDEX_ADDITIVE, *codes.GUARDED_FORMS)
 
 
 @dataclass(frozen=True, slots=True)

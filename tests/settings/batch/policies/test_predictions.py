@@ -62,7 +62,7 @@ def test_the_order_goes_by_predictions_as_in_plain_python(predictor, key, order)
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize(("seed", "form"), [(0, "linear"), (1, "linear"), (0, "network"), (1, "guarded")])
+@pytest.mark.parametrize(("seed", "form"), [(0, "linear"), (1, "linear"), (0, "network"), (1, "guarded"), (1, "pausing")])
 def test_the_index_and_the_gate_are_those_of_plain_python(world, seed, form):
     draw = np.random.default_rng(seed)
     made = random_world(seed, max_jobs=40, **WORLDS[world])
@@ -74,7 +74,7 @@ def test_the_index_and_the_gate_are_those_of_plain_python(world, seed, form):
     offsets = draw.normal(0, 0.7, IndexKind(form).n_weights)
     offsets[14] = 4.0  # so that jobs are held now and then
     weights = first_weights(form) + offsets
-    kind = {"order": "priority", "weights": weights, "gate": True, "guarded": form == "guarded"}
+    kind = {"order": "priority", "weights": weights, "gate": True, "guarded": form in ("guarded", "pausing")}
     oracle = PredictedEasy(workload, platform.n_cores, "geo", **kind)
     assert schedule(platform, workload, IndexKind(form).policy(offsets)) == schedule(platform, workload, oracle)
 
@@ -233,6 +233,22 @@ def test_a_guard_lets_nobody_wait_for_ever(form, waits_days):
     day_s = 86400.0
     jobs = [Job(0.45 * i * day_s, 1, day_s, requested_time_s=day_s) for i in range(155)]
     workload = small_workload(*jobs, Job(70.0, 2, 3 * day_s, requested_time_s=3 * day_s))
+    offsets = np.zeros(24)
+    offsets[13] = -20.0  # waiting counts for nothing
+    trace = hdrl.simulate(machine(2), workload, IndexKind(form, gate=False).policy(offsets), energy=False)
+    starts_s = trace.records["start_s"][workload.jobs["cores"] == 2]
+    assert starts_s / day_s == pytest.approx(waits_days, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("form", "gap_days", "waits_days"),
+    [("guarded", 0.49, 61), ("pausing", 0.49, 61), ("guarded", 0.45, 61), ("pausing", 0.45, 78)],
+)
+def test_a_pausing_guard_waits_until_the_overload_is_over(form, gap_days, waits_days):
+    """After 60 days, one day of work waits, or nine: three days are the limit."""
+    day_s = 86400.0
+    jobs = [Job(gap_days * i * day_s, 1, day_s, requested_time_s=day_s) for i in range(155)]
+    workload = small_workload(*jobs, Job(70.0, 2, day_s, requested_time_s=day_s))
     offsets = np.zeros(24)
     offsets[13] = -20.0  # waiting counts for nothing
     trace = hdrl.simulate(machine(2), workload, IndexKind(form, gate=False).policy(offsets), energy=False)
