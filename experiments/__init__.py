@@ -56,6 +56,7 @@ HOMES = {
     "hdrl.experiments.gpu_learned": ("gpu-seed-agents",),
     "hdrl.experiments.pipelines": ("adas-worlds",),
     "hdrl.experiments.pipelines_index": ("pipelines-index",),
+    "hdrl.experiments.pipelines_limits": ("pipelines-limits", "pipelines-tardiness"),
 }
 """Where protocols are that have not been loaded."""
 
