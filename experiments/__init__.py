@@ -38,6 +38,7 @@ HOMES = {
         "es-generalist",
     ),
     "hdrl.experiments.batch_learned": ("ppo-held-out-logs",),
+    "hdrl.experiments.batch_overload": ("es-overload",),
     "hdrl.experiments.batch_overfit": ("bench-overfit",),
     "hdrl.experiments.batch_slurm": ("slurm-fidelity",),
     "hdrl.experiments.batch_waits": ("wait-coverage",),
@@ -55,6 +56,7 @@ HOMES = {
     "hdrl.experiments.gpu_learned": ("gpu-seed-agents",),
     "hdrl.experiments.pipelines": ("adas-worlds",),
     "hdrl.experiments.pipelines_index": ("pipelines-index",),
+    "hdrl.experiments.pipelines_limits": ("pipelines-limits", "pipelines-tardiness"),
 }
 """Where protocols are that have not been loaded."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from hdrl.settings.batch.envs.window_judge import JudgedLog, WindowOutcome
     from hdrl.settings.batch.policies.choices import PolicyPair
     from hdrl.settings.batch.policies.indexed import IndexKind
+    from hdrl.settings.batch.workload.model import Workload
 
 LOGS = {
     "KTH-SP2": ("KTH-SP2-1996-2.1-cln.swf.gz", 100),
@@ -194,13 +196,15 @@ def _all_logs(tables: Mapping[str, Table]) -> dict[Place, Finding]:
     return {("all logs", column): pooled(tables[column], column) for column in columns}
 
 
-def judged_log(path: Path, n_procs: int) -> tuple[JudgedLog, list[PolicyPair]]:
+def judged_log(path: Path, n_procs: int, *, speedup: float = 1.0) -> tuple[JudgedLog, list[PolicyPair]]:
     """Return a log with its opponents: the best by requests, and the best by predictions.
 
     Parameters
     ----------
     n_procs
         Processors of its machine.
+    speedup
+        How many times as fast as in the log jobs arrive; they run as long.
     """
     from hdrl.settings.batch.envs.machines import pool_inputs
     from hdrl.settings.batch.envs.window_judge import JudgedLog
@@ -208,17 +212,28 @@ def judged_log(path: Path, n_procs: int) -> tuple[JudgedLog, list[PolicyPair]]:
 
     # Memory never runs short where windows are judged, so it must not in whole runs on the kernel.
     inputs = pool_inputs(path, None, n_procs, memory="none", bandwidth="none")
+    workload = inputs.workloads[0] if speedup == 1.0 else _sped_up(inputs.workloads[0], speedup)
     log = JudgedLog.of(
         inputs.platform,
-        inputs.workloads[0],
+        workload,
         n_jobs=LENGTH,
         part=(0.0, TRAINED_UNTIL),
-        first_n_jobs=inputs.workloads[0].n_jobs,
+        first_n_jobs=workload.n_jobs,
         objective="mean_bounded_slowdown",
         reference="best",
         n_threads=usable_cores(),
     )
     return log, [read_pair(log.reference), read_pair(log.best_classic(usable_cores(), suffix="@geo"))]
+
+
+def _sped_up(workload: Workload, speedup: float) -> Workload:
+    """Return a workload whose jobs arrive some times as fast."""
+    jobs, history = workload.jobs.copy(), workload.history
+    jobs["submit_s"] /= speedup
+    if history is not None:
+        submit_s = history.submit_s / speedup
+        history = replace(history, submit_s=submit_s, ended_s=submit_s + (history.ended_s - history.submit_s))
+    return replace(workload, jobs=jobs, history=history)
 
 
 def evolved_policy(models: Sequence[Playable]) -> PolicyPair:

@@ -75,11 +75,15 @@ class PipelinesWorld:
         What differs from the model of the training.
     shortest
         Smallest share of the worst case that a kernel takes.
+    spread
+        How much later than a period the next instance may come, as a share of the period. Utilisations are raised so
+        that as much work comes as without.
     """
 
     machine: str = "1cpu+1gpu"
     model: Mapping[str, Any] = field(default_factory=dict)
     shortest: float = 1.0
+    spread: float = 0.0
 
     def loads(self, seeds: range) -> list[PipelineLoad]:
         """Return the sets of some seeds, each at all utilisations before the next one comes."""
@@ -88,8 +92,9 @@ class PipelinesWorld:
             model,
             seed=seeds[0],
             n_sets=len(seeds),
-            utilizations=UTILIZATIONS,
+            utilizations=[one * (1.0 + self.spread / 2.0) for one in UTILIZATIONS],
             shortest=self.shortest,
+            spread=self.spread,
             length_us=LENGTH_US,
         )
         return [one.window(0, min(N_INSTANCES, one.n_items)) for one in found]
@@ -136,7 +141,7 @@ def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
     classic = best_classic(OWN)
     for part, seeds in {"looked-at part": LOOKED_AT, "last part": LAST}.items():
         rivals, ours = misses(OWN, seeds, classic, trained)
-        found |= {(part, column): one for column, one in _ratios(rivals, ours, classic, part).items()}
+        found |= {(part, column): one for column, one in ratios_to(rivals, ours, classic, part).items()}
     promised = found["last part", TO_CLASSIC]
     found["last part", f"{TO_CLASSIC}, to {PROMISED:g}"] = Finding(
         promised.value / PROMISED,
@@ -151,7 +156,7 @@ def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
     for name, world in OTHERS.items():
         its_classic = best_classic(world)
         rivals, ours = misses(world, LAST, its_classic, trained)
-        found |= {(name, column): one for column, one in _ratios(rivals, ours, its_classic, name).items()}
+        found |= {(name, column): one for column, one in ratios_to(rivals, ours, its_classic, name).items()}
     return found
 
 
@@ -207,7 +212,7 @@ def misses(
     )
 
 
-def _ratios(rivals: Mapping[str, Floats], ours: Mapping[str, Floats], classic: str, place: str) -> dict[str, Finding]:
+def ratios_to(rivals: Mapping[str, Floats], ours: Mapping[str, Floats], classic: str, place: str) -> dict[str, Finding]:
     """Return what is claimed of a part or a world."""
     theirs = {f"misses of {classic}": "classic", "misses untrained": "untrained"}
     means = ours["misses"].mean(axis=0)

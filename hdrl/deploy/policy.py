@@ -29,7 +29,7 @@ PREDICTED = {
 }
 """Predictors that can be deployed: all they know fits into a table."""
 
-_TIMELESS_FORMS = (codes.INDEX_ADDITIVE, codes.INDEX_GUARDED)
+_TIMELESS_FORMS = (codes.INDEX_ADDITIVE, *codes.GUARDED_FORMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,8 @@ def check_deployable(name: str, pair: PolicyPair) -> DeployedPolicy:
         raise OptionsError(f"{where}: switching nodes is Slurm's power saving, expected a policy without ~off and ~on")
     if rule.predicts_ends:
         raise OptionsError(f"{where}: Slurm reserves by requested times, expected a policy without '/all'")
+    if rule.by_name:
+        raise OptionsError(f"{where}: tables of predictions have no names of jobs, expected for instance 'sjf@geo'")
     if rule.predictor not in PREDICTED:
         known = ", ".join(sorted(set(PREDICTED.values())))
         raise OptionsError(f"{where}: its predictor cannot be written as a table, expected one of {known}")

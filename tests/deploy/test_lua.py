@@ -231,6 +231,7 @@ def test_groups_that_are_none(text: str, words: str, tmp_path: Path):
     [
         ("sjf+easy@clairvoyant", "its predictor cannot be written as a table, expected one of geo"),
         ("sjf@learned", "its predictor cannot be written as a table"),
+        ("sjf@geo_name", "tables of predictions have no names of jobs"),
         ("sjf+easy@geo/all", "Slurm reserves by requested times"),
         ("fcfs+easy", "there is nothing to deploy"),
         ("random-high_gflops", "cannot be deployed, expected one of fcfs, sjf"),

@@ -63,8 +63,10 @@ class BatchPolicies(PolicyBook, Clairvoyance):
         else:
             if self.files(knows):
                 return None  # a user's own network, by which no group goes
-            code = read_pair(knows).rule.predictor
-            predictor = next((name for name in PREDICTORS if PREDICTORS[name].code == code), "")
+            rule = read_pair(knows).rule
+            kind = (rule.predictor, rule.by_name)
+            known = ((name, (PREDICTORS[name].code, PREDICTORS[name].by_name)) for name in PREDICTORS)
+            predictor = next((name for name, one in known if one == kind), "")
         group = f"heuristics@{predictor}"
         return group if group in self.groups() else None
 

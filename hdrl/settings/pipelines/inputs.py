@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,12 +66,20 @@ def all_configurations(found: PipelineSet) -> list[PipelineLoad]:
 
 
 def generated_load(
-    model: Model, *, seed: int, times: Times | None = None, length_us: int = 0, n_items: int = 0
+    model: Model,
+    *,
+    seed: int,
+    times: Times | None = None,
+    spread: float = 0.0,
+    length_us: int = 0,
+    n_items: int = 0,
 ) -> PipelineLoad:
     """Return a load by a model.
 
     Parameters
     ----------
+    spread
+        Of sporadic releases, see `hdrl.settings.pipelines.loads.releases.release`; 0: strictly periodic ones.
     length_us
         How long instances are released; 0: one hyperperiod.
     n_items
@@ -80,8 +88,9 @@ def generated_load(
     found = generate(model, stream(seed, "pipelines"), f"{GENERATED}-{model.utilization:g}-{seed}")
     periods = found.configuration(0)
     if n_items > 0:
-        length_us = int(n_items / sum(1 / period for period in periods)) + max(periods)
-    load = load_of(found, [Context(periods, length_us)], times=times, name=found.name)
+        # With a spread, releases come at most so much more slowly.
+        length_us = int((n_items / sum(1 / period for period in periods) + max(periods)) * (1.0 + spread))
+    load = load_of(found, [Context(periods, length_us)], times=times, spread=spread, seed=seed, name=found.name)
     return load.window(0, n_items) if n_items > 0 else load
 
 
@@ -92,6 +101,7 @@ def generated_loads(
     n_sets: int,
     utilizations: Sequence[float] = (),
     shortest: float = 1.0,
+    spread: float = 0.0,
     length_us: int = 0,
 ) -> list[PipelineLoad]:
     """Return several loads by a model: sets of consecutive seeds, each at all utilisations before the next one comes.
@@ -100,6 +110,8 @@ def generated_loads(
 
     Parameters
     ----------
+    spread
+        Of sporadic releases, see `hdrl.settings.pipelines.loads.releases.release`; 0: strictly periodic ones.
     length_us
         How long instances of each are released; 0: one hyperperiod.
 
@@ -115,7 +127,13 @@ def generated_loads(
             f"{MAX_CONFIGURATIONS:,}; choose fewer"
         )
     return [
-        generated_load(replace(model, utilization=one), seed=number, times=Times(shortest, number), length_us=length_us)
+        generated_load(
+            replace(model, utilization=one),
+            seed=number,
+            times=Times(shortest, number),
+            spread=spread,
+            length_us=length_us,
+        )
         for number in range(seed, seed + n_sets)
         for one in utilizations or (model.utilization,)
     ]
@@ -140,7 +158,8 @@ def in_a_row(loads: Sequence[PipelineLoad], name: str, times: Times | None = Non
         first_us = int((table["release_us"] + table["period_us"]).max())
         first_pipeline += len(load.pipelines)
     pipelines = [replace(one, name=f"{load.name}.{one.name}") for load in loads for one in load.pipelines]
-    origin = {"sets": [load.name for load in loads]}
+    spread = max(load.origin.get("spread", 0.0) for load in loads)
+    origin: dict[str, Any] = {"sets": [load.name for load in loads], **({"spread": spread} if spread > 0.0 else {})}
     return PipelineLoad(name, tuple(pipelines), np.concatenate(tables), times or Times(), origin, tuple(firsts))
 
 

@@ -23,7 +23,6 @@ _FOR_FILES = {
     "configuration": _ONE_PERIOD,
     "contexts": _ONE_PERIOD,
     "tour": _ONE_PERIOD,
-    "spread": "sets in files: generated pipelines are strictly periodic",
     "graphs": "period files: generated pipelines need no graphs",
     "times_in": "period files: times of generated pipelines have no other unit",
 }

@@ -66,7 +66,8 @@ class PipelineInputs(
     ) -> PipelineLoad:
         """Make a load by the sweep's model, with another utilisation."""
         model = _model(sweep.load, machine, offered_load)
-        return generated_load(model, seed=seed, times=Times(sweep.load.shortest, seed), n_items=n_items)
+        times = Times(sweep.load.shortest, seed)
+        return generated_load(model, seed=seed, times=times, spread=sweep.load.spread, n_items=n_items)
 
     def offered_load(self, machine: Units, load: PipelineLoad) -> float | None:
         """Return the least unit time that instances need, as a share of what there is."""
@@ -182,6 +183,7 @@ def _sets(options: PipelineLoadOptions, machine: Units) -> list[PipelineLoad]:
         n_sets=options.sets,
         utilizations=options.utilizations,
         shortest=options.shortest,
+        spread=options.spread,
         length_us=_length_us(options),
     )
 

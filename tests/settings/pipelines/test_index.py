@@ -230,6 +230,19 @@ def test_no_change_is_the_index_by_hand() -> None:
     assert envs.draw((5, 1)) != windows
 
 
+def test_tardiness_counts_beside_the_misses() -> None:
+    """Weights by hand lose what both lose: once for the misses, and as often as said for the tardiness."""
+    offsets = np.vstack([np.zeros(17), np.random.default_rng(0).normal(0, 2, (2, 17))])
+    rewards = {}
+    for objective, tardiness in (("miss_ratio", 0.0), ("mean_tardiness_s", 0.0), ("miss_ratio", 0.5)):
+        envs = PipelinesIndexVectorEnv(3, **SMALL, objective=objective, tardiness=tardiness)
+        envs.reset(seed=5)
+        rewards[objective, tardiness] = envs.step(offsets)[1]
+    alone = rewards["miss_ratio", 0.0] + 0.5 * rewards["mean_tardiness_s", 0.0]
+    assert rewards["miss_ratio", 0.5].tolist() == pytest.approx(alone.tolist())
+    assert rewards["miss_ratio", 0.5][0] == -1.5
+
+
 def test_sets_that_follow_each_other_are_not_mixed() -> None:
     together = in_a_row(LOADS, "four")
     envs = PipelinesIndexVectorEnv(1, **(SMALL | {"load": together, "part": (0.0, 0.75)}))
@@ -244,6 +257,7 @@ def test_sets_that_follow_each_other_are_not_mixed() -> None:
     [
         ({"start": "consecutive"}, OptionsError),
         ({"objective": "mean_lateness_s"}, OptionsError),
+        ({"tardiness": -1.0}, OptionsError),
         ({"reference": "static"}, OptionsError),
         ({"reference": "nobody"}, UnknownName),
         ({"n_windows": 0}, OptionsError),

@@ -26,6 +26,7 @@ from hdrl.settings.pipelines.metrics import METRICS, compute_metrics, mk_violati
 from hdrl.settings.pipelines.options import PipelineOptions, PipelineSweep
 from hdrl.settings.pipelines.runs import run_of_trace
 from hdrl.settings.pipelines.simulation.policies import simulate
+from hdrl.settings.pipelines.simulation.tables import shared_tables
 from hdrl.settings.pipelines.simulation.trace import PipelineTrace
 from hdrl.settings.pipelines.simulation.view import Start, View, simulate_python
 from hdrl.testing import parametrize_with_checks
@@ -230,7 +231,6 @@ CHANGED = {
     "configuration": 1,
     "contexts": [{"periods_ms": [40]}],
     "tour": "shuffled",
-    "spread": 0.5,
     "graphs": "graphs",
     "times_in": "ms",
 }
@@ -246,6 +246,35 @@ def test_keys_that_generated_pipelines_do_not_know_are_refused(key: str):
             PipelineSweep(
                 setting="pipelines", platform="1cpu+1gpu", candidates=["edf"], load={key: CHANGED[key]}, **where
             )
+
+
+def test_generated_sets_may_be_sporadic():
+    """Each has dates of its own, and no feature looks ahead: neither alone, nor in a row, nor in windows."""
+    given = {"spread": 0.5, "sets": 2, "seed": 3, "horizon_ms": 10_000}
+    sweep = PipelineSweep(
+        setting="pipelines", platform="1cpu+1gpu", candidates=["edf"], workloads=["generated"], load=given
+    )
+    whole, single = SETTING.inputs.load(options(load=given), BOTH), SETTING.inputs.loads(sweep, BOTH)
+    by_load = PipelineSweep(
+        setting="pipelines",
+        platform="1cpu+1gpu",
+        candidates=["edf"],
+        loads=[0.8],
+        windows={"length": 40, "count": 1},
+        load={"spread": 0.5},
+    )
+    window = SETTING.inputs.generate(by_load, BOTH, 40, offered_load=0.8, seed=3)
+    assert window.n_items == 40
+    for one in (*single, window):
+        for number in range(4):
+            mine = one.instances[one.instances["pipeline"] == number]
+            late = np.diff(mine["release_us"]) / mine["period_us"][0]
+            assert late.min() >= 1.0
+            assert 1.0 < late.max() <= 1.5
+    for one in (whole, *single, window, window.window(5, 10)):
+        assert shared_tables(BOTH, [one])["instances"]["is_announced"].sum() == 0
+    periodic = SETTING.inputs.load(options(load=given | {"spread": 0.0}), BOTH)
+    assert shared_tables(BOTH, [periodic])["instances"]["is_announced"].all()
 
 
 def test_keys_of_sets_that_would_be_ignored_are_refused():

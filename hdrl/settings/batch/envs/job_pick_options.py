@@ -283,6 +283,8 @@ class PickChoices:
             number_of(what, name, known)
         if PREDICTORS[self.predictor].run_times is not None:
             raise OptionsError(f"predictor is {self.predictor!r}, expected one that learns from ended jobs")
+        if PREDICTORS[self.predictor].by_name:
+            raise OptionsError(f"predictor is {self.predictor!r}; names of jobs are not known here, expected 'geo'")
         checked_count("max_jobs", self.max_jobs)
         if backfilling == "rlscheduler" and commitment != "block":
             raise OptionsError("backfilling is 'rlscheduler', which needs commitment 'block'")
@@ -350,7 +352,7 @@ def _guide(name: str, options: JobPickOptions) -> PolicyPair:
     if rule.predicts_ends or rule.node_rule != kernel_codes.NODES_LEFT_ALONE:
         raise OptionsError(f"{what}: reservations by predictions and switched nodes are not simulated here")
     known = (kernel_codes.PREDICT_NOTHING, PREDICTORS[options.predictor].code)
-    if rule.predictor not in known:
+    if rule.predictor not in known or rule.by_name:
         raise OptionsError(f"{what}: it does not use predictor {options.predictor!r}, by which is predicted here")
     if options.backfilling != "easy_priority" and not _is_automatic(pair, options):
         raise OptionsError(f"{what}: backfilling is {options.backfilling!r}, expected 'easy_priority'")

@@ -50,6 +50,7 @@ class PolicyRule:
     """What a policy adds to its job key and its backfilling."""
 
     predictor: int = codes.PREDICT_NOTHING  # ``PREDICT_*`` of `kernel.codes`
+    by_name: bool = False  # whether jobs are alike by name, see `workload.history`
     predicts_ends: bool = False  # whether reservations go by predictions, too
     weights: tuple[float, ...] = ()  # of the index and the gate, see `kernel.keys`; empty: neither
     index_form: int = codes.INDEX_LINEAR  # ``INDEX_*`` of `kernel.codes`
@@ -103,7 +104,7 @@ def arrays_of(rule: PolicyRule, platform: Platform, workload: Workload) -> dict[
         no_sums, no_predictions = np.zeros(0, dtype=SUMS_DTYPE), np.zeros(0, dtype=PREDICTION_DTYPE)
         known = {"job_groups": nothing, "sums": no_sums, "predictions": no_predictions}
         return {**known, "weights": weights, "network": np.zeros(0)}
-    past = past_of(workload.jobs, workload.history, workload.positions)
+    past = past_of(workload.jobs, workload.history, workload.positions, by_name=rule.by_name)
     predictions = np.zeros(workload.n_jobs, dtype=PREDICTION_DTYPE)
     if rule.run_times is not None:
         predictions["given_s"] = rule.run_times(platform, workload)

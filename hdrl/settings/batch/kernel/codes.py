@@ -112,7 +112,12 @@ INDEX_ADDITIVE = 1
 INDEX_NETWORK = 2  # linear, and what a small network adds
 INDEX_GUARDED = 3  # additive, with a gate that is open where all jobs find room, and a guard against starvation
 
-INDEX_FORMS = CodeTable("form of the index", (INDEX_LINEAR, INDEX_ADDITIVE, INDEX_NETWORK, INDEX_GUARDED))
+INDEX_PAUSING = 4  # guarded, with a guard that pauses in an overload
+
+INDEX_FORMS = CodeTable(
+    "form of the index", (INDEX_LINEAR, INDEX_ADDITIVE, INDEX_NETWORK, INDEX_GUARDED, INDEX_PAUSING)
+)
+GUARDED_FORMS = (INDEX_GUARDED, INDEX_PAUSING)
 
 # Backfilling. EASY: which jobs may overtake the first of the queue, and in which order they are tried.
 NO_BACKFILLING = 0

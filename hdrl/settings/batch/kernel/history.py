@@ -75,7 +75,7 @@ def note_submission(state, job):
     note_arrival(state, job, len(state.cores))
     state.sums[state.job_groups[job, USER_LEVEL]].n_waiting += 1
     predict(state, job)
-    if state.scalars[0].index_form == codes.INDEX_GUARDED:
+    if state.scalars[0].index_form in codes.GUARDED_FORMS:
         _note_room(state, job)
 
 

@@ -7,7 +7,8 @@ the time waited so far. The smallest value is served first. A number that is non
 The *index* is a weighted sum of 13 features of a job, its user and the machine; the lowest is served first. *Additive*,
 it is what the weighted features say of the job's worth, less a reward for each hour waited. As a *network*, it is the
 linear one plus what 8 neurons (tanh) make of the same features. *Guarded*, it is the additive one, but that whoever has
-waited for 60 days is first, in the order of arrival.
+waited for 60 days is first, in the order of arrival. *Pausing*, it is guarded while the predicted work that waits takes
+the machine at most three days: in an overload, draining it for the widest jobs delays all others.
 
 The *gate* keeps a share of the machine free for what may come: a job is held, and then neither first of the queue nor a
 candidate for backfilling, if less than that share would be left. The longer it waits, the smaller the share, and on an
@@ -139,10 +140,13 @@ SMALLEST_RESERVE = 0.004
 _DAY_S = 86400.0
 
 GUARD_S = 60.0 * _DAY_S
-"""After how long the guarded index lets a job be first, in seconds."""
+"""After how long a guarded index lets a job be first, in seconds."""
+
+LARGEST_GUARDED_BACKLOG = (math.log1p(3.0 * _DAY_S) - 8.0) / 2.0
+"""The `backlog_of` three days of work, above which the guard of the pausing index pauses."""
 
 WHOLE_GATE_AT = 0.1
-"""At which share of jobs that find no room the gate of the guarded index is as its weights say; below it, less."""
+"""At which share of jobs that find no room the gate of a guarded index is as its weights say; below it, less."""
 
 _LOG1P = np.array([math.log1p(n) for n in range(64)])  # two of five logarithms that describe a job
 
@@ -211,6 +215,12 @@ def _log1p_of(n):
 
 
 @jit
+def _guards(form, backlog):
+    """Tell whether the guard puts jobs that have waited too long first, given the feature of the work that waits."""
+    return form == codes.INDEX_GUARDED or (form == codes.INDEX_PAUSING and backlog <= LARGEST_GUARDED_BACKLOG)
+
+
+@jit
 def weigh_described(w, x, form, has_gate, prediction, n_known, waited_s, backlog, without_room):
     """Work out the index of a waiting job from its features ``x``, and which share of the machine must stay free.
 
@@ -219,7 +229,7 @@ def weigh_described(w, x, form, has_gate, prediction, n_known, waited_s, backlog
     - ``n_known``: how many jobs of the user's have ended, faded.
     - ``waited_s``: how long the job has waited, in seconds.
     """
-    if form == codes.INDEX_GUARDED and waited_s > GUARD_S:
+    if waited_s > GUARD_S and _guards(form, backlog):
         prediction.index, prediction.reserve = -_FIRST_OF_ALL - waited_s, 0.0
         return
     waiting = w[5] * x[5] + w[6] * x[6] + w[7] * x[7]
@@ -233,7 +243,7 @@ def weigh_described(w, x, form, has_gate, prediction, n_known, waited_s, backlog
     z = w[g] + w[g + 1] * x[2] + w[g + 2] * x[3] + w[g + 3] * x[1] + w[g + 4] * x[5] + w[g + 5] * x[6]
     z += w[g + 6] * backlog + w[g + 7] * x[10] + w[g + 8] * x[9]
     reserve = LARGEST_RESERVE * _sigmoid(z) * max(0.0, 1.0 - waited_s / (_DAY_S * math.exp(w[g + 9])))
-    if form == codes.INDEX_GUARDED:
+    if form in codes.GUARDED_FORMS:
         reserve *= min(1.0, without_room / WHOLE_GATE_AT)
     prediction.reserve = reserve if reserve >= SMALLEST_RESERVE else 0.0
 

@@ -26,6 +26,7 @@ FORMS = {
     "additive": codes.INDEX_ADDITIVE,
     "network": codes.INDEX_NETWORK,
     "guarded": codes.INDEX_GUARDED,
+    "pausing": codes.INDEX_PAUSING,
 }
 """What the weights of an index mean: see `kernel.keys`."""
 
@@ -33,6 +34,7 @@ _FIRST = {
     "linear": {1: 1.0, 2: 1.0, 5: -0.5},
     "additive": {1: 2.0, 2: 1.0, AGING: -3.5},
     "guarded": {1: 2.0, 2: 1.0, AGING: -3.5},
+    "pausing": {1: 2.0, 2: 1.0, AGING: -3.5},
     "network": {1: 1.0, 2: 1.0, 5: -0.5},
 }
 _FIRST_GATE = {FIRST_OF_GATE: -3.44, FIRST_OF_GATE + 1: 2.14}

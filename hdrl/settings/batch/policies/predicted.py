@@ -149,10 +149,11 @@ def _ended_before(workload: Workload) -> list[tuple[WaitingJob, float]]:
     if history is None or positions is None:
         return []
     ended = history.ended_before(float(history.submit_s[positions].min())).tolist()
-    columns = (history.submit_s, history.cores, history.requested_time_s, history.user, history.run_s)
+    name = np.full(len(history.user), -1, dtype=np.int32) if history.name is None else history.name
+    columns = (history.submit_s, history.cores, history.requested_time_s, history.user, name, history.run_s)
     return [
-        (WaitingJob(-1, submit_s, cores, requested_s, NO_WALLTIME, 0.0, 0.0, user, -1, -1, -1), run_s)
-        for submit_s, cores, requested_s, user, run_s in zip(
+        (WaitingJob(-1, submit_s, cores, requested_s, NO_WALLTIME, 0.0, 0.0, user, -1, name, -1), run_s)
+        for submit_s, cores, requested_s, user, name, run_s in zip(
             *(column[ended].tolist() for column in columns), strict=True
         )
     ]

@@ -86,22 +86,25 @@ def predictions_of(history: LogHistory, predictors: Sequence[str] = EVALUATED) -
         if name not in EVALUATED:
             raise UnknownName("predictor", name, EVALUATED)
     learned, seen = replayed(history)
-    by_name = {**learned, "requested": history.requested_time_s}
+    found = {**learned, "requested": history.requested_time_s}
     if "learned" in predictors:
         log_ratio = np.minimum(answers(shipped_network().numbers, seen)[:, 0], 0.0)
-        by_name["learned"] = history.requested_time_s * elementary.exp(log_ratio)
-    return {name: by_name[name] for name in predictors}
+        found["learned"] = history.requested_time_s * elementary.exp(log_ratio)
+    if "geo_name" in predictors:
+        found["geo_name"] = replayed(history, by_name=True)[0]["geo"]
+    return {name: found[name] for name in predictors}
 
 
-def replayed(history: LogHistory) -> tuple[dict[str, Floats], Floats]:
-    """Replay a log by its own dates; predictors learn from the jobs that have ended.
+def replayed(history: LogHistory, *, by_name: bool = False) -> tuple[dict[str, Floats], Floats]:
+    """Replay a log by its own dates; predictors learn from the jobs that have ended, of groups by name or not.
 
     Return the predictions at submission of predictors without a network, by name, in seconds of shape ``(n_jobs,)``;
     and the input of a network, shape ``(n_jobs, kernel.groups.LAYERS[0])``.
     """
     n_jobs = len(history.submit_s)
-    offsets = np.cumsum([0, *(history.groups[:, level].max(initial=0) + 1 for level in range(len(LEVELS) - 1))])
-    groups = np.ascontiguousarray(history.groups + offsets.astype(np.int32), dtype=np.int32)
+    alike = history.groups_by_name if by_name else history.groups
+    offsets = np.cumsum([0, *(alike[:, level].max(initial=0) + 1 for level in range(len(LEVELS) - 1))])
+    groups = np.ascontiguousarray(alike + offsets.astype(np.int32), dtype=np.int32)
     sums = np.zeros(int(groups.max(initial=0)) + 1, dtype=SUMS_DTYPE)
     results, seen = np.zeros((n_jobs, len(REPLAYED))), np.zeros((n_jobs, LAYERS[0]))
     arrivals = np.lexsort((np.arange(n_jobs), history.submit_s)).astype(np.int64)
@@ -131,9 +134,11 @@ def evaluate_predictors(workload: Workload, shares: tuple[float, float] = (0.7, 
     """
     history, judged = judged_jobs(workload, shares)
     run_s = np.maximum(history.run_s[judged], _SHORTEST_S)
+    has_names = history.name is not None and bool((history.name >= 0).any())
+    chosen = [name for name in EVALUATED if has_names or not PREDICTORS[name].by_name]
     return [
         _evaluated(name, np.maximum(values[judged], _SHORTEST_S), run_s)
-        for name, values in predictions_of(history).items()
+        for name, values in predictions_of(history, chosen).items()
     ]
 
 

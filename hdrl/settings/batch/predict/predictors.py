@@ -11,7 +11,8 @@ predictor       a job will run
 ``user_mean``   as long as its user's jobs on average, recent ones counting more
 ``geo``         as long as jobs of its user, request and size, on a logarithmic scale: a hierarchy of
                 five groups, in which a group with few ended jobs leans on the next coarser one
-``harm``        the same by harmonic means, which short runs dominate, as they do bounded slowdown
+``geo_name``    the same, with the name of a job in place of its request beside the user
+``harm``        as ``geo``, but by harmonic means, which short runs dominate, as they do bounded slowdown
 ``learned``     as long as a small network says, which `predict.training` trained on other logs
 ``clairvoyant`` as long as it really will, which no scheduler can foresee: a bound, and reported as such
 =============== ====================================================================================
@@ -49,17 +50,20 @@ class Predictor:
         Of one that learned: a function that returns its network.
     is_clairvoyant
         Whether it uses true run times.
+    by_name
+        Whether jobs are grouped by name.
     """
 
     code: int
     run_times: Callable[[Platform, Workload], NDArray[np.float64]] | None = None
     network: Callable[[], RunTimeNetwork] | None = None
     is_clairvoyant: bool = False
+    by_name: bool = False
 
     def asked(self) -> dict[str, Any]:
         """Return what a `kernel.beginning.Rule` needs to know of it."""
         network = self.network().numbers if self.network is not None else ()
-        return {"predictor": self.code, "run_times": self.run_times, "network": network}
+        return {"predictor": self.code, "run_times": self.run_times, "network": network, "by_name": self.by_name}
 
 
 LEARNED = "learned"
@@ -81,6 +85,7 @@ for _name, _predictor in (
     ("last2", Predictor(codes.PREDICT_LAST_TWO)),
     ("user_mean", Predictor(codes.PREDICT_USER_MEAN)),
     ("geo", Predictor(codes.PREDICT_GEOMETRIC)),
+    ("geo_name", Predictor(codes.PREDICT_GEOMETRIC, by_name=True)),
     ("harm", Predictor(codes.PREDICT_HARMONIC)),
     (LEARNED, Predictor(codes.PREDICT_LEARNED, network=shipped_network)),
     ("clairvoyant", Predictor(codes.PREDICT_GIVEN, true_run_times, is_clairvoyant=True)),

@@ -17,7 +17,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 LEVELS = ("all", "request", "user", "user and request", "user, request and cores")
-"""What jobs of one group have in common, coarse to fine."""
+"""What jobs of one group have in common, coarse to fine. *By name*, a job's name stands in place of its request beside
+the user, and in the finest level besides; a job without a name is grouped by its request."""
 
 ALL_LEVEL = LEVELS.index("all")
 USER_LEVEL = LEVELS.index("user")
@@ -36,6 +37,7 @@ class LogHistory:
     # numbers of the log; a user is negative if unknown
     user: Ints
     cores: Ints
+    name: Ints | None = None  # of the job, or of what it executes; negative if unknown. ``None``: of none
 
     @cached_property
     def by_end(self) -> NDArray[np.int64]:
@@ -48,6 +50,11 @@ class LogHistory:
         return groups_of(self.user, self.requested_time_s, self.cores)
 
     @cached_property
+    def groups_by_name(self) -> Ints:
+        """The same by name."""
+        return groups_of(self.user, self.requested_time_s, self.cores, self.name)
+
+    @cached_property
     def _ends_s(self) -> Floats:
         """The dates of `by_end`."""
         return self.ended_s[self.by_end]
@@ -57,19 +64,31 @@ class LogHistory:
         return self.by_end[: np.searchsorted(self._ends_s, date_s, side="left")]
 
 
-def groups_of(user: Ints, requested_time_s: Floats, cores: Ints) -> Ints:
+def groups_of(user: Ints, requested_time_s: Floats, cores: Ints, name: Ints | None = None) -> Ints:
     """Return the group of each job at each level: numbers from 0 within a level, shape ``(n_jobs, len(LEVELS))``.
 
     ``user``, ``requested_time_s``, ``cores``: columns of the jobs; jobs of unknown users are taken to be of one user.
+    ``name``: what jobs are called, for groups by name.
     """
     known = np.maximum(np.asarray(user, dtype=np.int64), -1)
     requests = np.unique(requested_time_s, return_inverse=True)[1]
     users = np.unique(known, return_inverse=True)[1]
-    pairs = np.unique(users * (requests.max(initial=0) + 1) + requests, return_inverse=True)[1]
+    pairs = _joint(users, requests)
     sizes = np.unique(cores, return_inverse=True)[1]
-    triples = np.unique(pairs * (sizes.max(initial=0) + 1) + sizes, return_inverse=True)[1]
+    triples = _joint(pairs, sizes)
+    if name is not None:
+        # Names count from beyond the requests, which stand for those that are unknown.
+        called = np.where(name >= 0, requests.max(initial=0) + 1 + name.astype(np.int64), requests)
+        triples, pairs = _joint(triples, called), _joint(users, called)
     columns = (np.zeros(len(known), dtype=np.int64), requests, users, pairs, triples)
     return np.stack(columns, axis=1).astype(np.int32)
+
+
+def _joint(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return numbers from 0 that are equal where both of two columns, not negative, are."""
+    right = np.unique(right, return_inverse=True)[1]
+    joint: NDArray[np.int64] = np.unique(left * (right.max(initial=0) + 1) + right, return_inverse=True)[1]
+    return joint
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,29 +105,38 @@ class Past:
     requested_time_s: Floats
 
 
-def past_of(jobs: NDArray[np.void], history: LogHistory | None, positions: NDArray[np.int64] | None) -> Past:
+def past_of(
+    jobs: NDArray[np.void], history: LogHistory | None, positions: NDArray[np.int64] | None, *, by_name: bool = False
+) -> Past:
     """Return what is known of ended jobs when the first of some jobs is submitted.
 
     - ``jobs``: rows of `Workload.jobs`; not empty.
     - ``history``: the log that they are of; ``None``: of none.
     - ``positions``: which of its jobs they are.
+    - ``by_name``: whether jobs are grouped by name.
     """
     if history is None or positions is None:
-        return _past(groups_of(jobs["user"], jobs["requested_time_s"], jobs["cores"]), None, np.zeros(0, np.int64))
+        name = jobs["executable"] if by_name else None
+        return _past(groups_of(jobs["user"], jobs["requested_time_s"], jobs["cores"], name), None, None, _NONE)
     ended = history.ended_before(float(history.submit_s[positions].min()))
-    return _past(history.groups[positions], history, ended)
+    known = history.groups_by_name if by_name else history.groups
+    return _past(known[positions], history, known, ended)
 
 
-def _past(groups: Ints, history: LogHistory | None, ended: NDArray[np.int64]) -> Past:
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+def _past(groups: Ints, history: LogHistory | None, known: Ints | None, ended: NDArray[np.int64]) -> Past:
+    """Return the past of jobs of some groups; ``known``: those of all jobs of the log."""
     own = np.empty_like(groups)
     of_ended = np.full((len(ended), len(LEVELS)), -1, dtype=np.int32)
     n_groups = 0
     for level in range(len(LEVELS)):
         found, own[:, level] = np.unique(groups[:, level], return_inverse=True)
-        if history is not None:
-            number = np.full(int(history.groups[:, level].max(initial=0)) + 1, -1, dtype=np.int32)
+        if known is not None:
+            number = np.full(int(known[:, level].max(initial=0)) + 1, -1, dtype=np.int32)
             number[found] = n_groups + np.arange(len(found))
-            of_ended[:, level] = number[history.groups[ended, level]]
+            of_ended[:, level] = number[known[ended, level]]
         own[:, level] += n_groups
         n_groups += len(found)
     if history is None:

@@ -171,7 +171,7 @@ def workload_from_swf(
         shown = ", ".join(f"{count} with {reason}" for reason, count in n_dropped.items())
         raise WorkloadError(f"{log.name}: no usable job from job {start} on among {log.n_rows} ({shown or 'too few'})")
     numbers = log_numbers(rows)
-    history = _history(rows, run_s, kept, names, numbers["user"])
+    history = _history(rows, run_s, kept, names, numbers)
     whole = rows
     rows, run_s = rows[chosen], run_s[chosen]
     requested_s = estimate_model(rows, run_s, stream(seed, "workload/estimates"))
@@ -216,7 +216,7 @@ def _history(
     run_s: FloatArray,
     kept: NDArray[np.int64],
     names: Mapping[str, str],
-    user: NDArray[np.int32],
+    numbers: Mapping[str, NDArray[np.int32]],
 ) -> LogHistory | None:
     """Return what the log tells of all its usable jobs; ``None`` if run or requested times are not the log's."""
     if names["run_time"] != "trace" or names["estimates"] != "log":
@@ -228,8 +228,9 @@ def _history(
         ended_s=ended_s[kept],
         run_s=run_s[kept],
         requested_time_s=requested_times(rows, run_s)[kept],
-        user=user[kept],
+        user=numbers["user"][kept],
         cores=np.trunc(np.minimum(requested_cores(rows)[kept], MAX_INT32)).astype(np.int32),
+        name=numbers["executable"][kept],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,8 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
 
     **Observation space.** ``Box(0, 1, (1,))``: nothing is seen, 0.
 
-    **Rewards.** Minus the mean of the objective over the windows, divided by that of the reference on the same ones.
+    **Rewards.** Minus the mean of the objective over the windows, divided by that of the reference on the same ones;
+    with ``tardiness``, less ``tardiness`` times the same of the mean tardiness.
 
     **Episode end.** After the first action. ``info["results"]`` holds the mean of the objective (``objective``) and
     what it is divided by that of the reference (``ratio``).
@@ -61,6 +63,8 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
         alone.
     objective
         A name of `OBJECTIVES` that is never negative; less is better.
+    tardiness
+        What the mean tardiness counts beside the objective; 0: nothing.
 
     Raises
     ------
@@ -79,12 +83,15 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
         part: Part = "all",
         n_windows: int = DEFAULT_N_WINDOWS,
         objective: str = "miss_ratio",
+        tardiness: float = 0.0,
         reference: str = BY_HAND,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         n_threads: int | None = None,
         render_mode: None = None,
     ) -> None:
         check_choice("objective", objective, [name for name in OBJECTIVES if name not in _SIGNED])
+        if not 0.0 <= tardiness < math.inf:
+            raise OptionsError(f"tardiness is {tardiness}, expected a number, at least 0")
         self.reference = read_policy(reference)
         if self.reference == STATIC:
             raise OptionsError(f"reference is {reference!r}, which follows a plan of each set; expected another policy")
@@ -99,7 +106,7 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
         )
         self.machine = read_machine(machine) if isinstance(machine, str) else machine
         self.indexed = IndexedLoads(self.machine, read_loads(load, self.machine))
-        self.objective = objective
+        self.objective, self._tardiness = objective, float(tardiness)
         self._n_threads = usable_cores() if n_threads is None else checked_count("n_threads", n_threads)
         length = 0 if n_jobs == "all" else checked_count("n_jobs", n_jobs)
         self._sets = [
@@ -120,14 +127,16 @@ class PipelinesIndexVectorEnv(IndexVectorEnv):
 
     def judge(self, offsets: Floats, draw: tuple[int, int]) -> tuple[Floats, Mapping[str, Floats]]:
         """Judge candidates by windows of sets: see `IndexVectorEnv.judge`."""
-        windows, number = self.draw(draw), OBJECTIVES[self.objective]
-        rule = RULES[self.reference]
+        windows, rule = self.draw(draw), RULES[self.reference]
         weights = np.array([rule.weights]) if rule.weights else None
-        reference = self.indexed.run(windows, rule.codes, weights, n_threads=self._n_threads)[number].mean()
-        values = self.indexed.run(windows, INDEX_CODES, weights_of(offsets), n_threads=self._n_threads)[number]
-        objective = values.mean(axis=1)
-        ratios = objective / max(float(reference), SMALLEST_REFERENCE)
-        return -ratios, {"objective": objective, "ratio": ratios}
+        reference = self.indexed.run(windows, rule.codes, weights, n_threads=self._n_threads).mean(axis=2)
+        means = self.indexed.run(windows, INDEX_CODES, weights_of(offsets), n_threads=self._n_threads).mean(axis=2)
+        ratios = means / np.maximum(reference, SMALLEST_REFERENCE)
+        number = OBJECTIVES[self.objective]
+        rewards = -ratios[number]
+        if self._tardiness > 0.0:
+            rewards = rewards - self._tardiness * ratios[OBJECTIVES["mean_tardiness_s"]]
+        return rewards, {"objective": means[number], "ratio": ratios[number]}
 
 
 def _sets_of(load: PipelineLoad, number: int, length: int, part: Part) -> list[tuple[int, int, int, int]]:

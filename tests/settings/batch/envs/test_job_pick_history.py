@@ -174,6 +174,7 @@ def test_nothing_more_is_saved_without_predictions() -> None:
     [
         ({"predictor": "goe"}, "no predictor 'goe'; did you mean 'geo'"),
         ({"predictor": "clairvoyant"}, "predictor is 'clairvoyant', expected one that learns from ended jobs"),
+        ({"predictor": "geo_name"}, "predictor is 'geo_name'; names of jobs are not known here, expected 'geo'"),
         ({"features": ["indx"]}, "features is 'indx'; did you mean 'index'"),
         ({"more_logs": ["nowhere.swf"]}, "nowhere.swf"),
     ],

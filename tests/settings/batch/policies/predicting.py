@@ -16,18 +16,18 @@ class Oracle:
     """All ended jobs, one by one; sums are taken anew for every prediction."""
 
     def __init__(self):
-        self.ended = []  # user, cores, requested, run
+        self.ended = []  # user, cores, requested, run, name
 
-    def end(self, user, cores, requested_s, run_s):
-        self.ended.append((user, cores, requested_s, run_s))
+    def end(self, user, cores, requested_s, run_s, name=None):
+        self.ended.append((user, cores, requested_s, run_s, name))
 
-    def _level(self, user, cores, requested_s, level):
+    def _level(self, user, cores, requested_s, level, name=None):
         tests = (
             lambda _: True,
             lambda e: e[2] == requested_s,
             lambda e: e[0] == user,
-            lambda e: (e[0], e[2]) == (user, requested_s),
-            lambda e: e[:3] == (user, cores, requested_s),
+            lambda e: (e[0], e[2] if name is None else e[4]) == (user, requested_s if name is None else name),
+            lambda e: e[:3] == (user, cores, requested_s) and name in (None, e[4]),
         )
         mine = [e for e in self.ended if tests[level](e)]
         return mine, [DECAYS[level] ** age for age in range(len(mine))][::-1]
@@ -36,10 +36,10 @@ class Oracle:
         mine, weights = self._level(user, 0, 0.0, 2)
         return [e[3] for e in mine], weights
 
-    def shrunk(self, user, cores, requested_s):
+    def shrunk(self, user, cores, requested_s, name=None):
         log_ratio, inverse = -0.9, 0.05
         for level, m in enumerate(SHRINKAGES):
-            mine, weights = self._level(user, cores, requested_s, level)
+            mine, weights = self._level(user, cores, requested_s, level, name)
             total = sum(weights) + m
             ratios = (w * math.log(max(e[3], 1) / max(e[2], 1)) for w, e in zip(weights, mine, strict=True))
             log_ratio = (sum(ratios) + m * log_ratio) / total

@@ -30,7 +30,8 @@ def history(n_jobs: int = 80) -> LogHistory:
     run_s = np.ceil(requested_s * draw.choice((0.02, 0.4, 1.1), n_jobs))
     ended_s = np.where(draw.random(n_jobs) < 0.9, submit_s + draw.integers(0, 200, n_jobs) + run_s, np.inf)
     user, cores = draw.integers(0, 3, n_jobs).astype(np.int32), draw.integers(1, 3, n_jobs).astype(np.int32)
-    return LogHistory(submit_s, ended_s, run_s, requested_s, user, cores)
+    name = draw.integers(0, 3, n_jobs).astype(np.int32)
+    return LogHistory(submit_s, ended_s, run_s, requested_s, user, cores, name)
 
 
 def test_each_job_is_predicted_by_what_had_ended_at_its_submission():
@@ -41,7 +42,7 @@ def test_each_job_is_predicted_by_what_had_ended_at_its_submission():
         oracle = Oracle()
         for other in ends:
             if log.ended_s[other] < log.submit_s[job]:
-                facts = (log.user, log.cores, log.requested_time_s, log.run_s)
+                facts = (log.user, log.cores, log.requested_time_s, log.run_s, log.name)
                 oracle.end(*(float(column[other]) for column in facts))
         who = (float(log.user[job]), float(log.cores[job]), float(log.requested_time_s[job]))
         here = sum(
@@ -49,7 +50,9 @@ def test_each_job_is_predicted_by_what_had_ended_at_its_submission():
         )
         learned_s = oracle.learned(shipped_network().numbers, *who, here)
         assert found["learned"][job] == pytest.approx(learned_s, rel=1e-9), job
-        for name in set(EVALUATED) - {"learned"}:
+        by_name_s = oracle.shrunk(*who, float(log.name[job]))[0]
+        assert found["geo_name"][job] == pytest.approx(by_name_s, rel=1e-9), job
+        for name in set(EVALUATED) - {"learned", "geo_name"}:
             assert found[name][job] == pytest.approx(oracle.predict(name, *who)[0], rel=1e-9), (name, job)
 
 
@@ -84,7 +87,8 @@ def test_the_command_tells_a_table_draws_and_warns_of_logs_without_users(tmp_pat
     told = run(cli, ["predict", "evaluate", str(tmp_path / "log.swf"), "--json"])
     assert told.exit_code == 0, told.output
     assert "names no users" in told.stderr
-    assert [row["predictor"] for row in json.loads(told.stdout)] == list(EVALUATED)
+    of_names = ["geo_name"]  # of which this log has none
+    assert [row["predictor"] for row in json.loads(told.stdout)] == [one for one in EVALUATED if one not in of_names]
     pytest.importorskip("matplotlib", reason="needs matplotlib (the extra report)")
     drawn = run(cli, ["predict", "evaluate", str(tmp_path / "log.swf"), "--plot", str(tmp_path / "c.svg")])
     assert drawn.exit_code == 0, drawn.output

@@ -47,7 +47,7 @@ WORLDS = check_worlds()
 
 def test_names():
     assert len(pair_names()) == 36
-    shipped = ["es-generalist", "es-unguarded"]
+    shipped = ["es-generalist", "es-pausing", "es-unguarded"]
     of_sites = ["slurm", "multifactor", *(f"multifactor+{kind}" for kind in BACKFILLINGS)]
     named = ["min_min", "max_min", "duplex", *shipped, *of_sites]
     assert policy_names() == [*pair_names(), VOID, *priority_names(), *named]

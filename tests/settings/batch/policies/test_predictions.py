@@ -12,6 +12,7 @@ from hdrl.base.errors import DecisionError, HdrlError, UnknownName
 from hdrl.settings.batch.policies import is_clairvoyant
 from hdrl.settings.batch.policies.indexed import IndexKind, first_weights
 from hdrl.settings.batch.policies.pairs import GATE_BY_HAND, read_pair, with_true_times
+from hdrl.settings.batch.predict.evaluation import evaluate_predictors
 from hdrl.settings.batch.predict.predictors import PREDICTORS
 from hdrl.settings.batch.workload.history import past_of
 from hdrl.settings.batch.workload.swf import SWF_DTYPE, SwfLog
@@ -62,7 +63,9 @@ def test_the_order_goes_by_predictions_as_in_plain_python(predictor, key, order)
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize(("seed", "form"), [(0, "linear"), (1, "linear"), (0, "network"), (1, "guarded")])
+@pytest.mark.parametrize(
+    ("seed", "form"), [(0, "linear"), (1, "linear"), (0, "network"), (1, "guarded"), (1, "pausing")]
+)
 def test_the_index_and_the_gate_are_those_of_plain_python(world, seed, form):
     draw = np.random.default_rng(seed)
     made = random_world(seed, max_jobs=40, **WORLDS[world])
@@ -74,7 +77,7 @@ def test_the_index_and_the_gate_are_those_of_plain_python(world, seed, form):
     offsets = draw.normal(0, 0.7, IndexKind(form).n_weights)
     offsets[14] = 4.0  # so that jobs are held now and then
     weights = first_weights(form) + offsets
-    kind = {"order": "priority", "weights": weights, "gate": True, "guarded": form == "guarded"}
+    kind = {"order": "priority", "weights": weights, "gate": True, "guarded": form in ("guarded", "pausing")}
     oracle = PredictedEasy(workload, platform.n_cores, "geo", **kind)
     assert schedule(platform, workload, IndexKind(form).policy(offsets)) == schedule(platform, workload, oracle)
 
@@ -109,10 +112,13 @@ def test_a_window_knows_what_had_ended_before_it():
     )
 
 
-def test_no_prediction_knows_a_job_that_has_not_ended():
+@pytest.mark.parametrize("predictor", ["geo", "geo_name"])
+def test_no_prediction_knows_a_job_that_has_not_ended(predictor):
     """Longer run times of what has not ended change nothing before the first of them would have ended."""
     platform = machine()
+    policy = f"sjf+easy_sjbf@{predictor}"
     before = log(3, n_jobs=80)
+    before.rows["executable"] = np.arange(80) % 5
     rows = before.rows.copy()
     ends = rows["submit_s"] + rows["wait_s"] + rows["run_s"]
     changed = np.flatnonzero(ends >= rows["submit_s"][40])
@@ -123,15 +129,38 @@ def test_no_prediction_knows_a_job_that_has_not_ended():
     assert len(changed) > 0
     ended = [past_of(load.jobs, load.history, load.positions).ended_groups for load in (left, right)]
     assert np.array_equal(*ended)
-    assert schedule(platform, left, "sjf+easy_sjbf@geo") == schedule(platform, right, "sjf+easy_sjbf@geo")
+    assert schedule(platform, left, policy) == schedule(platform, right, policy)
     # And of those that run within the window: what starts before the first changed end is the same.
-    times = hdrl.simulate(platform, left, "sjf+easy_sjbf@geo", energy=False).records
+    times = hdrl.simulate(platform, left, policy, energy=False).records
     last = int(np.argmax(times["start_s"]))
     longer = before.rows.copy()
     longer["run_s"][40 + last] += 300.0
     other = workload_from_swf(SwfLog("log", longer), platform, bandwidth="none").window(40, 40)
-    again = hdrl.simulate(platform, other, "sjf+easy_sjbf@geo", energy=False).records
+    again = hdrl.simulate(platform, other, policy, energy=False).records
     assert np.array_equal(times["start_s"], again["start_s"])
+
+
+def test_names_of_jobs_tell_what_requests_hide():
+    """One user, one request, two programs: only their names tell which is short."""
+    rows = log(7, n_jobs=90).rows.copy()
+    rows["user"], rows["requested_s"], rows["executable"] = 1, 3600, np.arange(90) % 2
+    rows["run_s"] = np.where(rows["executable"] == 0, 60, 3000)
+    rows["submit_s"] *= 60  # so that programs of both kinds end before others are submitted
+    platform = machine()
+    found = {one.predictor: one.r2_log for one in evaluate_predictors(_workload(rows, platform), (0.3, 1.0))}
+    assert found["geo"] < 0.1 < 0.9 < found["geo_name"]
+    nameless = rows.copy()
+    nameless["executable"] = -1
+    named, by_name, by_request = (
+        schedule(platform, _workload(some, platform), f"sjf+easy@{predictor}")
+        for some, predictor in ((rows, "geo_name"), (nameless, "geo_name"), (nameless, "geo"))
+    )
+    assert named != by_name == by_request
+    assert "geo_name" not in {one.predictor for one in evaluate_predictors(_workload(nameless, platform))}
+
+
+def _workload(rows, platform):
+    return workload_from_swf(SwfLog("log", rows), platform, bandwidth="none")
 
 
 def test_easy_plus_plus_corrects_what_was_outlived():
@@ -233,6 +262,22 @@ def test_a_guard_lets_nobody_wait_for_ever(form, waits_days):
     day_s = 86400.0
     jobs = [Job(0.45 * i * day_s, 1, day_s, requested_time_s=day_s) for i in range(155)]
     workload = small_workload(*jobs, Job(70.0, 2, 3 * day_s, requested_time_s=3 * day_s))
+    offsets = np.zeros(24)
+    offsets[13] = -20.0  # waiting counts for nothing
+    trace = hdrl.simulate(machine(2), workload, IndexKind(form, gate=False).policy(offsets), energy=False)
+    starts_s = trace.records["start_s"][workload.jobs["cores"] == 2]
+    assert starts_s / day_s == pytest.approx(waits_days, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("form", "gap_days", "waits_days"),
+    [("guarded", 0.49, 61), ("pausing", 0.49, 61), ("guarded", 0.45, 61), ("pausing", 0.45, 78)],
+)
+def test_a_pausing_guard_waits_until_the_overload_is_over(form, gap_days, waits_days):
+    """After 60 days, one day of work waits, or nine: three days are the limit."""
+    day_s = 86400.0
+    jobs = [Job(gap_days * i * day_s, 1, day_s, requested_time_s=day_s) for i in range(155)]
+    workload = small_workload(*jobs, Job(70.0, 2, day_s, requested_time_s=day_s))
     offsets = np.zeros(24)
     offsets[13] = -20.0  # waiting counts for nothing
     trace = hdrl.simulate(machine(2), workload, IndexKind(form, gate=False).policy(offsets), energy=False)

@@ -32,8 +32,8 @@ def note_queued(state, job):
 
 @jit
 def note_room_for(state, job):
-    """Note for the guarded index, after a job is queued first, whether all that wait in its partition could start."""
-    if state.scalars[0].index_form != codes.INDEX_GUARDED or state.jobs[job].n_restarts > 0:
+    """Note for a guarded index, after a job is queued first, whether all that wait in its partition could start."""
+    if state.scalars[0].index_form not in codes.GUARDED_FORMS or state.jobs[job].n_restarts > 0:
         return
     partition, n_wanted = state.entries[state.jobs[job].first_entry].partition, np.int64(0)
     for i in range(state.scalars[0].n_queue):
