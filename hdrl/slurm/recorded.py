@@ -107,9 +107,9 @@ class RecordedRun:
     platform
         The machine, with the rules of its ``slurm.conf`` and its reservations.
     workload
-        The submitted jobs. Each runs as long as it did, launching and ending included; one that never started as long as
-        it would have; one that was preempted as long as it did the last time. Date 0 is the midnight (UTC) before the
-        run.
+        The submitted jobs. Each runs as long as it did, launching and ending included; one that never started as
+        long as it would have; one that was preempted as long as it did the last time. Date 0 is the midnight (UTC)
+        before the run.
     t0_s
         When the recorder began to count.
     eligible_s, start_s
