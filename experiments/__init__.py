@@ -1,6 +1,6 @@
 """The claimed experiments that come with hdrl: a folder each, and a function of each that is more than one comparison.
 
-A module is loaded when one of its protocols is asked for.
+A module is loaded on request for one of its protocols.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ N_CORES, LOAD = 256, 0.85
 """The windows, and the machine and the load of the task ``batch-lublin-85``."""
 
 SECRET = "the secret of bench-overfit"
-"""Known to whoever reads this file, but not to the choice among the candidates."""
+"""Known to readers of this file, but not used in the choice among the candidates."""
 
 PROMISED = 0.99
 """A pick gains at most 1 % on the board."""

@@ -36,7 +36,7 @@ Columns = dict[str, Floats]
 OURS, *OTHERS = POLICIES
 
 FLOOR = 0.23
-"""Percent of the pairs of jobs that two equal runs of Slurm start in another order, as whoever recorded them says."""
+"""Percent of the pairs of jobs that two equal runs of Slurm start in another order, as the record of the runs says."""
 
 N_RESAMPLES = 10_000
 

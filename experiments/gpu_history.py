@@ -38,7 +38,7 @@ LOOKED_AT, LAST = (0.7, 0.9), (0.9, 1.0)
 OFFERED = (0.7, 0.85, 0.95)
 
 N_JOBS, N_BEFORE, N_COUNTED = 600, 100, 400
-"""Jobs of a window, and which of them count: those after the first ones, and so many of them."""
+"""Jobs of a window, how many of the first do not count, and how many of the following count."""
 
 LEAST_WAIT_S = 60.0
 """Shorter longest waits count as this, so that their ratios mean something."""

@@ -31,7 +31,7 @@ TIME_TO_END_S = 50_000.0
 
 
 class AskedWhenItSees(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment whose agent is asked again only when it sees something else than before.
+    """An environment whose agent decides again only when its observation has changed.
 
     Its observations hold no times, and an agent that takes its best action takes the same one until they change: this
     is what asking in every second comes to, without the millions of questions. Rewards in between are left out.
@@ -118,7 +118,7 @@ def _at_load(cluster: Cluster, offered: float, models: Sequence[Playable]) -> di
 
     Those of agents are ratios to each baseline, too.
     """
-    # Errors of what is told, not of what happens: without them all jobs count, and from the first one on.
+    # The two left out are errors of reports, not of the simulation: without them all jobs count, from the first one on.
     errors = [name for name in ERRORS if name not in ("finished_alone", "utilization_from_0")]
     jct_s: dict[str, list[list[float]]] = {name: [] for name in ("fcfs", "sjf", "agents")}
     done: dict[str, list[list[float]]] = {name: [] for name in jct_s}

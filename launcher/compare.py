@@ -414,7 +414,7 @@ def _show_tables(result: Comparison) -> None:
     from hdrl.launcher.bars import print_table, table_width
 
     workloads = list(dict.fromkeys(row.workload for row in result.rows))
-    # Tails that were not asked for are in the verdict.
+    # Tails that were not requested are in the verdict.
     shown = [one for one in dict.fromkeys(row.metric for row in result.rows) if one not in result.added]
     for metric in shown:
         for workload in workloads:

@@ -113,7 +113,7 @@ def list_() -> None:
 def _rules(
     contention: str | None, compatibility: str | None, boot_s: float | None = None, resume_s: float | None = None
 ) -> PStateRules | None:
-    """Return the P-state rules that are asked for; ``None`` if none are, so that an XML file keeps its own."""
+    """Return the requested P-state rules; ``None`` if there are none, so that an XML file keeps its own."""
     from hdrl.settings.batch.platform import NodePower, SuspendPower, pstate_rules
 
     given = {"boot_s": boot_s, "resume_s": resume_s}

@@ -1,4 +1,4 @@
-"""Being asked to stop: by Ctrl-C, by SIGTERM, with which batch systems and containers announce the end, or by SIGHUP.
+"""Requests to stop: by Ctrl-C, by SIGTERM, with which batch systems and containers announce the end, or by SIGHUP.
 
 SIGHUP comes when the terminal is closed, and is left alone where ``nohup`` ignores it.
 """
@@ -57,7 +57,7 @@ _AGAIN_S = 0.05
 def _resend_lost_signals() -> Iterator[None]:
     """Send signals again whose exception was lost: Python drops what is raised while C code calls it.
 
-    Loading compiled code does so many times.
+    Loading compiled code does that often.
     """
     before = sys.unraisablehook
 

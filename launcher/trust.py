@@ -16,7 +16,7 @@ trust_option = click.option(
 
 
 def load_files(setting: str | None, folders: Sequence[str | Path] = (), *, trust: bool = False) -> None:
-    """Load the setting that the command line names, if any, so that folders can name it; trust those, if asked to."""
+    """Load the setting that the command line names, if any, so that folders can name it; trust those, if requested."""
     from hdrl.report.runs import trust_folders
     from hdrl.setting import find_setting
 

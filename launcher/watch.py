@@ -25,7 +25,7 @@ RENEWED_S = 5
 """How often a browser asks again while something runs."""
 
 MOST_CONNECTIONS = 16
-"""Connections at a time; a browser opens 6. What comes while there are so many is closed at once."""
+"""Connections at a time; a browser opens 6. Further ones are closed at once."""
 
 REQUEST_S = 5.0
 """How long a connection may take to send its request, and its reader to take the page."""
@@ -166,5 +166,5 @@ def watch(folder: Path, port: int, setting: str | None, *, trust: bool) -> None:
             server.serve_forever()
         except Terminated:
             raise
-        except KeyboardInterrupt:  # what was asked for, no error
+        except KeyboardInterrupt:  # a request to end, no error
             click.echo()

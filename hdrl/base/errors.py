@@ -37,7 +37,7 @@ class OptionsError(HdrlError):
 
 
 class NoPictures(OptionsError, TypeError):
-    """An environment is asked for pictures; libraries that try that first do without when it is a ``TypeError``."""
+    """An environment cannot draw; a ``TypeError``, because libraries that try to draw first go on without after one."""
 
 
 class PlatformError(HdrlError):
@@ -86,7 +86,7 @@ class SimulationError(HdrlError):
 
 
 class BatsimError(HdrlError):
-    """A conversation between Batsim and a scheduler cannot continue: Batsim would stop there, or wait for ever."""
+    """A conversation between Batsim and a scheduler cannot continue: Batsim would stop, or wait forever."""
 
 
 class LearningError(HdrlError):
@@ -128,7 +128,7 @@ MAX_SHOWN = 60
 MAX_SHOWN_PATH = 400
 
 _MAX_COMPARED = 200
-"""Names that are compared letter by letter; of more, those that share most letters with what was asked for."""
+"""Names that are compared letter by letter; of more, those that share most letters with the requested name."""
 
 _LEAST_SIMILARITY = 0.6
 

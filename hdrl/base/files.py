@@ -83,7 +83,7 @@ _GZIP_BEGINS = b"\x1f\x8b"
 
 
 def is_plain_file(path: Path, max_bytes: int) -> bool:
-    """Return whether a path is a file, no link to one, that `read_text` makes at most so many bytes of."""
+    """Return whether a path is a file, no link, and `read_text` reads at most ``max_bytes`` bytes from it."""
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > max_bytes:
             return False

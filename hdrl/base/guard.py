@@ -1,6 +1,6 @@
 """Run a command that ends when the process that started it goes away: ``python guard.py [--remove PATH] COMMAND ...``.
 
-A simulator outside waits for its scheduler for ever. This small process stands between the two: its standard input is a
+A simulator outside waits forever for its scheduler. This small process stands between the two: its standard input is a
 pipe that the starter holds open, so that even a starter that is killed takes the command with it, and all that the
 command has started, daemons included. It runs by itself, without hdrl.
 """
@@ -22,7 +22,7 @@ SIGNALLED = 128
 """An exit code above this means: ended by the signal of that number more, as shells say it."""
 
 PATIENCE_S = 1.0
-"""How long a command may take to end when it is asked to."""
+"""How long a command may take to end after SIGTERM."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUNDS, _ROUND_S = 200, 0.01

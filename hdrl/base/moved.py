@@ -1,6 +1,6 @@
 """Modules and names under their former names: the same objects, with a DeprecationWarning.
 
-The finder stands behind all others, so that it is asked only for what is not there; the one that waits for Gymnasium
+The finder is the last one, so that Python calls it only for missing modules; the one that waits for Gymnasium
 (`hdrl.base.gymnasium_ids`) must stand before them, and goes when it is done.
 """
 

@@ -91,7 +91,7 @@ class Process(Closing):
 
     def close(self) -> None:
         """End it, and whatever it has started, and wait until it is gone."""
-        assert self._guard.stdin is not None  # noqa: S101 - asked for above
+        assert self._guard.stdin is not None  # noqa: S101 - requested above
         with contextlib.suppress(OSError):
             self._guard.stdin.close()
         try:

@@ -1,4 +1,4 @@
-"""The space of actions where each row of a table has several: what environments say, and what networks go by."""
+"""The space of actions where each row of a table has several: environments declare it, and networks read it."""
 
 from __future__ import annotations
 

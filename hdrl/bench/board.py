@@ -261,7 +261,7 @@ def _read(folders: Sequence[str | Path]) -> tuple[dict[str, BenchResult], list[R
 
 
 def _judged(results: Mapping[str, BenchResult]) -> tuple[list[BoardEntry], list[Refused]]:
-    """Check results; those that are not true, or were withdrawn, are told apart."""
+    """Check results; return those that are false or withdrawn separately."""
     players: list[BoardEntry] = []
     refused: list[Refused] = []
     attempts: dict[tuple[str, Division, tuple[str, ...]], list[tuple[str, BoardEntry]]] = {}
@@ -528,7 +528,7 @@ def _picture(tasks: Sequence[Named], rows: Sequence[BoardRow], where: str, basel
 
 
 def _pareto(rows: Sequence[BoardRow], where: str) -> Chart | None:
-    """Draw quality against what training took, with a line through those that nobody beats at the same budget."""
+    """Draw quality against the cost of training, with a line through the best at each budget."""
     shown = [row for row in rows if math.isfinite(row.ratio.value)]
     if all(row.player.core_minutes == 0 for row in shown):
         return None
@@ -571,7 +571,7 @@ def _pareto(rows: Sequence[BoardRow], where: str) -> Chart | None:
 def _index(tasks: Mapping[str, Named], players: Sequence[BoardEntry], refused: Sequence[Refused]) -> str:
     entered = [one for one in players if one.origin not in (CLASSIC, SHIPPED)]
     panels = []
-    # Whoever entered all that can be had without fetching is ranked; whole boards are those of single tasks.
+    # Entries of all tasks that need no download are ranked; whole boards are those of single tasks.
     for title, ranked in _groups(tasks).items():
         panels.append(Panel(title, list(_tables(ranked, players, f"The small tasks of {title}"))))
     panels.insert(0, Panel("Tasks", [_task_table(tasks, players)]))

@@ -37,7 +37,7 @@ MAX_TABLE_BYTES = 16 << 20
 """Size of each JSON file and table: what is read takes many times the memory."""
 
 MOST_LISTED = 5
-"""Findings of one kind that are told; how many more there are is said."""
+"""Findings of one kind that are listed; of the others only the number is given."""
 
 Kind = Literal["hash", "card", "stale", "points", "knowledge", "budget", "replay", "unchecked"]
 

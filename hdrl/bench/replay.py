@@ -56,7 +56,7 @@ def replay(result: BenchResult, named: Named, windows: Sequence[int], *, runs_py
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `replay` finds, asked from another process.
+    """Return what `replay` finds, at the request of another process.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ from hdrl.options.sweep import Sweep
 
 CARD_FILE, ENTRY_FOLDER, TASKS_FOLDER = "card.json", "entry", "tasks"
 WITHDRAWN_FILE = "withdrawn.txt"
-"""Why whoever sent a result has withdrawn it, in a sentence: it may be added later, and is in no manifest."""
+"""Why the sender has withdrawn a result, in a sentence: the file may be added later, and is in no manifest."""
 
 MAX_TEXT_BYTES = 1 << 20
 """Size of the card, and of the sentence."""

@@ -1,7 +1,7 @@
 """Rounds with hidden windows: the seeds of their tasks follow from a secret that is committed to first, revealed last.
 
 A round is a file ``NAME.json``. It first holds the hash of a secret, then the hashes of the entries that take part, and
-in the end the secret and a public value that nobody knew before. Only then the tasks ``TASK@NAME`` exist.
+in the end the secret and a public value that was unknown before. Only then the tasks ``TASK@NAME`` exist.
 """
 
 from __future__ import annotations

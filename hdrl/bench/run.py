@@ -35,7 +35,7 @@ from hdrl.version import VERSION
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What somebody enters.
+    """An entry of the benchmark.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ SMALL, ALL = "small", "all"
 """Names of groups: the tasks whose loads need not be fetched, and all of them."""
 
 LEVELS = ("nothing", "requests", "predictions", "truth")
-"""What may be known of how long jobs take, each level with those before it. Predictions go by jobs that have ended."""
+"""What a policy may know of run times, each level with those before it. Predictions use jobs that have ended."""
 
 RULED = ("candidates", "baseline", "metrics")
 """Keys of a sweep that follow from the rules of a task."""

@@ -1,5 +1,5 @@
 """The worlds and interfaces of other systems, with their errors: only to reproduce what these have published.
 
 Nothing else imports this room, except the claimed experiments in `hdrl.experiments`; what offers one of its worlds by
-name loads it when it is asked for.
+name loads it on request.
 """

@@ -4,17 +4,16 @@
 may change in any version.
 
 *Plain Numba*: compiled by nothing but what Numba documents. Compiling takes several times as long, the code is slower,
-and a batch is stepped by one thread; results are the same. It is what versions of Numba get that nobody has tried, or
-everybody by ``HDRL_PLAIN_NUMBA=1``.
+and a batch is stepped by one thread; results are the same. Untested versions of Numba use it, and
+all versions with ``HDRL_PLAIN_NUMBA=1``.
 
 *Plain Python*: without any compiler, ``NUMBA_DISABLE_JIT=1``.
 
-Each has somebody who needs it. Nobody would wait for plain Numba who can have the fast way: that halves the time of
-compiling. Plain Numba is what is left to those who have another Numba than the bounds of this package allow, as
-distributions of Linux do, or one in which `hdrl.compiled.fast.known` finds something else than it expects; and it is
-what tells whether a result hangs on the fast way's liberties. Plain Python is where a debugger goes step by step, and
-where coverage counts lines. Of both, `hdrl.compiled.plain` is the same code; to do without plain Numba would save
-some 60 lines.
+Each has its use. The fast way halves the time of compiling. Plain Numba serves installations with another Numba than
+the bounds of this package allow, as distributions of Linux have, or with one in which `hdrl.compiled.fast.known` finds
+something else than it expects; it also shows whether a result depends on the fast way's liberties. In plain Python a
+debugger goes step by step, and coverage counts lines. Both use the same code of `hdrl.compiled.plain`; to do without
+plain Numba would save some 60 lines.
 
 Which way it is, is known without Numba: to load it takes a quarter of a short command.
 """
@@ -26,7 +25,7 @@ import os
 from importlib import metadata
 
 TRIED = (0, 61), (0, 70)
-"""The first version of Numba that the fast way is known to work with, and the first that nobody has tried."""
+"""The first version of Numba that the fast way is known to work with, and the first untested one."""
 
 
 def is_tried(version: str) -> bool:

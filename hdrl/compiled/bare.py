@@ -109,7 +109,7 @@ def made_for() -> tuple[object, ...]:
 
 
 class _Method(ctypes.Structure):
-    """What Python is told of a function in C, ``PyMethodDef``."""
+    """The description of a function in C for Python, ``PyMethodDef``."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),

@@ -4,7 +4,7 @@ Numba itself only looks at the file of the function that Python calls, and would
 elsewhere. The folder lies in the user's folder for caches, so that every installation with the same sources finds it,
 else beside this package, else in a temporary one.
 
-What is in it runs as machine code. So it is used only where nobody but this user and root can have written it: every
+What is in it runs as machine code. So it is used only where no one but this user and root can have written it: every
 folder of its path and every file is looked at (`hdrl.base.files.why_unsafe`, `hdrl.base.files.read_own`).
 """
 
@@ -36,7 +36,7 @@ CHOSEN_VARIABLE = "NUMBA_CACHE_DIR"
 """Name of the environment variable with the folder to use instead; Numba's own."""
 
 KEPT_S = 30 * 86400.0
-"""Folders of other sources are removed when nobody has used them for that long."""
+"""Folders of other sources are removed when no process has used them for that long."""
 
 _STAMP = "-numba-"
 
@@ -71,7 +71,7 @@ def cache_parents() -> list[Path]:
 def _is_writable(folder: Path) -> bool:
     try:
         _make_private(folder)
-        if why_unsafe(folder):  # somebody else was faster to make it, or a folder above it
+        if why_unsafe(folder):  # another process made it first, or a folder above it
             return False
         with tempfile.TemporaryFile(dir=folder):
             return True
@@ -117,7 +117,7 @@ def _why_unsafe(parent: Path) -> str:
 def cache_folder(prefix: str, sources: Iterable[Path]) -> Path:
     """Return the folder in which compiled code is kept; it exists and is writable.
 
-    What is damaged in it is removed, and so are folders of other sources beside it that nobody has used for a month.
+    Damaged files in it are removed, and so are folders of other sources beside it that were unused for a month.
 
     - ``prefix``: how its name begins, for instance ``"hdrl-gpu"``.
     - ``sources``: what the code is compiled from: files, and folders of which every Python file counts.
@@ -181,10 +181,10 @@ def _temporary_folder(parents: list[Path]) -> Path:
 
 @dataclass
 class _Announcements:
-    """What this process has said of compiling, and to whom.
+    """What this process has announced of compiling.
 
-    - ``listener``: told that something is compiled; by default the log is.
-    - ``expected``: folders that `compile_once` fills, which has its own words.
+    - ``listener``: gets the announcements; by default the log.
+    - ``expected``: folders that `compile_once` fills, which has its own announcements.
     - ``surprising``: folders that something else filled.
     """
 
@@ -198,12 +198,12 @@ _announcements = _Announcements()
 
 @contextlib.contextmanager
 def announcing(listener: Callable[[str], None]) -> Iterator[None]:
-    """Tell somebody else than the log that something is compiled.
+    """Send announcements of compiling to a listener instead of the log.
 
     Parameters
     ----------
     listener
-        Told a line before it takes long.
+        Gets a line before compiling that takes long.
     """
     before = _announcements.listener
     _announcements.listener = listener
@@ -220,7 +220,7 @@ SIMULATOR = "compiling what simulates (the first time only, about half a minute)
 def announce_compiling(folder: Path, text: str = SIMULATOR) -> None:
     """Say that code is compiled into a folder now, once, unless `compile_once` has said so.
 
-    Whoever calls a simulation or makes an environment from Python would otherwise wait for half a minute unawares.
+    A caller of a simulation or an environment in Python would otherwise wait for half a minute without a reason.
     """
     if folder not in _announcements.expected | _announcements.surprising:
         _announcements.surprising.add(folder)
@@ -234,7 +234,7 @@ def compile_once(
 
     - ``text``: what to say before it takes long.
     - ``run``: calls the functions in question.
-    - ``message``: told the text; ``None``: whoever listens, see `announcing`.
+    - ``message``: gets the text; ``None``: the listener of `announcing` gets it.
     """
     stamp = folder / f"{name}{_STAMP}{NUMBA_VERSION}"
     if JIT_DISABLED or stamp.exists():

@@ -16,7 +16,7 @@ from typing import Self
 from hdrl.base.errors import SimulationError
 
 UNKNOWN_CODE = -2
-"""Returned by a compiled function that was asked for a number which is in no table; nothing has happened then."""
+"""A compiled function returns this, and does nothing, where an argument is a number that is in no table."""
 
 
 class CodeTable(tuple[int, ...]):
@@ -44,7 +44,7 @@ def check_status(status: int, *asked: tuple[CodeTable, int]) -> None:
     Parameters
     ----------
     asked
-        The tables and numbers that it was asked for.
+        The tables, and the numbers that the function got.
 
     Raises
     ------

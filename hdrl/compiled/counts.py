@@ -14,7 +14,7 @@ ALL_LEGAL = -1
 """What `take_actions` returns if no action is illegal."""
 
 NO_ACTION = -1
-"""What it is told if no action is excused."""
+"""The argument of `take_actions` if no action is excused."""
 
 
 class Counts(NamedTuple):

@@ -75,7 +75,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def _keep_from_others(path: Path) -> None:
-    """Let nobody else write a file, whatever the user's mask lets others do: it would be code of others then."""
+    """Deny other users write access to a file, whatever the user's mask allows: they could change code otherwise."""
     with contextlib.suppress(OSError):
         mode = path.lstat().st_mode
         if stat.S_ISREG(mode) and mode & 0o022:

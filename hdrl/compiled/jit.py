@@ -52,7 +52,7 @@ def _linking() -> Any:
 
 
 class Later:
-    """Stands for a compiled function: Numba is asked for it when it compiles what names it, or when it is called.
+    """Stands for a compiled function: it is loaded when Numba compiles a function that names it, or by a call.
 
     ``py_func``: the function in Python, if there is one.
     """

@@ -104,7 +104,7 @@ Asked = Iterable[tuple[CodeTable, int]]
 class Served(Generic[T]):
     """Requests to the environments of a batch; see `serving`, which makes it.
 
-    ``asked``: returns of a batch, a request and its numbers all that is looked up in tables, for messages.
+    ``asked``: returns, for a batch, a request and its numbers, what is looked up in tables, for messages.
     """
 
     def __init__(

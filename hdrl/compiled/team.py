@@ -1,12 +1,12 @@
 """Sharing the rows of a batch among threads, inside of compiled code.
 
-Waking a thread takes longer than a step of the whole batch. So those who help wait *actively* for a while, in compiled
-code, before they go to sleep; and whoever is done with the rows that are their own takes what others have not come to,
-so that nobody waits for rows of somebody who sleeps. Rows are mostly done by the same thread in every round: they
+Waking a thread takes longer than a step of the whole batch. So helping threads wait *actively* for a while, in compiled
+code, before they go to sleep. A thread that has finished its own rows takes rows that others have not begun,
+so that no thread waits for the rows of a sleeping one. The same thread mostly takes the same rows in every round: they
 are in its cache.
 
-The one who *leads* opens a round, takes rows like all others until none is left, and ends the round when those who are
-still at a row are done. A team is an array of integers, which is only read and written atomically.
+The *leading* thread opens a round, takes rows like all others until none is left, and ends the round when all threads
+have finished their rows. A team is an array of integers, which is only read and written atomically.
 
 What it buys (benchmarks/environments.py, 64 environments, two idle cores): PolicyPair makes 2.1 times as many steps
 with two threads as with one, JobPick 1.1 times as many (512 environments: 1.45). Where the cores are busy with

@@ -1,7 +1,7 @@
 """The daemon: looks at the queue, works out what the policy says, and tells Slurm, or only notes what it would tell.
 
-It holds a job by a lease: the job may start so many seconds from now, and the daemon puts that off as long as the gate
-wants. If the daemon ends, leases end by themselves, and SiteFactors stay as they are.
+It holds a job by a lease: the job may start a number of seconds from now, and the daemon extends that as long as the
+gate holds the job. If the daemon ends, leases end by themselves, and SiteFactors stay as they are.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Daemon:
     folder
         The folder of the deployment.
     acts
-        Whether Slurm is told; else it is only noted.
+        Whether to change jobs in Slurm; else changes are only logged.
     slurm
         The commands of Slurm.
     timeout_s
@@ -495,7 +495,7 @@ def run(
     Parameters
     ----------
     acts
-        Whether Slurm is told; else it is only noted.
+        Whether to change jobs in Slurm; else changes are only logged.
     once
         Whether to look once only.
     timeout_s
@@ -508,7 +508,7 @@ def run(
     OutputError
         If the folder cannot be written, or another daemon works in it.
     SlurmError
-        If Slurm does not answer and is asked once only.
+        If Slurm does not answer and ``once`` is set.
     HdrlError
         If the folder is no deployment, or Slurm's priorities would not follow.
     """

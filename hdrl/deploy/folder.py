@@ -73,7 +73,7 @@ class Deployment(Block):
     Attributes
     ----------
     policy
-        The policy as it was asked for.
+        The policy as it was named.
     index
         Its index if it was a model file, else ``None``.
     users

@@ -184,7 +184,7 @@ end
 """
 
 STALE_S = 600
-"""After how many seconds nobody believes what the daemon saw."""
+"""After how many seconds the script ignores what the daemon wrote."""
 
 
 def lua_text(policy: DeployedPolicy, site: LuaSite) -> str:

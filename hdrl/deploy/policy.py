@@ -39,7 +39,7 @@ class DeployedPolicy:
     Attributes
     ----------
     name
-        The policy, or the model file, as it was asked for.
+        The policy, or the model file, as it was named.
     pair
         The policy in the kernel.
     """

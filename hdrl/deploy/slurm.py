@@ -1,6 +1,6 @@
 """Slurm's commands: what is read of the queue, and what is written to it. All that they print is data.
 
-Columns are read by their widths, and the one that users can name themselves, the name of a job, is not asked for.
+Columns are read by their widths, and the one that users can name themselves, the name of a job, is not read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COLUMNS = {
     "UserName": 96,
     "Account": 96,
 }
-"""Fields of ``squeue -O`` and the widths that are asked for."""
+"""Fields of ``squeue -O`` and their requested widths."""
 
 _COLUMN_OF_USERS: Mapping[Users, str] = {"user_name": "UserName", "account": "Account"}
 

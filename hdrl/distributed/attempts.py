@@ -14,7 +14,7 @@ MAX_ATTEMPTS = 3
 """How often a task is tried whose worker dies."""
 
 OnResult = Callable[[int, Any], None]
-"""Told the index of a task and its result as soon as it is there."""
+"""Gets the index of a task and its result as soon as it is there."""
 
 Starting = Callable[[], AbstractContextManager[object]]
 """What is entered while workers start."""

@@ -31,7 +31,7 @@ class Site:
     """What a machine expects of a job."""
 
     directives: tuple[tuple[str, str], ...] = ()  # options of sbatch, without the dashes
-    cpus: int = 1  # processors of a task unless another number is asked for
+    cpus: int = 1  # processors of a task unless another number is requested
     most_cpus: int | None = None  # cores of a node, ``None`` if unknown
     modules: tuple[str, ...] = ()  # modules that are loaded
     needs_account: bool = False  # whether no job runs without an account
@@ -92,7 +92,7 @@ def sbatch_text(job: SlurmJob) -> str:
     Raises
     ------
     OptionsError
-        If sbatch would refuse it, or it would not do what was asked for.
+        If sbatch would refuse it, or would not do what it says.
     UnknownName
         If there is no such site.
     """

@@ -81,7 +81,7 @@ def run_tasks(
     OptionsError
         If the place is unknown, or there are no workers.
     MissingExtra
-        If Ray is asked for and not installed.
+        If Ray is requested and not installed.
     WorkerDied
         If the worker of one task dies three times.
     HdrlError

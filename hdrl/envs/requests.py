@@ -96,7 +96,7 @@ def check_flags(**flags: object) -> None:
 
 
 def checked_count(name: str, value: object, *, or_else: str = "") -> int:
-    """Return how many of something are asked for.
+    """Return a requested number of something.
 
     Parameters
     ----------

@@ -142,7 +142,7 @@ def _return(agent: DDPG, env: Any, seed: int) -> float:
 
 
 def _wait_for(device: str) -> None:
-    """Wait until a device has done what it was asked for, which it does in its own time."""
+    """Wait until a device has finished its work, which runs asynchronously."""
     import torch
 
     if device == "cuda":

@@ -97,7 +97,7 @@ def generator_of(setting: Setting, sweep: Sweep) -> LoadGenerator:
 def read_loads(sweep: Sweep, setting: Setting, machine: Machine) -> list[Load]:
     """Read the loads of a sweep, and check that the machine can serve them.
 
-    Refuse items that can never run, two loads of one name, and the generator whose offered loads are asked for, too.
+    Refuse items that can never run, two loads of one name, and the generator whose offered loads are given, too.
     """
     if sweep.loads and (generator := generator_of(setting, sweep).generator) in sweep.workloads:
         raise OptionsError(

@@ -54,13 +54,13 @@ MOST_CHOOSING = 40_000
 """Of how many jobs of the first part, the last ones, windows choose the best classic policy."""
 
 SIMULATED_PER_S, STARTING_S = 200_000, 10
-"""Jobs that two cores simulate in a second, and seconds until processes have started: what the budget goes by."""
+"""Jobs that two cores simulate in a second, and seconds until processes have started, to compute the budget."""
 
 USUAL_SEEDS, FEWER_SEEDS, USUAL_GENERATIONS = 10, 5, 30
-"""Trainings that are averaged if each has so many generations then, or else fewer."""
+"""Trainings that are averaged: the usual number if each then has the usual generations, else the fewer."""
 
 FEW_JOBS = 2_000_000
-"""Up to so many simulated jobs of a table, starting processes takes longer than they save."""
+"""Up to this many simulated jobs of a table, starting processes takes longer than they save."""
 
 TUNE_FILE, RECOMMENDATION_FILE, RUN_FILE, EVOLVED_FILE = "tune.json", "recommendation.json", "run.json", "evolved.pt"
 JUDGED, PAGE_FILE, UNTRAINED_FILE = "judged", "report.html", "untrained.pt"
@@ -151,7 +151,7 @@ def budget_of(request: TuneRequest, n_jobs: int) -> Budget:
         is_enough = affordable >= USUAL_SEEDS * USUAL_GENERATIONS * generation
         n_seeds = USUAL_SEEDS if is_enough else FEWER_SEEDS
     n_generations = min(max(math.floor(affordable / (n_seeds * generation)), FEWEST_GENERATIONS), MOST_GENERATIONS)
-    judging = 3 * (n_seeds + 6) * n_windows * length  # three tables of up to so many policies and trainings
+    judging = 3 * (n_seeds + 6) * n_windows * length  # three tables of at most these policies and trainings
     n_simulated = N_CLASSICS * choosing_jobs + n_seeds * n_generations * generation + judging
     choosing = (choosing_from, LEARNED_UNTIL)
     return Budget(n_jobs, length, n_windows, n_seeds, n_generations, choosing, n_simulated)
@@ -223,7 +223,7 @@ def tune(
     Returns
     -------
     Tuned or None
-        What came of it; ``None`` if it was asked to stop meanwhile.
+        The result; ``None`` if `progress` stopped it.
 
     Raises
     ------

@@ -27,7 +27,7 @@ from hdrl.figures.style import (
 )
 
 MIN_SMOOTHED = 40
-"""From so many numbers on a running mean is drawn over them."""
+"""From this many numbers on, a running mean is drawn over them."""
 
 
 def losses(folders: object, ax: Axes | None = None, *, positions: Sequence[int] | None = None) -> Figure:
@@ -98,7 +98,7 @@ def learning_curves(
 
 
 MAX_LINES = 8
-"""Up to so many actions get a line each; more are rows of a map."""
+"""Up to this many actions get a line each; more are rows of a map."""
 
 
 def action_preferences(

@@ -31,7 +31,7 @@ N_BINS_TOGETHER = 120
 """Bins of several long runs over each other, of which only means are shown."""
 
 MAX_STEPS = 600
-"""Up to so many steps the function is drawn as it is."""
+"""Up to this many steps the function is drawn as it is."""
 
 
 def over_time(

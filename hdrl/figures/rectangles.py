@@ -15,7 +15,7 @@ Numbers = FloatArray | IntArray
 Extent = tuple[tuple[float, float], tuple[float, float]]
 
 MAX_SHAPES = 1_500
-"""Up to so many rectangles are shapes, sharp at any size; more would be slower and heavier than an image."""
+"""Up to this many rectangles are shapes, sharp at any size; more would be slower and heavier than an image."""
 
 IMAGE_COLUMNS, IMAGE_ROWS = 1_600, 800
 """Pixels of such an image: a little more than the axes have."""

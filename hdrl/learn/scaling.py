@@ -1,6 +1,6 @@
 """The unit of rewards: a divisor that makes returns neither large nor small, whatever they are measured in.
 
-Objectives are joules, seconds or ratios; a critic would take for ever to reach a return of -4e9 J, and its gradients
+Objectives are joules, seconds or ratios; a critic would hardly ever reach a return of -4e9 J, and its gradients
 would drown those of the actor.
 """
 

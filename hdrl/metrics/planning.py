@@ -1,4 +1,4 @@
-"""How many windows a comparison needs, and what so many can show.
+"""How many windows a comparison needs, and which change a number of windows can show.
 
 The logarithm of the ratio of two schedules of the same window varies from window to window with a standard deviation
 that is much the same wherever schedulers were compared in pairs.
@@ -48,7 +48,7 @@ def _quantiles(level: float) -> float:
 
 
 def smallest_visible_change(n_windows: int, sd: float, n_tests: int = 1, level: float = LEVEL) -> float:
-    """Return the relative change that so many windows show in four of five experiments, for instance 0.1.
+    """Return the relative change that ``n_windows`` show in four of five experiments, for instance 0.1.
 
     Of several candidates, it is that of the one with the smallest p, which Holm's method multiplies by their number.
 

@@ -14,7 +14,7 @@ Seconds = Annotated[float, Field(ge=0, le=1e9)]
 Death = Annotated[tuple[Seconds, Annotated[int, Field(ge=0)]], Field(strict=False)]
 
 _VISITS = ("visit_iterations", "epsilon")
-"""What is asked of agents for single configurations alone."""
+"""Options of agents for single configurations alone."""
 
 SCHEMES = ("sync", "sync_backup", "async", "ong", "gorila", "apex")
 

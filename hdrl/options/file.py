@@ -247,7 +247,7 @@ class ExperimentOptions(OptionsFile):
         return self.agent.policy
 
     def unmet(self, n_items: int) -> str | None:
-        """Return in a sentence that there are fewer items than asked for, ``None`` if there are as many."""
+        """Return in a sentence that there are fewer items than requested, ``None`` if there are as many."""
         if self.nb_jobs is None or n_items >= self.nb_jobs:
             return None
         return f"nb_jobs is {self.nb_jobs:,}, but the workload has {n_items:,} usable jobs"

@@ -238,7 +238,7 @@ class Sweep(PlacedBlock):
         Raises
         ------
         OptionsError
-            If something is asked for that the machine cannot give.
+            If the sweep requests something that the machine cannot give.
         """
         del machine
         return self.model_copy(update={"baseline": self.baseline or baseline, "metrics": self.metrics or list(metrics)})
@@ -249,7 +249,7 @@ class Sweep(PlacedBlock):
         return found
 
     def sha256(self) -> str:
-        """Return the SHA-256 of all that is asked for; where files are does not count, their names do."""
+        """Return the SHA-256 of the sweep; where files are does not count, their names do."""
         text = json.dumps(self.portable(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 

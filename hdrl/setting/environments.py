@@ -107,8 +107,8 @@ class EnvironmentSpec(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
     def saved_arguments(self, arguments: Arguments) -> dict[str, object]:
         """Return its arguments as a model file says them, with what files of older versions leave out.
 
-        Whoever changes the default of an argument that observations or actions depend on lets `arguments` say the new
-        one, and this the old one.
+        If the default of an argument changes that observations or actions depend on, `arguments` returns the new one,
+        and this method the old one.
         """
         return dict(arguments)
 

@@ -1,6 +1,6 @@
 """What the parts of a setting are generic in: its options and sweeps, its machine, its load and its Trace.
 
-A `Setting` without brackets is any setting: what is asked of it is what all options, machines, loads and traces answer.
+A `Setting` without brackets is any setting: its methods take what all options, machines, loads and traces have.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _MODULES = {
 
 
 class Settings:
-    """The settings by name; each is loaded when it is first asked for."""
+    """The settings by name; each is loaded on first use."""
 
     def __init__(self, homes: Mapping[str, str]) -> None:
         self._homes = dict(homes)

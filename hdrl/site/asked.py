@@ -1,4 +1,4 @@
-"""What the jobs of a site asked for, as the columns beside their log."""
+"""The requests of the jobs of a site, as the columns beside their log."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class _Asking:
         return {} if first < 0 else {"het_group": _group_number(self._numbers[first])}
 
     def _gpus_of(self, n_gpus: float, n_nodes: float, partition: int) -> dict[str, str]:
-        """Return the GPUs of a job on each node, if its partition has nodes with so many."""
+        """Return the GPUs of a job on each node, if its partition has nodes with enough."""
         on_each = -(-int(n_gpus) // max(int(n_nodes), 1))
         if partition >= 0 and on_each > self._gpus[partition]:
             self._left_out[UNKNOWN_GPUS] += 1

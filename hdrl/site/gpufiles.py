@@ -25,7 +25,7 @@ def has_gpus(conf: SiteConf, jobs: JoinedJobs) -> bool:
 
 
 _KNOWN = {"user": "user", "group": "group", "job_name": "executable"}
-"""Columns that Alibaba's lists do not have, which predictions go by, and the fields of the log that hold them."""
+"""Columns that Alibaba's lists do not have, which predictions use, and the fields of the log that hold them."""
 
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")
 

@@ -1,4 +1,4 @@
-"""What a job asked for in the line that submitted it (sacct's SubmitLine): the options of sbatch, srun and salloc."""
+"""What a job requested in the line that submitted it (sacct's SubmitLine): the options of sbatch, srun and salloc."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def read_submit_line(line: str) -> tuple[dict[str, str], list[str]]:
     Returns
     -------
     tuple[dict[str, str], list[str]]
-        ``nodes`` at least so many, ``features`` and ``partitions`` separated by commas, ``nice``, ``exclusive`` and
+        ``nodes`` the least number, ``features`` and ``partitions`` separated by commas, ``nice``, ``exclusive`` and
         ``hold`` ``"1"``, ``begin`` as written, ``throttle`` of an array, ``dependencies`` as sbatch takes them; and a
         reason for each option that asks for something else.
     """

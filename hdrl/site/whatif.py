@@ -91,7 +91,7 @@ def what_if(
     Raises
     ------
     OptionsError
-        If the log has too few jobs, or too much is asked.
+        If the log has too few jobs, or a request is too large.
     HdrlError
         If the site cannot be read, or a policy is unknown.
     """

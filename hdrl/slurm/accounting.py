@@ -35,7 +35,7 @@ SHOWN = {
     QOS: ("show", "qos", "-P", "format=Name,Priority,GraceTime,Preempt,PreemptMode,PreemptExemptTime"),
     ACCOUNTS: ("show", "assoc", "-P", "format=Account,ParentName,User,Share"),
 }
-"""What is asked of `sacctmgr`, by the file that it goes to."""
+"""The arguments of `sacctmgr`, by the file that gets its output."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LIMITS = ("group_cores", "group_jobs", "user_cores", "user_jobs")
@@ -112,7 +112,7 @@ def accounting_of(rules: SiteRules, asked: SiteJobs) -> Accounting:
     Raises
     ------
     SimulationError
-        If Slurm would do something else than what is asked; the message names it.
+        If Slurm would do something else than requested; the message names it.
     """
     for problem in _refused(rules, asked):
         raise SimulationError(f"simulator 'slurm' takes no {problem}")
@@ -214,7 +214,7 @@ def _where(folder: Path, user: str) -> list[str]:
 _NEW = ("--auth-root-authentication-method=normal", "--skip-test-db")
 _SMALL = (
     "--skip-networking",
-    "--skip-grant-tables",  # no names and no passwords: the folder is nobody else's
+    "--skip-grant-tables",  # no names and no passwords: the folder belongs to this user alone
     "--skip-log-bin",
     "--innodb-flush-log-at-trx-commit=0",
     "--innodb-buffer-pool-size=64M",

@@ -384,7 +384,7 @@ class SlurmCluster(Closing):
 
     def _ordered(self) -> list[str]:
         """Return the lines about scheduling of a queue that a policy orders: its priorities must be multifactor."""
-        assert self._deployed is not None  # noqa: S101 - asked before
+        assert self._deployed is not None  # noqa: S101 - checked before
         kept = [line for line in self._lines["scheduling"] if not line.startswith("PriorityType=")]
         return [*kept, "PriorityType=priority/multifactor", *self._deployed.conf]
 

@@ -2,7 +2,7 @@
 
 It runs by itself, without hdrl, under an accelerated clock that it shares with the daemons: its dates are in
 simulated seconds. ``PLAN`` is a JSON file; what happens is appended to the file of reports, one JSON object a line:
-``ready``, ``progress``, ``over``, and ``failed`` with a sentence. Whoever started it ends the daemons.
+``ready``, ``progress``, ``over``, and ``failed`` with a sentence. The process that started it ends the daemons.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Recorded runs of a real Slurm: what was asked of it on which machine, and when it started what.
+"""Recorded runs of a real Slurm: the jobs and the machine that it got, and when it started which.
 
-A recorded run is a folder with ``jobs.json`` (what was asked), ``jobcomp.txt`` (what happened) and ``slurm.conf``, as
+A recorded run is a folder with ``jobs.json`` (the submissions), ``jobcomp.txt`` (what happened) and ``slurm.conf``, as
 simulator `slurm` leaves it in a run folder. ``events.json``, if it is there, says what users and administrators did;
 ``accounts.txt`` and ``qos.txt`` what the database knew. Each may be compressed (``jobcomp.txt.gz``).
 """
@@ -81,7 +81,7 @@ class _Run(BaseModel):
 
 
 class _Event(BaseModel):
-    """What somebody did while the jobs ran, ``at`` seconds after ``t0``."""
+    """What a user or an administrator did while the jobs ran, ``at`` seconds after ``t0``."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -107,9 +107,9 @@ class RecordedRun:
     platform
         The machine, with the rules of its ``slurm.conf`` and its reservations.
     workload
-        What was asked. Jobs run as long as they did, launching and ending included; one that never started as long as
-        it would have; one that was preempted as long as it did the last time. Date 0 is the midnight (UTC) before the
-        run.
+        The submitted jobs. Each runs as long as it did, launching and ending included; one that never started as
+        long as it would have; one that was preempted as long as it did the last time. Date 0 is the midnight (UTC)
+        before the run.
     t0_s
         When the recorder began to count.
     eligible_s, start_s
@@ -176,7 +176,7 @@ def read_run(folder: Path) -> RecordedRun:
     Raises
     ------
     ReadError
-        If it is none, or what it asked for makes no sense.
+        If it is none, or its jobs make no sense.
     """
     folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
     path = _file(folder, "jobs.json")

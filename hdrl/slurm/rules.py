@@ -22,7 +22,7 @@ from hdrl.settings.batch.site_rules.model import (
 from hdrl.slurm.conf import clock_text
 
 _PASSED_ON = ("partitions", "nice", "user", "account", "qos", "het_group")
-"""Columns of `SITE_JOB_DTYPE` that sbatch gets, or that nothing here goes by."""
+"""Columns of `SITE_JOB_DTYPE` that sbatch gets, or that nothing here uses."""
 
 _IN_MINUTES = ("bf_window_s",)
 

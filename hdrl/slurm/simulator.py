@@ -263,7 +263,7 @@ class SlurmSimulator:
     def _record(
         self, policy: str, cluster: SlurmCluster, outcome: RunOutcome, mean_overhead_s: float, folder: Path
     ) -> None:
-        """Write what was asked and what happened, as `hdrl.slurm.recorded` reads it."""
+        """Write what was submitted and what happened, as `hdrl.slurm.recorded` reads it."""
         folder.mkdir(exist_ok=True)
         try:
             cluster.copy_logs(folder)

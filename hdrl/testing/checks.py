@@ -105,7 +105,7 @@ def _same(left: object, right: object) -> bool:
 def check_trace(trace: Trace) -> None:
     """Check that a simulation is sound.
 
-    All jobs have ended, each once; each ran after its submission, on as many distinct cores as it asked for; no core
+    All jobs have ended, each once; each ran after its submission, on as many distinct cores as it requested; no core
     served two jobs at a time; no node's memory was over-committed; nothing ran longer than its walltime. With energy,
     also: the work of each job equals the integral of the speed of its slowest core, and energies equal the integral
     of power.

@@ -52,7 +52,7 @@ class SettingCheck:
             raise AssertionError(f"{self.name}: {error}") from None
 
     def __str__(self) -> str:
-        """Return the name, which tests go by."""
+        """Return the name, which identifies a test."""
         return self.name
 
 
@@ -103,7 +103,7 @@ def setting_checks(
 def check_setting(
     setting: Setting, *, platform: str, workload: str, n_items: int = 50, offered_load: float = 0.7
 ) -> None:
-    """Check that a setting answers what it is asked: call all of `setting_checks`, with the same parameters."""
+    """Check that a setting is complete: call all of `setting_checks`, with the same parameters."""
     for check in setting_checks(
         setting, platform=platform, workload=workload, n_items=n_items, offered_load=offered_load
     ):

@@ -226,7 +226,7 @@ class BanditEnvs(ToyEnvs):
 class ConstantEnvs(ToyEnvs):
     """Every step earns 1 whatever is done; nothing is ever seen.
 
-    With discount ``gamma``, an episode that is cut off and would go on for ever is worth ``1 / (1 - gamma)`` at each
+    With discount ``gamma``, an episode that is cut off and would go on forever is worth ``1 / (1 - gamma)`` at each
     step; with episodes of one step that end by themselves, a step is worth 1.
     """
 

@@ -16,7 +16,7 @@ class Machine(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, from its file or as it was asked for."""
+        """Its name, from its file or as it was given."""
 
     @property
     def n_units(self) -> int:
@@ -92,7 +92,7 @@ TASK_DTYPE = np.dtype(
 
 ``release_s`` the date from which on it could run; ``start_s`` its first start, -1 if it never started; ``end_s`` its
 end, -1 if it has none; ``deadline_s`` infinite without one; ``state`` a `TaskState`; ``requested_s`` the time that its
-user asked for, NaN if unknown; ``user`` and ``kind`` numbers, -1 if unknown.
+user requested, NaN if unknown; ``user`` and ``kind`` numbers, -1 if unknown.
 """
 
 STAY_DTYPE = np.dtype(
@@ -171,7 +171,7 @@ class Trace(Protocol):
 
     @property
     def n_decisions(self) -> int:
-        """How many times the policy was asked."""
+        """How many times the policy decided."""
 
     @property
     def info(self) -> Mapping[str, Any]:

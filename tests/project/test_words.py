@@ -1,7 +1,11 @@
-"""How hdrl speaks, in its manual and its messages: a thing does not hear, a job is no person, no word is coined."""
+"""How hdrl speaks, in its manual, code and commits: a thing does not hear, a job is no person, no word is coined."""
 
 import ast
+import io
 import re
+import subprocess
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +16,19 @@ DEFINES = {"glossary.md"}
 """Pages that explain names of the code, which may be such words."""
 
 WORDS = re.compile(
-    r"\b(told|lent|heard|hears?|nobody|somebody|whoever|whomever|birth|for ever|so many)\b"
-    r"|\b(is|are|was|were|be) asked\b|\bgo(es)? by\b|\bof no known\b"
+    r"\b(told|lent|heard|hears?|nobody|somebody|whoever|whomever|birth|for\s+ever|so\s+many)\b"
+    r"|\b(is|are|was|were|be)\s+asked\b|\bgo(es)?\s+by\b|\bof\s+no\s+known\b",
+    re.IGNORECASE,
 )
 
-MESSAGES_OF = ("hdrl", "agents", "launcher", "experiments")
+FOLDERS = ("hdrl", "agents", "launcher", "experiments")
 KEYS = re.compile(r"[a-z_]+")
 """Strings of one word are names and keys: they are part of file formats."""
+
+N_SUBJECTS, CHECKED_SINCE = 50, "2026-11-28T01:40:00+0000"
+"""How many of the latest commits are checked, and from when on: older subjects follow other rules."""
+
+MAX_SUBJECT = 72
 
 
 def prose(text: str) -> str:
@@ -40,7 +50,7 @@ def messages(path: Path) -> list[tuple[int, str]]:
     return [(node.lineno, node.value) for node in constants if isinstance(node.value, str)]
 
 
-@pytest.mark.parametrize("folder", MESSAGES_OF)
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_messages_are_in_plain_words(folder: str):
     found = [
         f"{path.relative_to(ROOT)}:{line}: {match.group()}: {text[:60]}"
@@ -49,6 +59,76 @@ def test_messages_are_in_plain_words(folder: str):
         if not KEYS.fullmatch(text) and (match := WORDS.search(text))
     ]
     assert not found, "\n".join(found)
+
+
+def blocks_of_comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a file with the number of the first line; comments on successive lines are one."""
+    first, last, block = 0, 0, ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            number = token.start[0]
+            if number > last + 1 and block:
+                yield first, block
+            first, block = (first, block) if block and number == last + 1 else (number, "")
+            block += token.string.lstrip("#")
+            last = number
+    if block:
+        yield first, block
+
+
+def remarks(text: str) -> list[tuple[int, str]]:
+    """Return the docstrings and comments of a file without the code in them; none if it has no such words at all."""
+    if not WORDS.search(re.sub(r"\n *#", "\n", text)):  # to parse every file takes ten times as long
+        return []
+    alone = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr))
+    constants = (node.value for node in alone if isinstance(node.value, ast.Constant))
+    docstrings = ((node.lineno, node.value) for node in constants if isinstance(node.value, str))
+    return [(line, re.sub(r"`+[^`]*`+", "", one)) for line, one in (*docstrings, *blocks_of_comments(text))]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_docstrings_and_comments_are_in_plain_words(folder: str):
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {match.group()}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line, text in remarks(path.read_text(encoding="utf-8"))
+        for match in WORDS.finditer(text)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_remarks_are_docstrings_and_whole_comments():
+    text = '"""Waits for\never."""\nx = "nobody"  # jobs of so\n# many users\n\n# `told` stays\n'
+    assert [(line, match.group()) for line, one in remarks(text) for match in WORDS.finditer(one)] == [
+        (1, "for\never"),
+        (3, "so many"),
+    ]
+
+
+def wrong_subjects(subjects: list[str]) -> list[str]:
+    """Return the subjects that are too long, begin in lower case, end with a period, or are not in plain words."""
+    rule = re.compile(rf"[A-Z](?!.*\.$).{{0,{MAX_SUBJECT - 1}}}")
+    return [one for one in subjects if not rule.fullmatch(one) or WORDS.search(one)]
+
+
+def test_subjects_of_commits_are_in_plain_words():
+    command = ["git", "log", "--no-merges", f"-{N_SUBJECTS}", "--format=%s", f"--since={CHECKED_SINCE}", "HEAD"]
+    try:
+        found = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
+    except FileNotFoundError:
+        pytest.skip("needs git, which holds the subjects of commits")
+    subjects = found.stdout.splitlines()
+    if found.returncode or len(subjects) < 2 or not (ROOT / ".git").exists():
+        pytest.skip("needs a git checkout with its history; a shallow one has at most one commit")
+    assert not wrong_subjects(subjects)
+
+
+@pytest.mark.parametrize(
+    "subject",
+    ["Skip what nobody reads", "skip jobs", "Skip jobs.", "S" * (MAX_SUBJECT + 1), "Skip what is asked", ""],
+)
+def test_wrong_subjects_are_found(subject: str):
+    assert wrong_subjects(["Skip jobs whose cell has not changed", "S" * MAX_SUBJECT, subject]) == [subject]
 
 
 def paragraphs(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from functools import cache
 
 _WORD = 2**64
 _LAST_ROUNDED = 9
-"""With so many digits behind the first ones the last one is no longer rounded to the nearest."""
+"""From this many digits behind the first ones on, the last one is no longer rounded to the nearest."""
 
 
 def write_double(value: float) -> str:

@@ -15,7 +15,7 @@ from hdrl.batsim.exact.grisu import write_double
 
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?")
 _EXACT_LENGTH = 16
-"""A number of so many characters has at most 15 digits and a point: both ways of reading give the nearest double."""
+"""A number of up to 16 characters has at most 15 digits and a point: both ways of reading give the nearest double."""
 
 _LARGEST_INTEGER = (2**31, 2**32 - 1, 2**63, 2**64 - 1)
 _LARGEST_EXACT = 2**53 - 1

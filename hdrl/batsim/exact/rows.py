@@ -40,7 +40,7 @@ class ActionRows(abc.ABC):
     actions
         The action of each row.
     sure_s
-        No action ends before so many seconds: a bound that needs no look at every row. It saves a tenth of
+        No action ends before this many seconds: a bound that needs no look at every row. It saves a tenth of
         the time of a simulation on 64 hosts, where most steps are those of messages, far from the end of anything.
     """
 

@@ -51,9 +51,9 @@ def run_scheduler(
     BatsimError
         If the scheduler fails, or a request of it is not supported.
     DecisionError
-        If the simulated cluster cannot do what it asks for.
+        If the simulated cluster cannot do what it requests.
     SimulationError
-        If the platform or the workload has what the simulator does not know, or the scheduler lets jobs wait for ever.
+        If the platform or the workload has what the simulator does not know, or the scheduler lets jobs wait forever.
     """
     if simulator not in SIMULATORS:
         raise UnknownName("simulator", simulator, SIMULATORS)

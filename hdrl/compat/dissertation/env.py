@@ -54,7 +54,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
     """A batch of machines of whole nodes, in the world of a dissertation (LANNDS18/DeepRLScheduler, 2023).
 
     **Description.** Each job gets as many whole nodes as hold its processors. If a chosen job does not fit, time passes
-    until it does; the agent is not asked meanwhile. Simultaneous events are looked at one by one.
+    until it does; the agent decides nothing meanwhile. Simultaneous events are looked at one by one.
 
     **Action space.** ``Discrete(128)``: choose the job of a row. The first row without a job does nothing until
     the next event, or for 60 s; the rows behind it are illegal. If 128 jobs wait or more, none does nothing.

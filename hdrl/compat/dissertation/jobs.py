@@ -71,8 +71,8 @@ def node_jobs(
 ) -> NodeJobs:
     """Return the jobs of a log as the original reads them, on whole nodes.
 
-    A job asks for the larger of the processors that it asked for and got. Requested times of -1 are run times, negative
-    run times are 10 s, and jobs that took no time are left out. No job is killed.
+    The size of a job is the larger of its requested and its allocated processors. Requested times of -1 are run times,
+    negative run times are 10 s, and jobs that took no time are left out. No job is killed.
 
     Raise OptionsError if nothing says how many nodes there are, WorkloadError if no job is left, or one needs more
     nodes than there are, ReadError if a file cannot be read.

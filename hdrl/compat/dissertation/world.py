@@ -35,12 +35,12 @@ MAX_WAIT_S = 43200.0
 NO_JOB = -1
 """No job."""
 
-# Orders of jobs: first indices of ``ranks``. A baseline goes by all but F2.
+# Orders of jobs: first indices of ``ranks``. Baselines use all but F2.
 BY_SUBMISSION, BY_SHORTEST, BY_SMALLEST, BY_F1, BY_F2 = ORDERS = CodeTable("order", range(5))
 N_ORDERS = 5
 
 N_LISTS = 5
-"""What is seen of a long queue comes in turn from so many lists."""
+"""Number of lists from which the visible jobs of a long queue are taken in turn."""
 
 # Places in ``flags``.
 SHOWS_RUN_TIMES, SKIP_IS_PAID, MAY_GIVE_UP, SKIP_ROW_FIRST, SCORES_OF_ROWS, N_FLAGS = range(6)

@@ -33,7 +33,7 @@ FCFS, SJF = BASELINES = CodeTable("baseline", range(2))
 """Who chooses."""
 
 REQUESTS = CodeTable("request", range(4))
-"""Requests to `SERVED`: `PLAY` runs an episode under a baseline, `SKIP` passes over what nobody decides about."""
+"""Requests to `SERVED`: `PLAY` runs an episode under a baseline, `SKIP` advances to the next event."""
 
 PLAY, SKIP = REQUESTS[2:]
 
@@ -47,7 +47,7 @@ NEXT_JOB, N_WAITING, N_RUNNING, N_DONE, N_COUNTS = range(5)
 ARRIVALS_S, JCT_S, PRIORITY_DONE, N_SUMS = range(4)
 
 MOST_GPUS = 64
-"""Jobs that need more are counted as if they needed so many."""
+"""Jobs that need more are counted as if they needed 64."""
 
 
 class Seconds(NamedTuple):

@@ -181,7 +181,7 @@ def _chosen(manager: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str
 
 
 def _by_energy(manager: Mapping[str, Any]) -> str:
-    """Return the policy that goes by energies."""
+    """Return the policy that uses energies."""
     metric = _chosen(manager, "metric", ENERGY_METRICS)
     job, node = (_word(manager, f"{what}_selection", "lowest") for what in ("job", "resource"))
     return f"{metric}_{job}+skip-node_{'energy' if metric == 'timetasks' else metric}_{node}"

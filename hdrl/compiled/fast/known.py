@@ -1,7 +1,7 @@
-"""Whether this Numba is as the fast way takes it to be: a small batch is looked at, moved along and written to.
+"""Whether this Numba is as the fast way takes it to be: a small batch is read, moved along and written to.
 
-What is asked for is all that hangs on parts of Numba which it may change: the layout of its tuples in memory, tuples in
-tuples, pointers that are moved from row to row, indices that are not looked at, and the instructions of `bits`.
+The check covers all that depends on parts of Numba which may change: the layout of its tuples in memory, tuples in
+tuples, pointers that are moved from row to row, unchecked indices, and the instructions of `bits`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Part(JITCodeLibrary):  # type: ignore[misc]
 
     @property
     def codegen(self) -> type[_NoEnvironments]:
-        """Who is told of the Python objects of a function: nobody."""
+        """The class that would register the Python objects of a function; this one does nothing."""
         return _NoEnvironments
 
     @property

@@ -73,7 +73,7 @@ class ConfigurationTrainer(TrainingLoop):
     agent
         What all agents are like at first. After each iteration it has the weights that were learned last.
     make_envs
-        Makes a number of environments, of the k-th of n configurations if asked to.
+        Makes a number of environments, of the k-th of n configurations if these are given.
     n_envs
         Environments of all workers together.
     options

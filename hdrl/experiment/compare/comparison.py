@@ -292,7 +292,7 @@ def _judging(plan: Plan[Sweep], candidates: list[Candidate], chosen: Mapping[str
 
 
 def _asked(sweep: Sweep, setting: Setting, machine: Machine) -> tuple[str, ...]:
-    """Return the metrics of which a verdict is due: all that were asked for; of the default ones the first."""
+    """Return the metrics of which a verdict is due: all requested ones; of the default ones the first."""
     plain = sweep.model_copy(update={"metrics": None})
     usual = plain.completed(machine, baseline=setting.policies.default_baseline, metrics=setting.measures.compared)
     metrics = sweep.metrics or list(setting.measures.compared)
@@ -496,7 +496,7 @@ def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: Co
 
 
 def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Sequence[Tail]) -> Iterator[str]:
-    """Say what is shown of each candidate by each metric that was asked for."""
+    """Say what each requested metric shows of each candidate."""
     for metric in plan.metrics:
         deciding = deciding_rows(rows, metric)
         beside = tails if metric == plan.metrics[0] else ()

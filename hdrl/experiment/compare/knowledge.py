@@ -131,7 +131,7 @@ class JudgingWindows:
         return None if marks is None else runs_of(marks[first : first + case.n_jobs])
 
     def _once(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
-        """Return what takes long to find out, and is asked for again and again."""
+        """Return what takes long to find, and is needed again and again."""
         if key not in self._known:
             self._known[key] = find()
         return self._known[key]

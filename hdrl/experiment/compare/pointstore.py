@@ -157,7 +157,7 @@ def read_unfinished(folder: Path, metrics: Iterable[str]) -> UnfinishedCompariso
 
 
 def check_identity(folder: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Check that a folder holds the comparison that is asked for."""
+    """Check that a folder holds the requested comparison."""
     for key, value in expected.items():
         if found.get(key) != value:
             raise OutputError(f"{folder}: holds another comparison ({key} differs); expected a new folder")

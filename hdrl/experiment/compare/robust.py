@@ -1,6 +1,6 @@
 """Is the winner the same? One comparison again under other tie rules, orders of nodes, contention, estimates, ...
 
-Each condition changes one key of the sweep. The opponent is chosen once, by the comparison as it was asked for.
+Each condition changes one key of the sweep. The opponent is chosen once, by the unchanged comparison.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Condition:
 
     name: str  # the key that was changed, and its value; `AS_ASKED` for the comparison itself
     winner: str  # the candidate with the best mean ratio, the baseline among them; empty if none has a ratio
-    tau: float  # Kendall's tau of the ranking with that of the comparison as it was asked for
+    tau: float  # Kendall's tau of the ranking with that of the unchanged comparison
     ratios: Mapping[str, float]  # the ratio to the baseline by candidate; NaN where there is none
     verdict: str  # what it shows, in a sentence
 
@@ -46,7 +46,7 @@ class Robust:
     # what ratios refer to, and the metric that decides
     baseline: str
     metric: str
-    conditions: tuple[Condition, ...]  # the conditions, the comparison as it was asked for first
+    conditions: tuple[Condition, ...]  # the conditions, the unchanged comparison first
     verdict: str  # whether the winner is the same, in a sentence
 
 

@@ -48,7 +48,7 @@ LEARNING_METHODS = ("act", "learn", "memory", "state_dict", "load_state_dict")
 
 
 class AgentKind(Enum):
-    """How an agent is asked."""
+    """How an agent decides."""
 
     POLICY = "policy"
     """A policy, by name or as a function: it does not learn."""
@@ -73,7 +73,7 @@ class AgentChoice:
     sha256
         SHA-256 of the file, hexadecimal; empty for a built-in agent.
     kind
-        How it is asked.
+        How it decides.
     learner
         The class of an agent that learns, else ``None``.
     """
@@ -100,7 +100,7 @@ def load_agent(
     path
         The file, with backfilling behind a priority: ``my.py+easy``.
     policy_pair
-        Gives the policy pair of the options; only asked if the file defines a classic agent.
+        Gives the policy pair of the options; only called if the file defines a classic agent.
     policies
         Policies of the setting, which say what a function of the file is; by default those of batch jobs.
     takes_first
@@ -139,7 +139,7 @@ def load_agent(
 
 
 def _kind_of(cls: type[Any]) -> AgentKind | None:
-    """Return how agents of a class are asked, ``None`` for a class of something else."""
+    """Return how agents of a class decide, ``None`` for a class of something else."""
     from hdrl.agents.classic import ClassicAgent  # with what batch jobs need
 
     if issubclass(cls, ClassicAgent):

@@ -21,7 +21,7 @@ SETTING_KEY = "setting"
 SWEEP_FILE = "sweep.json"
 
 RESUME_FILE = "resume.json"
-"""What was asked for, with the folder that its paths start from, which is a matter of this machine."""
+"""The options or the sweep, with the folder that its paths start from, which depends on this machine."""
 
 
 RESOLVED_FILE = "options.resolved.json"
@@ -206,7 +206,7 @@ def write_sweep(folder: Path, sweep: Sweep) -> None:
 
 
 def sweep_in(folder: Path) -> tuple[Mapping[str, Any], Path]:
-    """Return what the folder of a comparison was asked for, and the folder that its paths start from."""
+    """Return the sweep in the folder of a comparison, and the folder that its paths start from."""
     path = folder / RESUME_FILE
     if not path.is_file():
         sweep = read_json(folder / SWEEP_FILE) if (folder / SWEEP_FILE).is_file() else {}
@@ -257,7 +257,7 @@ def _name_setting(data: dict[str, Any], model: type[OptionsFile | Sweep], name: 
 
 
 def _check_named(setting: Setting, name: str, made: OptionsFile | Sweep, where: str) -> None:
-    """Refuse options that would be run in another setting than the one that was asked for."""
+    """Refuse options that would be run in another setting than the requested one."""
     if find_setting(made.setting_name, made.folder) is not setting:
         raise OptionsError(
             f"{where}: the setting {name} takes options that say {made.setting_name!r}; derive them from "

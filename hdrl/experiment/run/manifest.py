@@ -1,6 +1,6 @@
 """What a folder of results is made of: ``manifest.json`` lists every file that hdrl wrote there, with its hash.
 
-So no other part needs to know which files there are, whatever the setting: deleting results, for instance, goes by it.
+So no other part needs to know which files there are, whatever the setting: deleting results, for instance, uses it.
 """
 
 from __future__ import annotations

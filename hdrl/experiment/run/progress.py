@@ -31,8 +31,8 @@ class Progress:
     training
         Gets the finished iterations and all iterations of a training, and the numbers of the last one by name.
     stoppable
-        Entered while a training runs; what it gives says whether to stop. It is asked between two iterations, and
-        what is reached is saved.
+        Entered while a training runs; it gives a function that says whether to stop. The training calls it between
+        two iterations, and saves what is reached.
     """
 
     message: Callable[[str], None] = quiet

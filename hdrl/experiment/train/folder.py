@@ -47,7 +47,7 @@ class TrainingFolder(FolderLock):
         return not self.checkpoint.exists() and (self.path / RESUME_FILE).is_file()
 
     def make(self) -> bool:
-        """Make and take the folder, and note what is asked for; tell whether there was none."""
+        """Make and lock the folder, and write down the options; return whether there was none."""
         is_new = not self.path.exists()
         with output_errors(self.path, "made"):
             self.path.mkdir(parents=True, exist_ok=True)

@@ -188,7 +188,7 @@ def _member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
 
 
 def _saved_activation(settings: Mapping[str, Any], path: Path) -> str | None:
-    """Return the activation that Stable-Baselines3 was asked for; its values are shown as text beside pickles."""
+    """Return the activation set in Stable-Baselines3, which stores values as text beside pickles."""
     chosen = settings.get("policy_kwargs")
     text = chosen.get("activation_fn") if isinstance(chosen, dict) else None
     if not isinstance(text, str):

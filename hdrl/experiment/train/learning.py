@@ -59,7 +59,7 @@ def built_in_agent(options: OptionsFile, name: str) -> AgentChoice:
 
 @contextlib.contextmanager
 def environment_errors(where: str) -> Iterator[None]:
-    """Say in one line that an environment cannot be made of what was asked for, whatever it trips over."""
+    """Say in one line that an environment cannot be made of the options, whatever the error."""
     try:
         yield
     except UnknownName as error:
@@ -164,7 +164,7 @@ IMITATION = "learning.imitation"
 
 
 def imitation_of(options: OptionsFile, agent: Agent, envs: Any) -> Imitation | None:
-    """Return the policy that an agent imitates, ``None`` if none is asked for.
+    """Return the policy that an agent imitates, ``None`` if there is none.
 
     The ``guide_actions`` of the environments say what the other policy would do.
     """

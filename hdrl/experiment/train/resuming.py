@@ -1,4 +1,4 @@
-"""Going on with a training: what it was asked for, and whether it is still the same."""
+"""Going on with a training: its options, and whether they are still the same."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WHAT_TO_DO = "train anew, or go on with the version that wrote it"
 
 
 def write_resume_file(folder: Path, options: OptionsFile) -> None:
-    """Note what a training was asked for, so that its folder is all that resuming needs."""
+    """Write down the options of a training, so that its folder is all that resuming needs."""
     data = {
         "where": options.where,
         "folder": str(options.folder.absolute()),

@@ -46,7 +46,7 @@ class _Linear(nn.Linear):
     """A layer that draws nothing by itself; for ``torch.nn.utils.skip_init``, torch loads half a second of algebra."""
 
     def reset_parameters(self) -> None:
-        """Leave the weights to whoever makes the layer."""
+        """Leave the weights to the caller."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         """Return what comes out."""

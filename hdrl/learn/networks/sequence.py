@@ -105,7 +105,7 @@ class _Lstm(nn.LSTM):
     """A layer that draws nothing by itself."""
 
     def reset_parameters(self) -> None:
-        """Leave the weights to whoever makes the layer."""
+        """Leave the weights to the caller."""
 
 
 def _lstm(n_in: int, n_out: int, generator: torch.Generator, *, is_both_ways: bool = False) -> nn.LSTM:

@@ -33,7 +33,7 @@ _PART = 16 * BLOCK
 """Rows whose gradients are summed up by themselves; the sums are then added in order, whichever thread made them."""
 
 _WIDE, _SMALL_BLOCK = 1024, 64
-"""From so many units on, so many rows pass together: else their units would not fit into the second cache."""
+"""From 1024 units on, 64 rows are computed together: else their units would not fit into the second cache."""
 
 
 class Stack(NamedTuple):

@@ -27,11 +27,11 @@ MOST_ON_LOGS = 3
 
 
 def _judged(compared: Compared, rows: list[SummaryRow]) -> list[SummaryRow]:
-    """Return the rows of the candidates that were asked about, without second opponents that hdrl chose."""
+    """Return the rows of the requested candidates, without second opponents that hdrl chose."""
     asked = compared.sweep.get("candidates") or []
     extra_opponents = {rival.name for rival in compared.result.rivals}.difference(asked)
     named = [row for row in rows if row.candidate not in extra_opponents]
-    return named if len(named) <= len(asked) else rows  # opponents may be members of a group that was asked about
+    return named if len(named) <= len(asked) else rows  # opponents may be members of a requested group
 
 
 def findings_of_comparison(compared: Compared) -> Findings:
@@ -157,7 +157,7 @@ def _table(compared: Compared, rows: list[SummaryRow], scale: Scale) -> PageTabl
     where = "" if first.workload == ALL else f" on {first.workload}"
     windows_ = f"{first.n_windows:,} window{'' if first.n_windows == 1 else 's'}"
     axis = Axis(scale, info.side(0.5), info.side(2.0))
-    # Where one side is 0 in some window, nobody has a ratio.
+    # Where one side is 0 in some window, there are no ratios.
     has_ratios = any(not math.isnan(row.ratio) for row in rows if not row.is_baseline)
     columns = [
         *([PageColumn(f"ratio to {compared.result.baseline}"), PageColumn("", scale=axis)] if has_ratios else []),

@@ -41,7 +41,7 @@ class _BatchEnvironment(EnvironmentSpec[Options, BatchSweep, Platform, Workload]
     """What all environments of batch jobs answer alike."""
 
     def input_arguments(self, machine: Platform, load: Workload, window: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the arguments that say what is simulated: all jobs, unless a window is asked for."""
+        """Return the arguments that say what is simulated: all jobs, unless a window is given."""
         return {"n_jobs": "all", "platform": machine, "workload": load, **(window or {})}
 
     def unplayable(self, arguments: Mapping[str, Any], machine: Platform | None = None) -> str | None:

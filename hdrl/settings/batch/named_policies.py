@@ -49,7 +49,7 @@ class BatchPolicies(PolicyBook, Clairvoyance):
         return ADDITIONS
 
     def peer_group(self, knows: str | Mapping[str, Any]) -> str | None:
-        """Return the group of heuristics that go by the same predictions as a candidate; ``None`` if it has none."""
+        """Return the group of heuristics that use the same predictions as a candidate; ``None`` if it has none."""
         from hdrl.settings.batch.policies import VOID
         from hdrl.settings.batch.policies.pairs import read_pair
         from hdrl.settings.batch.policies.python_policies import is_in_python
@@ -62,7 +62,7 @@ class BatchPolicies(PolicyBook, Clairvoyance):
             return None
         else:
             if self.files(knows):
-                return None  # a user's own network, by which no group goes
+                return None  # a user's own network, which no group uses
             rule = read_pair(knows).rule
             kind = (rule.predictor, rule.by_name)
             known = ((name, (PREDICTORS[name].code, PREDICTORS[name].by_name)) for name in PREDICTORS)
@@ -71,7 +71,7 @@ class BatchPolicies(PolicyBook, Clairvoyance):
         return group if group in self.groups() else None
 
     def predicts(self, candidate: str) -> bool:
-        """Tell whether a candidate of a sweep is a policy, or a group, that goes by predictions.
+        """Return whether a candidate of a sweep is a policy, or a group, that uses predictions.
 
         ``candidate``: as it was written: a policy, a group, ``NAME=...``.
         """

@@ -373,7 +373,7 @@ class Options(OptionsFile):
         )
 
     def unmet(self, n_items: int) -> str | None:
-        """Return in a sentence that there are fewer jobs than asked for, ``None`` if there are as many."""
+        """Return in a sentence that there are fewer jobs than requested, ``None`` if there are as many."""
         if self.nb_jobs is None or self.workload.custom is not None or n_items >= self.nb_jobs:
             return None
         return f"nb_jobs is {self.nb_jobs:,}, but the workload has {n_items:,} usable jobs"

@@ -21,7 +21,7 @@ _MK = "Hamdaoui and Ramanathan, IEEE Trans. Computers 44(12), 1995, for (m, k) =
 _OWN = "hdrl"
 
 MK = 4, 5
-"""At least so many of so many instances in a row are to be met."""
+"""(m, k): at least m of k consecutive instances are to meet their deadlines."""
 
 METRICS: Mapping[str, MetricInfo] = MappingProxyType(
     {

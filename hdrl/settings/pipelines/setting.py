@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hdrl.figures.figure import Figure, Run
 
 MAX_PLANNED = 12
-"""Up to so many pipelines a comparison checks whether a static mapping is enough."""
+"""Up to this many pipelines a comparison checks whether a static mapping is enough."""
 
 
 class PipelineInputs(

@@ -75,7 +75,7 @@ class Outlook:
     power
         Share of experiments as long as the plan that show the gain, by the metric of the plan.
     clear_h
-        So many hours after a switch all jobs that waited then have started, on nine days of ten.
+        Hours after a switch until all jobs that waited then have started, on nine days of ten.
     carried
         Share of jobs that start after the end of the block in which they become eligible.
     """

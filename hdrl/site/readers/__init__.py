@@ -89,7 +89,7 @@ def read_dump(path: Path, choices: Choices, form: str = "auto") -> Dump:
     Raises
     ------
     ReadError
-        If it cannot be read, or is of no known format.
+        If it cannot be read, or has none of the known formats.
     UnknownName
         If there is no such format.
     OptionsError

@@ -179,7 +179,7 @@ def _iso(date: str) -> str:
 
 
 def _pbs_sizes(values: Mapping[str, str], attempt: Attempt) -> None:
-    """Fill in cores, nodes, GPUs and memory: what ran says ``exec_vnode``, else what was asked for."""
+    """Fill in cores, nodes, GPUs and memory: ``exec_vnode`` if the job ran, else what it requested."""
     cores = int_of(values.get("Resource_List.ncpus", "0"))
     gpus = int_of(values.get("Resource_List.ngpus", "0"))
     used = re.findall(r"ncpus=(\d{1,9})", values.get("exec_vnode", ""))

@@ -301,7 +301,7 @@ class _Table:
             records["memory_kb"] = np.where(kind == 1, amount, np.where(kind == 2, per_node, amount / counts))
 
     def _asks(self, records: NDArray[np.void], lines: Sequence[str]) -> None:
-        """Note what jobs asked for beyond what the other columns say."""
+        """Note what jobs requested beyond what the other columns say."""
         numbers, asks_column = self._names["asks"], np.full(len(lines), UNKNOWN, dtype=np.int32)
         if np.any(records["component"] > 0):
             lines = list(map(component_line, lines, records["component"].tolist()))

@@ -28,7 +28,7 @@ SCALARS_DTYPE = record_dtype(
     ]
 )
 """``core_key`` says which cores a job gets (`kernel.codes`), ``has_memory`` whether any job asks for memory,
-``copies`` whether what is seen goes by predictions, and jobs have other places than the kernel's; ``n_rows`` is how
+``copies`` whether observations use predictions, and jobs have other places than the kernel's; ``n_rows`` is how
 many rows an observation has. ``by_rows`` and ``sees_all_rows`` are as of `hdrl.base.plainnet.PlainActor`.
 
 ``date`` counts the messages that called for decisions; ``next_rank`` is the rank of the next job to come; ``room`` how
@@ -85,7 +85,7 @@ def new_play(
 
     - ``pool``: a batch of one environment without an episode, for what is seen: all jobs are in its table.
     - ``order``: the indices of the jobs in the order of submission.
-    - ``predicts``: whether what is seen goes by predictions, which are the kernel's then.
+    - ``predicts``: whether observations use predictions, which are the kernel's then.
     """
     n_jobs = len(order)
     layers, extra = actor.layers, np.zeros(0, dtype=np.float32) if actor.extra is None else actor.extra.weights

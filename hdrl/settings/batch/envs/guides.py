@@ -23,7 +23,7 @@ Costs = Callable[[int, Sequence[Window]], NDArray[np.float64]]
 
 
 class Guides:
-    """Policies that are asked what to do; in each row the one that is best in its window answers.
+    """Policies that guide an agent; in each row the action is that of the policy that is best in its window.
 
     Which one that is depends on the jobs of the window alone, so that no state need be saved.
     """

@@ -117,9 +117,9 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
     start, part
         Which windows of the workload, see `hdrl.envs.episodes.plan_episodes`.
     commitment
-        ``"block"``: the picked job is the next to start; if it does not fit, time passes until it does, and nobody is
-        asked meanwhile. ``"repick"`` (the default): it is the first of the queue until the next event, then another may
-        be picked: the agent is the priority function of EASY.
+        ``"block"``: the picked job is the next to start; if it does not fit, time passes until it does, without
+        further decisions. ``"repick"`` (the default): it is the first of the queue until the next event, then another
+        may be picked: the agent is the priority function of EASY.
     backfilling
         Which jobs may overtake a picked job that does not fit: ``"none"``; ``"easy"`` (the default), ``"easy_sjbf"``:
         those that do not delay it, tried in the order of submission or of requested time; ``"easy_priority"``: of
@@ -146,7 +146,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         Whether each job that may be picked may be held instead, unless nothing runs: until the next event it is neither
         the first of the queue nor may it overtake. The holds of one event are decisions of their own.
     predictor
-        What predicts run times where features go by predictions: a name of `hdrl.batch.PREDICTORS` that learns from
+        What predicts run times where features use predictions: a name of `hdrl.batch.PREDICTORS` that learns from
         ended jobs. Windows of a log begin with what was known of earlier jobs by then.
     scaled_columns
         Whether columns 1 to 6 say anything; otherwise all are 1.
@@ -249,7 +249,7 @@ class JobPickVectorEnv(Windowed, RowPickVectorEnv):
         return {"start": self._asked_windows(options["start"], rows)} if "start" in options else {}
 
     def _asked_windows(self, start: object, rows: list[int]) -> dict[int, Window]:
-        """Return the window of each of some rows; what is asked for the others is not looked at."""
+        """Return the window of each of some rows; requests for other rows are ignored."""
         starts = np.asarray(start)
         if starts.dtype.kind not in "iu" or starts.shape not in ((), (self.num_envs,)):
             raise OptionsError(f"start is {start!r}, expected a number, or one for each of {self.num_envs} rows")

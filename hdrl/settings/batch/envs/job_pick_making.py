@@ -22,7 +22,7 @@ from hdrl.settings.batch.platform.reader import read_platform
 DISSERTATION = "dissertation"
 
 _WORLDS = {DISSERTATION: "hdrl.compat.dissertation.env"}
-"""Worlds of other systems, by the compatibility that stands for them; each is loaded when it is asked for."""
+"""Worlds of other systems, by the compatibility that stands for them; each is loaded on request."""
 
 
 def job_pick(*, compatibility: str | None = None, **arguments: Any) -> SingleEnv:

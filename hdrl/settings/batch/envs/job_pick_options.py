@@ -233,7 +233,7 @@ class JobPickOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickChoices:
-    """What an environment is asked for, see `envs.job_pick.JobPickVectorEnv`; ``None``: as the mode has it."""
+    """The choices for an environment, see `envs.job_pick.JobPickVectorEnv`; ``None``: as the mode has it."""
 
     commitment: str | None = None
     backfilling: str | None = None
@@ -315,7 +315,7 @@ def names_of_guides(guide: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _predicts(pair: PolicyPair) -> bool:
-    """Tell whether a policy goes by predicted run times."""
+    """Return whether a policy uses predicted run times."""
     return pair.rule.predictor != kernel_codes.PREDICT_NOTHING
 
 
@@ -336,7 +336,7 @@ def _guides(names: Sequence[str], options: JobPickOptions) -> tuple[PolicyPair, 
 
 
 def _is_automatic(pair: PolicyPair, options: JobPickOptions) -> bool:
-    """Tell whether jobs overtake here by themselves as under a policy: in its order, which goes by requested times."""
+    """Return whether jobs overtake here by themselves as under a policy: in its order, which uses requested times."""
     is_same = BACKFILLINGS[options.backfilling] == pair.backfilling
     return is_same and (not _predicts(pair) or pair.backfilling == kernel_codes.EASY_FCFS)
 

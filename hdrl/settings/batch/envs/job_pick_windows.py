@@ -103,7 +103,7 @@ class JobPickPools:
         self._past = PoolPast(inputs.workloads, inputs.orders) if options.predicts else None
 
     def new(self, n_envs: int, n_jobs: int, **outputs: NDArray[Any]) -> OrderState:
-        """Return a pool for windows of at most so many jobs, see `identical_cores.state.new_order_state`."""
+        """Return a pool for windows of at most ``n_jobs`` jobs, see `identical_cores.state.new_order_state`."""
         return new_order_state(n_envs, n_jobs, n_sums=most_groups(n_jobs), **self._shared, **outputs)
 
     def filled(self, windows: Sequence[Window]) -> OrderState:
@@ -120,7 +120,7 @@ class JobPickPools:
             self._past.write(pool, row, window.workload, window.start, window.n_jobs)
 
     def run_keys(self, keys: Sequence[int], windows: Sequence[Window]) -> list[NDArray[np.float64]]:
-        """Return all objectives of windows under each of some job keys, which go by requested times."""
+        """Return all objectives of windows under each of some job keys, which use requested times."""
         settings = self._shared["settings"].copy()
         settings["predictor"] = PREDICT_NOTHING
         shared = self._shared | {"settings": settings, "network": np.zeros(0)}

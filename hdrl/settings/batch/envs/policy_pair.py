@@ -112,7 +112,7 @@ class PolicyPairVectorEnv(Windowed, NativeVectorEnv):
     compatibility
         ``None``, or ``"hdeeprm-0.3.1"``: decide, observe and reward as HDeepRM 0.3.1 does. Fractions are then of the
         99th percentiles of the workload and exceed 1, the part of work left is 1 for every busy core, and after a void
-        the agent is asked again at once when no more jobs come, up to 10,000 times. A platform or a workload
+        the agent decides again at once when no more jobs come, up to 10,000 times. A platform or a workload
         that is given as an object must have been read in the same mode. ``"irmasim"`` only says how a platform is
         read that is given by its name.
 

@@ -60,7 +60,7 @@ _HALF_GPUS = 8.0
 """How many GPUs of a node are seen as one half."""
 
 PICKS_PER_JOB = 16
-"""Up to so many decisions for each job of an episode can be saved with it."""
+"""How many decisions for each job of an episode can be saved with it, at most."""
 
 
 class SiteEpisode:

@@ -133,7 +133,7 @@ class JudgedLog:
     def best_classic(self, n_threads: int, *, suffix: str = "") -> str:
         """Return the best priority x order of EASY on windows of the part, by the mean logarithm of the objective.
 
-        ``suffix``: what follows their names: ``"@geo"`` for those that go by predictions.
+        ``suffix``: what follows their names: ``"@geo"`` for those that use predictions.
         """
         names = heuristic_names(suffix)
         pairs = [read_pair(name) for name in names]

@@ -16,7 +16,7 @@ REPICK = 1  # it is the first of the queue until something happens; then another
 
 COMMITMENTS = CodeTable("commitment", (BLOCK, REPICK))
 
-NO_KEY = -1  # the decision maker is asked
+NO_KEY = -1  # the decision maker chooses
 
 # Objectives.
 MEAN_BOUNDED_SLOWDOWN, MEAN_SLOWDOWN, MEAN_WAIT, MEAN_TURNAROUND, UTILIZATION, MAKESPAN = range(6)

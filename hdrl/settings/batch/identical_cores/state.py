@@ -49,8 +49,8 @@ whether each step is rewarded by what it adds to the objective, or only the last
 what makes the logarithm of a requested time 1 at its largest (still longer ones are 1, too); ``predictor`` what
 predicts run times (``PREDICT_*`` of `kernel.codes`); ``may_hold`` whether each row has a second action, which holds
 its job.
-Of the policy to imitate (`identical_cores.guide`): its job key, its order of backfilling, whether it goes
-by predictions, what its weights mean, and whether it has a gate.
+Of the policy to imitate (`identical_cores.guide`): its job key, its order of backfilling, whether it
+uses predictions, what its weights mean, and whether it has a gate.
 """
 
 SCALARS_DTYPE = record_dtype(

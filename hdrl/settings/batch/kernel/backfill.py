@@ -6,7 +6,7 @@ then, or if the first job still fits at the shadow date with what the other one 
 node, so that memory counts; on a machine without memory limits this is the rule of spare processors.
 
 Expected ends come from requested times, longer on slower cores. A job that has overrun its requested time is expected
-to end at once. Reservations that go by predictions (``predicts_ends``) expect a job that has outlived its prediction
+to end at once. Reservations that use predictions (``predicts_ends``) expect a job that has outlived its prediction
 to run on, by a minute at first and then by more and more, up to its requested time, as EASY++ does.
 
 This is the EASY of all compiled policies, and of models that the kernel plays (`compiled_play`). There are two more:

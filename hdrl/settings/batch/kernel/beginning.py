@@ -51,7 +51,7 @@ class PolicyRule:
 
     predictor: int = codes.PREDICT_NOTHING  # ``PREDICT_*`` of `kernel.codes`
     by_name: bool = False  # whether jobs are alike by name, see `workload.history`
-    predicts_ends: bool = False  # whether reservations go by predictions, too
+    predicts_ends: bool = False  # whether reservations use predictions, too
     weights: tuple[float, ...] = ()  # of the index and the gate, see `kernel.keys`; empty: neither
     index_form: int = codes.INDEX_LINEAR  # ``INDEX_*`` of `kernel.codes`
     has_gate: bool = False  # whether the gate may hold jobs

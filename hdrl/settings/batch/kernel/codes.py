@@ -11,12 +11,12 @@ from hdrl.compiled.codes import CodeTable
 from hdrl.compiled.jit import jit
 
 # What `kernel.engine.advance` stopped for.
-MESSAGE = 0  # the scheduler is to be asked
+MESSAGE = 0  # the scheduler must decide
 ENDED = 1  # the simulation is over
 STUCK = 2  # nothing will ever happen again, but jobs are waiting
 GROW = 3  # a log is nearly full
 PAUSED = 4  # the budget of engine steps is used up
-ILLEGAL = 5  # the scheduler asked for something impossible
+ILLEGAL = 5  # the scheduler requested something impossible
 
 # Steps of a job: the values of `workload.model.StepKind`.
 STEP_DELAY, STEP_COMPUTE, STEP_COMPUTE_TOTAL, STEP_RETURN = STEPS = CodeTable("kind of a step", range(4))

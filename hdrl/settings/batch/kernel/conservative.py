@@ -203,7 +203,7 @@ def _postponed(state, row):
     if date_s >= soon_s:
         return date_s, end_s
     late_s = soon_s - date_s
-    # Dates are told with six decimals: those who come next need not know of it.
+    # Messages round dates to six decimals: a delay within that does not move the end, which later jobs look at.
     return soon_s, end_s if late_s <= ROUNDING_S else end_s + late_s
 
 

@@ -70,7 +70,7 @@ def answer(state):
 def hand_out(state):
     """Add the P-state requests to the answer and book it as carried out, for a simulator outside the kernel.
 
-    ``ops[:n_ops]`` is what that simulator is to be asked for.
+    ``ops[:n_ops]`` are the requests to that simulator.
     """
     s = state.scalars[0]
     manage_nodes(state)

@@ -49,7 +49,7 @@ SCALAR_DTYPE = record_dtype(
         ("compatible", np.int8),
         *of(np.int64, "n_queue", "n_expected"),
         ("first_submit_s", np.float64),
-        # what predicts run times, whether reservations go by it, and what the index and the gate are made of
+        # what predicts run times, whether reservations use it, and what the index and the gate are made of
         ("predictor", np.int64),
         *of(np.int8, "predicts_ends", "has_gate", "index_form"),
         # conservative backfilling: events of the plan, whether it is up to date, until when something became free that
@@ -78,7 +78,7 @@ SCALAR_DTYPE = record_dtype(
 
 JOB_STATE_DTYPE = record_dtype(
     [
-        # what is asked for
+        # what the job requests
         *of(np.float64, "submit_s", "walltime_s", "requested_time_s", "memory_mib", "bandwidth_gbps"),
         ("n_requested", np.int32),
         *of(np.int64, "first_step", "end_step"),
@@ -167,7 +167,7 @@ NODE_POWER_DTYPE = record_dtype(
 ``status`` is one of ``NODE_*`` of `kernel.codes`; ``sleep_state`` which of its sleep states it is in, goes to, or was
 in last; ``on_pstate`` the P-state that its cores have after booting; ``leader`` the first node of those that are being
 switched off, or on, by one request, -1 if it is not; of the leader, ``n_switching`` is how many hosts of the request
-have not told yet that they are off, or on, and ``first_logged`` and ``n_logged`` where its cores are in the log;
+have not reported yet that they are off, or on, and ``first_logged`` and ``n_logged`` where its cores are in the log;
 ``ready_s`` when the node is expected to be there;
 ``idle_since_s`` the date of the message since which no job has held a core of it.
 """

@@ -239,7 +239,7 @@ def _log_is_full(state):
 
 @jit
 def advance(state, budget):
-    """Simulate until the scheduler is to be asked.
+    """Simulate until the scheduler must decide.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ An agent chooses a policy pair, or nothing (void), at each *decision point*: a m
 ended, while jobs wait. An episode is the flow of decisions from one point to the next, until all jobs have ended.
 
 Void waits for the next submission or end of a job. Where neither can come any more (no job runs and none is to be
-submitted), void is not legal. In HDeepRM's mode the agent is asked again at once after a void when no more jobs come,
+submitted), void is not legal. In HDeepRM's mode the agent decides again at once after a void when no more jobs come,
 and void is not legal after `MAX_VOIDS` of them in a row (HDeepRM ends with an error about then); should it be chosen
 all the same, the first pair is carried out in its place.
 
@@ -135,7 +135,7 @@ REQUESTS = CodeTable("request", range(3))
 RESUME = REQUESTS[2]
 
 MAX_VOIDS = 10_000
-"""How often in a row HDeepRM's mode takes void when it is asked again at once."""
+"""How often in a row HDeepRM's mode takes void when the agent decides again at once."""
 
 _BUDGET = 1 << 30
 
@@ -228,7 +228,7 @@ def _start_jobs(state, watch, action):
 
 @jit
 def _carry_out(state, watch, action):
-    """Carry out an action at a decision point; return whether the agent is asked again at once."""
+    """Carry out an action at a decision point; return whether the agent decides again at once."""
     s = state.scalars[0]
     w = watch.rows[0]
     if action == w.void_action and not _void_is_legal(state, watch):

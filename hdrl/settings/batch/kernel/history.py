@@ -22,8 +22,8 @@ PREDICTION_DTYPE = record_dtype(
         *of(np.float64, "log_request", "log_share", "index", "reserve"),
     ]
 )
-"""What is predicted of a job: how long it will run, in seconds (``length_s``, which the order of jobs goes by), and
-the harmonic mean of max(run, 10); ``given_s`` is what somebody outside has said. Then what does not change while
+"""What is predicted of a job: how long it will run, in seconds (``length_s``, by which jobs are ordered), and
+the harmonic mean of max(run, 10); ``given_s`` is a prediction from outside the kernel. Then what does not change while
 it waits, and what `kernel.keys` makes of it."""
 
 
@@ -60,7 +60,7 @@ def predict(state, job):
 
 @jit
 def note_arrival(state, job, n_cores):
-    """Count a new job for its user, and describe what it asks of a machine of so many cores."""
+    """Count a new job for its user, and describe its request on a machine of ``n_cores`` cores."""
     row, prediction = state.jobs[job], state.predictions[job]
     prediction.log_request = math.log(max(row.requested_time_s, 1.0))
     prediction.log_share = math.log(row.n_requested / n_cores)

@@ -3,7 +3,7 @@
 By *timeout*, a node is switched off when no job has held a core of it for some time and no job waits for it; nodes are
 booted, those with the most flop per joule first, until as many cores are free or booting as waiting jobs ask for. By
 *number*, as many nodes are on as a policy wants; those without jobs are switched off, the least efficient first. Either
-way nodes are booted for the first job that waits, by cores and memory, so that none waits for ever.
+way nodes are booted for the first job that waits, by cores and memory, so that none waits forever.
 
 References
 ----------
@@ -38,7 +38,7 @@ def _call_at(state, date_s):
     """Ask to be called at a date, unless a call is due by then: what is left to do is looked at again at each.
 
     Of one timeout, the dates at which nodes will have been without jobs for long enough only rise. So no more calls
-    are due at one time than there are timeouts, each earlier than those asked for before.
+    are due at one time than there are timeouts, each earlier than those requested before.
     """
     place = -1
     for i in range(len(state.calls_s)):
@@ -55,7 +55,7 @@ def _call_at(state, date_s):
 
 @jit
 def _room(state, n_cores, memory_mib, job):
-    """Return how many cores of a job fit on so many cores and so much memory of a node."""
+    """Return how many cores of a job fit on some free cores and free memory of a node."""
     asked_mib = state.jobs[job].memory_mib
     if asked_mib <= 0.0:
         return np.int64(n_cores)

@@ -1,7 +1,7 @@
 """Nodes that are switched off and on: the decision system's side.
 
-A node that is not *on* has no free cores. It leaves the picture when it is decided to switch it off, and comes back
-when the simulator has told that all of its hosts are on again. What hosts do meanwhile is in `kernel.switches`; the
+A node that is not *on* has no free cores. It leaves the picture at the decision to switch it off, and comes back
+when the simulator has reported that all of its hosts are on again. What hosts do meanwhile is in `kernel.switches`; the
 rules that decide it for a scheduler are in `kernel.node_rules`.
 """
 
@@ -184,7 +184,7 @@ def _end_of_node(state, place, end):
 
 @jit
 def _show(state, node, owner):
-    """Give the cores of a node to nobody (`NO_JOB`), or make them free (-1)."""
+    """Mark the cores of a node as without a job (`NO_JOB`), or as free (-1)."""
     s = state.scalars[0]
     sign = 1 if owner == -1 else -1
     for core in range(first_core_of(state, node), end_core_of(state, node)):
@@ -233,7 +233,7 @@ def note_idle(state, node):
 
 @jit
 def note_call(state):
-    """Take in that a date has come at which the scheduler wanted to be asked."""
+    """Clear the calls that the scheduler requested and that are due at this message."""
     for i in range(len(state.calls_s)):
         if state.scalars[0].message_s >= state.calls_s[i] - DATE_PRECISION_S:
             state.calls_s[i] = np.inf

@@ -5,7 +5,7 @@ them back (they are expected to end). Each event knows how many cores are free b
 reads numbers side by side. Event 0, before all dates, has what is free now, and an infinite date ends the list. Events
 of one date stand in the order in which they came.
 
-Dates are told with six decimals, and jobs start a little late: events within `ROUNDING_S` of each other are one, and
+Dates have six decimals, and jobs start a little late: events within `ROUNDING_S` of each other are one, and
 what is free counts behind the last of them only, where the plan has *settled*. Room behind an event is looked at
 where the plan has settled, and now.
 
@@ -25,7 +25,7 @@ from hdrl.compiled.records import of, record_dtype
 NOT_FOUND = -1.0
 
 ROUNDING_S = 1e-5
-"""Events within this time of each other are one: dates are told with six decimals, and jobs start a little late."""
+"""Events within this time of each other are one: dates have six decimals, and jobs start a little late."""
 
 NO_RESERVATION = -1.0
 """The date of a reservation that is none."""
@@ -99,7 +99,7 @@ def job_of(code):
 
 @jit
 def clear(state, n_free):
-    """Let the plan be empty: so many cores are free, for ever."""
+    """Empty the plan: ``n_free`` cores are free, without an end."""
     state.plan_s[0], state.plan_free[0], state.plan_s[1] = -np.inf, n_free, np.inf
     state.scalars[0].n_plan = 1
 
@@ -131,7 +131,7 @@ def is_settled(state, place):
 
 @jit
 def is_close(state, place):
-    """Tell whether another event is close to one, but not at its date: room may come and go by the rounding alone."""
+    """Return whether another event is close to one, not at its date: rounding alone may make or remove room there."""
     date_s, before_s, after_s = state.plan_s[place], state.plan_s[place - 1], state.plan_s[place + 1]
     return (before_s != date_s and date_s - before_s <= ROUNDING_S) or (
         after_s != date_s and after_s - date_s <= ROUNDING_S
@@ -149,7 +149,7 @@ def _find(state, date_s, code):
 
 @jit
 def _move_event(state, place, date_s, n_cores):
-    """Let an event of so many cores (given back, if positive) come earlier; return its new place.
+    """Move an event of ``n_cores`` cores (given back, if positive) to an earlier date; return its new place.
 
     Only what lies between the two dates changes: most reservations move by little.
     """
@@ -168,7 +168,7 @@ def _move_event(state, place, date_s, n_cores):
 
 @jit
 def _add(state, date_s, code, n_cores):
-    """Add an event of so many cores (given back, if positive); return its place."""
+    """Add an event of ``n_cores`` cores (given back, if positive); return its place."""
     s = state.scalars[0]
     place = s.n_plan
     state.plan_s[place + 1] = np.inf
@@ -179,7 +179,7 @@ def _add(state, date_s, code, n_cores):
 
 @jit
 def _drop(state, place, n_cores):
-    """Take an event of so many cores (given back, if positive) out."""
+    """Remove an event of ``n_cores`` cores (given back, if positive)."""
     s = state.scalars[0]
     s.n_plan -= 1
     for i in range(place, s.n_plan + 1):

@@ -18,7 +18,7 @@ N_MARKS = 256
 """Dates for which it is kept what is free on each node, at most."""
 
 _SPACING = 16
-"""Events that are added up before a mark is left, at least: so many more as would make too many marks."""
+"""Events that are added up before a mark is left, at least; more where there would be too many marks."""
 
 
 @jit
@@ -230,7 +230,7 @@ def _room_on(state, speed):
 
 @jit
 def _take_nodes(state, n, core_key, speed):
-    """Choose ``n`` cores on nodes of at least a speed, which have so many."""
+    """Choose ``n`` cores on nodes of at least a speed, which have enough."""
     for node in range(len(state.nodes)):
         state.n_chosen[node] = 0
     missing = n

@@ -1,7 +1,7 @@
 """Rows of tables as text, compiled: numbers as C prints them, sets of cores in Batsim's notation.
 
 To write its files takes a fifth of a short run, and half of a long one, where each number becomes a text of Python.
-What cannot be told for certain in double precision is left to Python: a number so close to the middle of two texts
+What double precision cannot decide for certain is left to Python: a number so close to the middle of two texts
 that it takes more digits to decide, and numbers of more than 15 digits.
 """
 
@@ -117,7 +117,7 @@ def _put_whole(printed, place, value):
 
 @jit
 def _put_digits(printed, place, value, n):
-    """Print a number of so many digits; return where it ends."""
+    """Print a number of ``n`` digits; return where it ends."""
     for at in range(place + n - 1, place - 1, -1):
         rest = value // 10
         printed[at] = value - 10 * rest + _ZERO
@@ -226,7 +226,7 @@ def _put_general(powers, printed, place, value):
 
 @jit
 def _put_decimal(printed, place, digits, n, power):
-    """Print so many digits, the first of which counts a power of ten, without an exponent; return where they end."""
+    """Print ``n`` digits, the first of which counts a power of ten, without an exponent; return where they end."""
     if power < 0:
         printed[place] = _ZERO
         printed[place + 1] = _POINT

@@ -10,8 +10,8 @@ since then that suits one like it:
 - it could also begin so early that it uses part of its own reservation. Then something must have been given back
   right before its date (or, where nodes are planned, anywhere that it would reach to): that is noted with the job.
 
-Both are only ever too favourable, so that none of this changes a schedule. Room may also come and go by the rounding
-of dates alone where an event comes close to another one. That counts as given back, too.
+Both are only ever too favourable, so that none of this changes a schedule. Room may also come and vanish through the
+rounding of dates alone where an event comes close to another one. That counts as given back, too.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Two ways to pay for an objective. By its *growth*: what the objective has grown by since the last decision, negative
 where less is better, so that the rewards of an episode add up to the objective itself. Jobs that have not ended
 count with what is known of them. *Instantaneous*, as HDeepRM does it: a property of the moment at which the
-scheduler is told something next.
+scheduler gets its next message.
 
 The sums behind the growth are kept as jobs are submitted, start and end, so that a reward costs the same however many
 jobs there are. Jobs that wait or run grow linearly with time: ``weight * (now - since)`` summed over jobs is

@@ -245,7 +245,7 @@ def _reject(state, op):
 
 @jit
 def _kill(state, op):
-    """Kill the jobs ``pool[first:first + n]``; those asked for before are left out."""
+    """Kill the jobs ``pool[first:first + n]``; those whose kill was requested before are left out."""
     s = state.scalars[0]
     n = 0
     for i in range(op.first, op.first + op.n):
@@ -333,7 +333,7 @@ def _receive_submitted(state, submitter):
 
 @jit
 def _receive_requested(state, kind, a):
-    """Handle a server message of something that the scheduler has asked for and that takes time."""
+    """Handle a server message of something that the scheduler has requested and that takes time."""
     if kind == codes.CALLED:
         state.scalars[0].n_timers -= 1
         add_event(state, codes.EVENT_CALLED, 0)

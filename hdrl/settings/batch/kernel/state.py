@@ -91,7 +91,7 @@ class BatchState(NamedTuple):
     rungs: Annotated[Rows, shared(RUNG_DTYPE, "n_rungs")]  # the P-states of one kind after the other
     # A bit for each core: whether no job holds it
     free: Annotated[Bits, own(np.uint64, "n_core_words", is_restored=True)]
-    # The same when P-states were last asked for
+    # The same when P-states were last requested
     was_free: Annotated[Bits, own(np.uint64, "n_core_words", is_restored=True)]
     # A bit for each core: whether it was found since then that its P-state is to change
     changed: Annotated[Bits, own(np.uint64, "n_core_words", is_restored=True)]
@@ -112,7 +112,7 @@ class BatchState(NamedTuple):
     sleep_states: Annotated[Rows, shared(SLEEP_STATE_DTYPE, "n_sleep_states")]
     boot_order: Annotated[Ints, shared(np.int32, "n_switchable")]
     coming: Annotated[Ints, scratch(np.int32, "n_switchable")]
-    # When the calls are due that were asked for to switch nodes off, infinite where there is none: one of each timeout
+    # When the calls are due that were requested to switch nodes off, infinite where there is none: one of each timeout
     calls_s: Annotated[Floats, own(np.float64, "n_calls", is_restored=True)]
     overcommitments: Annotated[Rows, own(OVERCOMMITMENT_DTYPE, "n_processors")]
     contention: Annotated[Floats, shared(np.float64, "n_levels")]  # contended speeds, falling fractions of the peak
@@ -245,7 +245,7 @@ def sizes_of(
         "n_server_messages": n_slots + n_jobs + n_switched_cores + 8,
         "n_events": 4 * n_jobs + 4 * N_TIMER_SLOTS + 64 + n_switchable,
         "n_ops": n_jobs + N_TIMER_SLOTS + 64 + n_switchable,
-        # An answer may name all cores three times where the agent is asked again at once: P-states before the decision,
+        # An answer may name all cores three times where the agent decides again at once: P-states before the decision,
         # allocations, P-states after it.
         "n_named": 3 * n_cores + n_jobs + 64 + n_switched_cores,
         "n_endings": n_slots + n_jobs + n_switched_cores + 1,

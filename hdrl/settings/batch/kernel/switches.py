@@ -1,7 +1,7 @@
 """Requests to change P-states, as the server carries them out: at once, or by switching hosts off or on, by nodes.
 
-A host on its way is, as in Batsim, in the P-state of that way for as long as one flop takes there. It then is where it
-was to go, and tells the server; a request is done when the last one of its hosts has told.
+A host on its way is, as in Batsim, in the P-state of that way for as long as one flop takes there. It then reaches
+the requested P-state and notifies the server; a request is done when the last one of its hosts has done so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def rate_of(state, core):
 
 @jit
 def _log_line(state, n, pstate, first):
-    """Append a line to the P-state log, of so many cores of `State.pstate_cores` from a place on."""
+    """Append a line to the P-state log, of ``n`` cores of `State.pstate_cores` from a place on."""
     s = state.scalars[0]
     row = state.pstate_log[s.n_pstate_log]
     row.time_s = s.now

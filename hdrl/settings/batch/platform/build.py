@@ -81,7 +81,7 @@ def pstate_ladder(
 ) -> tuple[FloatArray, FloatArray]:
     """Return speed (flop/s) and power (W) of one core in each P-state, each of shape ``(n_pstates,)``.
 
-    There are P-states for so many sleep states; those of states that its node has not got are never used.
+    There are P-states for ``n_sleep_states`` sleep states; those that its node lacks are never used.
     """
 
     def rounded(value: float) -> float:

@@ -150,7 +150,7 @@ class NodePolicy(Backfilling):
         return -free if self.node_selection == "high_cores" else free
 
     def start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
-        """Start a job on so many cores of each node, the free ones with the lowest ids."""
+        """Start a job on a number of cores of each node, the free ones with the lowest ids."""
         free = np.flatnonzero(machine.free)
         node_of_free = machine.tables.node_of_core[free]
         cores = np.sort(np.concatenate([free[node_of_free == node][:count] for node, count in counts.items()]))
@@ -214,7 +214,7 @@ class NodeEasy(NodePolicy):
         self._places: dict[int, tuple[int, int]] = {}  # node and first core of each running job
 
     def start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
-        """Start a job on so many cores of a node; see `NodePolicy.start`."""
+        """Start a job on a number of cores of a node; see `NodePolicy.start`."""
         super().start(machine, job, counts)
         (node,) = counts
         self._places[job] = node, min(machine.started[-1].cores)

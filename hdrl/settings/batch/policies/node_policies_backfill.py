@@ -179,7 +179,7 @@ class NodeReserving(NodeEasy):
         return ENDS[end] * expected_energy(machine, running, job, is_edp=criterion == "edp")
 
     def start(self, machine: MachinePicture, job: int, counts: Mapping[int, int]) -> None:
-        """Start a job on so many cores of a node; see `NodePolicy.start`."""
+        """Start a job on a number of cores of a node; see `NodePolicy.start`."""
         super().start(machine, job, counts)
         self._forget_picture()
 

@@ -54,8 +54,8 @@ backfilling        jobs that do not delay the first one may overtake it, tried i
 ``conservative``   the job selection, and every waiting job has a reservation that is kept
 =================  ===============================================================================
 
-All of them can go by predicted run times instead of requested ones: ``sjf+easy@geo`` orders jobs, and those that
-overtake, by a predictor of `predict.PREDICTORS`; reservations still go by requests, and with ``@geo/all`` by
+All of them can use predicted run times instead of requested ones: ``sjf+easy@geo`` orders jobs, and those that
+overtake, by a predictor of `predict.PREDICTORS`; reservations still use requests, and with ``@geo/all``
 predictions, too. With ``~gate``, EASY holds jobs back that are expected to be long, so that processors stay free for
 the short ones to come: ``saf+easy@geo~gate``.
 
@@ -160,7 +160,7 @@ def priority_names() -> list[str]:
 def heuristic_names(suffix: str = "") -> list[str]:
     """Return the names of every priority under EASY with each order of backfilling.
 
-    ``suffix``: what follows the names: ``"@geo"`` for those that go by predictions.
+    ``suffix``: what follows the names: ``"@geo"`` for those that use predictions.
     """
     return [f"{priority}+{order}{suffix}" for priority in PRIORITIES for order in EASY_ORDERS]
 
@@ -185,7 +185,7 @@ def read_pair(name: str) -> PolicyPair:
     UnknownName
         If there is no such policy.
     DecisionError
-        If a gate or predicted reservations are asked for without EASY, or nodes are to be switched with reservations
+        If a gate or predicted reservations are requested without EASY, or nodes are to be switched with reservations
         for all jobs, or by something that is no number, or a sleep state is named without switching any.
     ReadError
         If a network that is named cannot be read.
@@ -277,7 +277,7 @@ def _with_nodes(pair: PolicyPair, word: str) -> PolicyPair:
 
 
 def _with_predictor(pair: PolicyPair, predictor: str | None) -> PolicyPair:
-    """Return a pair that goes by predictions, by those that are requests if it has a gate."""
+    """Return a pair that uses predictions; with a gate and no predictor, requested times are its predictions."""
     if predictor is None and not pair.rule.has_gate:
         return pair
     base, slash, what = (predictor or "requested").partition("/")
@@ -295,7 +295,7 @@ def _with_predictor(pair: PolicyPair, predictor: str | None) -> PolicyPair:
 def with_true_times(name: str) -> str | None:
     """Return the name of the same policy by true run times; ``None`` if there is none, or it has them already.
 
-    Under EASY reservations go by them, too.
+    Under EASY reservations use them, too.
 
     ``name``: for instance ``"sjf+easy@geo"``, whose twin is ``"sjf+easy@clairvoyant/all"``.
     """

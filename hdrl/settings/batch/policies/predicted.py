@@ -12,9 +12,9 @@
         def ended(self, job, run_s):
             self.last_s[job.user] = run_s
 
-``my.py@sjf+easy`` orders jobs by it. Each simulation makes a new object, to which every job that ends is passed (in a
-window of a log first of those that had ended before), and asked for every waiting job before each decision. It is
-never shown how long a job will run. Only the kernel simulates it.
+``my.py@sjf+easy`` orders jobs by it. Each simulation makes a new object. It gets every job that ends (in a
+window of a log first those that had ended before), and predicts every waiting job before each decision. It never
+gets the run time of a job that has not ended. Only the kernel simulates it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COLUMNS = WaitingJob._fields[1:-1]
 
 @dataclass(frozen=True)
 class OwnPrediction:
-    """A classic policy that goes by a predictor in Python: a policy for `simulate`.
+    """A classic policy that uses a predictor in Python: a policy for `simulate`.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class OwnPrediction:
 
 
 def own_prediction(make: Callable[[], Any], policy: str, name: str, *, clairvoyant: bool = False) -> OwnPrediction:
-    """Return a policy that goes by a predictor in Python.
+    """Return a policy that uses a predictor in Python.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def own_prediction(make: Callable[[], Any], policy: str, name: str, *, clairvoya
         If what is made has no ``predict(job)`` and ``ended(job, run_s)``, there is no such policy, or it names a
         predictor, too.
     DecisionError
-        If a gate or predicted reservations are asked for without EASY.
+        If a gate or predicted reservations are requested without EASY.
     """
     missing = [word for word in ("predict", "ended") if not callable(getattr(make, word, None))]
     if missing:

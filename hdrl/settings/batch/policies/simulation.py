@@ -274,7 +274,7 @@ def _run_priority(simulator: PolicySimulator, own: OwnPriority, progress: Progre
 
 
 def _run_prediction(simulator: PolicySimulator, own: OwnPrediction, progress: Progress | None) -> None:
-    """Simulate a classic policy that goes by a predictor in Python."""
+    """Simulate a classic policy that uses a predictor in Python."""
     if not isinstance(simulator, EmbeddedSimulator):
         raise DecisionError(f"{own.name}: predictors in Python are simulated by 'embedded' alone")
     _run_function(simulator, Asking(simulator, own).decide, progress)

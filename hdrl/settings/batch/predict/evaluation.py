@@ -163,7 +163,7 @@ def judged_jobs(workload: Workload, shares: tuple[float, float]) -> tuple[LogHis
 
 
 def has_users(workload: Workload) -> bool:
-    """Return whether a workload names the users of its jobs; without, predictions go by requests and sizes alone."""
+    """Return whether a workload names the users of its jobs; without, predictions use requests and sizes alone."""
     return bool((workload.jobs["user"] >= 0).any())
 
 

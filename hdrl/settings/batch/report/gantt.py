@@ -36,7 +36,7 @@ from hdrl.settings.batch.report.runs import RunData, as_runs, in_common
 
 MAX_LABELS = 200
 MAX_NODES = 24
-"""Up to so many nodes are named in a picture of one run; of more, only their clusters."""
+"""Up to this many nodes are named in a picture of one run; of more, only their clusters."""
 
 MIN_NAME_GAP = 0.035
 """Least distance of two names, as a share of the height of a picture of one run."""

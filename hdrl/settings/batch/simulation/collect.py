@@ -80,7 +80,7 @@ def _time_in_state_s(state: BatchState) -> dict[str, float]:
 
 
 def overutilization(state: BatchState) -> OverUtilization:
-    """Return when the decision system of an environment could not give what was asked for."""
+    """Return when the decision system of an environment could not give what jobs requested."""
     s = state.scalars[0]
     spans = state.spans[: int(s["n_spans"])]
     return OverUtilization(

@@ -82,7 +82,7 @@ class SwitchOn:
 
 @dataclass(frozen=True, slots=True)
 class CallAt:
-    """Be asked again at a date in the future, whatever happens."""
+    """Request another decision at a date in the future, whatever happens."""
 
     time_s: float
 

@@ -200,7 +200,7 @@ def _check_jobs(path: Path, table: dict[str, NDArray[Any]], lines: Sequence[int]
 
 
 def read_out_jobs(path: str | Path) -> dict[str, NDArray[Any]]:
-    """Read out_jobs.csv, of this project or of any version of Batsim: columns go by their names, others are left out.
+    """Read out_jobs.csv, of this project or of any version of Batsim: columns are found by name, others are left out.
 
     Returns
     -------

@@ -84,7 +84,7 @@ at nearly no load in the current P-states."""
 
 @dataclass(frozen=True, slots=True)
 class OverUtilization:
-    """When the platform could not give what was asked for.
+    """When the platform could not give what jobs requested.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class Trace:
     end_s
         Date at which the simulation ended.
     n_decisions
-        How many times the policy was asked.
+        How many times the policy decided.
     n_grouped_switches, n_machine_switches
         P-state requests, and cores named in them.
     metadata

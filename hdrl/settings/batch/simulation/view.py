@@ -52,7 +52,7 @@ class View:
     Attributes
     ----------
     platform, workload
-        What is simulated. ``workload.jobs`` holds what the users asked for; looking at its profiles
+        What is simulated. ``workload.jobs`` holds the requests of the users; looking at its profiles
         (the true work) makes a policy clairvoyant.
     """
 
@@ -134,7 +134,7 @@ class View:
 
         Requested work is the requested time on a core of the platform's mean speed. All cores of a job advance
         at the pace of the slowest, at the speeds that their P-states gave them since the start. A job that
-        takes longer than was asked for stays at 0.
+        takes longer than requested stays at 0.
         """
         return entries.remaining_work(self._borrowed, job)
 

@@ -39,7 +39,7 @@ class AskedSimulation:
         self.borrowed = Borrowed(state)
         self.is_over = False
         self._n_told = 0
-        self._told_at = np.full(world.workload.n_jobs, -1, dtype=np.int64)  # restarts of each job when it was told
+        self._told_at = np.full(world.workload.n_jobs, -1, dtype=np.int64)  # restarts of each job in its last news
         self._given = np.zeros(world.workload.n_jobs)
         self._may_go_on = False  # more may start at this date
 
@@ -220,7 +220,7 @@ class AskedSimulation:
         return None
 
     def _why_not_on(self, row: np.void, partition: int, node: int, n: int) -> str | None:
-        """Return why a job cannot have so many cores of a node; the usable nodes are those of `LOOK`."""
+        """Return why a job cannot have ``n`` cores of a node; the usable nodes are those of `LOOK`."""
         state, rules = self.state, self.world.rules
         name = f"node {rules.node_names[node]!r}"
         if not rules.partition_nodes[partition, node]:

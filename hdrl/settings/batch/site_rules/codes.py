@@ -52,7 +52,7 @@ JOB_IS_ELIGIBLE = 5  # its begin date, the end of its hold, or the delay of a de
 RESERVATION_CHANGES = 6
 MAIN_IS_DUE = 7
 BACKFILL_IS_DUE = 8
-POLICY_IS_CALLED = 9  # as it has asked
+POLICY_IS_CALLED = 9  # as it has requested
 DAEMON_LOOKS = 10
 N_EVENTS = DAEMON_LOOKS + 1
 

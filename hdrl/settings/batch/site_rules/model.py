@@ -81,7 +81,7 @@ SITE_JOB_DTYPE = np.dtype(
 """What a job asks of a site beyond cores and time.
 
 ``partitions`` a bit per partition that it may run in (several: the first that fits, in the site's order; 0: the
-default one); ``nodes`` at least so many (`UNLIMITED`: as many as its cores need); ``features`` all of these;
+default one); ``nodes`` the least number of nodes (`UNLIMITED`: as many as its cores need); ``features`` all of these;
 ``gpus`` on each node; ``begin_s`` and ``held_until_s`` earliest dates, in the clock of ``submit_s`` (minus infinity:
 none); ``cancelled_s`` when its user takes it back (infinity: never); ``array`` index of its array and
 ``array_limit`` how many of its tasks may run at one time; ``het_group`` jobs of one number are the components of a het

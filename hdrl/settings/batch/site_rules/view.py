@@ -41,7 +41,7 @@ class SiteRequest(NamedTuple):
     gpus
         On each node.
     nodes
-        At least so many; -1: as many as its cores need.
+        The least number of nodes; -1: as many as its cores need.
     is_exclusive
         Whether it gets whole nodes, wherever it runs.
     nice
@@ -106,7 +106,7 @@ class SiteView(View):
 
     @property
     def news_s(self) -> NDArray[np.float64]:
-        """When the scheduler was told, in seconds: all events of a date come with one message."""
+        """When the scheduler got each event, in seconds: all events of a date come with one message."""
         return np.full(len(self._news), self.now_s)
 
     @property

@@ -101,7 +101,7 @@ def download(url: str, path: Path, file: BinaryIO, *, max_bytes: int, progress: 
     max_bytes
         Largest file that is accepted, whether or not the server says how large it is.
     progress
-        Told at the beginning and after each chunk.
+        Called at the beginning and after each chunk.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def download(url: str, path: Path, file: BinaryIO, *, max_bytes: int, progress: 
     if version is not None and version.size_bytes == os.fstat(file.fileno()).st_size:
         tell(version.size_bytes, version.size_bytes)
         return
-    # A server that cannot make sense of what we have is asked for all of it.
+    # From a server that cannot continue what we have, we request all of it.
     if not _get(url, path, file, version, max_bytes, tell) and not _get(url, path, file, None, max_bytes, tell):
         raise FetchError(f"{url}: the server sends a part of the file, expected all of it")
 

@@ -65,7 +65,7 @@ class Workload:
         Name of the workload, from its file or model.
     jobs
         Array of `JOB_DTYPE`, read-only. Jobs of one date are submitted in its order: that of the file, but for files of
-        Batsim, which goes by full id *as text* (``w0!10`` before ``w0!2``).
+        Batsim, which sorts by full id *as text* (``w0!10`` before ``w0!2``).
     job_ids
         Id of each job within its source, as text (Batsim's ``job_id`` without ``w0!``).
     steps, first_step
@@ -89,7 +89,7 @@ class Workload:
         say. Only policies that choose nodes obey (`policies.node_policies`).
     requested_energy_j
         The energy that each core of a job needs as its user says, in joules, shape ``(n_jobs,)``; ``None`` where the
-        workload does not say. Only policies that go by energies look at it (`policies.node_policies_energy`).
+        workload does not say. Only policies that use energies read it (`policies.node_policies_energy`).
     site
         What the jobs ask of the site whose rules the machine has; ``None``: nothing.
     not_simulated

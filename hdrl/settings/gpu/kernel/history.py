@@ -34,7 +34,7 @@ from hdrl.settings.gpu.kernel.state import (
 )
 
 STALE, MORE = 8, 1.1
-"""A job is predicted anew after so many ends, or when it has done so many times as much."""
+"""A job is predicted anew after 8 ends, or when it has done 1.1 times as much."""
 
 LEAST_SHARE, LEAST_LEFT_S = 0.02, 1.0
 """Of the bucket in which a job is so much counts at least, and so long it has left."""

@@ -36,10 +36,10 @@ BY_PYTHON, FIRST_COME, FASTEST, EQUAL_PARTS = SHARES
 jobs get the fastest anew every time."""
 
 N_ROUNDS_AT_ONCE = 4096
-"""The rounds pause after so many, so that Python sees how far they are."""
+"""The kernel returns after this many rounds, so that Python can show progress."""
 
 MAX_IDLE = 1000
-"""After so many rounds in which jobs are there and none runs, none will."""
+"""After this many rounds in which jobs wait and none runs, the kernel reports a deadlock."""
 
 STAYS_PER_GPU = 4
 """Entries for each GPU that a round adds to the log of stays at most: all are left and taken anew, by pairs."""

@@ -99,7 +99,7 @@ _SIA_JOBS = {"name", "time", "application", "num_replicas"}
 
 
 def _unknown(first_line: str) -> str:
-    """Say that a file is of no known format, and what it lacks of the one that it is most like."""
+    """Say that a file has none of the known formats, and what it lacks of the most similar one."""
     names = set(cells_of(first_line))
     if names >= _SIA_JOBS:
         return (

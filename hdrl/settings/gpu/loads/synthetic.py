@@ -34,9 +34,9 @@ class Poisson:
     priorities
         Priorities are drawn evenly from these.
     n_users
-        Users are drawn evenly from so many.
+        Users are drawn evenly from this many.
     n_names
-        Each user has jobs of so many names, and those of one name take much the same; 0: jobs have no names.
+        Each user has jobs of this many names, and those of one name take much the same; 0: jobs have no names.
     speeds
         Whether run times follow the FLOPS of types.
     """

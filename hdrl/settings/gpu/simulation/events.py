@@ -26,7 +26,7 @@ from hdrl.settings.gpu.policies.rules import TIES, Rules, draw_restarts, levels_
 from hdrl.trace.model import STAY_DTYPE, TASK_DTYPE, Signal, TaskState, TaskTrace
 
 STEPS_AT_ONCE = 200_000
-"""After so many events a simulation looks up."""
+"""After this many events a simulation returns to Python."""
 
 TYPICAL_SHARE = 0.95
 """Typical jobs are the most frequent kinds that make up so much of all."""
@@ -51,7 +51,7 @@ def simulate(
     restart_s
         What each job spends when it goes on after a preemption, in seconds; ``None``: what the rules draw.
     progress
-        Told finished and all jobs now and then.
+        Gets the numbers of finished jobs and of all jobs now and then.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def simulate(
     OptionsError
         If policy, rules and load do not go together.
     SimulationError
-        If jobs wait for ever.
+        If jobs wait forever.
     """
     rules = rules or Rules()
     check_runs_on(load, cluster)

@@ -27,7 +27,7 @@ MEASURED_AT = 0.9
 published."""
 
 REQUESTS = 1.3
-"""Pods arrive until they request so many times the GPUs of the cluster."""
+"""Pods arrive until they request 1.3 times the GPUs of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def simulate_rounds(
     window
         Jobs (first, and one after the last) that have to end; all by default.
     progress
-        Told finished and all jobs now and then.
+        Gets the numbers of finished jobs and of all jobs now and then.
 
     Raises
     ------

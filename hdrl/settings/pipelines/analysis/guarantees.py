@@ -23,7 +23,7 @@ MAX_BOUNDED = 1000
 
 
 MAX_SEARCHED, MAX_NODES = 12, 20_000
-"""Up to so many kernels the fewest misses are searched for when a simulation is measured, among so many schedules."""
+"""The search for the fewest misses of a simulation: how many kernels and schedules it takes at most."""
 
 
 @dataclass(frozen=True, slots=True)

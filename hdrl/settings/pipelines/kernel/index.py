@@ -42,7 +42,7 @@ from hdrl.settings.pipelines.kernel.state import N_WEIGHTS
 """The features of a row; `hdrl.settings.pipelines.simulation.index.NAMES` says what each is."""
 
 MOST_KILLED, MOST_RELEASES = 3, 6
-"""So many other instances that a row would doom count, and so many releases are looked at ahead."""
+"""How many other instances that a row would doom count, and how many releases ahead, at most."""
 
 NO_SLACK_US = -(1 << 61)
 """The slack of a kernel where it has no row: less than any."""

@@ -59,7 +59,7 @@ def n_free_cores_of(state, usable):
 
 @jit
 def has_cores(state, usable, having, free, n_cores):
-    """Tell whether some nodes have so many cores free; ``having`` are all nodes that have any."""
+    """Return whether some nodes have ``n_cores`` cores free; ``having`` are all nodes that have any."""
     for word in range(state.settings[0].n_words):
         bits = usable[word] & having[word]
         while bits != _NONE:
@@ -72,7 +72,7 @@ def has_cores(state, usable, having, free, n_cores):
 
 @jit
 def has_cores_when_empty(state, usable, n_cores):
-    """Tell whether some nodes have so many cores when nothing runs on them."""
+    """Return whether some nodes have ``n_cores`` cores when nothing runs on them."""
     n_nodes = np.int64(0)
     for word in range(state.settings[0].n_words):
         n_nodes += n_of(usable[word])
@@ -113,7 +113,7 @@ def _write_set(state, place, first, last, cores, weight):
 
 @jit
 def _form_sets(state, usable, having, least):
-    """Form the sets of consecutive nodes of one weight that offer at least so many cores; return how many there are."""
+    """Form the sets of consecutive nodes of one weight that offer at least ``least`` cores; return their number."""
     n_sets, first, before = np.int64(0), np.int64(0), np.int64(-2)
     cores, weight = np.int64(0), np.int64(0)
     for word in range(state.settings[0].n_words):
@@ -164,7 +164,7 @@ def _best_set(state, n_sets, n_cores, n_nodes):
 
 @jit
 def _tightest(state, one, n_cores):
-    """Return the node of a set that can hold so many cores and has the fewest, -1 if none can."""
+    """Return the node of a set that can hold ``n_cores`` cores and has the fewest, -1 if none can."""
     best = np.int64(-1)
     for node in range(one.first, one.last + 1):
         if state.offered[node] >= n_cores and (best < 0 or state.offered[node] < state.offered[best]):

@@ -51,7 +51,7 @@ FIRST_WINDOW_S = 30.0
 """Ends of running jobs within so long are one, when Slurm looks for a date; twice as long after each attempt."""
 
 TESTED_TOGETHER = 4
-"""After so many plans a cycle looks whether any job that is left may start."""
+"""After this many plans a cycle checks whether any job that is left may start."""
 
 _NOT_PLANNED = 0
 _PLANNED = 1

@@ -259,8 +259,7 @@ def _starts_alone(state, first, is_backwards):
 def untie(state):
     """Start a het job where nothing will happen any more, or end one that cannot start; return whether there was one.
 
-    Het jobs may keep nodes from each other for ever, and one whose components do not find nodes of their own waits for
-    ever.
+    Het jobs may deadlock over nodes, and one whose components do not find nodes of their own waits forever.
     """
     last = np.int64(-1)
     for i in range(state.scalars[0].n_queue):

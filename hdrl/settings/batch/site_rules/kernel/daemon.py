@@ -37,7 +37,7 @@ def _is_first_entry(state, entry):
 
 @jit
 def _decide(state, job, n_free, backlog, without_room):
-    """Write the SiteFactor of a waiting job, and its lease; return whether Slurm is told of it."""
+    """Write the SiteFactor of a waiting job, and its lease; return whether the daemon sends it to Slurm."""
     s, settings, row = state.scalars[0], state.settings[0], state.jobs[job]
     waited_s, reserve = max(0.0, s.message_s - row.eligible_s), 0.0
     key = index_of(state, job, waited_s, n_free, backlog, without_room)

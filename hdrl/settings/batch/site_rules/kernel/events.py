@@ -278,7 +278,7 @@ def _is_nearly_full(state):
 
 @jit
 def _is_decision_due(state):
-    """Tell whether what decides outside the kernel must be asked, and note that it has been."""
+    """Return whether the policy outside the kernel must decide, and note that it has been called."""
     if state.settings[0].is_asked == 0 or state.scalars[0].is_changed == 0:
         return False
     state.scalars[0].is_changed = 0

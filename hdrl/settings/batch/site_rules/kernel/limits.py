@@ -12,7 +12,7 @@ def _is_over(limit, used, more):
 
 @jit
 def _exceeds(row, use, cores):
-    """Tell whether a job of so many cores would exceed the limits of a QOS or an account."""
+    """Return whether a job of ``cores`` cores would exceed the limits of a QOS or an account."""
     if _is_over(row.group_cores, row.cores, cores) or _is_over(row.group_jobs, row.jobs, 1):
         return True
     return _is_over(row.user_cores, use.cores, cores) or _is_over(row.user_jobs, use.jobs, 1)
