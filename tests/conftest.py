@@ -27,6 +27,9 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
 
+# The width of tables; readline, which pytest loads, hands it to the processes of xdist.
+os.environ.pop("COLUMNS", None)
+
 # What is begun first: a file that compiles the simulator and one that compiles environments, so that two processes do
 # not compile the same; then files that take long as a whole, which begun last would keep a single process busy.
 FIRST_FILES = (

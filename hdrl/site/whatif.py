@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hdrl.base.errors import OptionsError, quoted
 from hdrl.batch import Platform, Trace, Workload, fits, read_swf, simulate, workload_from_swf
 from hdrl.distributed.tasks import run_tasks
+from hdrl.experiment import Model
 from hdrl.experiment.compare.candidates import MODEL_SUFFIXES
 from hdrl.metrics.statistics import Bootstrap
 from hdrl.settings.batch.platform.pstates import IDLE, SERVING
@@ -186,8 +187,6 @@ def _player(policy: str) -> Callable[..., Any]:
     """Return what simulates a workload under a policy: a name, a Python file, or a model file."""
     if not policy.endswith(MODEL_SUFFIXES):
         return functools.partial(_play_policy, policy)
-    from hdrl.experiment import Model
-
     model = Model(policy)
 
     def play(platform: Platform, workload: Workload, *, seed: int) -> Any:

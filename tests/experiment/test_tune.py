@@ -298,7 +298,7 @@ def test_the_rules_of_a_site_choose_and_judge(tmp_path: Path):
     for folder in ("choice", "judged/classic"):
         assert read_json(out / folder / "provenance.json")["identity"]["platform"]["n_partitions"] == 2
     assert "site_rules" not in read_json(out / "run.json")
-    assert "n_partitions" not in read_json(out / "models" / "1" / "provenance.json")["platform"]
+    assert read_json(out / "models" / "1" / "provenance.json")["platform"]["n_partitions"] == 2
 
 
 def test_the_commands_of_the_page_work(tmp_path: Path):

@@ -146,7 +146,7 @@ def test_what_rounds_cannot_run_is_told() -> None:
     with pytest.raises(WorkloadError, match=r"policies that pack need load\.throughputs"):
         simulate_rounds(cluster, GpuLoad("l", jobs), "gandiva")
     jobs["gpu_milli"] = 500
-    with pytest.raises(WorkloadError, match="whole GPUs alone"):
+    with pytest.raises(WorkloadError, match="only allocate whole GPUs"):
         simulate_rounds(cluster, GpuLoad("l", jobs), "gavel-fifo")
 
 

@@ -7,9 +7,8 @@ the time waited so far. The smallest value is served first. A number that is non
 The *index* is a weighted sum of 13 features of a job, its user and the machine; the lowest is served first. *Additive*,
 it is what the weighted features say of the job's worth, less a reward for each hour waited. As a *network*, it is the
 linear one plus what 8 neurons (tanh) make of the same features. *Guarded*, it is the additive one, except that jobs
-that have waited for 60 days are first, in the order of arrival. *Pausing*, it is
-guarded while the predicted work that waits takes the machine at most three days: in an overload, draining it for the
-widest jobs delays all others.
+that have waited for 60 days are first, in the order of arrival. *Pausing*, it is guarded while the predicted work that
+waits takes the machine at most three days: in an overload, draining it for the widest jobs delays all others.
 
 The *gate* keeps a share of the machine free for what may come: a job is held, and then neither first of the queue nor a
 candidate for backfilling, if less than that share would be left. The longer it waits, the smaller the share, and on an
