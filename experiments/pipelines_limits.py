@@ -1,4 +1,4 @@
-"""What the evolved index of pipelines leaves: releases nobody announces, misses that others avoid, late results.
+"""What the evolved index of pipelines leaves: unannounced releases, misses that other weights avoid, late results.
 
 Parts of seeds, the best classic policy and intervals are those of `pipelines_index`.
 """
