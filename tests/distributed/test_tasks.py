@@ -104,7 +104,7 @@ def test_a_task_that_always_kills_is_given_up(workers, tmp_path: Path):
 
 @pytest.mark.parametrize("on", ["", "lokal", "ray:", "local:2", "spark"])
 def test_unknown_places_are_refused(on: str):
-    with pytest.raises(OptionsError, match="no place"):
+    with pytest.raises(OptionsError, match="no location"):
         run_tasks(str, [1], on=on)
 
 

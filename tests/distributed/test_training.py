@@ -378,5 +378,5 @@ def test_what_cannot_be_shared_is_refused() -> None:
         teams.team("a2c", "apex")
     with pytest.raises(OptionsError, match=r"expected 'virtual', or --on ray"):
         teams.team("a2c", "sync", order="arrival")
-    with pytest.raises(HdrlError, match="no place 'moon'"):
+    with pytest.raises(HdrlError, match="no location 'moon'"):
         teams.team("a2c", "sync", on="moon")

@@ -45,7 +45,7 @@ def _first_submission(kind: str, data: object) -> Scripted:
         (
             "EXECUTE_JOB",
             {"job_id": JOB, "alloc": "0", "mapping": {"0": "0", "1": "1"}},
-            "place 1 of an allocation of 1",
+            "'mapping' has index 1, but the allocation has 1 hosts",
         ),
         ("EXECUTE_JOB", {"job_id": JOB, "alloc": "0", "mapping": {"0": 0}}, "integers in strings"),
         ("EXECUTE_JOB", {"job_id": JOB, "alloc": "0-1", "additional_io_job": 3}, "expected an object"),

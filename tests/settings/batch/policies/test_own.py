@@ -91,7 +91,7 @@ def test_what_is_a_file():
         ("def priority(job, now_s)\n", "", "my.py:1: "),
         ("import nowhere_at_all\n", "", "my.py:1: ModuleNotFoundError"),
         ("def priority(job, now_s):\n    return 1 / 0\n", "+easy", "my.py:2: ZeroDivisionError: division by zero"),
-        ("def priority(job, now_s):\n    return job.size\n", "", "attribute 'size'; known: bandwidth_gbps, cores"),
+        ("def priority(job, now_s):\n    return job.colour\n", "", "attribute 'colour'; known: bandwidth_gbps, cores"),
         ("def priority(job, now_s):\n    return job.core\n", "", "did you mean 'cores'?"),
     ],
 )
