@@ -21,7 +21,7 @@ from hdrl.base.cores import usable_cores
 from hdrl.base.seeding import stream
 from hdrl.base.windows import side_by_side
 from hdrl.experiments import PROTOCOLS
-from hdrl.experiments.findings import Finding, Place, Playable
+from hdrl.experiments.findings import Finding, Place, Playable, evolved_weights
 
 if TYPE_CHECKING:
     from hdrl.settings.batch.envs.window_judge import JudgedLog, WindowOutcome
@@ -244,8 +244,7 @@ def evolved_policy(models: Sequence[Playable]) -> PolicyPair:
     models
         Models of JobIndex, trained by the same options.
     """
-    weights = [np.asarray(one.agent_state["weights"], dtype=np.float64) for one in models]
-    return _kind_of(models[0]).policy(np.mean(weights, axis=0))
+    return _kind_of(models[0]).policy(evolved_weights(models)[0])
 
 
 def untrained_policy(models: Sequence[Playable]) -> PolicyPair:

@@ -85,6 +85,12 @@ ReproduceProtocol = Callable[[Mapping[str, Path], Sequence[Playable]], Results]
 training if there was one, it returns numbers by row and column."""
 
 
+def evolved_weights(models: Sequence[Playable]) -> list[NDArray[np.float64]]:
+    """Return what the agents of some models have evolved, as they hold it: the mean first, then each."""
+    each = [np.asarray(one.agent_state["weights"], dtype=np.float64) for one in models]
+    return [np.mean(each, axis=0), *each]
+
+
 def without_models(protocol: Callable[[Mapping[str, Path]], Results]) -> ReproduceProtocol:
     """Return the protocol of what is fixed, such as classic policies: a function of the traces alone."""
     return lambda traces, _: protocol(traces)

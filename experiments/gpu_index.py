@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hdrl.base import elementary
 from hdrl.base.seeding import stream
 from hdrl.experiments import PROTOCOLS
-from hdrl.experiments.findings import Finding, Place, Playable
+from hdrl.experiments.findings import Finding, Place, Playable, evolved_weights
 from hdrl.experiments.gpu_history import (
     BASELINE,
     LAST,
@@ -59,8 +59,7 @@ def gpu_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> dict[Pl
     """
     cluster = read_cluster("sia")
     load = without_unrunnable(read_trace(traces[TRACE]), cluster)
-    offsets = [np.asarray(one.agent_state["weights"], dtype=np.float64) for one in models]
-    candidates = np.array([start_weights(), *(weights_of(one) for one in (np.mean(offsets, axis=0), *offsets))])
+    candidates = np.array([start_weights(), *(weights_of(one) for one in evolved_weights(models))])
     learned = windows_of(load, cluster, LEARNED, 24)
     classic = min(BLIND, key=lambda name: float(log_metrics(cluster, learned, name)[0].mean()))
     found: dict[Place, Finding] = {}

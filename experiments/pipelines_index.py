@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hdrl.base.cores import usable_cores
 from hdrl.base.seeding import stream
 from hdrl.experiments import PROTOCOLS
-from hdrl.experiments.findings import Finding, Place, Playable
+from hdrl.experiments.findings import Finding, Place, Playable, evolved_weights
 from hdrl.settings.pipelines.analysis.mapping import best_mapping
 from hdrl.settings.pipelines.envs.options import OBJECTIVES
 from hdrl.settings.pipelines.inputs import generated_loads
@@ -135,8 +135,7 @@ def pipelines_index(traces: Mapping[str, Path], models: Sequence[Playable]) -> d
         Models of PipelinesIndex, one for each seed; their mean is judged, and each of them for the spread.
     """
     del traces
-    offsets = [np.asarray(one.agent_state["weights"], dtype=np.float64) for one in models]
-    trained = [weights_of(one) for one in (np.mean(offsets, axis=0), *offsets)]
+    trained = [weights_of(one) for one in evolved_weights(models)]
     found: dict[Place, Finding] = {}
     classic = best_classic(OWN)
     for part, seeds in {"looked-at part": LOOKED_AT, "last part": LAST}.items():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hdrl.base.cores import usable_cores
 from hdrl.base.seeding import stream
 from hdrl.experiments import PROTOCOLS
-from hdrl.experiments.findings import Finding, Place, Playable
+from hdrl.experiments.findings import Finding, Place, Playable, evolved_weights
 from hdrl.experiments.pipelines_index import (
     LAST,
     OWN,
@@ -111,8 +111,7 @@ def pipelines_tardiness(traces: Mapping[str, Path], models: Sequence[Playable]) 
         Models of PipelinesIndex, one for each seed; their mean is judged, and each of them for the spread.
     """
     del traces
-    offsets = [np.asarray(one.agent_state["weights"], dtype=np.float64) for one in models]
-    trained = [weights_of(one) for one in (np.mean(offsets, axis=0), *offsets)]
+    trained = [weights_of(one) for one in evolved_weights(models)]
     classic = best_classic(OWN)
     rivals, ours = misses(OWN, LAST, classic, trained)
     found = {("last part", column): one for column, one in ratios_to(rivals, ours, classic, "last part").items()}

@@ -101,6 +101,12 @@ def jit(function: F) -> F:
     return cast("F", Later(compiled, function))
 
 
+def python_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function in Python that a compiled one was made of, for calls that are not worth compiling it."""
+    python: Callable[..., Any] = getattr(function, "py_func", function)
+    return python
+
+
 def backend(name: str) -> Any:
     """Return what has a twin in each of the ways: an intrinsic of `hdrl.compiled.fast`, a function of the plain ways.
 

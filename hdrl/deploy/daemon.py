@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import HdrlError, OptionsError, OutputError, ReadError
 from hdrl.base.files import atomic_write, read_json, write_json
+from hdrl.compiled.jit import python_of
 from hdrl.deploy.drift import DriftWatch, watch_of
 from hdrl.deploy.factor import MOST_WEIGHT, site_factors
 from hdrl.deploy.files import GROUPS, LOG, NOW, STATE, UNDONE
@@ -57,8 +58,7 @@ MOST_PROBLEMS = 20
 _UNKNOWN = -1.0
 """What was predicted of a job that ran before the daemon did."""
 
-_holds = getattr(holds, "py_func", holds)
-_has_changed: Callable[[int, int], bool] = getattr(has_changed, "py_func", has_changed)
+_holds, _has_changed = python_of(holds), python_of(has_changed)
 
 
 @dataclass(slots=True)

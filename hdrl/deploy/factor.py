@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hdrl.compiled.jit import python_of
 from hdrl.settings.batch.site_rules.kernel.site_factor import FIRST, MIDDLE, MOST, site_factor
 
 MOST_WEIGHT = FIRST - (MIDDLE + MOST)
 """What other terms of the priority may come to together, so that nothing passes a job beyond the bound."""
 
-_site_factor = getattr(site_factor, "py_func", site_factor)
+_site_factor = python_of(site_factor)
 
 
 def site_factors(

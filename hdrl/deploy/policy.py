@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from hdrl.base.errors import OptionsError
+from hdrl.compiled.jit import python_of
 from hdrl.settings.batch.kernel import codes
 from hdrl.settings.batch.kernel.keys import AGING, changes_with_time
 from hdrl.settings.batch.policies.choices import CORE_SELECTIONS, DEFAULT_CORE_SELECTION, PolicyPair
@@ -79,8 +80,7 @@ class DeployedPolicy:
         """Whether the order of two jobs changes only because they wait."""
         if self.is_index:
             return self.aging_per_s == 0.0
-        python = getattr(changes_with_time, "py_func", changes_with_time)
-        return bool(python(self.key))
+        return bool(python_of(changes_with_time)(self.key))
 
     @property
     def form(self) -> str:

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from hdrl.base.errors import DecisionError, SimulationError
 from hdrl.compiled.borrowed import Borrowed
-from hdrl.compiled.fields import grown
 from hdrl.settings.batch.simulation.answer import check_call, check_job, core_ids, job_name
 from hdrl.settings.batch.simulation.decisions import CallAt, Decision, Reject, Start
 from hdrl.settings.batch.simulation.view import News
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel import events
-from hdrl.settings.batch.site_rules.kernel.state import SiteState
+from hdrl.settings.batch.site_rules.kernel.state import SiteState, grown_site_state, waiting_jobs
 from hdrl.settings.batch.site_rules.view import SiteView, SiteWorld
 
 DATES_PER_CALL = 50_000
@@ -38,8 +37,8 @@ class AskedSimulation:
         self.world = world
         self.borrowed = Borrowed(state)
         self.is_over = False
-        self._n_told = 0
-        self._told_at = np.full(world.workload.n_jobs, -1, dtype=np.int64)  # restarts of each job in its last news
+        self._n_reported = 0
+        self._reported_at = np.full(world.workload.n_jobs, -1, dtype=np.int64)  # restarts of each job in its last news
         self._given = np.zeros(world.workload.n_jobs)
         self._may_go_on = False  # more may start at this date
 
@@ -106,30 +105,27 @@ class AskedSimulation:
         """
         state = self.state
         queue = state.queue[: self.n_waiting]
-        jobs = state.entries["job"][queue]
-        waiting = np.unique(jobs)
-        self._given[waiting[np.argsort(state.jobs["rank"][waiting], kind="stable")]] = priorities
-        state.entries["priority"][queue] = -self._given[jobs]
+        self._given[waiting_jobs(state)] = priorities
+        state.entries["priority"][queue] = -self._given[state.entries["job"][queue]]
         self._may_go_on = bool(self.decide(codes.START_BY_PRIORITY))
         self.end_decisions()
 
     # ------------------------------------------------------------------ parts
 
     def _grow(self) -> None:
-        s = self.state.scalars[0]
-        margin = 2 * (int(self.state.settings["n_cores"][0]) + 64 + len(self.state.dependencies))
-        self.borrowed = Borrowed(grown(self.state, margin=margin + 4 * int(s["n_running"])))
+        self.borrowed = Borrowed(grown_site_state(self.state))
 
     def _news(self) -> list[tuple[News, int]]:
         state, n = self.state, int(self.state.scalars["n_completed"][0])
-        news = [] if self._told_at.max(initial=-1) >= 0 or self._n_told else [(News.SIMULATION_BEGINS, _NOTHING)]
-        news += [(News.JOB_COMPLETED, job) for job in state.completed[self._n_told : n].tolist()]
-        self._n_told = n
-        jobs = np.unique(state.entries["job"][state.queue[: self.n_waiting]])
-        fresh = jobs[self._told_at[jobs] != state.jobs["n_restarts"][jobs]]
-        self._told_at[fresh] = state.jobs["n_restarts"][fresh]
-        order = np.argsort(state.jobs["rank"][fresh], kind="stable")
-        news += [(News.JOB_SUBMITTED, job) for job in fresh[order].tolist()]
+        news = (
+            [] if self._reported_at.max(initial=-1) >= 0 or self._n_reported else [(News.SIMULATION_BEGINS, _NOTHING)]
+        )
+        news += [(News.JOB_COMPLETED, job) for job in state.completed[self._n_reported : n].tolist()]
+        self._n_reported = n
+        jobs = waiting_jobs(state)
+        fresh = jobs[self._reported_at[jobs] != state.jobs["n_restarts"][jobs]]
+        self._reported_at[fresh] = state.jobs["n_restarts"][fresh]
+        news += [(News.JOB_SUBMITTED, job) for job in fresh.tolist()]
         return [*news, (News.SIMULATION_ENDS, _NOTHING)] if self.is_over else news
 
     def _carry_out(self, decision: Decision) -> None:

@@ -14,7 +14,7 @@ from hdrl.base import elementary
 from hdrl.base.errors import SimulationError, WorkloadError
 from hdrl.compiled.borrowed import Borrowed
 from hdrl.compiled.cache import compile_once
-from hdrl.compiled.fields import grown, new_arrays
+from hdrl.compiled.fields import new_arrays
 from hdrl.settings.batch.kernel import codes as kernel_codes
 from hdrl.settings.batch.kernel.beginning import NO_RULE, PolicyRule, arrays_of
 from hdrl.settings.batch.kernel.groups import N_LEVELS, N_NEURONS
@@ -34,7 +34,7 @@ from hdrl.settings.batch.site_rules.asking import DATES_PER_CALL, AskedSimulatio
 from hdrl.settings.batch.site_rules.kernel import events
 from hdrl.settings.batch.site_rules.kernel import state as arrays
 from hdrl.settings.batch.site_rules.kernel.jit import CACHE_FOLDER
-from hdrl.settings.batch.site_rules.kernel.state import YEAR_S, SiteState
+from hdrl.settings.batch.site_rules.kernel.state import YEAR_S, SiteState, grown_site_state
 from hdrl.settings.batch.site_rules.model import (
     NODE_DTYPE,
     PARTITION_DTYPE,
@@ -572,12 +572,11 @@ class SiteSimulator:
             s = state.settings[0]
             s["look_key"], s["has_lua"], s["aging_per_s"] = looks.key, looks.has_lua, looks.aging_per_s
             s["look_interval_s"], s["look_bound_s"] = looks.interval_s, looks.bound_s
-        margin = int(state.settings["n_cores"][0]) + 64 + len(state.dependencies)
         status = codes.PAUSED
         while status != codes.ENDED:
             status = events.advance(Borrowed(state), DATES_PER_CALL)
             if status == codes.GROW:
-                state = grown(state, margin=2 * margin + 4 * int(state.scalars["n_running"][0]))
+                state = grown_site_state(state)
             if progress is not None:
                 progress(int(state.scalars["n_completed"][0]), self.workload.n_jobs)
         self._state = state

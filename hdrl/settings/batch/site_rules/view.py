@@ -17,7 +17,7 @@ from hdrl.settings.batch.simulation.trace import JobState
 from hdrl.settings.batch.simulation.view import News, View
 from hdrl.settings.batch.site_rules import codes
 from hdrl.settings.batch.site_rules.kernel import events
-from hdrl.settings.batch.site_rules.kernel.state import SiteState
+from hdrl.settings.batch.site_rules.kernel.state import SiteState, waiting_jobs
 from hdrl.settings.batch.site_rules.model import SiteJobs, SiteRules
 from hdrl.settings.batch.workload.model import Workload
 
@@ -117,9 +117,7 @@ class SiteView(View):
     @property
     def waiting(self) -> NDArray[np.int64]:
         """Indices of the eligible jobs that wait, in the order in which they were submitted."""
-        state = self._here
-        jobs = np.unique(state.entries["job"][state.queue[: int(state.scalars["n_queue"][0])]])
-        return jobs[np.argsort(state.jobs["rank"][jobs], kind="stable")].astype(np.int64)
+        return waiting_jobs(self._here)
 
     @property
     def running(self) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hdrl.compiled.fields import log, new_arrays, own, shared
+from hdrl.compiled.fields import grown, log, new_arrays, own, shared
 from hdrl.compiled.records import of, record_dtype
 from hdrl.settings.batch.kernel.groups import SUMS_DTYPE
 from hdrl.settings.batch.kernel.history import PREDICTION_DTYPE
@@ -258,6 +258,18 @@ class SiteState(NamedTuple):
     allocated: Annotated[Ints, log(np.int32, "n_core_log", counted_by="n_allocated")]
     machine_log: Annotated[Rows, log(MACHINE_LOG_DTYPE, "n_log", counted_by="n_machine_log")]
     completed: Annotated[NDArray[np.int64], own(np.int64, "n_jobs")]
+
+
+def grown_site_state(state: SiteState) -> SiteState:
+    """Return the state with room in its logs for what one date may add."""
+    margin = int(state.settings["n_cores"][0]) + 64 + len(state.dependencies)
+    return grown(state, margin=2 * margin + 4 * int(state.scalars["n_running"][0]))
+
+
+def waiting_jobs(state: SiteState) -> NDArray[np.int64]:
+    """Return the jobs in the queue, each once, in the order in which they were submitted."""
+    jobs = np.unique(state.entries["job"][state.queue[: int(state.scalars["n_queue"][0])]])
+    return jobs[np.argsort(state.jobs["rank"][jobs], kind="stable")].astype(np.int64)
 
 
 def smallest_state() -> SiteState:
