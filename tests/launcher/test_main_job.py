@@ -47,7 +47,7 @@ def test_processes_give_equal_bytes(launch: list[str], tmp_path: Path):
 )
 def test_a_signal_leaves_finished_runs_only(launch: list[str], tmp_path: Path, number: signal.Signals, word: str):
     process = subprocess.Popen(
-        [*launch, "examples/demo.json", "--set", "nb_jobs=300", "-nr", "100000", "--out", str(tmp_path / "out")],
+        [*launch, "examples/demo.json", "--set", "nb_jobs=300", "-nr", "2000", "--out", str(tmp_path / "out")],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -152,10 +152,8 @@ class PredictedEasy(Easy):
         return super().__call__(view)
 
     def order_of(self, job, now_s):
-        if self.weights is not None:
-            self.weigh(now_s)
-        if self.key is None:
-            return self.index[job]
+        if self.key is None:  # `_decide` orders by the index
+            return 0.0
         _, cores, _ = self.facts(job)
         return {"fcfs": self.jobs["submit_s"][job], "sjf": self.predicted[job][0]}.get(
             self.key, self.predicted[job][0] * cores
