@@ -322,6 +322,7 @@ def test_mistakes_are_one_line(tmp_path: Path):
         chosen_tasks("batch-gaia,batch-gaia")
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_withdrawn_result_stays_visible(result: Path, tmp_path: Path):
     pytest.importorskip("jinja2", reason="pages need the extra report")
     (result / "withdrawn.txt").write_text("The seed was chosen by the result.\n")
@@ -331,6 +332,7 @@ def test_a_withdrawn_result_stays_visible(result: Path, tmp_path: Path):
     assert check_result(result).is_true, "the sentence is no part of the result"
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_an_untrue_result_is_on_the_board_with_its_reason(result: Path, tmp_path: Path):
     pytest.importorskip("jinja2", reason="pages need the extra report")
     edited_points(result)
@@ -410,6 +412,7 @@ def rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 PUBLIC = "5117330b3b2c1a2776d70d7b577871127f3f7544"
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_round_from_its_secret_to_the_board(
     made: Path, rounds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

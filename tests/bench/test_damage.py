@@ -134,6 +134,7 @@ def test_files_that_hold_something_else_are_named(made: Path, tmp_path: Path, na
     assert reason_of(folder)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_board_goes_on_without_what_it_cannot_read(made: Path, tmp_path: Path) -> None:
     pytest.importorskip("jinja2", reason="pages need the extra report")
     folders = {}

@@ -42,7 +42,7 @@ from hdrl.settings.batch.identical_cores.queue import key_value
 from hdrl.settings.batch.identical_cores.state import new_order_state, smallest_state
 from hdrl.settings.batch.kernel import codes, entries, episodes, keys, messages, observe, reward, selection, server
 from hdrl.settings.batch.kernel.backfill import _candidate_key as candidate_key
-from hdrl.settings.batch.kernel.decide import run_pair, take_events
+from hdrl.settings.batch.kernel.decide import take_events
 from hdrl.settings.batch.kernel.jobs import _run_steps, after_sleep
 from hdrl.settings.batch.kernel.state import small_state
 from hdrl.settings.gpu.cluster.machine import read_cluster
@@ -91,9 +91,9 @@ def value_of_attribute(state: Any, which: int) -> float:
     return observe.attribute(borrow(state), 0, which)
 
 
-@numba.njit
-def run(state: Any, job_key: int, core_key: int, backfilling: int) -> int:
-    return run_pair(borrow(state), job_key, core_key, backfilling, 1000)
+def run(borrowed: Borrowed[Any], job_key: int, core_key: int, backfilling: int) -> int:
+    """Run a policy whose codes Python does not check before."""
+    return entries._call(borrowed.addresses, entries._RUN_PAIR, job_key, core_key, backfilling, 1000, 0.0)[0]
 
 
 @numba.njit
@@ -204,7 +204,7 @@ def watch_of_batch(name: str) -> Callable[[int], None]:
 def run_of_kernel(code: int) -> None:
     borrowed = Borrowed(small_state())
     entries.begin(borrowed)
-    assert run(borrowed.arrays, codes.JOB_FIRST, codes.CORE_FIRST, code) == codes.ILLEGAL
+    assert run(borrowed, codes.JOB_FIRST, codes.CORE_FIRST, code) == codes.ILLEGAL
     refuse_if_illegal(borrowed.arrays, code)
 
 
@@ -438,9 +438,8 @@ def test_attributes(which: int) -> None:
 def test_policies(policy: tuple[int, int, int], what: str) -> None:
     borrowed = Borrowed(small_state())
     entries.begin(borrowed)
-    state = borrowed.arrays
-    assert run(state, *policy) == codes.ILLEGAL
-    assert state.scalars["error"][0] == codes.ERROR_UNKNOWN_CODE
+    assert run(borrowed, *policy) == codes.ILLEGAL
+    assert borrowed.arrays.scalars["error"][0] == codes.ERROR_UNKNOWN_CODE
     job_key, core_key, backfilling = policy
     for call in (
         lambda: entries.schedule_pair(borrowed, job_key, core_key, backfilling),
@@ -454,11 +453,10 @@ def test_policies(policy: tuple[int, int, int], what: str) -> None:
 def test_an_index_needs_weights_and_easy(backfilling: int) -> None:
     borrowed = Borrowed(small_state())
     entries.begin(borrowed)
-    state = borrowed.arrays
     with pytest.raises(SimulationError, match=f"the job key is {codes.JOB_INDEX}, which needs weights and EASY"):
         entries.schedule_pair(borrowed, codes.JOB_INDEX, 1, backfilling)
     if backfilling != codes.CONSERVATIVE:
-        assert run(state, codes.JOB_INDEX, 1, backfilling) == codes.ILLEGAL
+        assert run(borrowed, codes.JOB_INDEX, 1, backfilling) == codes.ILLEGAL
 
 
 def test_conservative_backfilling_does_not_run_without_calls() -> None:
