@@ -82,7 +82,7 @@ def knowledge(world: TaskWorld, *, runs_python: bool) -> list[Known]:
     if candidate.is_file and not runs_python:
         return []
     deciders = deciders_of_files([candidate], setting)
-    found: list[Known] = []
+    found = _known_by_name(world, candidate)
     level = LEVELS.index(world.named.task.known)
     if see_too_much(deciders, [candidate], setting) and level < LEVELS.index("truth"):
         found.append(Known("truth", "sees how long jobs take"))
@@ -90,12 +90,28 @@ def knowledge(world: TaskWorld, *, runs_python: bool) -> list[Known]:
         found.append(Known("predictions", "uses predictions of run times"))
     for _, words in cautions_of_windows(deciders, world.windows(world.cases)):
         found.append(Known("judged", words.removeprefix(f"{candidate.name} ")))
-    if not found or all(one.kind != "judged" for one in found):
+    if all(one.kind != "judged" for one in found):
         wholes = [Case(load.name, place, 0, 0, load.n_items) for place, load in enumerate(world.plan.loads)]
         for _, words in cautions_of_windows(deciders, world.windows(wholes)):
             found.append(Known("log", words.removeprefix(f"{candidate.name} ").partition(", made otherwise")[0]))
             break
     return found
+
+
+def _known_by_name(world: TaskWorld, candidate: Candidate) -> list[Known]:
+    """Return which loads of a task a named policy was trained on."""
+    if not candidate.policy:
+        return []
+    sweep = world.plan.asked
+    shares = world.plan.setting.policies.trained_on(sweep.placed_policy(candidate.policy))
+    return [
+        Known(
+            "judged" if share > sweep.range[0] else "log",
+            f"was trained on jobs of the first {share:.0%} of {load.name}",
+        )
+        for load in world.plan.loads
+        if (share := shares.get(load.name, 0.0)) > 0
+    ]
 
 
 def forbidden(known: Sequence[Known], division: Division) -> str:

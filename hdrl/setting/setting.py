@@ -240,6 +240,11 @@ class PolicyBook(ABC):
         del policy
         return ()
 
+    def trained_on(self, policy: str) -> Mapping[str, float]:
+        """Return the names of the loads that a named policy was trained on, each with the share of its first items."""
+        del policy
+        return {}
+
 
 class Clairvoyance(ABC):
     """Books of which policies have a twin with true run times: it shows what is left to win."""

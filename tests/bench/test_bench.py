@@ -382,6 +382,17 @@ def test_a_model_that_knows_the_log_enters_the_division_of_those(models: Path, t
     assert "knowledge: batch-gaia: mine was trained on lublin_gaia_10000" in hdrl("check", folder, code=1)
 
 
+@pytest.mark.parametrize(
+    ("share", "said"), [(0.6, "of the same log, which division untrained forbids"), (0.8, "which no division allows")]
+)
+def test_a_shipped_policy_was_trained_on_logs_too(tmp_path: Path, monkeypatch, share: float, said: str):
+    monkeypatch.setattr("hdrl.settings.batch.policies.pairs.logs_known_to", lambda name: {"lublin_gaia_10000": share})
+    words = ("es-generalist", "--tasks", "batch-gaia", "--division", "untrained", "-o", tmp_path / "no")
+    output = hdrl("run", *words, code=2)
+    assert f"was trained on jobs of the first {share:.0%} of lublin_gaia_10000" in output
+    assert said in output
+
+
 def test_a_model_that_knows_the_judged_jobs_enters_none(models: Path, tmp_path: Path):
     late = models / "late" / "model.pt"
     for division in ("untrained", "trained", "clairvoyant"):
@@ -560,7 +571,7 @@ def test_the_workflow_checks_what_a_pull_request_changes(made: Path, tmp_path: P
 
 def test_shipped_policies_stand_on_the_board_as_they_are_measured(tmp_path: Path):
     kept = read_shipped()
-    named = {"es-generalist", "es-unguarded", "evolved+fusion"}
+    named = {"es-generalist", "es-pausing", "es-unguarded", "evolved+fusion"}
     trained = {"ppo", "hdeeprm-reinforce", "hdeeprm-actor-critic", "drl-gpu-sac", "advisor-seed"}
     assert {one.policy for one in kept if not one.how} == named
     assert {one.policy for one in kept if one.how} == trained

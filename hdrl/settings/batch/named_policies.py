@@ -70,6 +70,12 @@ class BatchPolicies(PolicyBook, Clairvoyance):
         group = f"heuristics@{predictor}"
         return group if group in self.groups() else None
 
+    def trained_on(self, policy: str) -> Mapping[str, float]:
+        """Return the logs that a shipped policy, or the network that predicts for it, was trained on."""
+        from hdrl.settings.batch.policies.pairs import logs_known_to
+
+        return logs_known_to(policy)
+
     def predicts(self, candidate: str) -> bool:
         """Return whether a candidate of a sweep is a policy, or a group, that uses predictions.
 

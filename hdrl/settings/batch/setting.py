@@ -102,7 +102,6 @@ class BatchInputs(
     def cautions(self, sweep: BatchSweep, machine: Platform, loads: Sequence[Workload]) -> list[tuple[str, str]]:
         """Return what readers must know of machines of another size, predictions without users, and known logs."""
         from hdrl.options.sweep import without_place
-        from hdrl.settings.batch.policies.pairs import logs_known_to
         from hdrl.settings.batch.predict.evaluation import has_users
 
         floor = floor_of(sweep.simulator)
@@ -115,7 +114,7 @@ class BatchInputs(
             )
             for name in (text.rpartition("=")[2] for text in sweep.candidates)
             for load in loads
-            if (share := logs_known_to(sweep.placed_policy(name)).get(load.name, 0.0)) > sweep.range[0]
+            if (share := POLICIES.trained_on(sweep.placed_policy(name)).get(load.name, 0.0)) > sweep.range[0]
         ]
         predicting = [text for text in sweep.candidates if POLICIES.predicts(text)]
         if not predicting:
