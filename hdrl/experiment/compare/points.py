@@ -65,17 +65,19 @@ class PointRunner:
     def __call__(self, batch: Sequence[Point]) -> list[PointResult]:
         """Simulate points one after the other."""
         setting = self.setting
-        results, made, items = [], -1, None
+        results, made, items, offered_load = [], -1, None, math.nan
         models: dict[tuple[int, int], Decider] = {}
         for point in batch:
             case, candidate = self.cases[point.case], self.candidates[point.candidate]
             if items is None or point.case != made:
                 made, items = point.case, case.items(setting, self.machine, self.workloads, self.sweep)
+                load = setting.inputs.offered_load(self.machine, items)
+                offered_load = math.nan if load is None else load
             which = point.candidate, point.seed % max(1, len(candidate.files))
             decider = models.get(which) or candidate.decider(setting, point.seed, self.sweep)
             if candidate.is_model:  # a batch reads each once
                 models[which] = decider
-            results.append(self._result(setting, case, items, decider, self.sweep.seed + point.seed))
+            results.append(self._result(setting, case, items, offered_load, decider, self.sweep.seed + point.seed))
         return results
 
     def describe(self, batch: Sequence[Point]) -> str:
@@ -85,18 +87,18 @@ class PointRunner:
         more = f" (or one of the {len(batch) - 1} points after it)" if len(batch) > 1 else ""
         return f"{name} on window {case.window} of {case.workload}, seed {self.sweep.seed + first.seed}{more}"
 
-    def _result(self, setting: Setting, case: Case, items: Load, decider: Decider, seed: int) -> PointResult:
-        load = setting.inputs.offered_load(self.machine, items)
-        load = math.nan if load is None else load
+    def _result(
+        self, setting: Setting, case: Case, items: Load, offered_load: float, decider: Decider, seed: int
+    ) -> PointResult:
         try:
             trace = decider.play(self.machine, items, seed=seed)
         except (SimulationError, DecisionError) as error:
             nothing = dict.fromkeys(setting.measures.metrics, math.nan) | {"n_jobs": float(case.n_jobs)}
-            return PointResult(nothing, load, " ".join(str(error).split()))
+            return PointResult(nothing, offered_load, " ".join(str(error).split()))
         weeks = self._weeks(setting, case, trace) if self.sweep.is_continuous else ()
         if case.n_simulated == case.n_jobs:
-            return PointResult(setting.measures.measure(trace), load, weeks=weeks)
-        return PointResult(_part(setting, trace, case.warm_up, case.n_jobs), load, weeks=weeks)
+            return PointResult(setting.measures.measure(trace), offered_load, weeks=weeks)
+        return PointResult(_part(setting, trace, case.warm_up, case.n_jobs), offered_load, weeks=weeks)
 
     def _weeks(self, setting: Setting, case: Case, trace: Any) -> tuple[dict[str, float], ...]:
         """Return the metrics of each week, by the dates of release; nothing of a run that is too short."""
