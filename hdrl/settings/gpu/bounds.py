@@ -1,4 +1,4 @@
-"""How early jobs can end under any scheduler: bounds that need no schedule.
+"""Lower bounds on job completion times under any scheduler; they need no schedule.
 
 A job takes no less than on its fastest GPUs, alone. And all jobs together take the time of all GPUs: let the cluster be
 one machine that every job can have for itself, and give it the least GPU time that the job needs. What is best there
@@ -50,7 +50,7 @@ def _rates(load: GpuLoad, cluster: Cluster) -> Floats:
 
 
 def _shortest_s(load: GpuLoad, cluster: Cluster) -> Floats:
-    """Return how long each job takes at least."""
+    """Return the shortest duration of each job, in seconds."""
     with np.errstate(divide="ignore"):
         return np.asarray(load.jobs["work"] / _rates(load, cluster).max(axis=1))
 
@@ -72,7 +72,7 @@ def _share_s(load: GpuLoad, cluster: Cluster) -> Floats:
 
 
 def _alone_on_one(arrival_s: Floats, length_s: Floats, *, by_remaining: bool) -> tuple[Floats, Floats]:
-    """Return when each job ends, and the mean date of its work, on a machine that runs one job at a time.
+    """Return the end of each job, and the mean date of its work, on a machine that runs one job at a time.
 
     The one with the least work goes first, with the least that remains if ``by_remaining``, at any time.
     """

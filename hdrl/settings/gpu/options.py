@@ -132,7 +132,7 @@ class GpuLoadOptions(AnyLoadOptions):
 
 
 class SweepLoadOptions(AnyLoadOptions):
-    """How the workloads of a comparison become jobs."""
+    """Options that turn the workloads of a comparison into jobs."""
 
     offered: Offered | Annotated[list[Offered], Field(min_length=1)] | None = Field(
         default=None,

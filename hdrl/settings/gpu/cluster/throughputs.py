@@ -1,4 +1,4 @@
-"""How fast kinds of jobs are on types of GPUs: a table, read from Gavel's JSON."""
+"""Speeds of kinds of jobs on types of GPUs: a table, read from Gavel's JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Profile: TypeAlias = tuple[str, int]
 """A kind of job and a number of GPUs."""
 
 SPREAD = "_unconsolidated"
-"""How the name of a type ends in the table of gangs that lie on more nodes than they would need."""
+"""Suffix of a type's name in the table for gangs that lie on more nodes than they would need."""
 
 MAX_RATE = 1e12
 """The most steps per second that a table may hold."""
@@ -163,7 +163,7 @@ def read_throughputs(path: Path) -> Throughputs:
 
 
 class _Odd(Exception):
-    """What is odd about a table, in words."""
+    """Error in a table; its message says what is wrong."""
 
 
 def _items(value: Any, where: str) -> Any:

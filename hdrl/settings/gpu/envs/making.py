@@ -1,4 +1,4 @@
-"""What makes ``hdrl/GpuCluster-v0``: the environment of today, or by ``compatibility`` that of the original."""
+"""Constructors of ``hdrl/GpuCluster-v0``: the current environment, or by ``compatibility`` that of the original."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers of all formats share: a file that is read, rows that make no job, and the load that rows make."""
+"""Parts that the readers of all formats share: the open file, invalid rows, and the load made of the rows."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Source:
 
 
 DELIMITERS = (",", ";", "\t", "|")
-"""What may stand between two cells."""
+"""Delimiters allowed between two cells."""
 
 
 def delimiter_of(line: str) -> str:
@@ -104,7 +104,7 @@ def whole(value: str, what: str) -> int:
 
 
 def gpus(value: str) -> Row:
-    """Return how many GPUs a job takes, or which share of one, as columns of jobs."""
+    """Return the number of GPUs of a job, or its share of one, as columns of jobs."""
     found = number(value, "a number of GPUs")
     if found < 0:
         raise Faulty("jobs that ask for less than 0 GPUs")
@@ -173,7 +173,7 @@ TOO_LARGE = "jobs whose numbers are beyond all bounds"
 
 
 def describe_dropped(dropped: Mapping[str, int]) -> str:
-    """Return how many items were left out, in words."""
+    """Return the numbers of items that were left out, in words."""
     return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
 
 

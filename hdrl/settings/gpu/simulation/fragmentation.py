@@ -32,7 +32,7 @@ REQUESTS = 1.3
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What became of a cluster that was filled."""
+    """Result of filling a cluster."""
 
     allocated: float  # share of its GPUs that pods have in the end
     # how many arrived, and how many of them were placed
