@@ -36,7 +36,7 @@ class PipelinesSpec(EnvironmentSpec[PipelineOptions, PipelineSweep, Units, Pipel
         return {} if is_one else {"n_depths": load.model.n_kernels[1]}
 
     def configurations(self, load: PipelineLoad) -> tuple[int, ...]:
-        """Return where sets, or periods, that follow each other begin."""
+        """Return the first items of successive sets, or periods."""
         found: tuple[int, ...] = load.first_items
         return found
 
@@ -127,7 +127,7 @@ class PipelinesIndexSpec(
         return PipelinesIndexPlayer(machine=machine, load=load, objective=self.objective(arguments)[0])
 
     def index(self, arguments: Mapping[str, Any]) -> Index:
-        """Return what is weighed, and where evolution begins."""
+        """Return the names of the weights, and the start of evolution."""
         del arguments
         from hdrl.settings.pipelines.simulation.index import NAMES, SIGMA, start_weights
 

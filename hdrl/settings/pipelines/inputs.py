@@ -36,7 +36,7 @@ def load_of(
     seed: int = 0,
     name: str = "",
 ) -> PipelineLoad:
-    """Return what a set of pipelines releases in contexts that follow each other.
+    """Return the load that a set of pipelines releases in successive contexts.
 
     ``spread`` and ``seed`` are those of sporadic releases, see `hdrl.settings.pipelines.loads.releases.release`.
     """

@@ -21,7 +21,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """What pictures show of a run."""
+    """Data of a run for figures."""
 
     name: str
     policy: str | None  # who decided; ``None`` if unknown
@@ -114,7 +114,7 @@ def read_run(folder: Path, name: str | None = None) -> Run:
 
 
 def schedule_of(run: PipelineRun) -> ScheduleChart:
-    """Return which kernels had which units when."""
+    """Return the kernels on each unit over time."""
     late_s = np.maximum(run.end_us - run.deadline_us, 0)[run.run_instance] / 1e6
     owners = run.pipeline[run.run_instance]
     n = len(run.run_instance)

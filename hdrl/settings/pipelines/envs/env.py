@@ -264,13 +264,13 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
     # ------------------------------------------------------------------ beyond the interface of Gymnasium
 
     def n_released(self, row: int = 0) -> int:
-        """Return how many instances of a row's episode have been released."""
+        """Return the number of released instances of a row's episode."""
         window = self.window(row)
         first = int(self._firsts[window.workload]) + window.start
         return int(self._state.scalars["next_instance"][row, 0]) - first
 
     def outcomes(self, row: int = 0) -> NDArray[np.int8]:
-        """Return how the instances of a row's episode have ended so far: 1 in time, -1 too late, 0 not yet."""
+        """Return the outcome of each instance of a row's episode so far: 1 in time, -1 too late, 0 not yet."""
         window = self.window(row)
         first = int(self._firsts[window.workload]) + window.start
         table = self._shared["instances"][first : first + window.n_jobs]
@@ -282,7 +282,7 @@ class PipelinesVectorEnv(Windowed, RowPickVectorEnv):
         return found
 
     def trace(self, row: int = 0) -> PipelineTrace:
-        """Return what happened in the last episode of a row that has ended.
+        """Return the trace of the last episode of a row that has ended.
 
         Raise OptionsError if none has ended (in this process: it is not part of `state_dict`).
         """

@@ -19,14 +19,14 @@ SHAPES = ("chain", "fork_join", "layered")
 """Shapes of graphs."""
 
 SPLITS = ("uunifast_discard", "drs")
-"""How a utilisation is split among pipelines."""
+"""Methods that split a utilisation among pipelines."""
 
 _TRIES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What generated pipelines are like.
+    """Model of generated pipelines.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ def _edges(shape: str, n: int, random: np.random.Generator) -> list[tuple[int, i
 
 
 def _groups(n: int, edges: list[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """Return what can be fused: every stretch of a chain within the graph."""
+    """Return the groups that can be fused: every stretch of a chain within the graph."""
     after = [[v for u, v in edges if u == k] for k in range(n)]
     before = [[u for u, v in edges if v == k] for k in range(n)]
     groups = []

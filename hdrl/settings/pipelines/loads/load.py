@@ -36,7 +36,7 @@ WHOLE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long kernels really take: shares of their worst cases, drawn evenly."""
+    """Actual execution times of kernels: shares of their worst cases, drawn evenly."""
 
     low: float = 1.0  # the smallest share, in (0, 1]; 1: always the worst case
     seed: int = 0  # seed of the draws. They belong to kernels of instances, so that all policies meet the same
@@ -94,7 +94,7 @@ class PipelineLoad:
 
     @property
     def n_items(self) -> int:
-        """How many instances are released."""
+        """Number of released instances."""
         return len(self.instances)
 
     @property

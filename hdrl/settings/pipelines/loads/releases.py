@@ -1,4 +1,4 @@
-"""When instances are released: periodically, with periods that switch, or sporadically."""
+"""Release dates of instances: periodic, with periods that switch, or sporadic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hdrl.settings.pipelines.loads.load import INSTANCE_DTYPE
 from hdrl.settings.pipelines.loads.pipeline import MAX_US, Pipeline
 
 MAX_INSTANCES = 1_000_000
-"""How many instances a load may have."""
+"""Largest number of instances of a load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def _check_periods(periods_us: Sequence[int]) -> None:
 
 
 def ends_us(contexts: Sequence[Context]) -> list[int]:
-    """Return when contexts end that follow each other from date 0 on, in microseconds.
+    """Return the ends of successive contexts that begin at date 0, in microseconds.
 
     Raise WorkloadError if one makes no sense.
     """

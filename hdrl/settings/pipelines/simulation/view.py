@@ -1,4 +1,4 @@
-"""What a policy in Python sees, and how it decides."""
+"""View and decisions of a policy in Python."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Start:
 
 
 class View:
-    """What is known when a decision is due; valid until the next one."""
+    """Information for a decision; valid until the next one."""
 
     def __init__(self, state: PipelinesState, machine: Units, load: PipelineLoad) -> None:
         self._state, self._machine, self._load = state, machine, load
