@@ -57,7 +57,7 @@ class AdaptationIndexSpec(AdaptationSpec, Indexed[Device, Jobs]):
         return AdaptationIndexPlayer(machine=machine, load=load)
 
     def index(self, arguments: Mapping[str, Any]) -> Index:
-        """Return what is weighed, and where evolution begins."""
+        """Return the names of the weights, and the start of evolution."""
         del arguments
         from hdrl.settings.adaptation.index import NAMES, SIGMA, start_weights
 

@@ -45,22 +45,22 @@ class Jobs:
 
     @property
     def n_items(self) -> int:
-        """How many jobs."""
+        """Number of jobs."""
         return len(self.table)
 
     @property
     def budgets_s(self) -> NDArray[np.float64]:
-        """How long each job may train."""
+        """Training budget of each job, in seconds."""
         return np.array([table.budget_s for table in self.tables])[self.table]
 
     @property
     def n_actions(self) -> int:
-        """How many actions each decision has."""
+        """Number of actions of each decision."""
         return self.tables[0].n_actions
 
     @property
     def n_steps(self) -> int:
-        """How many decisions each job has."""
+        """Number of decisions of each job."""
         return self.tables[0].n_steps
 
     def window(self, start: int, n_items: int, /) -> Jobs:

@@ -16,7 +16,7 @@ from hdrl.settings.adaptation.policies import BANDITS, FIXED, LINEAR_DECAY, NAME
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a user's function sees before a decision."""
+    """State that a user's function sees before a decision."""
 
     layers: tuple[Layer, ...]  # the layers of the network now
     # how long it may still train, and how long in all

@@ -43,7 +43,7 @@ def flops(model: Model, shape: tuple[int, ...]) -> float:
 
 
 class JobClock(Protocol):
-    """Tells how long training takes."""
+    """Measures the time of training."""
 
     name: str
 

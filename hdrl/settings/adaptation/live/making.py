@@ -30,7 +30,7 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """What a table measures."""
+    """Measurements that make a table."""
 
     # see `hdrl.settings.adaptation.ownmodels.read_model` and `hdrl.settings.adaptation.live.data.read_data`
     model: str
@@ -163,7 +163,7 @@ def is_measured(plan: TablePlan, seed: int, path: Path) -> bool:
 
 
 def measure_part(plan: TablePlan, seed: int) -> dict[str, Any]:
-    """Return what is kept of a seed: what `measure` found, and by which plan."""
+    """Return the stored record of a seed: the results of `measure`, and the plan."""
     return {**_head(plan, seed), **measure(plan, seed)}
 
 
