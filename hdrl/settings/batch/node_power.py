@@ -1,4 +1,4 @@
-"""What it takes to switch nodes: as platforms keep it, and as options and descriptions of platforms give it.
+"""Time and power of switching nodes: as platforms keep them, and as options and descriptions of platforms give them.
 
 The defaults of the latter are those of the former.
 """
@@ -30,7 +30,7 @@ def _check_powers(block: NodePower | SuspendPower, where: str, names: Iterable[s
 
 @dataclass(frozen=True, slots=True)
 class SuspendPower:
-    """What it takes to suspend nodes to memory and to resume them: seconds, and power as fractions of a core's peak.
+    """Cost of suspending nodes to memory and of resuming them: seconds, and power as fractions of a core's peak.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class SuspendPower:
 
 @dataclass(frozen=True, slots=True)
 class NodePower:
-    """What it takes to switch nodes off and on: seconds, and power as fractions of a core's peak.
+    """Cost of switching nodes off and on: seconds, and power as fractions of a core's peak.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class NodePower:
 
     @classmethod
     def read(cls, numbers: Mapping[str, Any]) -> Self:
-        """Return what options, or a stored platform, tell by name.
+        """Return the numbers of options, or of a stored platform, by name.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ _SUSPEND, _OFF = SuspendPower(), NodePower()
 
 
 class SuspendOptions(Block):
-    """What it takes to suspend nodes to memory and to resume them; powers as in `NodePowerOptions`."""
+    """Cost of suspending nodes to memory and of resuming them; powers as in `NodePowerOptions`."""
 
     suspend_s: Positive = Field(default=_SUSPEND.suspend_s, description="Duration of suspending a node.")
     resume_s: Positive = Field(default=_SUSPEND.resume_s, description="Duration of the transition back.")
@@ -119,7 +119,7 @@ class SuspendOptions(Block):
 
 
 class NodePowerOptions(Block):
-    """What it takes to switch nodes off and on; powers are fractions of what a core draws at its peak."""
+    """Cost of switching nodes off and on; powers are fractions of what a core draws at its peak."""
 
     boot_s: Positive = Field(default=_OFF.boot_s, description="Duration of booting a node.")
     shutdown_s: Positive = Field(default=_OFF.shutdown_s, description="Duration of shutting down a node.")

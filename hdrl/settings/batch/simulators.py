@@ -1,4 +1,4 @@
-"""What batch jobs can be simulated by, and in whose way: names that options take and that users can add to.
+"""Simulators of batch jobs and compatibility modes: names that options take and that users can extend.
 
 This is the one door to `hdrl.batsim` and to `hdrl.slurm`, which are loaded when one of their simulators is used.
 """
@@ -25,7 +25,7 @@ COMPATIBILITY_MODES = (HDEEPRM, IRMASIM)
 
 @dataclass(frozen=True, slots=True)
 class SimulatorKind:
-    """What can simulate."""
+    """A simulator that options can name."""
 
     # what makes a simulator of a platform and a workload, with the keywords ``seed``, ``energy``, ``compatibility``,
     # ``folder``, ``platform_file`` and ``batsim`` of `policies.simulate`; or its place, as ``"module:function"``, which
@@ -45,7 +45,7 @@ class SimulatorKind:
         return _imported(self.maker)(*arguments, **keywords)
 
     def deployed(self, policy: object) -> Any:
-        """Return what makes it follow a policy, see `deploys`; ``None`` for its own ones.
+        """Return the function that makes it follow a policy, see `deploys`; ``None`` for its own ones.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class SlurmSettings:
 
 
 SIMULATORS: Registry[SimulatorKind] = Registry("simulator")
-"""Who may simulate: the compiled kernel, the exact engine, Batsim itself, a real Slurm, or what a user adds."""
+"""Simulators: the compiled kernel, the exact engine, Batsim itself, a real Slurm, or what a user adds."""
 
 SIMULATORS.register("embedded")(SimulatorKind("hdrl.settings.batch.policies.simulation:embedded_simulator"))
 SIMULATORS.register("site")(
@@ -131,5 +131,5 @@ SIMULATORS.register("slurm")(
 
 
 def floor_of(simulator: object) -> str:
-    """Return how far two equal runs of a simulator are from each other; empty if they are the same."""
+    """Return the difference between two equal runs of a simulator, in words; empty if they are the same."""
     return SIMULATORS[simulator].floor if isinstance(simulator, str) and simulator in SIMULATORS else ""

@@ -1,4 +1,4 @@
-"""What a model that plays in compiled code holds: the kernel's arrays, a pool's for what is seen, and its own."""
+"""State of a model that plays in compiled code: the kernel's arrays, a pool's for observations, and its own."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _prepare(state, core_key):
 
 @jit
 def _begin_decision(state):
-    """Note what is free on the nodes, and what has become free since the last decision."""
+    """Record the free resources of the nodes, and those freed since the last decision."""
     if state.scalars[0].plans_nodes == 1:
         begin_marks(state)
     begin_examining(state)
@@ -197,7 +197,7 @@ def _mend(state, core_key):
 
 @jit
 def _postponed(state, row):
-    """Return when a job with a reservation can start and is expected to end now that its date may have gone by."""
+    """Return the start and the expected end of a job with a reservation now that its date may have gone by."""
     date_s, end_s = row.reserved_s, row.reserved_end_s
     soon_s = math.nextafter(state.scalars[0].message_s, np.inf)
     if date_s >= soon_s:

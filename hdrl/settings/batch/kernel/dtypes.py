@@ -1,4 +1,4 @@
-"""What the rows of the kernel's structured arrays hold."""
+"""Rows of the kernel's structured arrays."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ CORE_DTYPE = record_dtype([("owner", np.int32), ("job", np.int32)])
 """A core: the job that the decision system has given it to, and the one that the simulated host runs; -1: none."""
 
 HOST_DTYPE = record_dtype([("energy_j", np.float64), ("energy_time_s", np.float64), ("state_time_s", np.float64)])
-"""What logs tell of a simulated host."""
+"""State of a simulated host for the logs."""
 
 RUNG_DTYPE = record_dtype(
     [
@@ -125,7 +125,7 @@ PROCESSOR_DTYPE = record_dtype(
 """A processor; nothing of it changes."""
 
 CURVE_DTYPE = record_dtype([(name, np.float64) for name in ("b", "c", "da", "db", "dc", "dd")])
-"""How the cores of a processor slow each other down: `platform.model.SpeedCurve`."""
+"""Mutual slowdown of the cores of a processor: `platform.model.SpeedCurve`."""
 
 FIT_DTYPE = record_dtype([(name, np.float64) for name in (*(one.name for one in fields(FittedCurve)), "lost")])
 """The same, and the power of a node, by a fit: `platform.model.FittedCurve`; ``lost``: the share of what is lost."""
@@ -175,7 +175,8 @@ have not reported yet that they are off, or on, and ``first_logged`` and ``n_log
 FORECAST_DTYPE = record_dtype(
     [("shadow_cores", np.int32), ("shadow_memory_mib", np.float64), ("shadow_room", np.int64)]
 )
-"""What will be free on a node when the first job of the queue can start, and how many of its cores then fit there."""
+"""Resources that a node will have free when the first job of the queue can start, and how many of its cores then fit
+there."""
 
 SERVER_MESSAGE_DTYPE = record_dtype([("kind", np.int8), ("a", np.int64), ("b", np.int64), ("transfer_s", np.float64)])
 EVENT_DTYPE = record_dtype([("kind", np.int8), ("subject", np.int64), ("time_s", np.float64)])
@@ -201,7 +202,7 @@ MACHINE_LOG_DTYPE = record_dtype(
         *of(np.int32, "sleeping", "switching_on", "switching_off", "idle", "computing"),
     ]
 )
-"""How many hosts are in which state, under Batsim's names."""
+"""Number of hosts in each state, under Batsim's names."""
 
 PSTATE_LOG_DTYPE = record_dtype(
     [("time_s", np.float64), ("first_core", np.int64), ("n_cores", np.int32), ("pstate", np.int32)]

@@ -1,4 +1,4 @@
-"""What jobs do on the simulated hosts: start, steps, walltime, end.
+"""Jobs on the simulated hosts: start, steps, walltime, end.
 
 A job is a sequence of steps. A *delay* sleeps and loads nothing; a *computation* proceeds on all its
 cores at the pace of the slowest, and is re-timed when a core changes its speed. A walltime is, as in
@@ -210,7 +210,7 @@ def _book_time(state, job, sum_s):
 
 @jit
 def time_in_state_s(state, core):
-    """Return how long a host has been idle, or busy, or off, or on a way, until now, where it is about to change."""
+    """Return the time of a host in its state (idle, busy, off, or on a way) until now, where it is to change."""
     s = state.scalars[0]
     if s.logging == 0:
         return 0.0

@@ -101,7 +101,7 @@ def look_at_nodes_before(state, place):
 
 @jit
 def apply_event(state, place, sign, cores, memory_mib):
-    """Let what is free on the nodes change by an event, or, with the sign -1, take that back."""
+    """Apply an event to the free resources of the nodes, or, with the sign -1, undo it."""
     code = state.plan[place]
     row = state.reservations[job_of(code)]
     if code >= 0:
@@ -117,7 +117,7 @@ def apply_event(state, place, sign, cores, memory_mib):
 
 @jit
 def _room(state, node, memory_mib):
-    """Return how many cores with that much memory each stay free on a node."""
+    """Return the number of cores with that much memory each that stay free on a node."""
     room, free_mib = np.int64(max(state.least_cores[node], 0)), state.least_memory_mib[node]
     if memory_mib <= 0.0 or memory_mib * room <= free_mib:
         return room
@@ -127,7 +127,7 @@ def _room(state, node, memory_mib):
 
 @jit
 def _begin_rooms(state, memory_mib):
-    """Find how much room there is on each node by what is free there now; return how much on all."""
+    """Find the room on each node by its free resources now; return the sum over all."""
     total = np.int64(0)
     for node in range(len(state.nodes)):
         state.least_cores[node], state.least_memory_mib[node] = state.plan_cores[node], state.plan_memory_mib[node]
@@ -221,7 +221,7 @@ def _last_with_lack(state, n, memory_mib, begin, place):
 
 @jit
 def _room_on(state, speed):
-    """Return how much room there is on nodes of at least a speed."""
+    """Return the room on nodes of at least a speed."""
     total = np.int64(0)
     for node in range(len(state.nodes)):
         total += state.room[node] if state.speed_of[node] <= speed else 0

@@ -276,7 +276,7 @@ def _put_real(powers, kind, printed, place, value):
 
 @jit
 def _put_other(table, kind, place, value, n, room):
-    """Print what is no real number: a number, a character, or ``n`` characters or members from one on."""
+    """Print a value that is no real number: a whole number, a character, or ``n`` characters or members from one on."""
     if kind == WHOLE:
         return _put_whole(table.printed, place, value)
     if kind == LETTER:

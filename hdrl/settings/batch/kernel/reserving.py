@@ -1,4 +1,4 @@
-"""What becomes of one job under conservative backfilling: it starts, its reservation moves, or it stays as it is.
+"""Conservative backfilling of one job: it starts, its reservation moves, or it stays unchanged.
 
 A job that may start now gets the cores that the core selection chooses, if those delay no reservation, and is judged by
 how long it takes on them; else, where jobs ask for memory, the nodes that were planned for it.
@@ -158,7 +158,7 @@ def _most_free_before(state, date_s):
 
 @jit
 def _note_if_close(state, job, starts_close, ends_close):
-    """Note where a reservation has come close to other events: others may have room by that."""
+    """Record that a reservation has come close to other events: others may have room by that."""
     s, row = state.scalars[0], state.reservations[job]
     if starts_close:
         give_back(state, row.reserved_s, row.reserved_s)

@@ -127,7 +127,7 @@ def _elapsed_s(state, watch, is_over):
 
 @jit
 def _waiting(state, watch, is_over):
-    """Return what the jobs that have not ended contribute."""
+    """Return the contribution of the jobs that have not ended."""
     w = watch.rows[0]
     if is_over:
         return 0.0
@@ -212,7 +212,7 @@ def objective_so_far(state, watch, objective, is_over):
 
 @jit
 def pay_growth(state, watch, is_over):
-    """Add what the objective has grown by to the reward."""
+    """Add the growth of the objective to the reward."""
     w = watch.rows[0]
     if w.objective == OWN:
         return

@@ -123,7 +123,7 @@ def pstate_ladder(
 
 
 IRMASIM_LOSS = 0.9
-"""Which share of what is lost by a fit its last version takes off; the numbers of its calibration are without it."""
+"""Share of the loss by a fit that IRMaSim's last version takes off; the numbers of its calibration are without it."""
 
 
 def platform_from_tree(name: str, clusters: tuple[Cluster, ...], global_link: Link, rules: PStateRules) -> Platform:

@@ -103,7 +103,7 @@ def describe_platform(platform: Platform) -> dict[str, object]:
 
 
 def _parts(kind: ProcessorType) -> dict[str, float]:
-    """Return what a processor type has beyond HDeepRM's keys."""
+    """Return the numbers of a processor type beyond HDeepRM's keys."""
     numbers: dict[str, float] = {}
     if kind.split_power is not None:
         numbers |= zip(POWER_KEYS, astuple(kind.split_power), strict=True)

@@ -80,7 +80,7 @@ FIT_KEYS: tuple[str, ...] = FittedCurve.__slots__
 
 
 def _fitted(fit: dict[str, Any], cores: object, bandwidth_gbps: object) -> dict[str, Any]:
-    """Return what a processor has by its fit; one field for all of it, since each costs time whenever hdrl starts."""
+    """Return the fields of a processor with a fit; one for all of it, since each costs time whenever hdrl starts."""
     lacking = [key for key in FIT_KEYS if key not in fit]
     if lacking:
         raise _error(f"{lacking[0]} is missing, aaa to dbb, pidle and p00 to p20 belong together")
@@ -156,7 +156,7 @@ class NodeMemory(Block):
 
 
 class ProcessorUse(Block):
-    """How many processors of a type a node has."""
+    """Number of processors of a type in a node."""
 
     type: Name
     number: Count
@@ -215,7 +215,7 @@ class LinkUse(Block):
 
 
 class NodeUse(Block):
-    """How many nodes of a type a cluster has."""
+    """Number of nodes of a type in a cluster."""
 
     type: Name
     number: Count

@@ -1,4 +1,4 @@
-"""Who knows what no scheduler can know: true run times."""
+"""Policies that use what no scheduler can know: true run times."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class WaitingJob(NamedTuple):
-    """What a priority may know of a waiting job.
+    """Data of a waiting job that a priority may use.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ def _checked(values: Any, view: View, jobs: NDArray[np.int64], name: str) -> NDA
 
 
 def _first_odd(values: Any, view: View, jobs: NDArray[np.int64]) -> str:
-    """Say which of some values is no number."""
+    """Describe the first value that is no number."""
     if not isinstance(values, list):
         return f"the priorities are {values!r}"
     bad = next((place for place, value in enumerate(values) if not _is_number(value)), 0)

@@ -213,7 +213,7 @@ def _file(policy: str | Policy) -> Path | None:
 
 
 def _policy(policy: str | Policy, seed: int, compatibility: str | None) -> Policy:
-    """Return what a policy given in any form is."""
+    """Return the policy for a policy in any form."""
     if not isinstance(policy, str):
         return policy
     if is_in_python(policy):
@@ -236,7 +236,7 @@ def embedded_simulator(
 
 
 class PolicySimulator(Protocol):
-    """What policies in Python need of a simulator: `EmbeddedSimulator` has it, and those behind `SIMULATORS`."""
+    """Simulator interface for policies in Python: of `EmbeddedSimulator`, and of those behind `SIMULATORS`."""
 
     workload: Workload
 
@@ -247,7 +247,7 @@ class PolicySimulator(Protocol):
 
     @property
     def is_due(self) -> bool:
-        """Whether a policy pair would decide now."""
+        """True if a policy pair would decide now."""
         ...
 
     def reset(self) -> View:

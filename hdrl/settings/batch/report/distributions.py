@@ -1,4 +1,4 @@
-"""How jobs fared: all of them as a distribution, groups of them as boxes."""
+"""Results of jobs: all of them as a distribution, groups of them as boxes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def slowdown_cdf(
 
 
 def medians(of: str) -> Callable[[Sequence[str], Sequence[RunData]], str]:
-    """Return what says the medians of runs in words."""
+    """Return a function that puts the medians of runs into words."""
 
     def describe(names: Sequence[str], runs: Sequence[RunData]) -> str:
         values = [job_values(run, of) for run in runs]

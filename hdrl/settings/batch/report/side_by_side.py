@@ -185,7 +185,7 @@ class ScheduleFile:
         return None if known is None else int(known)
 
     def metrics_by_name(self) -> dict[str, float]:
-        """Return what the file tells, by the names of `hdrl.settings.batch.metrics`.
+        """Return the numbers of the file, by the names of `hdrl.settings.batch.metrics`.
 
         The makespan counts from date 0, and means are over the jobs that ran.
         """

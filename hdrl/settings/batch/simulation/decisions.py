@@ -1,4 +1,4 @@
-"""What a scheduler may ask for: Batsim's requests, as small immutable values."""
+"""Requests of a scheduler: Batsim's, as small immutable values."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ _FROM_OTHERS = ("final_state", "waiting_time", "turnaround_time", "stretch")
 
 
 def _places_of_columns(header: Sequence[str]) -> dict[str, int]:
-    """Return where each column of `JOB_COLUMNS` stands that a file has, by any name of it."""
+    """Return the place of each column of `JOB_COLUMNS` that a file has, by any name of it."""
     names = [name.strip() for name in header]
     positions = {name: place for place, name in enumerate(names) if name in JOB_COLUMNS}
     old = {_OLD_NAMES[name]: place for place, name in enumerate(names) if name in _OLD_NAMES}

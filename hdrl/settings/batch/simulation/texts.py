@@ -131,4 +131,4 @@ def name_texts(names: Sequence[str]) -> NDArray[np.object_]:
 
 
 _PECULIAR = re.compile(r"""[,"\r\n]|(^|\0)'*[=+\-@\t]""")
-"""What `name_text` may change in names that NUL characters join."""
+"""Pattern of the characters that `name_text` may change in names that NUL characters join."""
