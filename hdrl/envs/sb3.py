@@ -24,7 +24,7 @@ except ImportError:
     raise MissingExtra("stable-baselines3 and sb3-contrib", "sb3") from None
 
 ILLEGAL = ("error", "nearest")
-"""What may happen to illegal actions."""
+"""Ways to treat illegal actions."""
 
 
 class NativeVecEnv(VecEnv):

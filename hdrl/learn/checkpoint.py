@@ -73,7 +73,7 @@ class Checkpoint:
         return space_from_json(self.observation_space), space_from_json(self.action_space)
 
     def training_state(self) -> dict[str, Any]:
-        """Return what `hdrl.learn.train.Trainer.load_state_dict` takes.
+        """Return the state for `hdrl.learn.train.Trainer.load_state_dict`.
 
         Raise LearningError if the file holds a model without its training.
         """
@@ -90,7 +90,7 @@ def checkpoint_of(
     training: Mapping[str, Any] | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
-    """Return what a model file of an agent holds.
+    """Return the contents of a model file of an agent.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def checkpoint_of(
 
 
 class _Header(BaseModel):
-    """What a model file says of itself."""
+    """Header of a model file."""
 
     model_config = ConfigDict(strict=True)
 
@@ -204,7 +204,7 @@ def _read(path: Path) -> Any:
 
 
 def read_tensors(data: bytes, path: Path) -> Any:
-    """Return what ``torch.save`` wrote; nothing in it is run.
+    """Return the contents of a file of ``torch.save``; nothing in it is run.
 
     Raise ReadError if they are damaged, or hold anything but tensors, numbers, texts, lists and dictionaries.
 
@@ -224,7 +224,7 @@ def read_tensors(data: bytes, path: Path) -> Any:
 
 
 def _check_unpacked(data: bytes, path: Path) -> None:
-    """Refuse what would grow while it is read: ``torch.save`` compresses nothing."""
+    """Refuse files that would grow while they are read: ``torch.save`` compresses nothing."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             parts = file.infolist()

@@ -104,7 +104,7 @@ class Interaction:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the episodes are, with the state of the environments if they offer it (``state_dict()``)."""
+        """Return the state of the episodes, and of the environments if they offer it (``state_dict()``)."""
         offered = getattr(self.envs, "state_dict", None)
         return {
             "observations": self.observations.clone(),
@@ -182,7 +182,7 @@ class Interaction:
 
 
 def _episode_of(infos: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """Return what ``infos["results"]`` says of one environment, as plain numbers."""
+    """Return the entries of ``infos["results"]`` for one environment, as plain numbers."""
     results = infos.get("results")
     if not isinstance(results, Mapping):
         return {}

@@ -1,4 +1,4 @@
-"""Whether what an agent learns here has the same bytes elsewhere."""
+"""Check whether an agent's training has the same bytes on other machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOLD_OTHERS = nn.ModuleList, nn.ModuleDict, nn.ParameterDict, nn.ParameterList
 
 
 def why_not_portable(agent: Agent) -> list[str]:
-    """Return why a training may end in other bytes on another processor; nothing if it does not.
+    """Return the reasons why a training may end in other bytes on another processor; nothing if it does not.
 
     Agents and networks of hdrl learn by `hdrl.learn.portable`, which gives the same bits on every x86-64 processor with
     AVX2, and say so (``is_portable``). Those of users may: what a class inherits does not count, since it may have

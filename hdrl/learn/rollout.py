@@ -19,7 +19,7 @@ ValueFunction = Callable[[Tensor, Tensor | None], Tensor]
 
 @dataclass(slots=True)
 class Steps:
-    """What happened in ``n_envs`` environments during ``n_steps`` steps.
+    """Transitions of ``n_envs`` environments during ``n_steps`` steps.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Rollout(Memory):
     def record_choice(
         self, observations: Tensor, mask: Tensor | None, actions: Tensor, stored: Mapping[str, Tensor]
     ) -> None:
-        """Copy what was seen and chosen."""
+        """Copy observations and choices."""
         self._put("observations", observations)
         if mask is not None:
             self._put("masks", mask)
@@ -112,7 +112,7 @@ class Rollout(Memory):
             self._put(f"stored.{name}", tensor)
 
     def record_outcome(self, outcome: Outcome) -> None:
-        """Copy what it led to."""
+        """Copy the outcome of the last choice."""
         for name in ("rewards", "terminated", "truncated", "valid"):
             self._put(name, getattr(outcome, name))
         if outcome.finals is not None:
@@ -190,7 +190,7 @@ class Episodes(Rollout):
         self._left: Tensor | None = None
 
     def record_outcome(self, outcome: Outcome) -> None:
-        """Copy what it led to; steps of environments that have done their share are not valid."""
+        """Copy the outcome; steps of environments that have done their share are not valid."""
         if self._left is None or self._n == 0:
             self._left = torch.full(outcome.valid.shape, self.n_each, dtype=torch.int64)
         valid = outcome.valid & (self._left > 0)

@@ -20,7 +20,7 @@ _COMPILER = "torch._dynamo"
 
 
 class _StandIn(ModuleType):
-    """What optimisers find in place of the compiler."""
+    """Replacement of the compiler that optimisers import."""
 
     def __init__(self) -> None:
         super().__init__(_COMPILER, "Stands in for torch's compiler until it is needed.")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Inputs(ABC, Generic[OptionsT, SweepT, MachineT, LoadT]):
-    """What is simulated, as options and sweeps say it.
+    """Inputs of a simulation, as options and sweeps define them.
 
     A setting that can make loads of its own is a `LoadGenerator`, too; one whose inputs mislead, `Cautions`.
     """
@@ -96,11 +96,11 @@ class Cautions(ABC, Generic[SweepT, MachineT, LoadT]):
 
     @abstractmethod
     def cautions(self, sweep: SweepT, machine: MachineT, loads: Sequence[LoadT]) -> list[tuple[str, str]]:
-        """Return what readers must know: kinds and sentences."""
+        """Return cautions for readers: kinds and sentences."""
 
 
 class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
-    """What happens when policies decide."""
+    """Simulation of a load under a policy."""
 
     @abstractmethod
     def simulate(
@@ -134,24 +134,24 @@ class Simulator(ABC, Generic[OptionsT, SweepT, MachineT, LoadT, TraceT]):
         """
 
     def warm_up(self, policies: Iterable[Policy], message: Message) -> None:
-        """Compile what simulations under some policies need, once, before many processes begin; usually nothing."""
+        """Compile the code that some policies need, once, before many processes begin; usually nothing."""
         del policies, message
 
     def most_at_once(self, options: OptionsT | SweepT) -> int | None:
-        """Return how many simulations may run on a host at the same time; ``None``: as many as it has cores."""
+        """Return the largest number of simulations on a host at the same time; ``None``: as many as it has cores."""
         del options
         return None
 
 
 Policy = object
-"""What decides without learning: the name of a policy, or whatever a setting makes of a user's Python file."""
+"""A policy that decides without learning: its name, or whatever a setting makes of a user's Python file."""
 
 
 class PolicyBook(ABC):
     """The policies of a setting by name."""
 
     hidden: ClassVar[str] = "true run times"
-    """What no scheduler sees, and some policies do."""
+    """Information that no scheduler has, and some policies use."""
 
     @property
     @abstractmethod
@@ -190,7 +190,7 @@ class PolicyBook(ABC):
         return text
 
     def suffixes(self) -> Mapping[str, str]:
-        """Return what may follow the name of a policy, as an example (``"~off600"``), and what it does.
+        """Return the suffixes of a policy's name, as an example (``"~off600"``), and their effects.
 
         Usually names stand alone.
         """
@@ -299,7 +299,7 @@ TABLE_FILES: Sequence[TraceFile] = (TraceFile((TASKS_FILE, STAYS_FILE), write_ta
 
 
 class View:
-    """What is left of a simulation on disk and in pictures; usually tables of tasks and stays.
+    """Files and figures of a simulation; usually tables of tasks and stays.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ class View:
 
     @property
     def figures(self) -> Mapping[str, Figure]:
-        """What can be drawn of its runs, by name."""
+        """Figures of its runs, by name."""
         if self._figures is not None:
             return self._figures
         from hdrl.figures.tables import TABLE_FIGURES

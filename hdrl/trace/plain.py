@@ -22,7 +22,7 @@ class PlainMachine:
 
     @property
     def n_units(self) -> int:
-        """How many units it has."""
+        """Number of units."""
         return sum(self.unit_kinds.values())
 
     def sha256(self) -> str:
@@ -54,7 +54,7 @@ class PlainLoad:
 
     @property
     def n_items(self) -> int:
-        """How many items it holds."""
+        """Number of items."""
         return len(self.items)
 
     def window(self, start: int, n_items: int, /) -> PlainLoad:

@@ -31,7 +31,7 @@ __all__ = ["NETWORKS", "ActorCritic", "build_network"]
 
 
 Builder: TypeAlias = Callable[..., ActorCritic]
-"""What makes a network: ``build(config, observation_shape, n_actions, generator, has_critic=True)``.
+"""Builder of a network: ``build(config, observation_shape, n_actions, generator, has_critic=True)``.
 
 ``n_atoms`` and ``n_per_row`` are given only where they are not 1.
 """
@@ -147,7 +147,7 @@ def _sequence(config: NetworkConfig, *sizes: Any, **named: Any) -> ActorCritic:
 
 
 def _dissertation(critic: str, *, has_attention: bool = False) -> Builder:
-    """Return what makes a network of the dissertation with one of its critics."""
+    """Return a builder of a network of the dissertation with one of its critics."""
 
     def build(config: NetworkConfig, *sizes: Any, has_critic: bool) -> ActorCritic:
         del config  # its layers are those of the dissertation

@@ -1,4 +1,4 @@
-"""What every pair of actor and critic offers to the algorithms."""
+"""Interface of every pair of actor and critic for the algorithms."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class SequenceActorCritic(ActorCritic):
         return list(self.critic.parameters())
 
     def _read(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what is known of each different observation, and which of them each of all is."""
+        """Return the encoding of each different observation, and the index of each observation among them."""
         if portable.is_own(observations, self.embedding, *self.reader.parameters()):
             weights = [*self.reader.parameters(), *self.encoder.parameters()]
             return read_sequences(observations, self.embedding, self.waves, weights)
