@@ -42,7 +42,7 @@ def as_flags(words: NDArray[np.uint64], n: int) -> NDArray[np.bool_]:
 
 @jit
 def place_of(value):
-    """Return which word of a set has the bit of a number."""
+    """Return the index of the word that has the bit of a number."""
     return value >> _SHIFT
 
 

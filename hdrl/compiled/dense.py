@@ -41,7 +41,7 @@ _ZERO, _ONE, _LEAST = np.float32(0.0), np.float32(1.0), np.float32(-np.inf)
 _NO_BIASES = (_ZERO, _ZERO, _ZERO, _ZERO)
 
 RELU, TANH, LEAKY_RELU = range(3)
-"""What stands between layers."""
+"""Activations between layers."""
 
 LEAK = np.float32(0.01)
 """By what ``LEAKY_RELU`` multiplies what is negative."""
@@ -60,7 +60,7 @@ full = jit(_full)
 
 
 def n_units(widths: NDArray[np.int64]) -> int:
-    """Return how many rows the array ``units`` has.
+    """Return the number of rows of the array ``units``.
 
     ``widths``: of the inputs and of each layer, shape ``(n_layers + 1,)``.
     """
@@ -76,7 +76,7 @@ def new_units(widths: NDArray[np.int64], block: int) -> NDArray[np.float32]:
 
 
 def n_weights(widths: NDArray[np.int64]) -> int:
-    """Return how many numbers the padded weights of all layers are."""
+    """Return the length of the padded weights of all layers."""
     return sum((_full(n_in) + 1) * _full(n_out) for n_in, n_out in pairwise(widths.tolist()))
 
 

@@ -96,7 +96,7 @@ def _parts_of(kind: type[tuple[Any, ...]]) -> Mapping[str, Any]:
 
 @cache
 def _paths_of(kind: type[tuple[Any, ...]]) -> Mapping[str, str]:
-    """Return where each field of a state is, by its name: ``"jobs.work"``."""
+    """Return the path of each field of a state, by its name: ``"jobs.work"``."""
     paths: dict[str, str] = {}
     for name, part in _parts_of(kind).items():
         within = (
@@ -286,7 +286,7 @@ def first_row_of(kind: type[tuple[Any, ...]]) -> Any:
 
 
 def _first_row(kind: type[tuple[Any, ...]], batch: str, makers: dict[str, Any]) -> str:
-    """Return what makes the first environment of a batch, in Python; what it calls is added to ``makers``."""
+    """Return Python code that makes the first environment of a batch; add its constructors to ``makers``."""
     arrays = []
     for name, part in _parts_of(kind).items():
         if isinstance(part, type):

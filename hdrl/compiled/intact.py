@@ -1,4 +1,4 @@
-"""Whether compiled code on disk is what was written: machine code that is not aborts the process when it runs.
+"""Checksums of compiled code on disk: damaged machine code aborts the process when it runs.
 
 Numba keeps no checksums, so a folder of compiled code holds a file of them. What does not match is removed before Numba
 looks for it; it is compiled again.
@@ -25,7 +25,7 @@ BARE_SUFFIX = ".code"
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """Return what looks like compiled code in a folder, wherever Numba puts it below it: indices, data, bare code."""
+    """Return the files of compiled code in a folder, wherever Numba puts them below it: indices, data, bare code."""
     return sorted(path for suffix in (".nbi", ".nbc", BARE_SUFFIX) for path in folder.rglob(f"*{suffix}"))
 
 
@@ -45,7 +45,7 @@ def _sum_of(path: Path) -> str:
 
 
 def _function_of(path: Path) -> str:
-    """Return what the names of a function's index and data have in common: ``entries.run-21.py311``."""
+    """Return the common part of the names of a function's index and data: ``entries.run-21.py311``."""
     name = path.name.removesuffix(path.suffix)
     return name.rpartition(".")[0] if path.suffix == ".nbc" else name
 

@@ -73,7 +73,7 @@ def forward_one(by_input, widths, is_open, units, active):
 
 @jit
 def _add_four(by_input, first, n_out, active, xs, ys):
-    """Add what four inputs give to the units of the next layer."""
+    """Add the products of four inputs to the units of the next layer."""
     p0, p1, p2, p3 = active[0] * n_out, active[1] * n_out, active[2] * n_out, active[3] * n_out
     x0, x1, x2, x3 = xs[active[0]], xs[active[1]], xs[active[2]], xs[active[3]]
     w0, w1 = by_input[first + p0 : first + p0 + n_out], by_input[first + p1 : first + p1 + n_out]

@@ -217,7 +217,7 @@ def serving(
     excused: Any = excuse_none,
     n_results: int = 1,
 ) -> Served[T]:
-    """Return what carries out requests in the environments of batches.
+    """Return the server of requests to the environments of batches.
 
     Parameters
     ----------
