@@ -73,12 +73,12 @@ class SimulatorHandler(Closing):
 
     @property
     def is_running(self) -> bool:
-        """Whether a simulation has begun and not ended."""
+        """True if a simulation has begun and not ended."""
         return self._engine is not None
 
     @property
     def is_submitter_finished(self) -> bool:
-        """Whether no more jobs of the workload will be submitted."""
+        """True if no more jobs of the workload will be submitted."""
         return self._no_more_jobs
 
     @property

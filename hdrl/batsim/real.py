@@ -77,7 +77,7 @@ class BatsimSimulator(ProtocolSimulator):
 
     @property
     def endpoint(self) -> str | None:
-        """Where the decision system listens, ``None`` before the start."""
+        """Address at which the decision system listens, ``None`` before the start."""
         return self._listener.endpoint if self._listener is not None else None
 
     def _start(self, folder: Path) -> str:
@@ -208,7 +208,7 @@ class BatsimSimulator(ProtocolSimulator):
 
 
 def _seen_from_here(endpoint: str) -> str:
-    """Return where a process of ours connects to: what listens everywhere listens here too."""
+    """Return the address to which a process of ours connects: one for all interfaces is reached at the loopback."""
     return endpoint.replace("tcp://0.0.0.0:", "tcp://127.0.0.1:").replace("tcp://[::]:", "tcp://[::1]:")
 
 

@@ -22,7 +22,7 @@ MOST_IN_LISTS = 128
 
 
 class _Lists:
-    """What there is of each machine.
+    """Energy and power of each machine, as lists.
 
     Parameters
     ----------

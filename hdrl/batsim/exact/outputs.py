@@ -39,7 +39,7 @@ PSTATE_COLUMNS = "time,machine_id,new_pstate"
 ENERGY_COLUMNS = "time,energy,event_type,wattmin,epower"
 
 _DOUBTFUL = 8.0 * 2.0**-53
-"""How far a few operations on doubles may be from the same in 80 bits, relative to the result."""
+"""Largest relative difference between a few operations on doubles and the same in 80 bits."""
 
 _EARLY = 2000.0
 """Between two dates of which one is no more times as late as the other, 64 bits hold the time exactly."""

@@ -1,4 +1,4 @@
-"""What jobs do: profiles, read from JSON and checked once, as Batsim checks them."""
+"""Profiles of jobs, read from JSON and checked once, as Batsim checks them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class ActionRows(abc.ABC):
 
     @abc.abstractmethod
     def remains(self, action: Flow | Timer) -> float:
-        """Return what remains of an action."""
+        """Return the remaining work of an action."""
 
     @abc.abstractmethod
     def rate(self, action: Flow | Timer) -> float:
@@ -114,7 +114,7 @@ class ListRows(ActionRows):
             self._remains[row], self._rates[row], self._precisions[row] = remains, rate, precision
 
     def remains(self, action: Flow | Timer) -> float:
-        """Return what remains of an action."""
+        """Return the remaining work of an action."""
         return self._remains[action.row]
 
     def rate(self, action: Flow | Timer) -> float:
@@ -184,7 +184,7 @@ class ArrayRows(ActionRows):
         self._free.append(row)
 
     def remains(self, action: Flow | Timer) -> float:
-        """Return what remains of an action."""
+        """Return the remaining work of an action."""
         return self._remains.item(action.row)
 
     def rate(self, action: Flow | Timer) -> float:

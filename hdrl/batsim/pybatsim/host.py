@@ -24,7 +24,7 @@ from hdrl.batsim.pybatsim.require import require_pybatsim, scheduler_names
 _log = logging.getLogger(__name__)
 
 RECURSION_LIMIT = 10_000
-"""What PyBatsim sets for the whole process; here it holds while a scheduler decides."""
+"""PyBatsim's limit for the whole process; here it holds while a scheduler decides."""
 
 
 class HostedScheduler(Closing):
@@ -168,7 +168,7 @@ class _Slot:
 
 
 class _Said(io.TextIOBase):
-    """Takes what a scheduler prints, line by line."""
+    """Stream for the output of a scheduler, line by line."""
 
     def __init__(self, name: str) -> None:
         self.last = ""
@@ -201,7 +201,7 @@ def _handlers() -> list[logging.Handler]:
 
 
 def _in_one_line(error: BaseException, said: _Said) -> str:
-    """Say what was raised and where; PyBatsim itself exits after it has printed why."""
+    """Describe the exception and its place; PyBatsim itself exits after it has printed why."""
     if isinstance(error, SystemExit):
         return said.last or f"it exits with {error.code}"
     frames = traceback.extract_tb(error.__traceback__)

@@ -47,7 +47,7 @@ N_JOBS = (256, 512)
 """Jobs of an episode, from the first to the second number."""
 
 BACKFILLINGS = ("none", "expected")
-"""Who may overtake a chosen job that does not fit."""
+"""Jobs that may overtake a chosen job that does not fit."""
 
 
 class DissertationVectorEnv(Windowed, NativeVectorEnv):
@@ -226,7 +226,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
     # ------------------------------------------------------------------ more than Gymnasium asks for
 
     def guide_actions(self) -> NDArray[np.int64]:
-        """Return which row the order ``guide`` would choose now, shape ``(num_envs,)``; 0 after an end.
+        """Return the row that the order ``guide`` would choose now, shape ``(num_envs,)``; 0 after an end.
 
         Of several orders, it is in each environment that which is best in the jobs of its episode.
 
@@ -249,7 +249,7 @@ class DissertationVectorEnv(Windowed, NativeVectorEnv):
         return -scores if self.objective == "utilization" else scores
 
     def trace(self, row: int = 0) -> Trace:
-        """Return what happened in the last episode of a row that has ended, for metrics, pictures and reports.
+        """Return the trace of the last episode of a row that has ended, for metrics, pictures and reports.
 
         Its cores are whole nodes.
 
