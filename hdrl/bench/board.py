@@ -48,14 +48,14 @@ MOST_CLASSIC = 12
 """Classic policies of a table: the best ones, and the baseline."""
 
 CLASSIC, SHIPPED = "classic", "shipped"
-"""Who is on the board without a result: classic policies, and learned ones that come with hdrl."""
+"""Origins of entries without a result: classic policies, and learned ones that come with hdrl."""
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class BoardEntry:
-    """Who is on the board.
+    """Entry of the board.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class BoardRow:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the entry."""
         return self.player.name
 
 
@@ -301,7 +301,7 @@ def _uncommitted(result: BenchResult) -> str:
 
 
 def _climbed(series: Sequence[tuple[str, BoardEntry]]) -> tuple[BoardEntry, list[Refused]]:
-    """Return which of the attempts of one name is ranked, and why the others are not: by the Ladder."""
+    """Return the ranked attempt of one name, and the reasons against the others: by the Ladder."""
     (_, first), *more = series
     if not more:
         return first, []

@@ -28,10 +28,10 @@ from hdrl.experiment.run.progress import quiet
 from hdrl.version import VERSION
 
 WINDOWS = 3
-"""How many windows of each task are simulated again."""
+"""Number of windows of each task that are simulated again."""
 
 MAX_FILES, MAX_BYTES = 5_000, 512 << 20
-"""How many files a result may hold, and their size: the whole benchmark with ten models takes a hundredth of it."""
+"""Largest number of files of a result, and its size: the whole benchmark with ten models takes a hundredth of it."""
 
 MAX_TABLE_BYTES = 16 << 20
 """Size of each JSON file and table: what is read takes many times the memory."""
@@ -44,7 +44,7 @@ Kind = Literal["hash", "card", "stale", "points", "knowledge", "budget", "replay
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """What is wrong with a result.
+    """Defect of a result.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came of a check.
+    """Result of a check.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Checked:
 
     @property
     def is_true(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not self.findings
 
 
@@ -221,7 +221,7 @@ class _Task:
         self.n_replayed = 0
 
     def findings(self, n_windows: int | None) -> Iterator[Defect]:
-        """Find what is wrong with the task of the result."""
+        """Yield the defects of the result in the task."""
         name, card = self._named.name, self._result.card
         limit = self._named.task.budget_core_minutes
         if card.training.core_minutes > limit:
@@ -277,7 +277,7 @@ class _Task:
         return f"another entry was judged: the points are of {claimed_row or found}, entry/ holds {expected['sha256']}"
 
     def _not_of_the_card(self) -> str:
-        """Say which file would decide that the card does not name; empty if none."""
+        """Describe a file that would decide and that the card does not name; empty if none."""
         card, folder = self._result.card, self._result.folder.absolute() / ENTRY_FOLDER
         kind = kind_of(self._entry)
         if kind != card.kind:

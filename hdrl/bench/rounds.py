@@ -35,7 +35,7 @@ Hexadecimal = Annotated[str, Field(pattern=r"^[0-9a-f]{16,128}$")]
 
 
 class Round(Block):
-    """What the file of a round says."""
+    """Contents of the file of a round."""
 
     tasks: Annotated[list[Name], Field(min_length=1)] = Field(description="The tasks whose windows are hidden.")
     public_words: Annotated[str, Field(max_length=400)] = Field(
@@ -50,7 +50,7 @@ class Round(Block):
 
     @property
     def is_revealed(self) -> bool:
-        """Whether its windows are known."""
+        """True if its windows are known."""
         return self.secret is not None and self.public is not None
 
     def seed_of(self, task: str) -> int:

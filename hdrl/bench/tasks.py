@@ -32,7 +32,8 @@ SMALL, ALL = "small", "all"
 """Names of groups: the tasks whose loads need not be fetched, and all of them."""
 
 LEVELS = ("nothing", "requests", "predictions", "truth")
-"""What a policy may know of run times, each level with those before it. Predictions use jobs that have ended."""
+"""Information about run times that a policy may use, each level with those before it. Predictions use jobs that have
+ended."""
 
 RULED = ("candidates", "baseline", "metrics")
 """Keys of a sweep that follow from the rules of a task."""
@@ -48,7 +49,7 @@ class TaskLog(Block):
 
 
 class Yardstick(Block):
-    """What no policy of the task can be expected to beat, for the difficulty of a task; not always a bound."""
+    """Yardstick for the difficulty of a task: no policy can be expected to beat it; not always a bound."""
 
     bound: str | None = Field(default=None, description="Metric that bounds the objective from below in each window.")
     per: str | None = Field(default=None, description="Metric by which the bound is divided.")
@@ -64,7 +65,7 @@ class Yardstick(Block):
 
 
 class Task(Block):
-    """What the file of a task says."""
+    """Contents of the file of a task."""
 
     title: Text = Field(description="What it is, a line.")
     version: Annotated[int, Field(ge=1)] = Field(description="Grows when numbers of earlier results do not hold.")
@@ -122,7 +123,7 @@ class Named:
 
     @property
     def is_small(self) -> bool:
-        """Whether its load need not be fetched."""
+        """True if its load need not be fetched."""
         return not self.task.logs
 
     def sweep(

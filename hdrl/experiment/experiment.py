@@ -55,7 +55,7 @@ class SingleRun:
 
     @property
     def n_dropped(self) -> int:
-        """How many rows of the workload were left out."""
+        """Number of rows of the workload that were left out."""
         return sum(self.dropped.values())
 
 
@@ -146,7 +146,7 @@ def run_experiment(
 
 
 def _check_untrained(out: Path, *, resumes: bool, on: str, hdeeprm_model: bool) -> None:
-    """Refuse what is for trainings where nothing is trained."""
+    """Refuse options of trainings where nothing is trained."""
     if resumes:
         raise OptionsError(f"{out}: is not the folder of a training")
     if hdeeprm_model:
@@ -223,12 +223,12 @@ def _train(plan: RunPlan, clock: StageClock, progress: Progress, **choices: Any)
 
 
 def _count(n: Any, things: str) -> str:
-    """Return how many there are; names of machines' facts are plural."""
+    """Return a number with its noun; names of machines' facts are plural."""
     return f"{n:,} {things.removesuffix('s') if n == 1 else things}"
 
 
 def _announce(plan: RunPlan, doing: str, progress: Progress) -> None:
-    """Say what is going to be simulated, how much work that is, and whether it is less than the options ask for."""
+    """Announce the simulation, its size, and whether it is smaller than the options ask for."""
     machine, load = plan.machine, plan.load
     missed = plan.asked.unmet(load.n_items)
     if missed is not None:

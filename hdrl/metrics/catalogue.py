@@ -1,4 +1,4 @@
-"""What every metric means: unit, formula, source, and whether less is better."""
+"""Definition of every metric: unit, formula, source, and whether less is better."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hdrl.base.errors import UnknownName
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """What a metric means.
+    """Definition of a metric.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class MetricInfo:
         return -1.0 if self.lower_is_better is False else 1.0
 
     def side(self, ratio: float) -> str:
-        """Return what a ratio to the baseline that differs from 1 means: ``better`` or ``worse``.
+        """Return the meaning of a ratio to the baseline that differs from 1: ``better`` or ``worse``.
 
         Where neither side is better, it is ``lower`` or ``higher``.
         """

@@ -35,12 +35,12 @@ class Candidate:
 
     @property
     def is_model(self) -> bool:
-        """Whether it is a learned model (or several trainings of one)."""
+        """True if it is a learned model (or several trainings of one)."""
         return bool(self.files) and self.files[0].endswith(MODEL_SUFFIXES)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a Python file, or a scheduler in C++."""
+        """True if it is a Python file, or a scheduler in C++."""
         return bool(self.files) and not self.is_model
 
     def decider(self, setting: Setting, seed: int = 0, options: Any = None) -> Decider:
@@ -58,7 +58,7 @@ class Candidate:
         return PolicyDecider(setting, self.policy, options=options)
 
     def identity(self) -> dict[str, Any]:
-        """Return what makes it what it is, without places."""
+        """Return its identity, without places."""
         return {
             "policy": without_place(self.policy) or None,
             "files": [Path(file).name for file in self.files],
@@ -98,7 +98,7 @@ def with_bounds(sweep: Sweep, policies: PolicyBook, candidates: Iterable[Candida
 
 
 BOUND = ", true run times"
-"""What follows the name of a candidate with true run times."""
+"""Suffix of the name of a candidate with true run times."""
 
 
 def _read(sweep: Sweep, policies: PolicyBook, text: str) -> list[Candidate]:

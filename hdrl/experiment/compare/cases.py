@@ -47,11 +47,11 @@ class Case:
 
     @property
     def n_simulated(self) -> int:
-        """How many jobs are simulated."""
+        """Number of simulated jobs."""
         return self.warm_up + self.n_jobs + self.follow_up
 
     def items(self, setting: Setting, machine: Machine, workloads: Sequence[Load], sweep: Sweep) -> Load:
-        """Return what is simulated: the items that warm the machine up come first."""
+        """Return the simulated items: those that warm the machine up come first."""
         if self.source >= 0:
             return workloads[self.source].window(self.first_job - self.warm_up, self.n_simulated)
         generator = generator_of(setting, sweep)
@@ -106,7 +106,7 @@ def overlapping(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
 
 
 def cautions_of_size(sweep: Sweep, workloads: Sequence[Load]) -> list[tuple[str, str]]:
-    """Return which workloads have fewer jobs than ``nb_jobs`` asks for: kinds and sentences."""
+    """Return cautions about workloads with fewer jobs than ``nb_jobs`` asks for: kinds and sentences."""
     asked = sweep.nb_jobs
     return [
         ("fewer-jobs", f"nb_jobs is {asked:,}, but {one.name} has {one.n_items:,} usable jobs")

@@ -167,7 +167,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def looks(self) -> list[ComparisonLook]:
-        """Which cases are looked at, one after the other, and the level of each test."""
+        """Cases of each look, in order, and the level of each test."""
         level, windows = round(1 - self.asked.confidence, 12), self.asked.windows
         everything = list(range(self.n_test))
         if windows is None or windows.up_to is None or windows.count is None:
@@ -194,7 +194,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def criteria(self) -> Criteria:
-        """What counts as equal, and as no worse."""
+        """Criteria for equal, and for no worse."""
         return Criteria(self.asked.equal_within, self.asked.tail_margin)
 
     @property
@@ -210,7 +210,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def n_rivals(self) -> int:
-        """How many candidates are tested against the baseline, as far as it is known before it is chosen."""
+        """Number of candidates that are tested against the baseline, as far as it is known before it is chosen."""
         return sum(candidate.name != self.baseline for candidate in self.candidates)
 
     @property
@@ -220,7 +220,7 @@ class _Plan(Plan[Sweep]):
 
     @property
     def scope(self) -> Scope:
-        """How much there is to simulate, as far as it is known before the baseline is chosen."""
+        """Number of simulations, as far as it is known before the baseline is chosen."""
         choices = [self.opponents, *(those for those in self.rivals.values() if len(those) > 1)]
         choosing = {one.name: one.n_seeds for those in choices for one in those}
         n_judging = self.n_test * sum(one.n_seeds for one in self.candidates)
@@ -441,7 +441,7 @@ def _cautions(
     look: ComparisonLook,
     extra_opponents: Collection[str],
 ) -> tuple[Caution, ...]:
-    """Return what readers must be warned of."""
+    """Return cautions for readers."""
     metric, inputs = plan.metrics[0], plan.setting.inputs
     cases = [plan.runner.cases[number] for number in look.cases]
     loads = {point.case: result.offered_load for point, result in results.items()}
@@ -496,7 +496,7 @@ def _summarise(plan: _Plan, measured: Measured, metrics: Sequence[str], look: Co
 
 
 def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Sequence[Tail]) -> Iterator[str]:
-    """Say what each requested metric shows of each candidate."""
+    """Yield the verdict on each candidate for each requested metric."""
     for metric in plan.metrics:
         deciding = deciding_rows(rows, metric)
         beside = tails if metric == plan.metrics[0] else ()
@@ -507,7 +507,7 @@ def _verdicts(plan: _Plan, rows: Sequence[SummaryRow], baseline: str, tails: Seq
 
 
 def _look_words(plan: _Plan, look: ComparisonLook) -> str:
-    """Say how many times one has looked, if more than once is allowed."""
+    """Return the number of looks in words, if more than one is allowed."""
     n_looks, all_looks = len(plan.looks), round(1 - plan.asked.confidence, 12)
     if n_looks == 1:
         return ""
@@ -524,7 +524,7 @@ def _add_opponent(candidates: list[Candidate], among: Sequence[Candidate], name:
 
 
 def _against(plan: _Plan, measured: Measured, group: str, name: str, look: ComparisonLook) -> Rival:
-    """Return how the candidates that know as much do against the best of the classic policies that do."""
+    """Return the ratios of the candidates that know as much to the best classic policy that does."""
     metric, infos = plan.metrics[0], plan.setting.measures.metrics
     against = dataclasses.replace(measured, baseline=name)
     all_rows = _summarise(plan, against, [metric, *plan.tails], look)
@@ -618,7 +618,7 @@ def _check_statistics() -> None:
 
 
 def _warm_up(plan: _Plan, tell: CompareProgress) -> None:
-    """Compile what the candidates need here, once, instead of in every worker."""
+    """Compile the code of the candidates here, once, instead of in every worker."""
     plan.setting.simulator.warm_up([one.policy + one.suffix for one in plan.candidates], tell.message)
     for one in itertools.chain.from_iterable(plan.deciders.values()):
         if isinstance(one, ModelDecider):

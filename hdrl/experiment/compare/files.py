@@ -35,7 +35,7 @@ FILES = (
     *(SUMMARY_FILE, SWEEP_FILE, RESUME_FILE, "summary.csv", RESULTS_FILE, "results.parquet", "selection.csv"),
     *(WEEKS_FILE, "provenance.json", "timing.json"),
 )
-"""What a comparison writes."""
+"""Files of a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class LookTaken:
-    """After which of several looks a comparison ended."""
+    """The look of several after which a comparison ended."""
 
     # which, counted from 1, and how many were allowed
     number: int
@@ -130,7 +130,7 @@ def _filled_in(rows: Any) -> Any:
 
 
 class _Summary(BaseModel):
-    """What the summary of a comparison holds: fields of `Comparison`."""
+    """Summary of a comparison: fields of `Comparison`."""
 
     verdict: str
     verdicts: tuple[str, ...]
@@ -223,7 +223,7 @@ def write_comparison(
 
 
 def load_parquet() -> None:
-    """Load what writes Parquet, if it is there: that takes longer than to write the table."""
+    """Load polars, which writes Parquet, if it is there: that takes longer than to write the table."""
     with contextlib.suppress(ImportError):
         import polars  # noqa: F401 (it is in memory then)
 

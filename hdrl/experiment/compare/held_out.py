@@ -38,7 +38,7 @@ HELD_OUT = "held-out"
 RESULT_FILE = "held_out.json"
 
 TAIL_METRICS = ("p99_wait_s", "max_wait_s", "user_fairness")
-"""What stands beside every ratio, where a setting has it."""
+"""Metrics that stand beside every ratio, where a setting has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class HeldOutRow:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """What came of all three protocols."""
+    """Results of all three protocols."""
 
     folder: Path  # where the comparisons are, a folder each, and `RESULT_FILE`
     baseline: str  # the best heuristic
@@ -173,7 +173,7 @@ def _rows(protocol: str, comparison: Comparison, first: Comparison) -> Iterator[
 
 
 def _cautions_of(found: Mapping[str, Comparison]) -> Iterator[str]:
-    """Say what the comparisons warn of, each sentence once."""
+    """Yield the cautions of the comparisons, each sentence once."""
     protocols_of: dict[str, list[str]] = {}
     for protocol, comparison in found.items():
         for caution in comparison.cautions:

@@ -28,7 +28,7 @@ RESULT_FILE, TABLE_FILE = "robust.json", "robust.csv"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a comparison shows under one condition."""
+    """Result of a comparison under one condition."""
 
     name: str  # the key that was changed, and its value; `AS_ASKED` for the comparison itself
     winner: str  # the candidate with the best mean ratio, the baseline among them; empty if none has a ratio
@@ -39,7 +39,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Robust:
-    """What came of all conditions."""
+    """Results of all conditions."""
 
     folder: Path  # where `RESULT_FILE` and `TABLE_FILE` are
     folders: tuple[Path, ...]  # the folder of each comparison, in the order of the conditions

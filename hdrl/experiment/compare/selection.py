@@ -20,7 +20,7 @@ BEST = "best"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How the baseline was chosen."""
+    """Choice of the baseline."""
 
     chosen: str  # its name
     metric: str  # by which metric
@@ -40,7 +40,7 @@ class Selection:
         ]
 
     def words(self) -> str:
-        """Return how it was chosen, in words."""
+        """Describe the choice in words."""
         by = self.metric if self.is_geometric else f"the arithmetic mean of {self.metric}"
         return f"best of {len(self.means)} by {by} over {self.n_windows} training windows ({self.n_jobs:,} jobs)"
 

@@ -68,7 +68,7 @@ class Measured:
         return np.flatnonzero([workload in (ALL, name) for name in self.workloads])
 
     def n_unrun(self, candidate: str) -> float:
-        """Return how many jobs a candidate did not bring to an end, those of windows that failed included."""
+        """Return the number of jobs that a candidate did not bring to an end, those of windows that failed included."""
         return _n_unrun(self, self.values[candidate], self.is_failed[candidate])
 
     def decides_as_baseline(self, candidate: str, windows: NDArray[np.int64]) -> bool:
@@ -134,7 +134,7 @@ class SummaryRow:
 
     @property
     def level(self) -> float:
-        """What an adjusted p-value must stay below to show a difference: the complement of the confidence."""
+        """Significance level of adjusted p-values: the complement of the confidence."""
         return round(1 - self.confidence, 12)
 
 
@@ -250,7 +250,7 @@ def _of_logs(
     less: bool,
     confidence: float,
 ) -> dict[str, Any]:
-    """Return what several logs say of a log that was not there; nothing of one log, and of sequences that were made."""
+    """Return an estimate for an unseen log from several logs; nothing for one log, and for generated loads."""
     names = [measured.workloads[window] for window in windows]
     known = [name for name in dict.fromkeys(names) if name in measured.logs]
     of_log = np.array([name in known for name in names])

@@ -33,7 +33,7 @@ TRACES_VARIABLE = "HDRL_TRACES"
 
 FOLDER = Path(experiments.__file__).parent
 INSTALLED_FOLDER = Path(__file__).parents[2] / "experiments"
-"""Where the experiments are unless hdrl runs from a checkout."""
+"""Folder of the experiments unless hdrl runs from a checkout."""
 
 Text = Annotated[str, Field(min_length=1)]
 FileName = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
@@ -65,7 +65,7 @@ class Effect(Block):
 
 
 class Recipe(Block):
-    """What ``experiment.json`` says."""
+    """Contents of ``experiment.json``."""
 
     title: Text = Field(description="What is shown, a line.")
     question: Text = Field(description="The question that it answers.")
@@ -173,7 +173,7 @@ class Experiment:
         return digest.hexdigest()
 
     def claims(self) -> list[Claim]:
-        """Return what it claims; nothing if it has no reference."""
+        """Return its claims; none if it has no reference."""
         path = self.folder / REFERENCE
         return read_reference(path, self.recipe.relative_tolerance) if path.is_file() else []
 

@@ -123,7 +123,7 @@ def parse_options(
 
 
 def _setting_at(where: str, data: object, folder: Path, given: str | None) -> tuple[Setting, str]:
-    """Return what `setting_of` does, with the source in its error messages."""
+    """Return the result of `setting_of`, with the source in its error messages."""
     try:
         return setting_of(data, folder, given)
     except (OptionsError, UnknownName) as error:

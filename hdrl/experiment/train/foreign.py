@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a library names the layers of an algorithm's networks."""
+    """Names that a library gives to the layers of an algorithm's networks."""
 
     name: str  # the library and its algorithms, for messages
     algorithm: str  # the algorithm of hdrl whose agent acts alike
@@ -203,7 +203,7 @@ def _saved_activation(settings: Mapping[str, Any], path: Path) -> str | None:
 
 
 def _usual_activation(weights: Mapping[str, Tensor], layout: Layout, path: Path) -> str:
-    """Return what the library puts between layers by default."""
+    """Return the library's default activation between layers."""
     if layout.head and len(_layers(weights, [layout.head], path)) > 1:
         text = "does not say what follows the hidden layers of its heads (RLlib: relu) and of its encoder (tanh)"
         raise ReadError(path, f"{text}; train with one activation for both, and name it (--activation)")
@@ -242,12 +242,12 @@ class _Networks:
 
     @property
     def sizes(self) -> list[int]:
-        """How many numbers go in, and the widths of all layers up to the actions."""
+        """Number of inputs, and the widths of all layers up to the actions."""
         whole = self.trunk + self.actor
         return [int(whole[0][0].shape[1]), *_widths(whole)]
 
     def answer(self, activation: str) -> NDArray[np.float64]:
-        """Return what the actor says where nothing is seen."""
+        """Return the output of the actor for an observation of zeros."""
         import torch
 
         from hdrl.learn.networks.layers import ACTIVATIONS
@@ -371,7 +371,7 @@ def _agent(
 # ------------------------------------------------------------------ statistics of observations
 
 _ABSENT = {"epsilon": 1e-8, "clip_obs": 10.0}
-"""What `VecNormalize` and Gymnasium's wrappers take by default."""
+"""Defaults of `VecNormalize` and Gymnasium's wrappers."""
 
 
 def _read_statistics(path: Path) -> dict[str, NDArray[np.float64]]:

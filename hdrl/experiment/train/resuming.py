@@ -101,7 +101,7 @@ def check_same_training(options: OptionsFile, jobs: Mapping[str, Any], before: M
 
 
 def layout_of(envs: Any) -> str:
-    """Return how environments keep their episodes, as a hash; empty if they do not say."""
+    """Return the layout of the environments' state, as a hash; empty if they do not give it."""
     layout = getattr(envs, "state_layout", None)
     return str(layout()) if callable(layout) else ""
 

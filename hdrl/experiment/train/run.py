@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a training has come to."""
+    """Result of a training."""
 
     is_complete: bool  # whether it went through all its iterations; otherwise it can be resumed
     model: Path  # the best by validation, else the last
@@ -142,11 +142,11 @@ class TrainingRun:
             self._resume()
 
     def device_name(self) -> str | None:
-        """Return what the device of the training is called, ``None`` if it is the CPU by default."""
+        """Return the name of the training's device, ``None`` if it is the CPU by default."""
         return None if self.options.learning.device == "cpu" else self.device
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the provenance says of the training."""
+        """Return the entries of the provenance about the training."""
         device = self.device_name()
         found: dict[str, Any] = {} if device is None else {"device": device}
         found["is_portable"] = not self.why_not_portable
@@ -196,7 +196,7 @@ class TrainingRun:
                 self._validation_envs.close()
 
     def _kept(self) -> str:
-        """Say what there is to go back to after a training has failed."""
+        """Name the model to go back to after a training has failed."""
         kept = self.folder.best if self.folder.best.is_file() else self.folder.checkpoint
         return f"the last good model is {kept}"
 
@@ -283,7 +283,7 @@ class TrainingRun:
 
     @property
     def _specialists(self) -> list[Specialist]:
-        """What was learned for single configurations, nothing if one agent decides about all of them."""
+        """Agents learned for single configurations, none if one agent decides about all of them."""
         return list(getattr(self.trainer, "specialists", ()))
 
     def _make_validation_envs(self) -> Any:
