@@ -1,4 +1,4 @@
-"""What a setting offers to look at: its figures, and its runs as pictures and reports need them.
+"""Figures of a setting, and its runs as pictures and reports need them.
 
 Nothing here draws, and nothing here refers to a setting. `hdrl.report` draws whatever is offered in this form.
 """
@@ -76,7 +76,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleChart:
-    """Which item had which units when: a Gantt chart to zoom in."""
+    """Units of each item over time: a Gantt chart to zoom in."""
 
     # what an item and a unit are, in the singular
     item_word: str
@@ -97,7 +97,7 @@ class ScheduleChart:
 
 
 class Drawn(Protocol):
-    """What every picture asks of a run."""
+    """Attributes of a run that every picture needs."""
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class Drawn(Protocol):
 
     @property
     def policy(self) -> str | None:
-        """What decided; ``None`` if unknown."""
+        """Policy that decided; ``None`` if unknown."""
 
     @property
     def span_s(self) -> tuple[float, float]:

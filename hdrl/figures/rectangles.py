@@ -88,7 +88,7 @@ def coverage(
     *,
     extent: Extent | None = None,
 ) -> FloatArray:
-    """Return how much of each pixel rectangles cover: the exact area, however small.
+    """Return the share of each pixel that rectangles cover: the exact area, however small.
 
     The overlap of an interval with the pixels of a line is a running sum of four numbers, two at either end; the area
     that a rectangle covers is the product of that for both axes. So a rectangle costs sixteen numbers whatever its

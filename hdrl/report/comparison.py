@@ -44,7 +44,7 @@ class CandidateFiles(BaseModel):
 
 
 class Identity(BaseModel):
-    """What makes a comparison what it is; empty if its folder does not say."""
+    """Identity of a comparison; empty if its folder does not give it."""
 
     sweep: str | None = None
     platform: Input = Input()

@@ -58,7 +58,7 @@ GENERIC = by_name(
         {"of": ()},
     ),
 )
-"""What can be drawn whatever the setting."""
+"""Figures of any setting."""
 
 
 def figures_of(setting: Setting) -> Mapping[str, Figure]:
@@ -111,7 +111,7 @@ def _check_choices(figure: Figure, offered: Mapping[str, Figure], chosen: Mappin
 
 
 def _subject(figure: Figure, folders: Sequence[str | Path], names: Sequence[str]) -> Any:
-    """Return what a figure draws."""
+    """Return the data of a figure."""
     if figure.reads in ("trainings", "comparison"):
         if names:
             raise OptionsError(f"{figure.name} takes no names")

@@ -35,7 +35,7 @@ BETWEEN_RUNS_S = 10.0
 """For how long there may be nothing between two runs of a folder."""
 
 HIDDEN = ("probability.",)
-"""How the columns of a training begin that are drawn, but too many to list."""
+"""Prefixes of the columns of a training that are drawn, but too many to list."""
 
 
 def is_finished(folder: Path) -> bool:
@@ -87,7 +87,7 @@ REFRESHES = "The page refreshes itself."
 
 
 def _certainty(waits: str, command: str, *, is_worked_on: bool | None) -> str:
-    """Return what is said below how far something is: what it waits for, or how it goes on."""
+    """Return the line below the progress: what it waits for, or how to resume it."""
     if is_worked_on is False:
         return f"No process works on it any more: it was stopped. To go on: {command}"
     return f"{waits} {REFRESHES}".strip()

@@ -1,4 +1,4 @@
-"""What a report says about a comparison: its verdict, its tables with intervals, its windows."""
+"""Report on a comparison: its verdict, its tables with intervals, its windows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _judged(compared: Compared, rows: list[SummaryRow]) -> list[SummaryRow]:
 
 
 def findings_of_comparison(compared: Compared) -> Findings:
-    """Return what a comparison says."""
+    """Return the findings of a comparison."""
     result, metric = compared.result, compared.metric
     label = metric_words(metric)
     rows = _judged(compared, [row for row in compared.rows(metric) if not row.is_baseline])
@@ -129,7 +129,7 @@ def windows_of_comparison(compared: Compared) -> list[Chart]:
 
 
 def origin_of_comparison(compared: Compared) -> tuple[Files, PageTable]:
-    """Return how to repeat a comparison, and the hashes and versions of all that went in."""
+    """Return the sweep that repeats a comparison, and the hashes and versions of all inputs."""
     identity = compared.identity
     pairs = [("folder", compared.folder.resolve().name), ("SHA-256 of the sweep", identity.sweep)]
     pairs.append(("SHA-256 of the platform", identity.platform.sha256))

@@ -1,4 +1,4 @@
-"""What a page is made of: panels of parts, each shown by a template of its own."""
+"""Parts of a page: panels of parts, each shown by a template of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Cell:
     drawing: Any = None  # a small picture instead of text, by the template ``interval.html``
 
     def classes(self, column: PageColumn) -> str:
-        """Return how it looks in a column, as classes of CSS."""
+        """Return its style in a column, as classes of CSS."""
         kinds = ["forest-cell" if column.scale is not None else "number" if column.is_number else "text"]
         if self.mark:
             kinds.append(f"is-{self.mark}")
@@ -42,7 +42,7 @@ class PageColumn:
 
     @property
     def label(self) -> str:
-        """What stands before a cell where the table has no header."""
+        """Label before a cell where the table has no header."""
         if self.scale is not None:
             return f"{self.scale.below} | {self.scale.above}"
         return f"{self.title} ({self.unit})" if self.unit else self.title
@@ -137,7 +137,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """How to repeat the results."""
+    """Files and commands that repeat the results."""
 
     template: ClassVar[str] = "files.html"
 

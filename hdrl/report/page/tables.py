@@ -103,7 +103,7 @@ class _Numbers:
         self.help = info.formula if info is not None else ""
 
     def _marked(self, is_best: list[bool]) -> list[bool]:
-        """Return which numbers read like the best one; none where all do."""
+        """Return the mask of the numbers that print like the best one; none where all do."""
         texts = [self._form.number(value) for value in self._values]
         best = {text for text, is_one in zip(texts, is_best, strict=True) if is_one}
         return [text in best and len(set(texts)) > 1 for text in texts]
