@@ -50,7 +50,7 @@ class DDPGConfig(Config):
 
 
 class Transition(NamedTuple):
-    """What a step brought: observations of shape ``(n_values,)``, an action of shape ``(n_action_values,)``."""
+    """One step: observations of shape ``(n_values,)``, an action of shape ``(n_action_values,)``."""
 
     observation: Floats
     action: Floats

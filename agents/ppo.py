@@ -75,7 +75,7 @@ class PPOConfig(ValueConfig):
 
 
 class Sample(NamedTuple):
-    """What is learned from ``n`` steps beside observations; each of shape ``(n,)``."""
+    """Training data of ``n`` steps beside observations; each of shape ``(n,)``."""
 
     actions: Tensor
     log_probs: Tensor
@@ -98,7 +98,7 @@ class Batch(NamedTuple):
 
 
 Logged = dict[str, Tensor]
-"""What is worth logging, by name."""
+"""Values for the log, by name."""
 
 
 class PPO(ActorCriticAgent):
@@ -188,13 +188,13 @@ class PPO(ActorCriticAgent):
         return Batch(observations, masks, sample, values.flatten(), steps.valid.flatten().nonzero().squeeze(-1))
 
     def _minibatches(self, batch: Batch) -> tuple[Tensor, ...]:
-        """Return which steps each minibatch of an epoch holds, int64."""
+        """Return the steps of each minibatch of an epoch, int64."""
         n, size = len(batch.valid), self.config.minibatch_size
         order = torch.randperm(n, generator=self.generator).to(self.device)
         return torch.split(batch.valid[order], n if size is None else min(size, n))
 
     def _policy_loss(self, logits: Tensor, sample: Sample, logged: Logged) -> Tensor | None:
-        """Return what the actor is to make small; ``None`` if learning is to stop."""
+        """Return the loss of the actor; ``None`` if learning is to stop."""
         config = self.config
         log_probs, entropies = portable.choose(logits, sample.actions)
         log_ratio = log_probs - sample.log_probs

@@ -172,7 +172,7 @@ def _check_new(out: Path, what: str) -> None:
 
 
 def _advisor(text: str, env: Any) -> Any:
-    """Return what decides: from an observation and the number of the decision to an action."""
+    """Return the decider: a function of an observation and the number of the decision that returns an action."""
     if re.fullmatch("fixed-[0-9]+", text):
         digits = text.removeprefix("fixed-")
         if len(digits) != _N_DECISIONS:

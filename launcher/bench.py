@@ -283,6 +283,6 @@ def keep(folders: tuple[Path, ...], out: Path) -> None:
 
 
 def _fact_of(facts: dict[str, Difficulty], named: Named) -> Difficulty | None:
-    """Return what was measured of a task, as long as it is still the same."""
+    """Return the measurements of a task, as long as it is still the same."""
     found = facts.get(named.name)
     return found if found is not None and found.sha256 == named.task.sha256() else None

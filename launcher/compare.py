@@ -208,7 +208,7 @@ def _default_folder(sweep: Sweep) -> Path:
 
 
 def _sweep(candidates: Sequence[str], asked: dict[str, Any], out: Path | None, *, resume: bool, trust: bool) -> Sweep:
-    """Return what the command line, and possibly a file, ask for."""
+    """Return the sweep of the command line, and possibly of a file."""
     from hdrl.experiment.run.inputs import make_sweep, read_sweep
 
     changes, setting = _changes(asked), asked["setting"]

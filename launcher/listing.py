@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hdrl.setting import Setting
 
 Named = Mapping[str, str]
-"""What each name stands for; empty where the name says it."""
+"""Description of each name; empty where the name says it."""
 
 
 def _policies(setting: Setting) -> Named:

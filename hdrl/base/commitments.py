@@ -6,7 +6,7 @@ import hashlib
 
 
 def commitment_of(secret: str) -> str:
-    """Return what may be published of a secret before it is revealed: its SHA-256."""
+    """Return the commitment to a secret, which may be published before the secret: its SHA-256."""
     return hashlib.sha256(f"hdrl commitment {secret}".encode()).hexdigest()
 
 

@@ -141,7 +141,7 @@ def readable(text: str, limit: int = MAX_SHOWN) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Say what would have been possible: the nearest known name, else all of them.
+    """Suggest a valid name: the nearest known one, else all of them.
 
     Of very many known names, not all are compared.
     """

@@ -1,4 +1,4 @@
-"""What all kinds of workers have in common: a task's result, or what went wrong, as something that travels."""
+"""Base of all kinds of workers: a task's result, or its error, as an object that can be sent."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from hdrl.base.errors import HdrlError
 
 MAX_ATTEMPTS = 3
-"""How often a task is tried whose worker dies."""
+"""Number of attempts at a task whose worker dies."""
 
 OnResult = Callable[[int, Any], None]
 """Gets the index of a task and its result as soon as it is there."""
 
 Starting = Callable[[], AbstractContextManager[object]]
-"""What is entered while workers start."""
+"""Context that is entered while workers start."""
 
 
 class WorkerDied(HdrlError):
@@ -30,7 +30,7 @@ class TaskFailed(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """What came of a task."""
+    """Result of an attempt at a task."""
 
     result: Any = None  # what the function returned
     # empty if all went well; else the message of an `HdrlError`, or the traceback of any other exception. (The

@@ -29,7 +29,7 @@ ENDING = frozenset({signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(
 """Signals that end a process."""
 
 PATIENCE_S = 5.0
-"""How long a worker may take to end after the request."""
+"""Time that a worker may take to end after the request, in seconds."""
 
 _WAITS_S = 10 * (0.001,)
 """A thread that has ended may still be there for a moment."""
@@ -134,7 +134,7 @@ class _Worker:
             return self._index, None
 
     def epitaph(self) -> str:
-        """Say how the process ended."""
+        """Describe the end of the process."""
         self._process.join(PATIENCE_S)
         code = self._process.exitcode
         if code is None:

@@ -16,7 +16,7 @@ from hdrl.base.errors import HdrlError, MissingExtra
 from hdrl.distributed.attempts import MAX_ATTEMPTS, Attempted, OnResult, attempt, first_line, too_often
 
 PATIENCE_S = 5.0
-"""How long a cluster may take to answer a knock."""
+"""Time that a cluster may take to answer a first request, in seconds."""
 
 
 class RayError(HdrlError):
@@ -164,7 +164,7 @@ def _check_reachable(address: str) -> None:
 
 @contextlib.contextmanager
 def _surroundings(*, is_local: bool) -> Iterator[None]:
-    """Set what Ray reads from the environment, for as long as it is used; what users set themselves stays.
+    """Set Ray's environment variables for as long as it is used; those that users set themselves stay.
 
     It reports nothing to its makers, and a Ray that is started here listens on this machine only (its switch for that
     is named after the systems that have it on). RAY_AUTH_MODE is what Ray itself changes.

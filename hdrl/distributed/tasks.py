@@ -13,7 +13,7 @@ from hdrl.distributed.attempts import OnResult, Starting, WorkerDied, attempt
 __all__ = ["WorkerDied", "check_place", "default_workers", "run_tasks"]
 
 PLACES = ("local", "ray")
-"""Where tasks are worked on: processes of this machine, or a Ray cluster (``ray:<address>`` for one that runs)."""
+"""Executors of tasks: processes of this machine, or a Ray cluster (``ray:<address>`` for one that runs)."""
 
 
 def check_place(on: str) -> str | None:

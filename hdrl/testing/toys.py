@@ -57,7 +57,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
 
     @abstractmethod
     def draw(self, rows: Array) -> None:
-        """Draw what the environments of the given indices show next."""
+        """Draw the next observations of the environments of the given indices."""
 
     @abstractmethod
     def rewards_of(self, actions: Array) -> Array:
@@ -65,10 +65,10 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
 
     @abstractmethod
     def observe(self) -> Array:
-        """Return what all environments show, a new array."""
+        """Return the observations of all environments, a new array."""
 
     def masks(self) -> Array:
-        """Return which actions are legal, shape ``(num_envs, n_actions)``, int8: all of them."""
+        """Return the mask of legal actions, shape ``(num_envs, n_actions)``, int8: all of them."""
         return np.ones((self.num_envs, self.n_actions), dtype=np.int8)
 
     def arrays(self) -> dict[str, Array]:
@@ -109,7 +109,7 @@ class ToyEnvs(VectorEnv[Array, Array, Array]):
         return self.observe(), rewards, ended & ~cut, cut, infos
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to continue: copies of arrays, and the state of the random generator."""
+        """Return the whole state: copies of arrays, and the state of the random generator."""
         saved: dict[str, Any] = {name: array.copy() for name, array in self.arrays().items()}
         return {**saved, "random": self.random.bit_generator.state}
 
@@ -290,7 +290,7 @@ class ShortestRowEnvs(ToyEnvs):
         return self.tables.copy()
 
     def masks(self) -> Array:
-        """Return which rows hold a job."""
+        """Return the mask of the rows that hold a job."""
         return self.filled.copy()
 
     def arrays(self) -> dict[str, Array]:

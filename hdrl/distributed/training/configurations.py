@@ -58,7 +58,7 @@ class _Lane:
 
     @property
     def n_visits_here(self) -> int:
-        """How often that has been visited before."""
+        """Number of earlier visits to that configuration."""
         return self.n_visits // (self.end - self.first)
 
 
@@ -127,7 +127,7 @@ class ConfigurationTrainer(TrainingLoop):
         self.interaction = Interaction(make_envs(self._n_envs))
 
     def _check(self, n_envs: int) -> None:
-        """Refuse what does not go together."""
+        """Refuse options that do not fit together."""
         options, where = self._options, self._where
         least = max(2, options.workers) if self._is_alone else 2
         if len(self._points) < least:
@@ -180,7 +180,7 @@ class ConfigurationTrainer(TrainingLoop):
 
     @property
     def specialists(self) -> list[Specialist]:
-        """What has been learned, for each configuration that has been visited."""
+        """Weights learned for each configuration that has been visited."""
         return [Specialist(self._points[number], one["modules"]) for number, one in sorted(self._learned.items())]
 
     def _own_state(self) -> dict[str, Any]:
@@ -323,7 +323,7 @@ def _modules(agent: Agent) -> dict[str, Any]:
 
 
 def _together(losses: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return what several iterations have logged: counts in all, the largest of maxima, means of the rest."""
+    """Return the logs of several iterations as one: counts in all, the largest of maxima, means of the rest."""
     found = {}
     for name in losses[0]:
         values = [one[name] for one in losses if name in one]

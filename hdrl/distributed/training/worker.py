@@ -172,7 +172,7 @@ class Worker:
         return {name: part for name, part in state.items() if name not in ("optimizers", "generator")}, None
 
     def state_dict(self) -> tuple[dict[str, Any], None]:
-        """Return all that is needed to continue."""
+        """Return the whole state, from which `load_state_dict` continues."""
         return self._trainer.state_dict(), None
 
     def load_state_dict(self, state: Mapping[str, Any]) -> tuple[None, None]:
