@@ -69,7 +69,7 @@ def show(task: str) -> None:
     if fact is not None:
         click.echo(
             f"difficulty: the best of {fact.n_classic} classic policies, {fact.best}, is {number_words(fact.gap)} "
-            f"times worse than {one.yardstick.words}; anybody waits in {fact.share_waiting:.0%} of "
+            f"times worse than {one.yardstick.words}; jobs wait in {fact.share_waiting:.0%} of "
             f"{fact.n_windows} windows; rankings by half of the windows agree by {fact.agreement:.2f} (Kendall's tau)"
         )
     for row in classic_rows(named)[:10]:

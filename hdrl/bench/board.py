@@ -449,7 +449,7 @@ def _command_table(where: str, players: Iterable[BoardEntry]) -> PageTable:
     """Return the commands, which are too long for a table of numbers."""
     rows = [Row(one.name, [Cell(one.command, is_code=True)], address=one.page) for one in players]
     columns = [PageColumn("command", is_number=False)]
-    return PageTable(f"{where}: what makes these numbers again", "who", columns, rows, is_stacked=True)
+    return PageTable(f"{where}: commands that reproduce the results", "entry", columns, rows, is_stacked=True)
 
 
 def _n_windows(rows: Sequence[BoardRow], named: Named) -> int:
@@ -470,7 +470,7 @@ def _table(caption: str, rows: Sequence[BoardRow]) -> PageTable:
         PageColumn("tail", help="mean tail over the baseline's, of the task where that is largest"),
         PageColumn("core-minutes", help="that its training took, as its author says"),
     ]
-    return PageTable(caption, "who", columns, [_line(row, scale) for row in rows], is_stacked=True)
+    return PageTable(caption, "entry", columns, [_line(row, scale) for row in rows], is_stacked=True)
 
 
 def _line(row: BoardRow, scale: Scale) -> Row:
@@ -573,13 +573,13 @@ def _index(tasks: Mapping[str, Named], players: Sequence[BoardEntry], refused: S
     panels = []
     # Entries of all tasks that need no download are ranked; whole boards are those of single tasks.
     for title, ranked in _groups(tasks).items():
-        panels.append(Panel(title, list(_tables(ranked, players, f"The small tasks of {title}"))))
+        panels.append(Panel(title, list(_tables(ranked, players, f"Small tasks of {title}"))))
     panels.insert(0, Panel("Tasks", [_task_table(tasks, players)]))
     if refused:
         panels.append(Panel("Not ranked", [_refused_table(refused)], "not-ranked"))
     n = len(entered)
     findings = Findings(
-        "Who schedules best?",
+        "Ranking of scheduling policies",
         f"{n} result{'' if n == 1 else 's'} beside the policies that come with hdrl, on {len(tasks)} tasks.",
         "Ranks and ratios are means over windows, with 95% intervals of a bootstrap that keeps tasks apart; bars join "
         "those between which Wilcoxon's test, after Holm, shows no difference.",
@@ -603,13 +603,13 @@ def _groups(tasks: Mapping[str, Named]) -> dict[str, list[Named]]:
 def _task_table(tasks: Mapping[str, Named], players: Sequence[BoardEntry]) -> PageTable:
     facts = read_facts()
     columns = [
-        PageColumn("what it is", is_number=False),
-        PageColumn("known", is_number=False),
-        PageColumn("decides", is_number=False),
+        PageColumn("description", is_number=False),
+        PageColumn("information", is_number=False),
+        PageColumn("objective", is_number=False),
         PageColumn("results"),
         PageColumn("best classic policy", is_number=False),
         PageColumn("gap", help="how many times worse than the yardstick the best classic policy is"),
-        PageColumn("anybody waits", help="share of windows"),
+        PageColumn("busy windows", help="share of windows in which jobs wait under the baseline"),
         PageColumn("agreement", help="Kendall's tau between the rankings by even and by odd windows"),
     ]
     rows = []
@@ -621,7 +621,7 @@ def _task_table(tasks: Mapping[str, Named], players: Sequence[BoardEntry]) -> Pa
         rows.append(
             Row(name, [*map(Cell, words), *_fact_cells(said)], badge=f"v{named.task.version}", address=f"{name}.html")
         )
-    return PageTable("The tasks", "task", columns, rows, is_stacked=True)
+    return PageTable("Tasks", "task", columns, rows, is_stacked=True)
 
 
 def _fact_cells(fact: Difficulty | None) -> list[Cell]:
@@ -631,9 +631,9 @@ def _fact_cells(fact: Difficulty | None) -> list[Cell]:
 
 
 def _refused_table(refused: Sequence[Refused]) -> PageTable:
-    columns = [PageColumn("folder", is_number=False), PageColumn("why", is_number=False)]
+    columns = [PageColumn("folder", is_number=False), PageColumn("reason", is_number=False)]
     rows = [Row(one.name, [Cell(Path(one.folder).name), Cell(one.reason)], address=one.page) for one in refused]
-    return PageTable("Results that are not ranked, and why", "result", columns, rows)
+    return PageTable("Excluded results", "result", columns, rows)
 
 
 def _page_of_result(result: BenchResult, tasks: Mapping[str, Named]) -> str:
@@ -641,8 +641,8 @@ def _page_of_result(result: BenchResult, tasks: Mapping[str, Named]) -> str:
     card, folder = result.card, result.folder.name
     withdrawn = result.withdrawn()
     said = [
-        ("make it again", card.command),
-        ("check it", f"hdrl bench check {folder} --windows all"),
+        ("command", card.command),
+        ("check", f"hdrl bench check {folder} --windows all"),
         ("folder", folder),
         ("division", card.division),
         ("kind", card.kind),
@@ -658,14 +658,12 @@ def _page_of_result(result: BenchResult, tasks: Mapping[str, Named]) -> str:
         for name, sha256 in card.tasks.items()
     ]
     parts = [
-        PageTable("The result", "what", [PageColumn("value", is_number=False)], rows),
-        PageTable("Its tasks", "task", [PageColumn("SHA-256 of the task", is_number=False)], judged),
+        PageTable("Entry", "property", [PageColumn("value", is_number=False)], rows),
+        PageTable("Tasks", "task", [PageColumn("SHA-256 of the task", is_number=False)], judged),
     ]
     notes = (f"It was withdrawn: {withdrawn}",) if withdrawn else ()
     answer = f"{len(card.tasks)} task{'' if len(card.tasks) == 1 else 's'}, division {card.division}."
-    findings = Findings(
-        f"{card.name}: what makes it again?", answer, "What it says of its training cannot be checked.", notes
-    )
+    findings = Findings(f"Result of {card.name}", answer, "Its statements about training cannot be checked.", notes)
     return _rendered(findings, [("hdrl", card.hdrl)], [Panel("Result", parts)])
 
 
@@ -686,13 +684,11 @@ def _page_of_task(named: Named, players: Sequence[BoardEntry]) -> str:
     said += [(f"log {name}", f"{log.how} SHA-256 {log.sha256}") for name, log in task.logs.items()]
     rows = [Row(name, [Cell(text, is_code=True)]) for name, text in said]
     panels.append(
-        Panel("Rules", [PageTable("The rules of the task", "what", [PageColumn("value", is_number=False)], rows)])
+        Panel("Rules", [PageTable("Rules of the task", "rule", [PageColumn("value", is_number=False)], rows)])
     )
     best = _rows([named], players)
     answer = f"{best[0].name} has the best mean rank." if best else "Nothing was measured on it yet."
-    findings = Findings(
-        f"{task.title}: who is best?", answer, f"{task.yardstick.words} is its yardstick.".capitalize(), ()
-    )
+    findings = Findings(f"{task.title}: ranking", answer, f"{task.yardstick.words} is its yardstick.".capitalize(), ())
     return _rendered(findings, rules, panels)
 
 

@@ -49,7 +49,7 @@ _PAGE = """\
 
 Made by {made_by}. Nothing here has been installed, and nothing acts before you say so.
 
-## What simulation promised
+## Simulation results
 
 {verdict}
 
@@ -57,7 +57,7 @@ Made by {made_by}. Nothing here has been installed, and nothing acts before you 
 was imported with, without the daemon: the policy acts at each event. The import says how far simulations are from
 what happens there.
 
-## What the numbers mean
+## SiteFactor values
 
 | SiteFactor | meaning |
 |---|---|
@@ -70,9 +70,9 @@ dependencies, limits and preemption of Slurm stay in force. A user's `--nice` is
 
 {weights}
 
-## What is here
+## Files
 
-| file | what it is |
+| file | contents |
 |---|---|
 | `{lua}` | {n_lines} lines for `JobSubmitPlugins=lua`: they set the number when a job is submitted |
 | `{groups}` | what ended jobs tell of run times, by user, request and cores |
@@ -83,7 +83,7 @@ dependencies, limits and preemption of Slurm stay in force. A user's `--nice` is
 
 No file holds a secret. The tables hold names of users and their run times.
 
-## How to go on
+## Next steps
 
 1. Watch: `hdrl deploy run {place}` notes in `{log}` what it would do. It calls `squeue`, `sinfo` and
    `scontrol show config`, and changes nothing.
@@ -96,12 +96,12 @@ No file holds a secret. The tables hold names of users and their run times.
 
 {needs}
 
-## The way back
+## Rollback
 
 `hdrl deploy undo {place}` sets the SiteFactor of all waiting jobs to 0 and releases what was held. It leaves a file
 `{undone}`: while that is there, neither daemon nor Lua writes.
 
-## What happens if
+## Failures
 
 - **the daemon is killed, or the network is gone**: Slurm goes on. SiteFactors stay as they were written last, new jobs
   get theirs from the Lua, and jobs that are held become free by themselves: the daemon holds a job by putting off its

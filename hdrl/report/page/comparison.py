@@ -40,7 +40,7 @@ def findings_of_comparison(compared: Compared) -> Findings:
     label = metric_words(metric)
     rows = _judged(compared, [row for row in compared.rows(metric) if not row.is_baseline])
     learned = [row.candidate for row in rows if compared.is_learned(row.candidate)]
-    question = f"How well does {result.baseline} do in {label}?"
+    question = f"How does {result.baseline} perform in {label}?"
     if len(rows) == 1 or len(learned) == 1:
         question = f"Does {(learned or [rows[0].candidate])[0]} beat {result.baseline} in {label}?"
     elif rows:
@@ -140,7 +140,7 @@ def origin_of_comparison(compared: Compared) -> tuple[Files, PageTable]:
     text = json.dumps(compared.sweep, indent=2) + "\n"
     sweep = File("sweep.json", "sweep.json", text, "hdrl compare sweep.json --out again")
     known = [(name, str(value)) for name, value in pairs if value]
-    return Files([sweep]), code_table("Where the results come from", known)
+    return Files([sweep]), code_table("Provenance", known)
 
 
 def _tables(compared: Compared, parts: Iterable[tuple[str, str]], scale: Scale) -> Iterable[PageTable]:

@@ -60,13 +60,13 @@ def origin_tables(runs: Sequence[Run]) -> list[PageTable]:
         ]
         tables.append(PageTable("Options that differ", "option", columns, rows))
     rows = [_row(what, values) for what, values in _origins(runs) if set(values) != {"unknown"}]
-    return [*tables, PageTable("Where the results come from", "what", columns, rows)]
+    return [*tables, PageTable("Provenance", "item", columns, rows)]
 
 
 def code_table(caption: str, pairs: Sequence[tuple[str, str]]) -> PageTable:
     """Return a table of names and values to copy."""
     return PageTable(
-        caption, "what", [PageColumn("value", is_number=False)], [_row(name, [value]) for name, value in pairs]
+        caption, "item", [PageColumn("value", is_number=False)], [_row(name, [value]) for name, value in pairs]
     )
 
 

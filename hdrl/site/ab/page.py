@@ -131,7 +131,7 @@ def _looks_table(answer: Mapping[str, Any]) -> PageTable:
         )
         for one in answer["looks"]
     ]
-    return PageTable(f"What each look showed of the {metric_words(answer['metric'])}", "date", columns, rows)
+    return PageTable(f"Looks at the {metric_words(answer['metric'])}", "date", columns, rows)
 
 
 def _counts_table(answer: Mapping[str, Any]) -> PageTable:
@@ -149,7 +149,7 @@ def _counts_table(answer: Mapping[str, Any]) -> PageTable:
     for reason, n in answer["pairs_left_out"].items():
         rows.append(Row(f"pairs left out: {reason}", [Cell(f"{n:,}"), Cell(), Cell()]))
     columns = [PageColumn("number"), *(PageColumn(f"under {name}") for name in policies)]
-    return PageTable("What was read, and what does not count", "what", columns, rows)
+    return PageTable("Counted and excluded jobs", "count", columns, rows)
 
 
 def _blocks_table(answer: Mapping[str, Any]) -> PageTable:
@@ -174,7 +174,7 @@ def _blocks_table(answer: Mapping[str, Any]) -> PageTable:
         )
         for one in answer["blocks"]
     ]
-    return PageTable("The blocks of the plan", "begin", columns, rows)
+    return PageTable("Blocks of the plan", "begin", columns, rows)
 
 
 def _picture(answer: Mapping[str, Any]) -> Chart | None:
